@@ -1,0 +1,31 @@
+"""Multi30k, task 1: 29,000 image captions, English to German.
+
+    python launch.py --config=configs/multi30k.py --config.data.directory=FOLDER
+
+FOLDER holds the data set's raw files (github.com/multi30k/dataset, data/task1/raw): train.en.gz, val.de.gz, ...
+"""
+
+from configs import parallel_text
+from ml_collections import ConfigDict
+
+
+def get_config() -> ConfigDict:
+    config = parallel_text.get_config()
+    config.data.source_language = "en"
+    config.data.target_language = "de"
+    config.data.directory = "data/multi30k/raw"
+    config.data.validation = "val"
+    config.data.test = "test_2016_flickr"
+    config.data.batch_tokens = 4096
+    config.vocabulary.size = 6000
+    config.model.d_model = 128
+    config.model.d_ff = 512
+    config.model.num_layers = 3
+    config.model.dropout_rate = 0.2
+    config.optimizer.warmup_steps = 2000
+    config.optimizer.factor = 1.5
+    config.train.num_steps = 6000
+    config.train.save_every = 500
+    config.evaluate.every = 500
+    config.decode.max_length = 128
+    return config

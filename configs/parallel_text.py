@@ -1,0 +1,33 @@
+"""Your own sentence pairs: aligned files, a sentence a line, plain, .gz or .xz.
+
+    python launch.py --config=configs/parallel_text.py --workdir=runs/mine \
+        --config.data.directory=FOLDER --config.data.source_language=de --config.data.target_language=en
+
+FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. Files of other names are
+given as STEM (--config.data.test=newstest2014), or as SOURCE_FILE,TARGET_FILE where the stems differ.
+
+The model is a third of the paper's base, for some 100,000 to a million pairs: about an hour on one GPU.
+"""
+
+from configs import wmt_base
+from ml_collections import ConfigDict
+
+
+def get_config() -> ConfigDict:
+    config = wmt_base.get_config()
+    config.data.corpus = "parallel_text"
+    config.data.source_language = "de"
+    config.data.target_language = "en"
+    config.data.directory = "data"
+    config.data.batch_tokens = 8192
+    config.vocabulary.size = 8000
+    config.vocabulary.character_coverage = 1.0
+    config.model.d_model = 256
+    config.model.d_ff = 1024
+    config.model.num_heads = 4
+    config.model.dropout_rate = 0.2
+    config.train.num_steps = 30_000
+    config.train.save_every = 1000
+    config.evaluate.every = 1000
+    config.evaluate.weights = "best"
+    return config

@@ -1,0 +1,169 @@
+"""Train, evaluate and use the Transformer of "Attention Is All You Need".
+
+  python launch.py --config=configs/quickstart.py [--workdir=DIR] [--config.KEY=VALUE ...]
+      Trains, or goes on if DIR has a checkpoint, then scores the test set. DIR is runs/CONFIG by
+      default.
+
+  python launch.py --mode=evaluate --workdir=DIR [--config.evaluate.split=validation]
+      Scores a trained workdir; the result is one JSON line on standard output.
+
+  python launch.py --mode=translate --workdir=DIR < source.txt > target.txt
+      Translates standard input, line by line.
+
+  python launch.py --mode=prepare --config=configs/wmt_base.py
+      Builds corpus, vocabulary and ids, and trains nothing.
+
+Any key of a config can be set: --config.model.d_model=256 --config.train.num_steps=1000. To see the
+keys and their values: python launch.py --config=configs/quickstart.py --help. A config is Python code,
+and is run.
+
+Results go to standard output, all else to standard error. Exit status: 0 done; 2 a mistake in what was
+typed; 143 stopped by SIGTERM after saving (the same command goes on); 1 anything else.
+"""
+
+import difflib
+import importlib
+import logging
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+HERE = Path(__file__).resolve().parent
+
+# Each mode's code is a function of the same name in a file of its own, imported when it is asked for. A
+# mode starts from a --config or from the config.json of a trained --workdir.
+FROM_CONFIG = ("train", "prepare")
+FROM_WORKDIR = ("evaluate", "translate")
+MODES = FROM_CONFIG + FROM_WORKDIR
+
+flags.DEFINE_string("config", "", "The config file of a run.")
+flags.DEFINE_string("mode", "train", f"What to do: {', '.join(MODES)}.")
+flags.DEFINE_string("workdir", "", "The folder of a run; runs/CONFIG by default.")
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the mode that the command line asks for."""
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        if config := [a for a in arguments if a.startswith("--config=")]:
+            print(f"{config[-1]}\n\n{parse(config)[2]}")
+        return
+    mode, workdir, config = parse(arguments)
+    module = importlib.import_module(f"transformer.{mode}")
+    getattr(module, mode)(config, workdir)
+
+
+def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
+    """(mode, workdir, config) that the command line asks for; a ValueError says what is wrong."""
+    try:
+        rest = flags.FLAGS([sys.argv[0], *arguments], known_only=True)[1:]
+    except flags.Error as error:
+        raise ValueError(f"{error} (see --help)") from error
+    file, mode, workdir = (flags.FLAGS[name].value for name in ("config", "mode", "workdir"))
+    if mode not in MODES:
+        raise ValueError(f"--mode is one of {', '.join(MODES)}, found {mode!r}{near(mode, MODES)}")
+    for argument in rest:
+        if not argument.startswith(("--config.", "--noconfig.")):
+            raise ValueError(
+                f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, --mode=MODE "
+                f"or --config.KEY=VALUE, each with its '='{near(argument, ['--config', '--workdir', '--mode'])}"
+            )
+    if mode in FROM_CONFIG:
+        if not file:
+            raise ValueError(f"--mode={mode} needs --config=FILE, such as configs/quickstart.py")
+        config = load_config(file)
+        name, _, variant = Path(file).name.partition(":")
+        workdir = workdir or "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
+    else:
+        if file or not workdir:
+            raise ValueError(
+                f"--mode={mode} needs --workdir=DIR, the folder of a trained run, and takes the config "
+                "from there; single keys can be set, as in --config.decode.beam_width=1"
+            )
+        from transformer.translate import read_config
+
+        config = read_config(Path(workdir))
+    return mode, Path(workdir), override(config, rest)
+
+
+def load_config(file: str) -> ConfigDict:
+    """The config that `FILE.py` or `FILE.py:VARIANT` returns."""
+    path = Path(file.partition(":")[0])
+    if not path.is_file():
+        names = sorted(str(p.relative_to(HERE)) for p in HERE.glob("configs/[!_]*.py"))
+        raise ValueError(
+            f"--config={path} does not exist{near(str(path), names)}; there are: {', '.join(names)}"
+        )
+    values = flags.FlagValues()
+    argument = f"--config={file}"
+    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=[argument])
+    values([sys.argv[0], argument])
+    return values.config
+
+
+def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
+    """Sets the keys that --config.KEY=VALUE arguments name."""
+    types = flatten(config)
+    for argument in arguments:
+        key = (
+            argument.partition("=")[0]
+            .removeprefix("--no")
+            .removeprefix("--")
+            .removeprefix("config.")
+        )
+        if key not in types:
+            raise ValueError(
+                f"{argument}: there is no key config.{key}{near(key, types, 'config.')}"
+            )
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
+    try:
+        values([sys.argv[0], *arguments])
+    except flags.IllegalFlagValueError as error:
+        wrong = next(a for a in arguments if a.partition("=")[0] in str(error))
+        key = wrong.partition("=")[0].removeprefix("--config.")
+        raise ValueError(
+            f"{wrong}: config.{key} is of type {type(types[key]).__name__}, as in {types[key]!r}"
+        ) from error
+    return values.config
+
+
+def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
+    """{'model.d_model': 512, ...}."""
+    flat = {}
+    for key, value in config.items():
+        if isinstance(value, ConfigDict):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def near(found: str, right: Iterable[str], prefix: str = "") -> str:
+    """A hint at the right name that is most like the one found, if one is."""
+    nearest = difflib.get_close_matches(found, list(right), 1)
+    return f"; did you mean {prefix}{nearest[0]}?" if nearest else ""
+
+
+def typed_wrong(error: ValueError) -> bool:
+    """Whether a line of ours raised it: then it is about what a user typed. A library's is a fault of ours."""
+    file = Path(traceback.extract_tb(error.__traceback__)[-1].filename).resolve()
+    return file.is_relative_to(HERE) and "site-packages" not in file.parts
+
+
+if __name__ == "__main__":
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
+    )
+    logging.getLogger("absl").setLevel(logging.WARNING)
+    try:
+        main(sys.argv[1:])
+    except ValueError as error:
+        if not typed_wrong(error):
+            raise
+        print(f"launch.py: {error}", file=sys.stderr)
+        sys.exit(2)

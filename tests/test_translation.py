@@ -1,0 +1,476 @@
+"""The Transformer's properties: what may depend on what, decoding against the full pass, sizes, options."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+
+from transformer.models.translation import CHOICES, Transformer
+
+PRE = {"norm": "pre", "final_norm": True}
+
+
+def logits(model, parameters, inputs):
+    return np.asarray(_logits(model, parameters, inputs))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _logits(model, parameters, inputs):
+    return model.apply({"params": parameters}, **inputs, train=False)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def sow(model, parameters, inputs):
+    """The logits and the weights that attention sows."""
+    return model.apply({"params": parameters}, **inputs, train=False, mutable=["intermediates"])
+
+
+def source_of(inputs):
+    return [inputs[name] for name in ("source", "source_positions", "source_segments")]
+
+
+# What may depend on what
+
+
+@pytest.mark.parametrize("changes", [{}, PRE])
+def test_causality_by_gradient(changes):
+    """Every target position holds a token of its own, so that the gradient tells the positions apart."""
+    model = tiny.model(tied_embeddings="none", **changes)
+    T = 6
+    inputs = tiny.unpacked(tiny.pairs([(5, T)]), 5, T)["inputs"]
+    inputs["target"][0] = np.arange(2, 2 + T)
+    parameters = tiny.parameters(model, inputs)
+    direction = np.random.default_rng(0).standard_normal(tiny.VOCABULARY)
+
+    @jax.jit
+    @jax.jacrev
+    def jacobian(embedding):
+        changed = parameters | {"target_embedding": {"embedding": embedding}}
+        return model.apply({"params": changed}, **inputs, train=False)[0] @ direction
+
+    gradient = np.asarray(jacobian(parameters["target_embedding"]["embedding"]))
+    size = np.abs(gradient).max(axis=-1)[:, inputs["target"][0]]  # of logits at t by token at u
+    earlier = np.tri(T, dtype=bool)
+    assert (size[~earlier] == 0).all()
+    assert (size[earlier] > 1e-4).all()
+
+
+@pytest.mark.parametrize("changes", [{}, PRE, {"positions": "learned"}])
+def test_later_tokens_change_nothing_earlier(changes):
+    model = tiny.model(**changes)
+    inputs = tiny.unpacked(tiny.pairs([(5, 8)]))["inputs"]
+    parameters = tiny.parameters(model, inputs)
+    before = logits(model, parameters, inputs)
+    for t in (1, 4, 7):
+        target = inputs["target"].copy()
+        target[0, t:] = target[0, t:] % 11 + 2
+        after = logits(model, parameters, inputs | {"target": target})
+        np.testing.assert_array_equal(after[0, :t], before[0, :t])
+        assert (np.abs(after[0, t:] - before[0, t:]).max(axis=-1) > 1e-3).all()
+
+
+@pytest.mark.parametrize("changes", [{}, PRE])
+def test_padding_changes_nothing(changes):
+    model = tiny.model(**changes)
+    batch = tiny.unpacked(tiny.pairs())
+    inputs, real = batch["inputs"], batch["weights"] > 0
+    parameters = tiny.parameters(model, inputs)
+    before = logits(model, parameters, inputs)
+    assert np.isfinite(before).all()
+
+    changed = dict(inputs)
+    for side in ("source", "target"):
+        padding = inputs[f"{side}_segments"] == 0
+        changed[side] = np.where(padding, 7, inputs[side])
+        changed[f"{side}_positions"] = np.where(padding, 3, inputs[f"{side}_positions"])
+    np.testing.assert_array_equal(logits(model, parameters, changed)[real], before[real])
+
+    # A real source token, for comparison, changes every position of its pair and no other row.
+    source = inputs["source"].copy()
+    source[1, 2] = source[1, 2] % 11 + 2
+    moved = np.abs(logits(model, parameters, inputs | {"source": source}) - before).max(axis=-1)
+    assert (moved[1][real[1]] > 1e-4).all()
+    assert (moved[[0, 2]][real[[0, 2]]] == 0).all()
+
+
+@pytest.mark.parametrize("changes", [{}, PRE, {"positions": "learned"}])
+def test_packed_equals_unpacked(changes):
+    model = tiny.model(**changes)
+    pairs = tiny.pairs([(5, 4), (3, 6), (4, 3), (6, 5), (2, 2)])
+    packed = tiny.batch([pairs[:3], pairs[3:]], 13, 14)
+    parameters = tiny.parameters(model, packed["inputs"])
+    alone = tiny.unpacked(pairs)
+    together = logits(model, parameters, packed["inputs"])
+    expected = logits(model, parameters, alone["inputs"])
+    # Rows in order, pairs in order within them: real positions come in the same order in both.
+    real, real_alone = packed["weights"] > 0, alone["weights"] > 0
+    np.testing.assert_array_equal(packed["targets"][real], alone["targets"][real_alone])
+    np.testing.assert_allclose(together[real], expected[real_alone], atol=1e-5)
+    assert np.isfinite(together).all()
+
+
+def test_padding_and_masked_queries_leave_gradients_finite():
+    model = tiny.model()
+    batch = tiny.unpacked(tiny.pairs(), 9, 10)
+    empty = {name: np.concatenate([x, 0 * x[:1]]) for name, x in batch["inputs"].items()}
+    parameters = tiny.parameters(model, empty)
+
+    @jax.jit
+    @jax.grad
+    def gradient(parameters):
+        return (model.apply({"params": parameters}, **empty, train=False) ** 2).sum()
+
+    assert all(np.isfinite(g).all() for g in jax.tree.leaves(gradient(parameters)))
+
+
+# Decoding
+
+
+DECODED = [
+    {},
+    PRE | {"attention_bias": True},
+    {"positions": "learned", "tied_embeddings": "none"},
+    {"key_size": 0, "value_size": 0, "positions": "concatenated"},
+]
+
+
+class Decoder:
+    """A tiny model's encode, prepare and step over two sentences, and the full pass over W targets of each."""
+
+    def __init__(self, length, beams, **changes):
+        model = tiny.model(**changes)
+        inputs = tiny.unpacked(tiny.pairs([(5, length), (3, length)]), 6, length)["inputs"]
+        self.parameters = tiny.parameters(model, inputs)
+        ids = np.random.default_rng(7).integers(2, tiny.VOCABULARY, (2, beams, length))
+        ids[..., 0] = tiny.START
+        self.tokens_BWT = ids
+        self.positions_BWT = np.broadcast_to(np.arange(length), ids.shape)
+
+        repeated = {name: np.repeat(x, beams, axis=0) for name, x in inputs.items()}
+        repeated["target"] = ids.reshape(2 * beams, length)
+        self.expected = logits(model, self.parameters, repeated).reshape(2, beams, length, -1)
+
+        apply = functools.partial(model.apply, {"params": self.parameters})
+
+        @jax.jit
+        def prepare():
+            memory = apply(*source_of(inputs), train=False, method="encode")
+            mask = inputs["source_segments"] > 0
+            # Room for two tokens more than there are.
+            return apply(memory, mask, length + 2, method="prepare")
+
+        self.memory, cache = prepare()
+        self.cache = jax.tree.map(lambda c: np.repeat(c, beams, axis=1), cache)
+        self._step = jax.jit(functools.partial(apply, method="step"))
+
+    def step(self, start, stop, cache):
+        part = (slice(None), slice(None), slice(start, stop))
+        return self._step(self.tokens_BWT[part], self.positions_BWT[part], self.memory, cache)
+
+
+@pytest.fixture(scope="module", params=DECODED, ids=str)
+def decoder(request):
+    """Seven tokens of three beams; beams of the same sentence hold different tokens."""
+    decoder = Decoder(7, beams=3, **request.param)
+    assert np.abs(decoder.expected[:, 0] - decoder.expected[:, 1])[:, 1:].max() > 0.1
+    return decoder
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[(t, t + 1) for t in range(7)], [(0, 4), (4, 6), (6, 7)]],
+    ids=["one at a time", "a prefix of four, then two, then one"],
+)
+def test_steps_equal_the_full_pass(decoder, parts):
+    cache = decoder.cache
+    for start, stop in parts:
+        got, cache = decoder.step(start, stop, cache)
+        np.testing.assert_allclose(got, decoder.expected[:, :, start:stop], atol=1e-5)
+
+
+def test_beams_may_follow_other_beams(decoder):
+    """After reordering the cache by parents, each beam goes on from its parent's tokens."""
+    parents = np.array([[2, 2, 0], [1, 0, 1]])
+    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]  # noqa: E731
+    _, cache = decoder.step(0, 4, decoder.cache)
+    last = follow(decoder.tokens_BWT)[..., 4:6], follow(decoder.positions_BWT)[..., 4:6]
+    got, _ = decoder._step(*last, decoder.memory, jax.tree.map(follow, cache))
+    np.testing.assert_allclose(got, follow(decoder.expected)[:, :, 4:6], atol=1e-5)
+
+
+def test_memory_belongs_to_sentences_and_cache_to_beams(decoder):
+    """Two sentences, three beams, two heads, room for nine tokens."""
+    assert all(leaf.shape[0] == 2 for leaf in jax.tree.leaves(decoder.memory))
+    before = jax.tree.map(np.shape, decoder.cache)
+    assert all(leaf.shape[:4] == (2, 3, 9, 2) for leaf in jax.tree.leaves(decoder.cache))
+    _, after = decoder.step(0, 4, decoder.cache)
+    assert jax.tree.map(np.shape, after) == before
+
+
+# Options
+
+
+def test_key_and_value_size_default_to_a_heads_share():
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    shares = tiny.shapes(tiny.model(key_size=0, value_size=0), inputs)
+    attention = shares["encoder_0"]["self_attention"]
+    assert attention["query"]["kernel"].shape == attention["value"]["kernel"].shape == (16, 2, 8)
+    apart = tiny.shapes(tiny.model(), inputs)["decoder_1"]["cross_attention"]
+    assert apart["query"]["kernel"].shape == apart["key"]["kernel"].shape == (16, 2, 6)
+    assert apart["value"]["kernel"].shape == (16, 2, 5)
+    assert apart["output"]["kernel"].shape == (2, 5, 16)
+
+
+OPTIONS = [
+    *({name: choice} for name, choices in CHOICES.items() for choice in choices[1:]),
+    {"attention_bias": True},
+    {"final_norm": True},
+    {"norm_epsilon": 0.1},
+    {"tied_embeddings": "target", "source_vocab_size": 11},
+    {"tied_embeddings": "none", "source_vocab_size": 11, "target_vocab_size": 17},
+    {"num_heads": 3, "d_model": 16},
+]
+
+
+@pytest.mark.parametrize("changes", OPTIONS, ids=str)
+def test_every_option_builds_runs_and_matters(changes):
+    batch = tiny.unpacked(tiny.pairs())
+    inputs = batch["inputs"]
+    inputs["source"] = np.minimum(inputs["source"], 10)
+    model = tiny.model(**changes)
+    parameters = tiny.parameters(model, inputs)
+    got = logits(model, parameters, inputs)
+    assert got.shape == (3, 8, model.target_vocab_size)
+    assert got.dtype == np.float32
+    assert np.isfinite(got).all()
+
+    plain = tiny.model()
+    if jax.tree.map(np.shape, parameters) == jax.tree.map(np.shape, tiny.shapes(plain, inputs)):
+        difference = np.abs(got - logits(plain, parameters, inputs))[batch["weights"] > 0]
+        assert difference.max() > 1e-3
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_wrong_choice_names_the_key(name):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    with pytest.raises(ValueError, match=rf"config\.model\.{name} .*'wrong'"):
+        tiny.shapes(tiny.model(**{name: "wrong"}), inputs)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"d_model": 15, "num_heads": 3}, "d_model=15"),
+        ({"num_heads": 3, "key_size": 0}, "num_heads=3"),
+        ({"num_heads": 3, "value_size": 0}, "num_heads=3"),
+        ({"source_vocab_size": 11}, "tied_embeddings='all'"),
+    ],
+)
+def test_wrong_sizes_name_the_key(changes, key):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    with pytest.raises(ValueError, match=rf"config\.model\.{key}"):
+        tiny.shapes(tiny.model(**changes), inputs)
+
+
+def test_attention_weights_are_sown():
+    model = tiny.model()
+    batch = tiny.unpacked(tiny.pairs())
+    inputs, real = batch["inputs"], batch["weights"] > 0
+    parameters = tiny.parameters(model, inputs)
+    _, sown = sow(model, parameters, inputs)
+    real_source = inputs["source_segments"] > 0
+    for layer in range(2):
+        encoder = sown["intermediates"][f"encoder_{layer}"]
+        decoder = sown["intermediates"][f"decoder_{layer}"]
+        for module, attention, queries, keys in (
+            (encoder, "self_attention", real_source, real_source),
+            (decoder, "self_attention", real, real),
+            (decoder, "cross_attention", real, real_source),
+        ):
+            (weights,) = module[attention]["attention"]
+            assert weights.shape == (3, 2, queries.shape[1], keys.shape[1])
+            weights = np.moveaxis(np.asarray(weights), 1, 2)  # [B, T, H, S]
+            np.testing.assert_allclose(weights[queries].sum(axis=-1), 1, atol=1e-6)
+            assert (weights[~queries] == 0).all()
+            assert (np.moveaxis(weights, 3, 1)[~keys] == 0).all()
+
+
+@pytest.mark.parametrize("changes", [{}, PRE])
+def test_bfloat16_keeps_parameters_softmax_and_logits_float32(changes):
+    batch = tiny.unpacked(tiny.pairs())
+    inputs, real = batch["inputs"], batch["weights"] > 0
+    low, high = tiny.model(dtype="bfloat16", **changes), tiny.model(**changes)
+    assert {leaf.dtype for leaf in jax.tree.leaves(tiny.shapes(low, inputs))} == {
+        jnp.dtype("float32")
+    }
+    parameters = tiny.parameters(low, inputs)
+
+    got, sown = sow(low, parameters, inputs)
+    assert got.dtype == jnp.float32
+    assert {leaf.dtype for leaf in jax.tree.leaves(sown)} == {jnp.dtype("float32")}
+    for weights in jax.tree.leaves(sown):
+        sums = np.asarray(weights.sum(axis=-1))
+        np.testing.assert_allclose(sums[sums > 0.5], 1, atol=1e-6)
+
+    exact = logits(high, parameters, inputs)[real]
+    difference = np.abs(np.asarray(got)[real] - exact)
+    # Eight bits of mantissa through four layers: not float32, and right to a few percent.
+    assert 1e-4 < np.sqrt((difference**2).mean()) / exact.std() < 0.03
+
+    encode = functools.partial(low.apply, train=False, method="encode")
+    memory = jax.eval_shape(encode, {"params": parameters}, *source_of(inputs))
+    assert memory.dtype == jnp.bfloat16
+
+
+# Sizes and first values
+
+
+def closed_formula(
+    *,
+    source_vocab_size,
+    target_vocab_size,
+    d_model,
+    d_ff,
+    num_heads,
+    num_layers,
+    key_size,
+    value_size,
+    final_norm,
+    positions,
+    max_positions,
+    tied_embeddings,
+    attention_bias,
+    **_,
+):
+    """How many parameters there are, from the paper's figure 1."""
+    D, F, H, L = d_model, d_ff, num_heads, num_layers
+    K, C = key_size or D // H, value_size or D // H
+    attention = 2 * D * H * K + D * H * C + H * C * D
+    if attention_bias:
+        attention += 2 * H * K + H * C + D
+    network = D * F + F + F * D + D
+    norm = 2 * D
+    encoder_layer = attention + network + 2 * norm
+    decoder_layer = 2 * attention + network + 3 * norm
+    total = L * (encoder_layer + decoder_layer) + final_norm * 2 * norm
+    total += target_vocab_size * D
+    total += source_vocab_size * D * (tied_embeddings != "all")
+    total += target_vocab_size * D * (tied_embeddings == "none")
+    return total + 2 * max_positions * D * (positions == "learned")
+
+
+BASE = tiny.ARGUMENTS | {
+    "source_vocab_size": 37_000,
+    "target_vocab_size": 37_000,
+    "d_model": 512,
+    "d_ff": 2048,
+    "num_heads": 8,
+    "num_layers": 6,
+    "key_size": 0,
+    "value_size": 0,
+}
+BIG = BASE | {"d_model": 1024, "d_ff": 4096, "num_heads": 16}
+
+
+def count(arguments):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    return sum(leaf.size for leaf in jax.tree.leaves(tiny.shapes(Transformer(**arguments), inputs)))
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [(BASE, 63_045_632), (BIG, 214_171_648)])
+def test_parameter_counts_of_the_paper(arguments, expected):
+    assert count(arguments) == closed_formula(**arguments) == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"key_size": 16},
+        {"value_size": 32},
+        {"attention_bias": True},
+        {"key_size": 3, "value_size": 5, "num_heads": 7, "attention_bias": True},
+        {"final_norm": True},
+        {"positions": "learned", "max_positions": 50},
+        {"tied_embeddings": "target", "source_vocab_size": 30_000},
+        {"tied_embeddings": "none", "source_vocab_size": 30_000},
+        {"norm": "pre", "activation": "gelu", "positions": "concatenated"},
+    ],
+    ids=str,
+)
+def test_parameter_counts_of_variants(changes):
+    arguments = BASE | {"num_layers": 2} | changes
+    assert count(arguments) == closed_formula(**arguments)
+
+
+def test_embeddings_begin_normal():
+    """Every matrix N(0, 1/d_model): the embedded input has variance 1."""
+    model = tiny.model(
+        d_model=64,
+        num_layers=1,
+        source_vocab_size=300,
+        target_vocab_size=301,
+        max_positions=302,
+        positions="learned",
+        tied_embeddings="none",
+    )
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    init = jax.jit(lambda rng: model.init(rng, **inputs, train=False)["params"])
+    params = init(jax.random.key(0))
+    matrices = {name: p["embedding"] for name, p in params.items() if "embedding" in p}
+    assert {name: len(m) for name, m in matrices.items()} == {
+        "source_embedding": 300,
+        "target_embedding": 301,
+        "output_embedding": 301,
+        "source_position_embedding": 302,
+        "target_position_embedding": 302,
+    }
+    for matrix in matrices.values():
+        assert float(matrix.std()) == pytest.approx(64**-0.5, rel=0.03)
+        assert abs(float(matrix.mean())) < 0.004
+    norm = params["encoder_0"]["network_residual"]["layer_norm"]
+    assert (norm["scale"] == 1).all()
+    assert (norm["bias"] == 0).all()
+
+
+# Dropout
+
+
+@pytest.mark.parametrize(
+    "name", ["dropout_rate", "attention_dropout_rate", "activation_dropout_rate"]
+)
+def test_dropout_is_random_in_training_only(name):
+    model = tiny.model(**{name: 0.4})
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(model, inputs)
+
+    @functools.partial(jax.jit, static_argnames="train")
+    def run(seed, *, train):
+        rngs = {"dropout": jax.random.key(seed)}
+        return model.apply({"params": parameters}, **inputs, train=train, rngs=rngs)
+
+    first = run(0, train=True)
+    np.testing.assert_array_equal(first, run(0, train=True))
+    assert np.abs(first - run(1, train=True)).max() > 1e-2
+    np.testing.assert_array_equal(run(0, train=False), run(1, train=False))
+    without = logits(tiny.model(), parameters, inputs)
+    np.testing.assert_allclose(run(0, train=False), without, atol=1e-6)
+
+
+def test_dropout_of_the_embedded_input():
+    """Section 5.4: on the sums of embeddings and positions, in both stacks."""
+    model = tiny.model(dropout_rate=0.5, num_layers=0)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(model, inputs)
+    encode = functools.partial(
+        model.apply, {"params": parameters}, *source_of(inputs), method="encode"
+    )
+    dropped = np.asarray(encode(train=True, rngs={"dropout": jax.random.key(0)}))
+    plain = np.asarray(encode(train=False))
+    assert 0.3 < (dropped == 0).mean() < 0.7
+    np.testing.assert_allclose(dropped[dropped != 0], 2 * plain[dropped != 0], rtol=1e-6)
+    run = functools.partial(model.apply, {"params": parameters}, **inputs)
+    moved = run(train=True, rngs={"dropout": jax.random.key(0)}) - run(train=False)
+    assert np.abs(moved).max() > 0.1

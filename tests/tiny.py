@@ -1,0 +1,91 @@
+"""A Transformer that compiles in a second, parameters for it, and batches, packed or not."""
+
+import jax
+import numpy as np
+
+from transformer.models.translation import Transformer
+
+PAD, START = 0, 1
+VOCABULARY = 13
+
+# The paper's options in small. Key and value sizes differ, so that nothing passes by their being equal.
+ARGUMENTS = {
+    "source_vocab_size": VOCABULARY,
+    "target_vocab_size": VOCABULARY,
+    "d_model": 16,
+    "d_ff": 24,
+    "num_heads": 2,
+    "num_layers": 2,
+    "key_size": 6,
+    "value_size": 5,
+    "norm": "post",
+    "final_norm": False,
+    "norm_epsilon": 1e-6,
+    "positions": "interleaved",
+    "max_positions": 32,
+    "tied_embeddings": "all",
+    "activation": "relu",
+    "attention_bias": False,
+    "dropout_rate": 0.0,
+    "attention_dropout_rate": 0.0,
+    "activation_dropout_rate": 0.0,
+    "dtype": "float32",
+}
+
+
+def model(**changes):
+    return Transformer(**{**ARGUMENTS, **changes})
+
+
+def shapes(model, inputs):
+    """The shapes of the model's parameters; nothing is allocated."""
+    init = lambda rng: model.init(rng, **inputs, train=False)  # noqa: E731
+    return jax.eval_shape(init, jax.random.key(0))["params"]
+
+
+def parameters(model, inputs, seed=0):
+    """Random values for every parameter, biases and LayerNorms' included (their first values hide faults)."""
+    random = np.random.default_rng(seed)
+
+    def draw(path, leaf):
+        noise = random.standard_normal(leaf.shape) * 0.3
+        return (noise + (path[-1].key == "scale")).astype(leaf.dtype)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes(model, inputs))
+
+
+def pairs(lengths=((5, 4), (3, 6), (4, 3)), seed=0):
+    """Random sentence pairs of the given (source, target) lengths; ids of 2 and more."""
+    random = np.random.default_rng(seed)
+    sentence = lambda length: random.integers(2, VOCABULARY, length)  # noqa: E731
+    return [(sentence(s), sentence(t)) for s, t in lengths]
+
+
+def batch(rows, source_length, target_length):
+    """A batch as transformer/batches.py lays it out; each row is a list of pairs, packed one after another."""
+    S, T = (len(rows), source_length), (len(rows), target_length)
+    inputs = {}
+    for side, shape in (("source", S), ("target", T)):
+        inputs |= {
+            name: np.zeros(shape, np.int32)
+            for name in (side, f"{side}_positions", f"{side}_segments")
+        }
+    targets = np.full(T, PAD, np.int32)
+    for row, content in enumerate(rows):
+        s = t = 0
+        for segment, (source, target) in enumerate(content, start=1):
+            shifted = np.concatenate([[START], target[:-1]])
+            for side, ids, at in (("source", source, s), ("target", shifted, t)):
+                here = row, slice(at, at + len(ids))
+                inputs[side][here] = ids
+                inputs[f"{side}_positions"][here] = np.arange(len(ids))
+                inputs[f"{side}_segments"][here] = segment
+            targets[row, t : t + len(target)] = target
+            s, t = s + len(source), t + len(target)
+    weights = (inputs["target_segments"] > 0).astype(np.float32)
+    return {"inputs": inputs, "targets": targets, "weights": weights}
+
+
+def unpacked(sentence_pairs, source_length=7, target_length=8):
+    """One pair a row, padded."""
+    return batch([[pair] for pair in sentence_pairs], source_length, target_length)

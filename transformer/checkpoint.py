@@ -1,0 +1,146 @@
+"""State <-> disk: Orbax, asynchronous and atomic.
+
+    WORKDIR/checkpoints/parameters/STEP   the newest `keep`, what is averaged
+    WORKDIR/checkpoints/optimizer/STEP    of the newest two, what training resumes from
+    WORKDIR/best/STEP                     parameters of the highest validation BLEU
+
+Every parameter checkpoint names the vocabulary it was trained with.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+
+Tree = Any
+
+WEIGHTS = ("average", "best", "latest")
+OPTIMIZER_STATES = 2  # the newest and the one before: it outlives a newest that was cut off
+
+
+class Checkpoints:
+    """The checkpoints of a workdir while it trains; `close` waits for what is still being written."""
+
+    def __init__(self, workdir: Path, *, keep: int, vocabulary: str):
+        self._vocabulary = vocabulary
+        self._parameters = _manager(workdir / "checkpoints" / "parameters", max(keep, 1))
+        self._optimizer = _manager(workdir / "checkpoints" / "optimizer", OPTIMIZER_STATES)
+        self._best = _manager(workdir / "best", 1)
+
+    def save(self, step: int, parameters: Tree, optimizer_state: Tree) -> None:
+        """Begins to save the state after `step` updates; the arrays may be donated once this returns."""
+        about = {"step": step, "vocabulary": self._vocabulary}
+        self._parameters.save(step, args=_arguments(parameters, about))
+        self._optimizer.save(step, args=ocp.args.StandardSave(optimizer_state))
+
+    def save_best(self, step: int, parameters: Tree, bleu: float) -> bool:
+        """Keeps the parameters if `bleu` is higher than that of those kept so far, and says whether."""
+        latest = self._best.latest_step()
+        if latest is not None and _about(self._best, latest)["bleu"] >= bleu:
+            return False
+        about = {"step": step, "vocabulary": self._vocabulary, "bleu": bleu}
+        # Orbax refuses a step that is older than its latest: a resumed run may come by it again.
+        self._best.save(step, args=_arguments(parameters, about), force=True)
+        self._best.wait_until_finished()
+        return True
+
+    def restore(self, parameters: Tree, optimizer_state: Tree) -> tuple[int, Tree, Tree] | None:
+        """The newest whole state (step, parameters, optimizer state), or None if there is none.
+
+        The arguments are trees of jax.ShapeDtypeStruct that say what is expected and where it goes: the devices
+        may be others than those that saved it.
+        """
+        whole = set(self._parameters.all_steps()) & set(self._optimizer.all_steps())
+        if not whole:
+            return None
+        step = max(whole)
+        for manager in (self._parameters, self._optimizer):
+            for half in manager.all_steps():  # a save that was cut off between its two halves
+                if half > step:
+                    manager.delete(half)
+        _check(self._parameters, step, self._vocabulary)
+        optimizer_state = self._optimizer.restore(
+            step, args=ocp.args.StandardRestore(optimizer_state)
+        )
+        return step, _restore(self._parameters, step, parameters), optimizer_state
+
+    def close(self) -> None:
+        for manager in (self._parameters, self._optimizer, self._best):
+            manager.wait_until_finished()
+            manager.close()
+
+
+def load(
+    workdir: Path, weights: str, average_last: int, parameters: Tree, vocabulary: str
+) -> tuple[Tree, list[int]]:
+    """The parameters to score and translate with, and the steps they come from.
+
+    `weights`: 'latest'; 'best' by validation BLEU; 'average' of the last `average_last` (paper 6.1), summed in
+    float32. `parameters` says what is expected, as in `Checkpoints.restore`.
+    """
+    if weights not in WEIGHTS:
+        raise ValueError(f"config.evaluate.weights is one of {WEIGHTS}, found {weights!r}")
+    directory = workdir / ("best" if weights == "best" else "checkpoints/parameters")
+    if not directory.is_dir():
+        raise ValueError(f"{directory} does not exist: nothing has been saved in {workdir} yet")
+    with _manager(directory, None, read_only=True) as manager:
+        steps = sorted(manager.all_steps())[-(average_last if weights == "average" else 1) :]
+        if not steps:
+            raise ValueError(f"{directory} holds no checkpoint: nothing was saved there yet")
+        total = None
+        for step in steps:
+            _check(manager, step, vocabulary)
+            restored = _restore(manager, step, parameters)
+            if len(steps) == 1:
+                return restored, steps
+            restored = jax.tree.map(lambda x: np.asarray(x, np.float32), restored)
+            total = restored if total is None else jax.tree.map(np.add, total, restored)
+    mean = jax.tree.map(lambda x: x / np.float32(len(steps)), total)
+    return jax.tree.map(lambda x, like: jax.device_put(x, like.sharding), mean, parameters), steps
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Writes a file that appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        file.write(content)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+
+
+def _manager(directory: Path, keep: int | None, read_only: bool = False) -> ocp.CheckpointManager:
+    options = ocp.CheckpointManagerOptions(
+        max_to_keep=None if read_only else keep,
+        create=not read_only,
+        read_only=read_only,
+        cleanup_tmp_directories=not read_only,
+    )
+    return ocp.CheckpointManager(directory.absolute(), options=options)
+
+
+def _arguments(parameters: Tree, about: dict) -> ocp.args.Composite:
+    return ocp.args.Composite(
+        parameters=ocp.args.StandardSave(parameters), about=ocp.args.JsonSave(about)
+    )
+
+
+def _about(manager: ocp.CheckpointManager, step: int) -> dict:
+    return manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
+
+
+def _check(manager: ocp.CheckpointManager, step: int, vocabulary: str) -> None:
+    found = _about(manager, step)["vocabulary"]
+    if found != vocabulary:
+        raise ValueError(
+            f"{manager.directory / str(step)} was trained with the vocabulary {found}, "
+            f"but this run's is {vocabulary}: ids would mean other pieces"
+        )
+
+
+def _restore(manager: ocp.CheckpointManager, step: int, parameters: Tree) -> Tree:
+    arguments = ocp.args.Composite(parameters=ocp.args.StandardRestore(parameters))
+    return manager.restore(step, args=arguments)["parameters"]

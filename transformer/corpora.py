@@ -1,0 +1,418 @@
+"""Names to sentence pairs: WMT 2014, parallel text files and the built-in corpus, all through TFDS.
+
+Every corpus is written once, as ArrayRecord files under `data_dir`, and read by index from then on.
+"""
+
+import codecs
+import contextlib
+import dataclasses
+import difflib
+import fcntl
+import functools
+import gzip
+import hashlib
+import importlib.util
+import io
+import itertools
+import lzma
+import math
+import os
+import pathlib
+import re
+import resource
+import shutil
+import sys
+import threading
+import types
+import urllib.parse
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import tensorflow_datasets as tfds
+from absl import logging
+from tensorflow_datasets.core import shuffle
+from tensorflow_datasets.core.download import checksums, extractor
+from tensorflow_datasets.core.download import resource as downloads
+from tensorflow_datasets.translate import wmt, wmt14
+
+from transformer import grammar
+
+SPLITS = ("train", "validation", "test")
+WMT14 = tuple(f"wmt14_translate/{pair}" for pair in wmt14.Wmt14Translate.builder_configs)
+SHARD_PAIRS = 1 << 17  # TFDS keeps one shard's sentences in memory while it writes them
+PROBE_SECONDS = 9  # two hosts, and still an answer within 20 s
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """One split of a corpus: sentence pairs by index."""
+
+    fingerprint: (
+        str  # names this content in this direction: part of every cache key derived from it
+    )
+    source_language: str
+    target_language: str
+    records: Sequence[dict[str, bytes]]  # the TFDS data source, a record's text by language
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def read(self, indices: Iterable[int]) -> tuple[list[str], list[str]]:
+        """The source and the target sentences of these pairs, in the order of `indices`."""
+        # One call for all: ten times faster than indexing, but it takes only a list of int.
+        records = self.records.__getitems__([int(i) for i in indices])
+        return (
+            [record[self.source_language].decode() for record in records],
+            [record[self.target_language].decode() for record in records],
+        )
+
+
+def load(
+    corpus: str,
+    split: str,
+    *,
+    source_language: str,
+    target_language: str,
+    directory: str,
+    data_dir: str,
+) -> Corpus:
+    """One split of a corpus, prepared under `data_dir` first if it is not there yet.
+
+    `corpus` is `builtin`, `parallel_text` or a name in WMT14, in either direction. For
+    `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
+    plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
+    ValueError, of one line, for whatever the user can mend: a name, a file, a network.
+    """
+    if "://" in data_dir:
+        raise ValueError(f"data_dir must be a local folder, found {data_dir!r}")
+    data_dir = os.path.abspath(os.path.expanduser(data_dir))
+    languages = source_language, target_language
+    known = ("builtin", "parallel_text", *WMT14)
+    if corpus not in known:
+        nearest = difflib.get_close_matches(corpus, known, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"unknown corpus {corpus!r}: known are {', '.join(known)}; the nearest is {nearest!r}"
+        )
+    if corpus == "parallel_text":
+        config = _text_config(
+            _text_files(pathlib.Path(directory).expanduser(), split, languages), languages
+        )
+        build = functools.partial(ParallelText, config=config, data_dir=data_dir)
+        split = "pairs"
+    else:
+        pair = ("ko", "en") if corpus == "builtin" else tuple(corpus.split("/")[1].split("-"))
+        if sorted(languages) != sorted(pair):
+            raise ValueError(
+                f"{corpus} has the languages {pair[0]!r} and {pair[1]!r}, found source "
+                f"{source_language!r} and target {target_language!r}"
+            )
+        if split not in SPLITS:
+            raise ValueError(f"{corpus} has the splits {', '.join(SPLITS)}, found {split!r}")
+        if corpus == "builtin":
+            build = functools.partial(Builtin, config=_builtin_config(), data_dir=data_dir)
+        else:
+            config = corpus.split("/")[1]
+            build = functools.partial(wmt14.Wmt14Translate, config=config, data_dir=data_dir)
+    builder = _prepared(build)
+    info = builder.info.splits[split]
+    content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes
+    digest = hashlib.sha256(repr(content).encode()).hexdigest()
+    records = builder.as_data_source(split=split)
+    return Corpus(f"{builder.name}-{digest[:16]}", source_language, target_language, records)
+
+
+# Our own corpora: TFDS builders that write the pairs in their order, a shard at a time.
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class PairsConfig(tfds.core.BuilderConfig):
+    """What is in a corpus of ours. The name carries a hash of the content: TFDS goes by the name
+    alone, and would go on serving the old sentences after an edit."""
+
+    languages: tuple[str, str]
+    splits: Callable[[], dict[str, tuple[int, Iterator]]]  # number of pairs, and the pairs
+
+
+class Pairs(tfds.core.ShardBasedBuilder, skip_registration=True):
+    """Record i is pair i. GeneratorBasedBuilder with disable_shuffling would give the same order,
+    but holds all pairs in memory, and beyond 1 GB needs TensorFlow."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self):
+        features = tfds.features.Translation(languages=self.builder_config.languages)
+        return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
+
+    def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
+        del dl_manager  # nothing to download
+        first, second = self.builder_config.languages
+        shards = {}
+        for split, (count, pairs) in self.builder_config.splits().items():
+            examples = enumerate({first: a, second: b} for a, b in pairs)
+            # TFDS writes the shards one after the other, so they can share one iterator.
+            shard = functools.partial(itertools.islice, examples, SHARD_PAIRS)
+            shards[split] = [shard] * math.ceil(count / SHARD_PAIRS)
+        return shards
+
+
+class Builtin(Pairs):
+    """The Korean-English corpus that `grammar` generates."""
+
+
+class ParallelText(Pairs):
+    """A pair of aligned text files; one split, so that train and test sets change independently."""
+
+
+def _builtin_config() -> PairsConfig:
+    source = pathlib.Path(grammar.__file__).read_bytes()
+    digest = hashlib.sha256(b"%d %s" % (grammar.SEED, source)).hexdigest()
+
+    def splits():
+        pairs = grammar.sentence_pairs(grammar.SEED)
+        return {split: (len(pairs[split]), iter(pairs[split])) for split in SPLITS}
+
+    return PairsConfig(name=f"ko-en-{digest[:16]}", languages=("ko", "en"), splits=splits)
+
+
+def _text_files(folder: pathlib.Path, split: str, languages: Sequence[str]) -> list[pathlib.Path]:
+    """The source and the target file of a split: a stem in `folder`, or 'SOURCE,TARGET'."""
+    if languages[0] == languages[1] or not all(re.fullmatch(r"[\w-]+", x) for x in languages):
+        found = " and ".join(map(repr, languages))
+        raise ValueError(f"the languages must be two codes such as 'de' and 'en', found {found}")
+    if "," in split:
+        sides = [[folder / pathlib.Path(name.strip()).expanduser()] for name in split.split(",")]
+    else:
+        ends = "", ".gz", ".xz"
+        sides = [[folder / f"{split}.{language}{end}" for end in ends] for language in languages]
+    if len(sides) != 2:
+        raise ValueError(f"a split is a stem or SOURCE_FILE,TARGET_FILE, found {split!r}")
+    files = []
+    for variants in sides:
+        found = [file for file in variants if file.is_file()]
+        if len(found) != 1:
+            present = {file.name for x in languages for file in folder.glob(f"*.{x}*")}
+            raise ValueError(
+                f"parallel_text {split!r} wants one of {', '.join(map(str, variants))}, found "
+                f"{', '.join(file.name for file in found) or 'none'}; {folder} "
+                + (
+                    f"has {', '.join(sorted(present)[:20]) or 'neither'}"
+                    if folder.is_dir()
+                    else "does not exist"
+                )
+            )
+        files += found
+    return files
+
+
+def _text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsConfig:
+    """Names the content of two aligned files; ValueError if they cannot be aligned."""
+    (digest, count), (other_digest, other_count) = map(_digest_and_count, files)
+    if not count or not other_count:
+        raise ValueError(f"{files[1] if count else files[0]} is empty")
+    if count != other_count:
+        raise ValueError(
+            f"{files[0]} has {count} lines but {files[1]} has {other_count}: "
+            "line i of one must translate line i of the other"
+        )
+    # In alphabetical order, so that both directions share one copy.
+    sides = sorted([(languages[0], digest, files[0]), (languages[1], other_digest, files[1])])
+    name = "-".join(language for language, _, _ in sides)
+    both = hashlib.sha256("".join(digest for _, digest, _ in sides).encode()).hexdigest()
+
+    def splits() -> dict[str, tuple[int, Iterator]]:
+        return {"pairs": (count, zip(*(_lines(file) for _, _, file in sides), strict=True))}
+
+    return PairsConfig(
+        name=f"{name}-{both[:16]}", languages=(sides[0][0], sides[1][0]), splits=splits
+    )
+
+
+@contextlib.contextmanager
+def _open(file: pathlib.Path):
+    """The uncompressed bytes of a file, after the byte order mark if there is one."""
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(file.suffix, open)(file, "rb")
+    try:
+        with opened:
+            if opened.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+                opened.seek(0)
+            yield opened
+    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+        raise ValueError(f"{file} is broken or not what its name says: {error}") from error
+
+
+def _digest_and_count(file: pathlib.Path) -> tuple[str, int]:
+    """The sha256 of the file's bytes and the number of its lines."""
+    digest, count, last = hashlib.sha256(), 0, b"\n"
+    with _open(file) as opened:
+        while chunk := opened.read(1 << 20):
+            digest.update(chunk)
+            count += chunk.count(b"\n")
+            last = chunk[-1:]
+    return digest.hexdigest(), count + (last != b"\n")
+
+
+def _lines(file: pathlib.Path) -> Iterator[bytes]:
+    """The lines of a file. Only \\n ends one (U+2028, \\x85, \\x0b and a lone \\r are text, as for
+    wc), and the \\r of a Windows line end goes; ValueError where it is not UTF-8."""
+    with _open(file) as opened:
+        for number, line in enumerate(opened, start=1):
+            line = line.removesuffix(b"\n").removesuffix(b"\r")
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{file}, line {number}, is not UTF-8: {error}") from error
+            yield line
+
+
+# The catalogue's corpora.
+
+
+def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
+    """The archives of a corpus in WMT14 by address, each with the two places where TFDS looks for
+    it: put there by the user (its sha256 is checked), or downloaded earlier (with an .INFO file).
+    """
+    builder = wmt14.Wmt14Translate(config=corpus.split("/")[1], data_dir=data_dir)
+    language = builder.builder_config.language_pair[0]
+    folder = pathlib.Path(data_dir) / "downloads"
+    known = checksums.get_all_url_infos()
+    places = {}
+    for name in itertools.chain.from_iterable(builder.subsets.values()):
+        part = wmt.DATASET_MAP[name]
+        if part.get_manual_dl_files(language):
+            continue  # behind a form; if it is not there, TFDS says in words where to get it
+        for url in part.get_url(language):
+            file = downloads.get_dl_fname(url, known[url].checksum if url in known else None)
+            manual = folder / "manual" / os.path.basename(url)
+            places[url] = manual, folder / builder.name / file
+    return places
+
+
+def _check_archives(corpus: str, data_dir: str) -> None:
+    """ValueError if an archive is neither on disk nor to be had: TFDS alone would try for minutes,
+    then raise from deep inside."""
+    places = archives(corpus, data_dir)
+    missing = [
+        url
+        for url, (manual, cached) in places.items()
+        if not manual.exists() and not downloads.is_locally_cached(cached)
+    ]
+    hosts = [urllib.parse.urlparse(url).netloc for url in missing]
+    for url in (missing[hosts.index(host)] for host in dict.fromkeys(hosts)):
+        if why := _unreachable(url):
+            raise ValueError(
+                f"{corpus}: cannot download {url} ({why}): fetch {' '.join(missing)} elsewhere and "
+                f"put the files, under these names, into {places[url][0].parent}; or train on your "
+                "own files with the corpus 'parallel_text'"
+            )
+
+
+def _unreachable(url: str) -> str:
+    """Why an address does not answer within PROBE_SECONDS, or ''."""
+    import requests  # what TFDS downloads with, so that proxies and certificates are the same
+
+    why = [f"no answer within {PROBE_SECONDS} s"]
+
+    def probe():
+        try:
+            with requests.get(url, stream=True, timeout=PROBE_SECONDS) as response:
+                ok = response.ok
+                why[0] = "" if ok else f"HTTP {response.status_code} {response.reason}"
+        except requests.RequestException as error:
+            why[0] = f"{type(error).__name__}, no network?"
+
+    # In a thread, because no timeout of a request covers the look-up of the host's name.
+    thread = threading.Thread(target=probe, daemon=True)
+    thread.start()
+    thread.join(PROBE_SECONDS)
+    return why[0]
+
+
+# Preparing.
+
+
+def _prepared(build: Callable[[], Any]) -> Any:
+    """A builder whose data set is on disk, by this process or another."""
+    with _quiet():
+        builder = build()
+    home = pathlib.Path(builder.data_dir)  # data_dir/name/config/version
+    info = home / "dataset_info.json"
+    if not info.exists():
+        root = pathlib.Path(builder.data_dir_root)
+        # TFDS writes into a folder of its own and renames it at the end: nothing breaks without
+        # the lock, but the second process to finish does the work in vain and then fails.
+        lock = root / builder.name / ".lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with lock.open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until the file closes, or the process dies
+            _remove_half_made(home)
+            if not info.exists():
+                logging.info("preparing %s in %s", builder.info.full_name, root)
+                corpus = f"{builder.name}/{builder.builder_config.name}"
+                if corpus in WMT14:
+                    _check_archives(corpus, str(root))
+                try:
+                    with _quiet(), _without_tensorflow():
+                        builder.download_and_prepare(file_format="array_record")
+                finally:
+                    _remove_half_made(home)
+        with _quiet():
+            builder = build()  # reads what is there now
+    formats = sorted(f.value for f in builder.info.available_file_formats())
+    if "array_record" not in formats:
+        raise ValueError(
+            f"{home} holds the corpus as {formats[0]}, array_record is needed: name another "
+            "data_dir or remove that folder"
+        )
+    return builder
+
+
+def _remove_half_made(home: pathlib.Path) -> None:
+    """Removes what a failed or killed preparation left: TFDS would take an empty version folder for
+    a data set without features."""
+    if home.exists() and not (home / "dataset_info.json").exists():
+        shutil.rmtree(home)
+    for incomplete in home.parent.glob(f"incomplete.*_{home.name}"):
+        shutil.rmtree(incomplete)
+    if home.parent.exists() and not any(home.parent.iterdir()):
+        home.parent.rmdir()
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Keeps TFDS off standard output, which is for results, and its bars to terminals."""
+    tfds.display_progress_bar(sys.stderr.isatty())
+    logger = logging.get_absl_logger()
+    level = logger.level
+    logger.setLevel("ERROR")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _without_tensorflow():
+    """Gives TFDS the few calls for which it imports TensorFlow even so: to extract an archive, and
+    to sort more than 1 GB of pairs, in 1000 open files."""
+    if importlib.util.find_spec("tensorflow"):
+        yield
+        return
+    gfile = types.SimpleNamespace(GFile=open, exists=os.path.exists, remove=os.remove)
+    tf = types.SimpleNamespace(
+        io=types.SimpleNamespace(gfile=gfile),
+        compat=types.SimpleNamespace(as_text=os.fspath),
+        errors=types.SimpleNamespace(ResourceExhaustedError=()),
+    )
+    before = extractor.tf, shuffle.tf
+    soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = soft + shuffle.BUCKETS_NUMBER
+    wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    extractor.tf = shuffle.tf = tf
+    try:
+        yield
+    finally:
+        extractor.tf, shuffle.tf = before
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)

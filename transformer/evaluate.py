@@ -1,0 +1,124 @@
+"""A data set -> loss and sacreBLEU, through `translate`: validation and offline scores agree."""
+
+import functools
+import json
+import logging
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import flax.linen as nn
+import jax
+import ml_collections
+import numpy as np
+import sacrebleu
+
+from transformer import batches, checkpoint, loss, metrics, prepare, translate
+
+Tree = dict
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str) -> dict:
+    """sacreBLEU (with its signature) and chrF of detokenised, cased text, and the length ratio."""
+    bleu = sacrebleu.BLEU(tokenize=tokenize)
+    found = bleu.corpus_score(hypotheses, [references])
+    return {
+        "bleu": found.score,
+        "signature": str(bleu.get_signature()),
+        "chrf": sacrebleu.CHRF().corpus_score(hypotheses, [references]).score,
+        "length_ratio": found.sys_len / max(1, found.ref_len),
+    }
+
+
+class Examiner:
+    """Scores parameters on one split: every sentence of it, whatever its length."""
+
+    def __init__(
+        self,
+        config: ml_collections.ConfigDict,
+        split: str,
+        translator: translate.Translator,
+    ):
+        pairs = prepare.corpus(config, split)
+        self.sources, self.references = pairs.read(range(len(pairs)))
+        tokens = prepare.tokens(config, pairs, translator.vocabulary, f"tokenise {split}")
+        rows = batches.unpacked(tokens, np.arange(len(pairs)), config.data.row_length)
+        self._batches = batches.Batches(tokens, rows, config.data.batch_tokens, seed=None)
+        self._split = split
+        self._tokenize = config.evaluate.tokenize
+        self._translator = translator
+        self._sums = jax.jit(functools.partial(_sums, translator.model, config.loss.to_dict()))
+
+    def loss(self, parameters: Tree) -> dict:
+        """Loss, nats a token, perplexity and token accuracy over the split."""
+        sums = [self._sums(parameters, self._batches[t]) for t in range(len(self._batches))]
+        return per_token(jax.tree.map(lambda *x: sum(map(float, x)), *sums))
+
+    def translations(self, parameters: Tree) -> list[str]:
+        """The translation of every source of the split."""
+        lines = metrics.progress(self.sources, f"translate {self._split}", total=len(self.sources))
+        return list(self._translator.translate(parameters, lines))
+
+    def examine(self, parameters: Tree) -> tuple[dict, list[str]]:
+        """Loss and BLEU, and the translations."""
+        found = self.translations(parameters)
+        scores = score(found, self.references, tokenize=self._tokenize)
+        return {**self.loss(parameters), **scores}, found
+
+    def sample(self, translations: list[str], count: int) -> str:
+        """A few of the sentences, spread over the split, for a person to read."""
+        chosen = np.linspace(0, len(self.sources) - 1, min(count, len(self.sources))).astype(int)
+        return "\n".join(
+            f"  source       {self.sources[i]}\n"
+            f"  translation  {translations[i]}\n"
+            f"  reference    {self.references[i]}\n"
+            for i in chosen
+        )
+
+
+def per_token(sums: dict) -> dict:
+    """Means over tokens from the sums of `loss.cross_entropy`."""
+    nats = sums["nll"] / sums["tokens"]
+    return {
+        "loss": sums["loss"] / sums["tokens"],
+        "nats_per_token": nats,
+        "perplexity": math.exp(min(nats, 700.0)),
+        "accuracy": sums["correct"] / sums["tokens"],
+    }
+
+
+def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
+    """--mode=evaluate: scores `evaluate.split`, the result on standard output and in files.
+
+    evaluation.json has the scores; evaluation/SPLIT.{source,hypothesis,reference} the sentences.
+    """
+    split = config.evaluate.split
+    translator, parameters, steps = translate.load(workdir, config)
+    examiner = Examiner(config, split, translator)
+    scores, translations = examiner.examine(parameters)
+    result = {
+        **scores,
+        "sentences": len(translations),
+        "split": split,
+        "weights": config.evaluate.weights,
+        "step": steps[-1],
+        "steps": steps,
+    }
+    sentences = zip(
+        ("source", "hypothesis", "reference"),
+        (examiner.sources, translations, examiner.references),
+        strict=True,
+    )
+    for name, lines in sentences:
+        path = workdir / "evaluation" / f"{Path(split).name}.{name}"
+        checkpoint.write_file(path, "".join(line + "\n" for line in lines).encode())
+    checkpoint.write_file(workdir / "evaluation.json", json.dumps(result, indent=2).encode())
+    logging.info("%s:\n\n%s", split, examiner.sample(translations, config.evaluate.samples))
+    logging.info("BLEU %.2f (%s)", result["bleu"], result["signature"])
+    print(json.dumps(result), file=sys.stdout, flush=True)
+
+
+def _sums(model: nn.Module, smoothing: dict, parameters: Tree, batch: dict) -> dict:
+    logits_BTV = model.apply({"params": parameters}, **batch["inputs"], train=False)
+    return loss.cross_entropy(logits_BTV, batch["targets"], batch["weights"], **smoothing)

@@ -1,0 +1,208 @@
+"""Arrays -> arrays: the layers of the paper's section 3, from attention up to encoder and decoder layer.
+
+Shapes are suffixes, the same letters in the einsums: B batch, T query (target) length, S key (source) length,
+D d_model, H heads, K key and query size (the paper's d_k), C value size (d_v), F d_ff, V vocabulary, W beams.
+"""
+
+import functools
+from collections.abc import Callable
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+KeysValues = tuple[Array, Array]  # keys_BSHK, values_BSHC
+
+glorot_uniform = nn.initializers.xavier_uniform()
+
+
+def attend(
+    scores_BHTS: Array, mask_BTS: Array, values_BSHC: Array, dropout: Callable[[Array], Array]
+) -> tuple[Array, Array]:
+    """Softmax of the scores where the mask is true, in float32, and the values' sum under those weights.
+
+    Returns (context_BTHC, weights_BHTS). A query with nothing to attend to gets zeros and no gradient.
+    """
+    mask_BHTS = mask_BTS[:, None]
+    lowest = jnp.finfo(jnp.float32).min
+    scores_BHTS = jnp.where(mask_BHTS, scores_BHTS.astype(jnp.float32), lowest)
+    weights_BHTS = jnp.where(mask_BHTS, jax.nn.softmax(scores_BHTS, axis=-1), 0.0)
+    dropped_BHTS = dropout(weights_BHTS).astype(values_BSHC.dtype)
+    return jnp.einsum("BHTS,BSHC->BTHC", dropped_BHTS, values_BSHC), weights_BHTS
+
+
+class MultiHeadAttention(nn.Module):
+    """Scaled dot-product attention in several heads (paper 3.2.1 and 3.2.2).
+
+    `project` gives keys and values of a memory, so that decoding can keep them; a call attends to them.
+    The weights are sown as 'attention' [B, H, T, S] for whoever asks for mutable 'intermediates'.
+    """
+
+    d_model: int
+    num_heads: int
+    key_size: int
+    value_size: int
+    use_bias: bool
+    dropout_rate: float
+    dtype: jnp.dtype
+
+    def setup(self):
+        dense = functools.partial(
+            nn.DenseGeneral, use_bias=self.use_bias, kernel_init=glorot_uniform, dtype=self.dtype
+        )
+        self.query = dense((self.num_heads, self.key_size))
+        self.key = dense((self.num_heads, self.key_size))
+        self.value = dense((self.num_heads, self.value_size))
+        self.output = dense(self.d_model, axis=(-2, -1))
+        self.dropout = nn.Dropout(self.dropout_rate)
+
+    def project(self, memory_BSD: Array) -> KeysValues:
+        """The keys_BSHK and values_BSHC of a memory."""
+        return self.key(memory_BSD), self.value(memory_BSD)
+
+    def __call__(
+        self, queries_BTD: Array, keys_values: KeysValues, mask_BTS: Array, *, train: bool
+    ) -> Array:
+        q_BTHK = self.query(queries_BTD) * self.key_size**-0.5
+        k_BSHK, v_BSHC = keys_values
+        scores_BHTS = jnp.einsum(
+            "BTHK,BSHK->BHTS", q_BTHK, k_BSHK, preferred_element_type=jnp.float32
+        )
+        dropout = functools.partial(self.dropout, deterministic=not train)
+        context_BTHC, weights_BHTS = attend(scores_BHTS, mask_BTS, v_BSHC, dropout)
+        self.sow("intermediates", "attention", weights_BHTS)
+        return self.output(context_BTHC)
+
+
+class FeedForward(nn.Module):
+    """Two linear maps with ReLU (or GELU) between them, at each position alike (paper 3.3, equation 2)."""
+
+    d_ff: int
+    activation: str
+    dropout_rate: float
+    dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(self, x_BTD: Array, *, train: bool) -> Array:
+        dense = functools.partial(nn.Dense, kernel_init=glorot_uniform, dtype=self.dtype)
+        activation = {"relu": nn.relu, "gelu": functools.partial(nn.gelu, approximate=False)}
+        h_BTF = activation[self.activation](dense(self.d_ff, name="inner")(x_BTD))
+        h_BTF = nn.Dropout(self.dropout_rate)(h_BTF, deterministic=not train)
+        return dense(x_BTD.shape[-1], name="outer")(h_BTF)
+
+
+class Residual(nn.Module):
+    """What stands around each sub-layer (paper 5.4): y = sub_layer(r.enter(x)); x = r.leave(x, y).
+
+    'post' is the paper's LayerNorm(x + Dropout(SubLayer(x))); 'pre' is x + Dropout(SubLayer(LayerNorm(x))),
+    what the paper's program came to later.
+    """
+
+    norm: str
+    norm_epsilon: float
+    dropout_rate: float
+    dtype: jnp.dtype
+
+    def setup(self):
+        self.layer_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype)
+        self.dropout = nn.Dropout(self.dropout_rate)
+
+    def enter(self, x_BTD: Array) -> Array:
+        return self.layer_norm(x_BTD) if self.norm == "pre" else x_BTD
+
+    def leave(self, x_BTD: Array, y_BTD: Array, *, train: bool) -> Array:
+        x_BTD = x_BTD + self.dropout(y_BTD, deterministic=not train)
+        return self.layer_norm(x_BTD) if self.norm == "post" else x_BTD
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network (paper figure 1, left).
+
+    Its fields make the parts: each is called without arguments and gives a MultiHeadAttention, a FeedForward,
+    a Residual.
+    """
+
+    attention: Callable[[], nn.Module]
+    feed_forward: Callable[[], nn.Module]
+    residual: Callable[[], nn.Module]
+
+    def setup(self):
+        self.self_attention = self.attention()
+        self.self_attention_residual = self.residual()
+        self.network = self.feed_forward()
+        self.network_residual = self.residual()
+
+    def __call__(self, x_BSD: Array, mask_BSS: Array, *, train: bool) -> Array:
+        y_BSD = self.self_attention_residual.enter(x_BSD)
+        y_BSD = self.self_attention(
+            y_BSD, self.self_attention.project(y_BSD), mask_BSS, train=train
+        )
+        x_BSD = self.self_attention_residual.leave(x_BSD, y_BSD, train=train)
+        y_BSD = self.network(self.network_residual.enter(x_BSD), train=train)
+        return self.network_residual.leave(x_BSD, y_BSD, train=train)
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention to the encoder's output, feed-forward network (figure 1, right)."""
+
+    attention: Callable[[], nn.Module]
+    feed_forward: Callable[[], nn.Module]
+    residual: Callable[[], nn.Module]
+
+    def setup(self):
+        self.self_attention = self.attention()
+        self.self_attention_residual = self.residual()
+        self.cross_attention = self.attention()
+        self.cross_attention_residual = self.residual()
+        self.network = self.feed_forward()
+        self.network_residual = self.residual()
+
+    def __call__(
+        self,
+        x_BTD: Array,
+        memory: KeysValues,
+        mask_BTT: Array,
+        memory_mask_BTS: Array,
+        *,
+        remember: Callable[[KeysValues], KeysValues],
+        train: bool,
+    ) -> tuple[Array, KeysValues]:
+        """Returns the layer's output and the keys and values that self-attention attended to.
+
+        `memory` is what `cross_attention.project` made of the encoder's output. `remember` turns the keys and
+        values of x into those to attend to: training gives them back as they are, decoding writes them beside
+        those it has kept. B may be a multiple of the memory's: then the rows of a sentence (its beams) stand
+        together, and attend to the one memory as so many more queries.
+        """
+        y_BTD = self.self_attention_residual.enter(x_BTD)
+        keys_values = remember(self.self_attention.project(y_BTD))
+        y_BTD = self.self_attention(y_BTD, keys_values, mask_BTT, train=train)
+        x_BTD = self.self_attention_residual.leave(x_BTD, y_BTD, train=train)
+
+        y_BTD = self.cross_attention_residual.enter(x_BTD)
+        queries = y_BTD.reshape(len(memory[0]), -1, y_BTD.shape[-1])
+        y_BTD = self.cross_attention(queries, memory, memory_mask_BTS, train=train)
+        x_BTD = self.cross_attention_residual.leave(x_BTD, y_BTD.reshape(x_BTD.shape), train=train)
+
+        y_BTD = self.network(self.network_residual.enter(x_BTD), train=train)
+        return self.network_residual.leave(x_BTD, y_BTD, train=train), keys_values
+
+
+def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:
+    """Position encodings [B, T, D] in float32, for any position (paper 3.5).
+
+    'interleaved' is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the same.
+    'concatenated' is its program's (tensor2tensor's get_timing_signal_1d): all sines, then all cosines, of
+    pos / 10000^(i/(D/2-1)).
+    """
+    half = d_model // 2
+    if layout == "interleaved":
+        exponents = jnp.arange(half) / half
+    else:
+        exponents = jnp.arange(half) / (half - 1)
+    angles = positions_BT[..., None].astype(jnp.float32) * 10000.0**-exponents
+    waves = [jnp.sin(angles), jnp.cos(angles)]
+    if layout == "interleaved":
+        return jnp.stack(waves, axis=-1).reshape(*positions_BT.shape, d_model)
+    return jnp.concatenate(waves, axis=-1)

@@ -1,0 +1,119 @@
+"""Numbers -> metrics.jsonl, TensorBoard, and what a person sees while waiting."""
+
+import contextlib
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import tqdm
+from tensorboardX import SummaryWriter
+
+
+class Log:
+    """Appends to WORKDIR/metrics.jsonl, one JSON object a line, and to WORKDIR/tensorboard.
+
+    Each line has 'kind' ('train' or 'validation') and 'step'. Lines past `step`, the one that training resumes
+    from, are cut: the log of a resumed run is that of an uninterrupted one, but for times.
+    """
+
+    def __init__(self, workdir: Path, step: int):
+        path = workdir / "metrics.jsonl"
+        self.lines = [line for line in read(workdir) if line["step"] <= step]
+        with tempfile.NamedTemporaryFile("w", dir=workdir, delete=False) as file:
+            file.writelines(json.dumps(line) + "\n" for line in self.lines)
+        os.chmod(file.name, 0o644)
+        os.replace(file.name, path)
+        self._file = open(path, "a", buffering=1)  # noqa: SIM115 (closed by `close`)
+        self._tensorboard = SummaryWriter(str(workdir / "tensorboard"), purge_step=step + 1)
+
+    def write(self, kind: str, step: int, values: dict) -> None:
+        """Logs numbers, and texts (which TensorBoard shows as such)."""
+        line = {"kind": kind, "step": step, **values}
+        self.lines.append(line)
+        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        for name, value in values.items():
+            if isinstance(value, int | float):
+                self._tensorboard.add_scalar(f"{kind}/{name}", value, step)
+            else:
+                self._tensorboard.add_text(f"{kind}/{name}", str(value), step)
+
+    def close(self) -> None:
+        self._file.close()
+        self._tensorboard.close()
+
+
+def read(workdir: Path) -> list[dict]:
+    """The lines of WORKDIR/metrics.jsonl; a last one that was cut off in writing is left out."""
+    path = workdir / "metrics.jsonl"
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")
+    return [json.loads(line) for line in lines[:-1]]
+
+
+def progress(iterable: Iterable, what: str, *, total: int | None = None) -> Iterable:
+    """The iterable, with a bar on standard error if that is a terminal, else with a line at its end."""
+    start = time.perf_counter()
+    yield from tqdm.tqdm(iterable, what, total=total, file=sys.stderr, disable=None, leave=False)
+    logging.info("%s: %.1f s", what, time.perf_counter() - start)
+
+
+class Progress:
+    """Where a training run stands: a bar on a terminal, a plain line each time it is told else."""
+
+    def __init__(self, step: int, total: int):
+        self.step = self._first = self._logged = step
+        self._total = total
+        self._bar = tqdm.tqdm(
+            total=total, initial=step, desc="train", unit="step", file=sys.stderr, disable=None
+        )
+        self._clock = time.perf_counter()
+
+    def advance(self) -> bool:
+        """One more step is done; says whether it was this process's first (it was compiled then)."""
+        self.step += 1
+        self._bar.update()
+        return self.step == self._first + 1
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves out of the step time what happens inside."""
+        start = time.perf_counter()
+        yield
+        self._clock += time.perf_counter() - start
+
+    def show(self, values: dict) -> None:
+        """Shows the values of the newest step."""
+        text = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
+        if self._bar.disable:
+            logging.info("step %d/%d: %s", self.step, self._total, text)
+        else:
+            self._bar.set_postfix_str(text, refresh=False)
+
+    def lap(self) -> tuple[float, float]:
+        """Seconds a step since the last lap, and seconds left at that pace."""
+        now = time.perf_counter()
+        seconds = (now - self._clock) / max(1, self.step - self._logged)
+        self._clock, self._logged = now, self.step
+        return seconds, seconds * (self._total - self.step)
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people write them: 42 s, 3 min 5 s, 2 h 4 min."""
+    minutes, s = divmod(round(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {m} min"
+    return f"{m} min {s} s" if m else f"{s} s"
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,240 @@
+"""The encoder-decoder Transformer of the paper's section 3."""
+
+import functools
+from collections.abc import Callable
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer import layers
+
+Array = jax.Array
+
+CHOICES = {
+    "norm": ("post", "pre"),
+    "positions": ("interleaved", "concatenated", "learned"),
+    "tied_embeddings": ("all", "target", "none"),
+    "activation": ("relu", "gelu"),
+    "dtype": ("float32", "bfloat16"),
+}
+
+
+class Transformer(nn.Module):
+    """Sources and shifted targets in, logits out.
+
+    Parameters are float32; `dtype` is what activations are computed in, but softmax, loss and position
+    encodings, which are float32 always.
+    """
+
+    source_vocab_size: int
+    target_vocab_size: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    num_layers: int  # in the encoder, and as many in the decoder
+    key_size: int  # of one head; 0: d_model / num_heads
+    value_size: int  # likewise
+    norm: str  # 'post': the paper's; 'pre'
+    final_norm: bool  # one more LayerNorm on top of each stack; the paper has none
+    norm_epsilon: float
+    positions: str  # 'interleaved' sinusoids (the paper's), 'concatenated' ones, or 'learned'
+    max_positions: int  # how many positions are learned; sinusoids know no limit
+    tied_embeddings: (
+        str  # 'all': source, target and output share one matrix; 'target' and output; 'none'
+    )
+    activation: str  # 'relu' or 'gelu'
+    attention_bias: bool
+    dropout_rate: float  # of sub-layers' outputs and of the embedded input
+    attention_dropout_rate: float
+    activation_dropout_rate: float  # inside the feed-forward network
+    dtype: str
+
+    def setup(self):
+        self._check()
+        dtype = jnp.dtype(self.dtype)
+        size = self.d_model // self.num_heads
+        attention = functools.partial(
+            layers.MultiHeadAttention,
+            self.d_model,
+            self.num_heads,
+            self.key_size or size,
+            self.value_size or size,
+            self.attention_bias,
+            self.attention_dropout_rate,
+            dtype,
+        )
+        feed_forward = functools.partial(
+            layers.FeedForward, self.d_ff, self.activation, self.activation_dropout_rate, dtype
+        )
+        residual = functools.partial(
+            layers.Residual, self.norm, self.norm_epsilon, self.dropout_rate, dtype
+        )
+        parts = (attention, feed_forward, residual)
+        self.encoder = [layers.EncoderLayer(*parts) for _ in range(self.num_layers)]
+        self.decoder = [layers.DecoderLayer(*parts) for _ in range(self.num_layers)]
+        if self.final_norm:
+            norm = functools.partial(nn.LayerNorm, epsilon=self.norm_epsilon, dtype=dtype)
+            self.encoder_norm, self.decoder_norm = norm(), norm()
+
+        # The paper shares one matrix (3.4) and is silent on its first values; sqrt(d_model) on look-up
+        # makes the embedded input of variance 1.
+        normal = nn.initializers.normal(self.d_model**-0.5)
+        matrix = functools.partial(nn.Embed, features=self.d_model, embedding_init=normal)
+        self.target_embedding = matrix(self.target_vocab_size)
+        if self.tied_embeddings != "all":
+            self.source_embedding = matrix(self.source_vocab_size)
+        if self.tied_embeddings == "none":
+            self.output_embedding = matrix(self.target_vocab_size)
+        if self.positions == "learned":
+            self.source_position_embedding = matrix(self.max_positions)
+            self.target_position_embedding = matrix(self.max_positions)
+        self.dropout = nn.Dropout(self.dropout_rate)
+
+    def __call__(
+        self,
+        source: Array,
+        target: Array,
+        source_positions: Array,
+        target_positions: Array,
+        source_segments: Array,
+        target_segments: Array,
+        *,
+        train: bool,
+    ) -> Array:
+        """Logits [B, T, V] in float32; all arguments are int [B, S] or [B, T].
+
+        `target` is shifted right already. Segments number the sentence pairs of a packed row from 1, 0 is
+        padding; a position sees its own pair only, and of the target nothing behind itself.
+        """
+        memory_BSD = self.encode(source, source_positions, source_segments, train=train)
+        x_BTD = self._embed_target(target, target_positions, train=train)
+        mask_BTT = _same(target_segments, target_segments)
+        mask_BTT &= target_positions[:, :, None] >= target_positions[:, None, :]
+        memory_mask_BTS = _same(target_segments, source_segments)
+        for layer in self.decoder:
+            memory = layer.cross_attention.project(memory_BSD)
+            x_BTD, _ = layer(
+                x_BTD, memory, mask_BTT, memory_mask_BTS, remember=lambda new: new, train=train
+            )
+        return self._logits(x_BTD)
+
+    def encode(
+        self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
+    ) -> Array:
+        """The encoder's output, memory_BSD."""
+        embedding = (
+            self.target_embedding if self.tied_embeddings == "all" else self.source_embedding
+        )
+        learned = self.source_position_embedding if self.positions == "learned" else None
+        x_BSD = self._embed(embedding, learned, source, source_positions, train=train)
+        mask_BSS = _same(source_segments, source_segments)
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, mask_BSS, train=train)
+        return self.encoder_norm(x_BSD) if self.final_norm else x_BSD
+
+    def prepare(self, memory_BSD: Array, memory_mask_BS: Array, length: int) -> tuple[dict, dict]:
+        """What `step` needs: (memory, cache), each layer's keys and values.
+
+        The memory's are projected here, once a sentence. The cache has room for `length` target positions, for
+        one beam a sentence: its leaves are [B, 1, length, H, K or C].
+        """
+        keys_values = [layer.cross_attention.project(memory_BSD) for layer in self.decoder]
+        memory = {"keys_values": keys_values, "mask": memory_mask_BS}
+
+        def empty(of_BSHC: Array) -> Array:
+            batch, _, heads, size = of_BSHC.shape
+            return jnp.zeros((batch, 1, length, heads, size), of_BSHC.dtype)
+
+        return memory, {"keys_values": jax.tree.map(empty, keys_values)}
+
+    def step(
+        self, tokens_BWT: Array, positions_BWT: Array, memory: dict, cache: dict
+    ) -> tuple[Array, dict]:
+        """Logits [B, W, T, V] behind each of T more target tokens of W beams, and the cache with them in it.
+
+        `tokens` are the decoder's input: the start symbol at position 0, then what was generated.
+        """
+        B, W, T = tokens_BWT.shape
+        rows = functools.partial(jnp.reshape, shape=(B * W, T))
+        tokens, positions = rows(tokens_BWT), rows(positions_BWT)
+        x_BTD = self._embed_target(tokens, positions, train=False)
+        length = jax.tree.leaves(cache)[0].shape[2]
+        mask_BTT = jnp.arange(length) <= positions[:, :, None]
+        updated = []
+        for layer, memory_layer, cache_layer in zip(
+            self.decoder, memory["keys_values"], cache["keys_values"], strict=True
+        ):
+            kept = jax.tree.map(lambda c: c.reshape(B * W, *c.shape[2:]), cache_layer)
+            x_BTD, kept = layer(
+                x_BTD,
+                memory_layer,
+                mask_BTT,
+                memory["mask"][:, None, :],
+                remember=functools.partial(_write, kept, positions),
+                train=False,
+            )
+            updated.append(tuple(k.reshape(B, W, *k.shape[1:]) for k in kept))
+        logits = self._logits(x_BTD)
+        return logits.reshape(B, W, T, -1), {"keys_values": updated}
+
+    def _check(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"config.model.{name} is one of {', '.join(map(repr, choices))}, "
+                    f"found {getattr(self, name)!r}"
+                )
+        if self.d_model % 2 or (
+            self.d_model % self.num_heads and not self.key_size * self.value_size
+        ):
+            raise ValueError(
+                f"config.model.d_model={self.d_model} has to be even and a multiple of "
+                f"config.model.num_heads={self.num_heads} (or give key_size and value_size)"
+            )
+        if self.tied_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
+            raise ValueError(
+                "config.model.tied_embeddings='all' needs one vocabulary for both sides: set "
+                "config.vocabulary.shared=True, or tie the 'target' side only"
+            )
+
+    def _embed_target(self, target: Array, positions: Array, *, train: bool) -> Array:
+        learned = self.target_position_embedding if self.positions == "learned" else None
+        return self._embed(self.target_embedding, learned, target, positions, train=train)
+
+    def _embed(
+        self,
+        embedding: nn.Embed,
+        learned: Callable | None,
+        ids_BT: Array,
+        positions_BT: Array,
+        *,
+        train: bool,
+    ) -> Array:
+        """Embeddings times sqrt(d_model) plus positions, with dropout (paper 3.4, 3.5, 5.4)."""
+        x_BTD = embedding(ids_BT) * self.d_model**0.5
+        if learned is not None:
+            x_BTD += learned(positions_BT)
+        else:
+            x_BTD += layers.sinusoids(positions_BT, self.d_model, self.positions)
+        return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
+
+    def _logits(self, x_BTD: Array) -> Array:
+        if self.final_norm:
+            x_BTD = self.decoder_norm(x_BTD)
+        output = self.output_embedding if self.tied_embeddings == "none" else self.target_embedding
+        matrix_VD = output.embedding.astype(x_BTD.dtype)
+        return jnp.einsum("BTD,VD->BTV", x_BTD, matrix_VD, preferred_element_type=jnp.float32)
+
+
+def _write(
+    kept: layers.KeysValues, positions_BT: Array, new: layers.KeysValues
+) -> layers.KeysValues:
+    """Writes the keys and values of new tokens at their positions among those kept."""
+    rows = jnp.arange(len(positions_BT))[:, None]
+    return jax.tree.map(lambda old, x: old.at[rows, positions_BT].set(x), kept, new)
+
+
+def _same(segments_BT: Array, segments_BS: Array) -> Array:
+    """Which positions belong to the same sentence pair, bool [B, T, S]; padding (0) to none."""
+    return (segments_BT[:, :, None] == segments_BS[:, None, :]) & (segments_BS > 0)[:, None, :]

@@ -1,0 +1,166 @@
+"""Names -> what training reads: corpora, vocabulary, ids, and the resolved config.json of the workdir."""
+
+import importlib.metadata
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import ml_collections
+import numpy as np
+
+from transformer import batches, checkpoint, corpora, metrics, tokenizer, translate
+
+PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")
+
+
+class Prepared(NamedTuple):
+    """What `prepare` hands to training; the config has the vocabulary's fingerprint in it now."""
+
+    config: ml_collections.ConfigDict
+    vocabulary: tokenizer.Vocabulary
+    tokens: batches.Tokens  # of the training split
+
+
+def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
+    """Builds what is missing of the corpus, the vocabulary and the ids, and writes config.json.
+
+    A workdir that was trained with another model or vocabulary is refused, and so is every split that a run
+    will want and that cannot be read: before hours were spent, not after.
+    """
+    train = corpus(config, "train")
+    for split in {"validation", config.evaluate.split}:
+        corpus(config, split)
+    resuming = (workdir / "config.json").is_file()
+    if resuming:
+        _check_same_run(config, translate.read_config(workdir), workdir)
+        config = _with_fingerprint(config, translate.read_config(workdir).vocabulary.fingerprint)
+        vocabulary = translate.read_vocabulary(workdir, config)
+        if config.vocabulary.model:
+            _check_given(config, vocabulary, workdir)
+    else:
+        vocabulary = _write_vocabulary(config, train, workdir)
+        config = _with_fingerprint(config, vocabulary.fingerprint)
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    content = json.dumps({**config.to_dict(), "versions": versions}, indent=2, ensure_ascii=False)
+    checkpoint.write_file(workdir / "config.json", content.encode() + b"\n")
+    return Prepared(config, vocabulary, tokens(config, train, vocabulary, "tokenise"))
+
+
+def corpus(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
+    """A split of the config's corpus: 'train', 'validation', 'test', or any other name the corpus knows."""
+    data = config.data
+    return corpora.load(
+        data.corpus,
+        data.get(split, split),
+        source_language=data.source_language,
+        target_language=data.target_language,
+        directory=data.directory,
+        data_dir=data.data_dir,
+    )
+
+
+def tokens(
+    config: ml_collections.ConfigDict,
+    pairs: corpora.Corpus,
+    vocabulary: tokenizer.Vocabulary,
+    what: str,
+) -> batches.Tokens:
+    """A corpus's ids, cached under `data.data_dir`."""
+    cache = Path(config.data.data_dir).expanduser() / "tokens"
+    return batches.tokenise(
+        pairs, vocabulary, cache, progress=lambda chunks: metrics.progress(chunks, what)
+    )
+
+
+def _with_fingerprint(
+    config: ml_collections.ConfigDict, fingerprint: str
+) -> ml_collections.ConfigDict:
+    config = config.copy_and_resolve_references()
+    config.vocabulary.fingerprint = fingerprint
+    return config
+
+
+def _check_same_run(config, trained, workdir: Path) -> None:
+    """Parameters fit one architecture, one model and one vocabulary only."""
+    for section in ("architecture", "model", "vocabulary"):
+        new, old = (
+            {"": c[section]} if isinstance(c[section], str) else dict(c[section])
+            for c in (config, trained)
+        )
+        for key in new:
+            if key != "fingerprint" and new[key] != old.get(key):
+                name = f"config.{section}.{key}".rstrip(".")
+                raise ValueError(
+                    f"{workdir} was made with {name}={old.get(key)!r}, now it is {new[key]!r}: "
+                    "go on with the old value, or give another --workdir"
+                )
+
+
+def _write_vocabulary(
+    config: ml_collections.ConfigDict, train: corpora.Corpus, workdir: Path
+) -> tokenizer.Vocabulary:
+    """The vocabulary a config asks for, given or learnt, also as files in the workdir."""
+    options = config.vocabulary
+    if options.model:
+        paths = _given_models(options)
+        learnt = [path.read_bytes() for path in paths]
+    else:
+        logging.info("learning the vocabulary: %s, %d pieces", options.kind, options.size)
+        sides = (("source", "target"),) if options.shared else (("source",), ("target",))
+        learnt = [
+            tokenizer.learn(
+                _sentences(train, side, options.max_sentences, config.train.seed),
+                size=options.size,
+                kind=options.kind,
+                character_coverage=options.character_coverage,
+            )
+            for side in sides
+        ]
+    names = ("shared",) if options.shared else ("source", "target")
+    pieces = [tokenizer.load(model, name) for name, model in zip(names, learnt, strict=True)]
+    for name, model, table in zip(names, learnt, map(tokenizer.table, pieces), strict=True):
+        checkpoint.write_file(workdir / "vocabulary" / f"{name}.model", model)
+        checkpoint.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
+    return tokenizer.Vocabulary(pieces[0], pieces[-1])
+
+
+def _check_given(config, vocabulary: tokenizer.Vocabulary, workdir: Path) -> None:
+    given = [
+        tokenizer.load(path.read_bytes(), str(path)) for path in _given_models(config.vocabulary)
+    ]
+    if tokenizer.Vocabulary(given[0], given[-1]).fingerprint != vocabulary.fingerprint:
+        raise ValueError(
+            f"config.vocabulary.model={config.vocabulary.model} is not the vocabulary that {workdir} "
+            "was trained with: give another --workdir"
+        )
+
+
+def _given_models(options: ml_collections.ConfigDict) -> list[Path]:
+    paths = [Path(path).expanduser() for path in options.model.split(",")]
+    expected = 1 if options.shared else 2
+    if len(paths) != expected:
+        raise ValueError(
+            f"config.vocabulary.model names {len(paths)} file(s), expected "
+            + ("one, as the vocabulary is shared" if options.shared else "two: SOURCE,TARGET")
+        )
+    for path in paths:
+        if not path.is_file():
+            raise ValueError(f"config.vocabulary.model: {path} does not exist")
+    return paths
+
+
+def _sentences(
+    pairs: corpora.Corpus, sides: tuple[str, ...], most: int, seed: int, chunk: int = 8192
+) -> Iterator[str]:
+    """The sentences to learn pieces from: all, or those of a random `most` // len(sides) pairs."""
+    chosen = np.arange(len(pairs))
+    if most and len(sides) * len(pairs) > most:
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(pairs))[: most // len(sides)])
+    for start in range(0, len(chosen), chunk):
+        source, target = pairs.read(chosen[start : start + chunk])
+        if "source" in sides:
+            yield from source
+        if "target" in sides:
+            yield from target

@@ -1,0 +1,276 @@
+"""The story, top to bottom: what one update is, and the loop around it."""
+
+import collections
+import functools
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import ml_collections
+import optax
+
+from transformer import (
+    batches,
+    checkpoint,
+    evaluate,
+    loss,
+    metrics,
+    optimizer,
+    parallel,
+    prepare,
+    translate,
+)
+
+Tree = Any
+
+
+class TrainState(NamedTuple):
+    """What training changes. Nothing in it is random: randomness comes from the seed and the step."""
+
+    step: jax.Array  # updates made so far
+    parameters: Tree
+    optimizer_state: Tree
+
+
+def train_step(
+    state: TrainState,
+    batch: dict,
+    *,
+    model: nn.Module,
+    adam: optax.GradientTransformation,
+    learning_rate: Callable[[jax.Array], jax.Array],
+    seed: int,
+    accumulate: int,
+    smoothing: dict,
+    axis: str | None = None,
+) -> tuple[TrainState, dict]:
+    """One update: the new state, and sums over the batch's tokens.
+
+    With `axis`, `batch` is this device's part and sums go over that mapped axis; without it, `batch` is the
+    global one. The batch goes through the model in `accumulate` parts; loss and gradient are sums over tokens,
+    divided once by the number of tokens in the global batch.
+    """
+    rng = jax.random.fold_in(jax.random.key(seed), state.step)
+    rng = parallel.random_per_device(rng, axis)
+
+    def summed_loss(parameters: Tree, part: dict, rng: jax.Array) -> tuple[jax.Array, dict]:
+        logits_BTV = model.apply(
+            {"params": parameters}, **part["inputs"], train=True, rngs={"dropout": rng}
+        )
+        sums = loss.cross_entropy(logits_BTV, part["targets"], part["weights"], **smoothing)
+        return sums["loss"], sums
+
+    gradient = jax.grad(summed_loss, has_aux=True)
+
+    def add(total: Tree, numbered_part: tuple) -> tuple[Tree, None]:
+        number, part = numbered_part
+        new = gradient(state.parameters, part, jax.random.fold_in(rng, number))
+        return jax.tree.map(jnp.add, total, new), None
+
+    parts = parallel.micro_batches(batch, accumulate)
+    if accumulate == 1:
+        gradients, sums = gradient(state.parameters, jax.tree.map(lambda x: x[0], parts), rng)
+    else:
+        zeros = jax.tree.map(jnp.zeros_like, (state.parameters, dict.fromkeys(loss.SUMS, 0.0)))
+        numbers = jnp.arange(accumulate)
+        (gradients, sums), _ = jax.lax.scan(add, zeros, (numbers, parts))
+    gradients, sums = parallel.sum_over_devices((gradients, sums), axis)
+    gradients = jax.tree.map(lambda g: g / sums["tokens"], gradients)
+
+    updates, optimizer_state = adam.update(gradients, state.optimizer_state, state.parameters)
+    parameters = optax.apply_updates(state.parameters, updates)
+    step = state.step + 1
+    sums |= {"gradient_norm": optax.global_norm(gradients), "learning_rate": learning_rate(step)}
+    return TrainState(step, parameters, optimizer_state), sums
+
+
+def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
+    """--mode=train: trains, or goes on where the workdir stands, then evaluates `evaluate.split`."""
+    options, mesh = config.train, parallel.data_mesh()
+    config, vocabulary, tokens = prepare.prepare(config, workdir)
+    model = translate.build_model(config, vocabulary)
+    translator = translate.Translator(model, vocabulary, **config.decode)
+    examiner = evaluate.Examiner(config, "validation", translator)
+    training = training_batches(config, tokens)
+
+    learning_rate = functools.partial(
+        optimizer.inverse_square_root,
+        d_model=config.model.d_model,
+        warmup_steps=config.optimizer.warmup_steps,
+        factor=config.optimizer.factor,
+    )
+    adam = optimizer.adam(learning_rate, **config.optimizer.adam)
+    checkpoints = checkpoint.Checkpoints(
+        workdir,
+        keep=max(options.keep, config.evaluate.average_last),
+        vocabulary=vocabulary.fingerprint,
+    )
+    state = first_state(model, adam, options.seed, checkpoints, parallel.replicated(mesh))
+    update = parallel.compile_step(
+        functools.partial(
+            train_step,
+            model=model,
+            adam=adam,
+            learning_rate=learning_rate,
+            seed=options.seed,
+            accumulate=options.accumulate,
+            smoothing=config.loss.to_dict(),
+        ),
+        config.parallel.strategy,
+        mesh,
+    )
+
+    def load(t: int) -> dict:
+        rows = parallel.padded_rows(training.num_rows(t), mesh, options.accumulate)
+        return training.rows(t, *parallel.host_rows(rows))
+
+    step = int(state.step)
+    log = metrics.Log(workdir, step)
+    progress = metrics.Progress(step, options.num_steps)
+    late = collections.deque()  # sums that the device may still be computing
+    stop = stop_signal()
+    describe(config, state.parameters, training, mesh)
+
+    for batch in batches.ahead(load, range(step, options.num_steps)):
+        if out_of_patience(log.lines, config.evaluate.patience):
+            break
+        state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
+        step += 1
+        late.append((step, sums, batch["weights"].size * jax.process_count()))
+        last = step == options.num_steps
+        examines = last or (config.evaluate.every and step % config.evaluate.every == 0)
+        saves = last or step % options.save_every == 0 or stop.is_set()
+        # Metrics are fetched two steps late, so that the device always has the next step waiting.
+        while len(late) > (0 if examines or saves else 2):
+            record(*late.popleft(), log, progress, options.log_every)
+        # Validation comes before the checkpoint: a run killed between the two repeats both.
+        if examines:
+            with progress.paused():
+                validate(step, state.parameters, examiner, checkpoints, log, config.evaluate)
+        if saves:
+            with progress.paused():
+                checkpoints.save(step, state.parameters, state.optimizer_state)
+        if stop.is_set():
+            break
+    progress.close()
+    log.close()
+    checkpoints.close()
+    if stop.is_set():
+        logging.info("stopped by a signal after step %d was saved; the same command goes on", step)
+        sys.exit(128 + signal.SIGTERM)
+    evaluate.evaluate(config, workdir)
+
+
+def training_batches(config: ml_collections.ConfigDict, tokens: batches.Tokens) -> batches.Batches:
+    """The training split in batches of about `data.batch_tokens` target positions."""
+    data, seed = config.data, config.train.seed
+    pairs = batches.trainable(tokens, data.max_length)
+    if data.pack:
+        groups = [batches.pack(tokens, pairs, data.row_length, seed)]
+    else:
+        groups = batches.unpacked(tokens, pairs, data.row_length)
+    return batches.Batches(tokens, groups, data.batch_tokens, seed)
+
+
+def first_state(
+    model: nn.Module,
+    adam: optax.GradientTransformation,
+    seed: int,
+    checkpoints: checkpoint.Checkpoints,
+    sharding: parallel.Sharding,
+) -> TrainState:
+    """The state to start from: the newest checkpoint's, else one of random parameters."""
+    parameters = translate.abstract_parameters(model, sharding)
+    optimizer_state = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+        jax.eval_shape(adam.init, parameters),
+    )
+    if restored := checkpoints.restore(parameters, optimizer_state):
+        step, parameters, optimizer_state = restored
+        logging.info("going on from step %d", step)
+        return TrainState(jax.device_put(jnp.int32(step), sharding), parameters, optimizer_state)
+
+    def initialise(rng: jax.Array) -> TrainState:
+        parameters = translate.initial_parameters(model, rng)
+        return TrainState(jnp.int32(0), parameters, adam.init(parameters))
+
+    return jax.jit(initialise, out_shardings=sharding)(jax.random.key(seed))
+
+
+def record(
+    step: int, sums: dict, positions: int, log: metrics.Log, progress: metrics.Progress, every: int
+) -> None:
+    """Takes note of a finished step, and logs every so many."""
+    sums = {name: float(value) for name, value in sums.items()}
+    first = progress.advance()
+    if step % every == 0 or first:
+        seconds, left = progress.lap()
+        values = {
+            **evaluate.per_token(sums),
+            "learning_rate": sums["learning_rate"],
+            "gradient_norm": sums["gradient_norm"],
+            "padding": 1 - sums["tokens"] / positions,
+            "tokens_per_second": sums["tokens"] / seconds,
+            "step_seconds": seconds,
+            "seconds_left": left,
+        }
+        if step % every == 0:
+            log.write("train", step, values)
+        progress.show(values)
+
+
+def validate(
+    step: int,
+    parameters: Tree,
+    examiner: evaluate.Examiner,
+    checkpoints: checkpoint.Checkpoints,
+    log: metrics.Log,
+    options: ml_collections.ConfigDict,
+) -> None:
+    """Loss, BLEU and sample translations of the validation split; keeps the parameters if the BLEU is best."""
+    scores, translations = examiner.examine(parallel.on_one_device(parameters))
+    samples = examiner.sample(translations, options.samples)
+    log.write("validation", step, {**scores, "samples": samples})
+    best = checkpoints.save_best(step, parameters, scores["bleu"])
+    logging.info(
+        "step %d: validation BLEU %.2f%s, chrF %.2f, loss %.4f, perplexity %.3f\n\n%s",
+        *(step, scores["bleu"], " (best so far)" if best else "", scores["chrf"]),
+        *(scores["loss"], scores["perplexity"], samples),
+    )
+
+
+def out_of_patience(lines: list[dict], patience: int) -> bool:
+    """Whether the last `patience` validations (0: any number) brought no better BLEU than those before."""
+    bleu = [line["bleu"] for line in lines if line["kind"] == "validation"]
+    return 0 < patience < len(bleu) and max(bleu[-patience:]) <= max(bleu[:-patience])
+
+
+def stop_signal() -> threading.Event:
+    """Set by SIGTERM: finish the step, save, exit with 143."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    return stop
+
+
+def describe(
+    config: ml_collections.ConfigDict,
+    parameters: Tree,
+    training: batches.Batches,
+    mesh: parallel.Mesh,
+) -> None:
+    """Says what is about to run."""
+    source, target = batches.filled(training)
+    logging.info(
+        "%s parameters; %d device(s) (%s), %s, %s; %d batches an epoch of %d target positions, "
+        "%.1f %% of them and %.1f %% of the source's filled",
+        f"{sum(x.size for x in jax.tree.leaves(parameters)):,}",
+        *(mesh.size, jax.devices()[0].device_kind, config.parallel.strategy, config.model.dtype),
+        *(len(training), config.data.batch_tokens, 100 * target, 100 * source),
+    )
