@@ -17,15 +17,15 @@ def get_config() -> ConfigDict:
     config.data.validation = "val"
     config.data.test = "test_2016_flickr"
     config.data.batch_tokens = 4096
-    config.vocabulary.size = 6000
+    config.vocabulary.size = 5000
     config.model.d_model = 128
     config.model.d_ff = 512
     config.model.num_layers = 3
     config.model.dropout_rate = 0.2
     config.optimizer.warmup_steps = 2000
     config.optimizer.factor = 1.5
-    config.train.num_steps = 6000
-    config.train.save_every = 500
-    config.evaluate.every = 500
+    config.train.num_steps = 5000
+    config.train.save_every = 250
+    config.evaluate.every = 1000
     config.decode.max_length = 128
     return config

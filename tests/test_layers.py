@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 
 from transformer import layers
 
@@ -42,7 +43,7 @@ def apply_attention(module, variables, queries, memory, mask, *, train=False, **
 
 def init_attention(module, rng, queries, memory, mask):
     run = lambda module: module(queries, module.project(memory), mask, train=False)  # noqa: E731
-    return {"params": module.init(rng, method=run)["params"]}
+    return {"params": tiny.jit(functools.partial(module.init, method=run))(rng)["params"]}
 
 
 def randomised(variables, seed=0):
@@ -68,7 +69,7 @@ def arrays():
 
 
 def naive_attention(q, k, v, mask):
-    """softmax(q k^T / sqrt(d_k)) v of one head (equation 1), a sum over the keys that the mask allows."""
+    """softmax(q k^T / sqrt(d_k)) v of one head (equation 1), summed over the keys allowed."""
     context = np.zeros((len(q), v.shape[1]))
     for t in range(len(q)):
         allowed = [s for s in range(len(k)) if mask[t, s]]
@@ -82,7 +83,7 @@ def test_attention_is_the_papers_formula(arrays):
     queries, memory, mask = arrays
     module = attention()
     variables = randomised(init_attention(module, jax.random.key(0), *arrays))
-    got = apply_attention(module, variables, *arrays)
+    got = tiny.jit(lambda: apply_attention(module, variables, *arrays))()
 
     p = jax.tree.map(lambda x: np.asarray(x, np.float64), variables["params"])
     expected = np.zeros((2, 5, D))
@@ -128,9 +129,9 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros_and_no_gradient(arrays):
     def everything(scores, values):
         return (layers.attend(scores, mask, values, keep)[0] ** 2).sum()
 
-    for gradient in jax.grad(alone, argnums=(0, 1))(scores, values):
+    for gradient in tiny.jit(jax.grad(alone, argnums=(0, 1)))(scores, values):
         assert (gradient == 0).all()
-    by_scores, by_values = jax.grad(everything, argnums=(0, 1))(scores, values)
+    by_scores, by_values = tiny.jit(jax.grad(everything, argnums=(0, 1)))(scores, values)
     assert np.isfinite(by_scores).all()
     assert np.isfinite(by_values).all()
     assert (by_scores[1, :, 2] == 0).all()
@@ -151,11 +152,12 @@ def test_softmax_is_float32_whatever_the_values():
 
 
 def test_scores_are_float32_under_bfloat16(arrays):
-    """Rounded to bfloat16, sown weights could not follow from float32 scores of the same q and k."""
+    """Weights made of scores that were rounded to bfloat16 would differ by a percent."""
     queries, memory, mask = arrays
     module = attention(dtype=jnp.bfloat16)
     variables = randomised(init_attention(module, jax.random.key(0), *arrays))
-    _, sown = apply_attention(module, variables, *arrays, mutable="intermediates")
+    run = functools.partial(apply_attention, module, variables, *arrays, mutable="intermediates")
+    _, sown = tiny.jit(run)()
     weights = sown["intermediates"]["attention"][0]
     q, k = (
         module.apply(variables, x, method=lambda m, x, n=name: getattr(m, n)(x))
@@ -201,11 +203,8 @@ def test_residual_puts_the_norm_where_it_says(norm):
         deviation = x - x.mean(axis=-1, keepdims=True)
         return deviation / np.sqrt(x.var(axis=-1, keepdims=True) + epsilon) * p["scale"] + p["bias"]
 
-    if norm == "post":
-        expected = layer_norm(x + sub_layer(x))
-    else:
-        expected = x + sub_layer(layer_norm(x))
-    np.testing.assert_allclose(module.apply(variables, x32, method=run), expected, atol=2e-5)
+    expected = {"post": layer_norm(x + sub_layer(x)), "pre": x + sub_layer(layer_norm(x))}
+    np.testing.assert_allclose(module.apply(variables, x32, method=run), expected[norm], atol=2e-5)
 
 
 # Positions
@@ -221,7 +220,7 @@ def paper_encoding(position, d_model):
 
 
 def program_encoding(position, d_model):
-    """tensor2tensor's get_timing_signal_1d: geometric from 1 to 10000 inclusive, sines, then cosines."""
+    """tensor2tensor's get_timing_signal_1d: wave lengths up to 10000 x 2 pi, sines, then cosines."""
     half = d_model // 2
     increment = math.log(10000) / (half - 1)
     angles = [position * math.exp(-i * increment) for i in range(half)]

@@ -61,7 +61,7 @@ def by_hand(parameters, gradients, learning_rate, *, epsilon, clip_norm):
 @pytest.mark.parametrize("clip_norm", [0.0, 1.5])
 @pytest.mark.parametrize("epsilon", [EPSILON, 0.5])
 def test_three_updates_are_adams(epsilon, clip_norm):
-    """The large epsilon shows where it is added; the second gradient alone is longer than the clip."""
+    """A large epsilon shows where it is added; only the second gradient is longer than the clip."""
     gradients = np.array([[0.3, -0.7, 0.1], [3.0, 2.0, -1.0], [-0.2, 0.4, 0.6]])
     start = np.array([1.0, -2.0, 0.5])
 

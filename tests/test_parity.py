@@ -27,7 +27,8 @@ def record():
 def from_torch(named):
     """Our tree of parameters (or gradients) from torch's names.
 
-    torch keeps linear maps as [out, in], the query, key and value maps one above the other, heads side by side.
+    torch keeps linear maps as [out, in], those of query, key and value one above the other, heads
+    side by side.
     """
 
     def linear(name, suffix=""):
@@ -129,7 +130,7 @@ def setting(record, case):
 @pytest.mark.parametrize("case", CASES)
 def test_logits_and_losses(record, case):
     model, parameters, inputs, targets = setting(record, case)
-    logits = jax.jit(lambda p: model.apply({"params": p}, **inputs, train=False))(parameters)
+    logits = tiny.jit(lambda p: model.apply({"params": p}, **inputs, train=False))(parameters)
     real = record["target_real"]  # what stands at padding is nobody's business
     assert_close(np.asarray(logits)[real], record[f"{case}/logits"][real])
 
@@ -149,7 +150,7 @@ def test_gradients_of_all_parameters(record, case):
     model, parameters, inputs, targets = setting(record, case)
     smoothing = float(record[f"{case}/differentiated_smoothing"])
 
-    @jax.jit
+    @tiny.jit
     @jax.grad
     def gradient(parameters):
         logits = model.apply({"params": parameters}, **inputs, train=False)

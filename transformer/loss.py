@@ -41,7 +41,7 @@ def cross_entropy(
     # sum_v target_v * log p_v, without writing the target down: it is off everywhere and on - off more at one.
     expected_BT = (on - off) * right_BT + off * logits_BTV.sum(axis=-1)
     loss_BT = log_normaliser_BT - expected_BT - _entropy(on, off, V)
-    correct_BT = logits_BTV.argmax(axis=-1) == targets_BT
+    correct_BT = right_BT >= logits_BTV.max(axis=-1)  # an argmax takes three times as long on a CPU
     return {
         "loss": (loss_BT * weights_BT).sum(),
         "nll": ((log_normaliser_BT - right_BT) * weights_BT).sum(),
