@@ -14,11 +14,11 @@
       Builds corpus, vocabulary and ids, and trains nothing.
 
 Any key of a config can be set: --config.model.d_model=256 --config.train.num_steps=1000. To see the
-keys and their values: python launch.py --config=configs/quickstart.py --help. A config is Python code,
-and is run.
+keys and their values: python launch.py --config=configs/quickstart.py --help. A config is Python
+code, and is run.
 
-Results go to standard output, all else to standard error. Exit status: 0 done; 2 a mistake in what was
-typed; 143 stopped by SIGTERM after saving (the same command goes on); 1 anything else.
+Results go to standard output, all else to standard error. Exit status: 0 done; 2 a mistake in what
+was typed; 143 stopped by SIGTERM after saving (the same command goes on); 1 anything else.
 """
 
 import difflib
@@ -34,8 +34,8 @@ from ml_collections import ConfigDict, config_flags
 
 HERE = Path(__file__).resolve().parent
 
-# Each mode's code is a function of the same name in a file of its own, imported when it is asked for. A
-# mode starts from a --config or from the config.json of a trained --workdir.
+# Each mode's code is a function of the same name in a file of its own, imported when it is asked
+# for. A mode starts from a --config or from the config.json of a trained --workdir.
 FROM_CONFIG = ("train", "prepare")
 FROM_WORKDIR = ("evaluate", "translate")
 MODES = FROM_CONFIG + FROM_WORKDIR
@@ -69,8 +69,9 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
     for argument in rest:
         if not argument.startswith(("--config.", "--noconfig.")):
             raise ValueError(
-                f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, --mode=MODE "
-                f"or --config.KEY=VALUE, each with its '='{near(argument, ['--config', '--workdir', '--mode'])}"
+                f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
+                "--mode=MODE or --config.KEY=VALUE, each with its '='"
+                f"{near(argument, ('--config', '--workdir', '--mode'))}"
             )
     if mode in FROM_CONFIG:
         if not file:
@@ -95,9 +96,8 @@ def load_config(file: str) -> ConfigDict:
     path = Path(file.partition(":")[0])
     if not path.is_file():
         names = sorted(str(p.relative_to(HERE)) for p in HERE.glob("configs/[!_]*.py"))
-        raise ValueError(
-            f"--config={path} does not exist{near(str(path), names)}; there are: {', '.join(names)}"
-        )
+        hint = near(str(path), names)
+        raise ValueError(f"--config={path} does not exist{hint}; there are {', '.join(names)}")
     values = flags.FlagValues()
     argument = f"--config={file}"
     config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=[argument])
@@ -150,7 +150,8 @@ def near(found: str, right: Iterable[str], prefix: str = "") -> str:
 
 
 def typed_wrong(error: ValueError) -> bool:
-    """Whether a line of ours raised it: then it is about what a user typed. A library's is a fault of ours."""
+    """Whether a line of ours raised it: then it is about what a user typed. A library's is a fault
+    of ours."""
     file = Path(traceback.extract_tb(error.__traceback__)[-1].filename).resolve()
     return file.is_relative_to(HERE) and "site-packages" not in file.parts
 
@@ -159,7 +160,8 @@ if __name__ == "__main__":
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
     )
-    logging.getLogger("absl").setLevel(logging.WARNING)
+    for library in ("absl", "jax", "orbax"):
+        logging.getLogger(library).setLevel(logging.ERROR)
     try:
         main(sys.argv[1:])
     except ValueError as error:

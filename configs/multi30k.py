@@ -2,11 +2,13 @@
 
     python launch.py --config=configs/multi30k.py --config.data.directory=FOLDER
 
-FOLDER holds the data set's raw files (github.com/multi30k/dataset, data/task1/raw): train.en.gz, val.de.gz, ...
+FOLDER holds the data set's raw files (github.com/multi30k/dataset, data/task1/raw): train.en.gz,
+val.de.gz, ...
 """
 
-from configs import parallel_text
 from ml_collections import ConfigDict
+
+from configs import parallel_text
 
 
 def get_config() -> ConfigDict:

@@ -1,16 +1,20 @@
 """Your own sentence pairs: aligned files, a sentence a line, plain, .gz or .xz.
 
     python launch.py --config=configs/parallel_text.py --workdir=runs/mine \
-        --config.data.directory=FOLDER --config.data.source_language=de --config.data.target_language=en
+        --config.data.directory=FOLDER --config.data.source_language=de
+        --config.data.target_language=en
 
-FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. Files of other names are
-given as STEM (--config.data.test=newstest2014), or as SOURCE_FILE,TARGET_FILE where the stems differ.
+FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. Files of
+other names are given as STEM (--config.data.test=newstest2014), or as SOURCE_FILE,TARGET_FILE where
+the stems differ.
 
-The model is a third of the paper's base, for some 100,000 to a million pairs: about an hour on one GPU.
+The model is a third of the paper's base, for some 100,000 to a million pairs: about an hour on one
+GPU.
 """
 
-from configs import wmt_base
 from ml_collections import ConfigDict
+
+from configs import wmt_base
 
 
 def get_config() -> ConfigDict:

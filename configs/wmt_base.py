@@ -4,9 +4,10 @@
     python launch.py --config=configs/wmt_base.py:t2t_v1     # its program, as first published
     python launch.py --config=configs/wmt_base.py:t2t_v3     # its program's last set of values
 
-Wants 1.7 GB of downloads and, for the paper's time, eight accelerators: 100,000 steps of 25,000 target
-tokens took its authors 12 hours on eight P100s. Expected: 27.3 BLEU on newstest2014 (the paper's, on tokenised
-text with compounds split; its program's released model has 27.5 with sacreBLEU). Not yet run by us to the end.
+Wants 1.7 GB of downloads and, for the paper's time, eight accelerators: 100,000 steps of 25,000
+target tokens took its authors 12 hours on eight P100s. Expected: 27.3 BLEU on newstest2014 (the
+paper's, on tokenised text with compounds split; its program's released model has 27.5 with
+sacreBLEU). Not yet run by us to the end.
 """
 
 from ml_collections import ConfigDict

@@ -220,7 +220,7 @@ def paper_encoding(position, d_model):
 
 
 def program_encoding(position, d_model):
-    """tensor2tensor's get_timing_signal_1d: wave lengths up to 10000 x 2 pi, sines, then cosines."""
+    """tensor2tensor's get_timing_signal_1d: sines, then cosines, to 10000 x 2 pi long."""
     half = d_model // 2
     increment = math.log(10000) / (half - 1)
     angles = [position * math.exp(-i * increment) for i in range(half)]

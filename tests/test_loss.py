@@ -55,7 +55,7 @@ def test_gradient_is_prediction_less_smoothed_target(tokens, smoothed_over):
     logits, targets, weights = tokens
 
     def total(logits):
-        sums = cross_entropy(
+        sums = loss.cross_entropy(
             logits, targets, weights, label_smoothing=0.1, smoothed_over=smoothed_over
         )
         return sums["loss"]
@@ -71,7 +71,7 @@ def test_smoothed_target_in_numbers():
     def target(smoothed_over):
         def total(logits):
             one = jnp.ones((1, 1))
-            return cross_entropy(
+            return loss.cross_entropy(
                 logits, jnp.array([[2]]), one, label_smoothing=0.1, smoothed_over=smoothed_over
             )["loss"]
 

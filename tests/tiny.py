@@ -49,7 +49,7 @@ def shapes(model, inputs):
 
 
 def parameters(model, inputs, seed=0):
-    """Random values for every parameter, also where 0 and 1 are the first ones (and hide faults)."""
+    """Random values for every parameter, also where the first ones, 0 and 1, would hide faults."""
     random = np.random.default_rng(seed)
 
     def draw(path, leaf):

@@ -1,8 +1,9 @@
 """Ids -> packed arrays: batch t is a pure function of (corpus, seed, t).
 
-A corpus is tokenised once into flat arrays (`tokenise`). Its pairs are laid into rows once (`pack`: several
-pairs a row; `unpacked`: one). An epoch is a seeded permutation of the rows, so batch t is batch t % n of
-epoch t // n, in any order, by any host: there is no iterator whose state would have to be saved.
+A corpus is tokenised once into flat arrays (`tokenise`). Its pairs are laid into rows once (`pack`:
+several pairs a row; `unpacked`: one). An epoch is a seeded permutation of the rows, so batch t is
+batch t % n of epoch t // n, in any order, by any host: there is no iterator whose state would have
+to be saved.
 """
 
 import concurrent.futures
@@ -13,7 +14,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -74,8 +75,8 @@ def tokenise(
 ) -> Tokens:
     """The ids of a corpus, memory-mapped from `cache`, where the first call writes them.
 
-    The cache is keyed by content (the corpus and the pieces), so it never serves something else; it appears
-    by rename, so that of several processes the first one wins and the others use its files.
+    The cache is keyed by content (the corpus and the pieces), so it never serves something else; it
+    appears by rename, so that of several processes the first one wins and the others use its files.
     """
     key = hashlib.sha256(f"{corpus.fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     directory = Path(cache) / key
@@ -95,7 +96,8 @@ def tokenise(
 
 
 def trainable(tokens: Tokens, max_length: int) -> np.ndarray:
-    """Indices of the pairs to train on: neither side blank or over `max_length` ids (with its end)."""
+    """Indices of the pairs to train on: neither side blank or over `max_length` ids (with its
+    end)."""
     source, target = tokens.source_lengths, tokens.target_lengths
     blank = (source <= 1) | (target <= 1)
     long = ~blank & ((source > max_length) | (target > max_length))
@@ -110,8 +112,9 @@ def trainable(tokens: Tokens, max_length: int) -> np.ndarray:
 def pack(tokens: Tokens, pairs: np.ndarray, length: int, seed: int) -> Rows:
     """Lays several pairs into each row of `length` source and `length` target positions.
 
-    First fit over a seeded permutation of the pairs, among the OPEN_ROWS rows opened last and not yet full;
-    cached beside the tokens. Filled on Multi30k (29,000 pairs, rows of 128): see benchmarks/batches.py.
+    First fit over a seeded permutation of the pairs, among the OPEN_ROWS rows opened last and not
+    yet full; cached beside the tokens. Filled on Multi30k (29,000 pairs, rows of 128): see
+    benchmarks/batches.py.
     """
     name = hashlib.sha256(pairs.tobytes() + f"{length} {seed} {OPEN_ROWS}".encode()).hexdigest()
     path = tokens.directory / f"packed-{name[:16]}.npy"
@@ -144,7 +147,8 @@ def unpacked(tokens: Tokens, pairs: np.ndarray, length: int) -> list[Rows]:
 
 
 def static_lengths(length: int, longest: int) -> list[int]:
-    """The few lengths that arrays of sentences have: length / 8, / 4, / 2, 1, and doubles up to `longest`."""
+    """The few lengths that arrays of sentences have: length / 8, / 4, / 2, 1, and doubles up to
+    `longest`."""
     lengths = [max(1, length // 8), max(1, length // 4), max(1, length // 2), length]
     while lengths[-1] < longest:
         lengths.append(2 * lengths[-1])
@@ -155,9 +159,10 @@ def static_lengths(length: int, longest: int) -> list[int]:
 class Batches:
     """Batch t by number, as `batches[t]`, or a part of its rows, as `batches.rows(t, start, stop)`.
 
-    A batch is {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of [rows, length];
-    weights are 1 on target positions and 0 on padding. It has `batch_tokens // length` rows; where the rows of
-    an epoch run out, the rest of its last batch is empty. Without a seed: one epoch, in the rows' order.
+    A batch is {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of [rows,
+    length]; weights are 1 on target positions and 0 on padding. It has `batch_tokens // length`
+    rows; where the rows of an epoch run out, the rest of its last batch is empty. Without a seed:
+    one epoch, in the rows' order.
     """
 
     tokens: Tokens
@@ -216,7 +221,8 @@ def filled(batches: Batches) -> tuple[float, float]:
 
 
 def ahead(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[dict]:
-    """load(t) for each number, computed one ahead in a background thread; its errors come out here."""
+    """load(t) for each number, computed one ahead in a background thread; its errors come out
+    here."""
     with concurrent.futures.ThreadPoolExecutor(1, "batches") as thread:
         waiting = None
         for t in numbers:
@@ -260,8 +266,8 @@ def _assemble(
     targets, target_positions, target_segments = _lay(
         tokens.target, tokens.target_offsets, pairs, row_of_pair, shape
     )
-    # The decoder reads the target shifted right; every sentence of a row begins with the start symbol,
-    # never with its neighbour's end.
+    # The decoder reads the target shifted right; every sentence of a row begins with the start
+    # symbol, never with its neighbour's end.
     shifted = np.roll(targets, 1)
     shifted[target_positions == 0] = tokenizer.START
     real = target_segments > 0
@@ -288,7 +294,8 @@ def _lay(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Lays one side's sentences one behind the other into their rows: (ids, positions, segments).
 
-    A position counts from its sentence's beginning; segments number a row's sentences from 1; 0 is padding.
+    A position counts from its sentence's beginning; segments number a row's sentences from 1; 0 is
+    padding.
     """
     lengths = offsets[pairs + 1] - offsets[pairs]
     ends = np.cumsum(lengths)
@@ -318,11 +325,17 @@ def _permutation(seed: int | None, epoch: int, group: int, size: int) -> np.ndar
     return np.random.default_rng((seed, epoch, group + 1)).permutation(size)
 
 
-def _id_type(pieces) -> type:
+def _id_type(pieces: Sized) -> type:
     return np.uint16 if len(pieces) <= 1 << 16 else np.uint32
 
 
-def _write_tokens(corpus, vocabulary, directory: Path, progress, chunk: int = 8192) -> None:
+def _write_tokens(
+    corpus: PairSource,
+    vocabulary: tokenizer.Vocabulary,
+    directory: Path,
+    progress: Callable[[Iterable], Iterable],
+    chunk: int = 8192,
+) -> None:
     lengths = ([], [])
     with (
         open(directory / "source.ids", "wb") as source,

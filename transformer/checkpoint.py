@@ -23,7 +23,8 @@ OPTIMIZER_STATES = 2  # the newest and the one before: it outlives a newest that
 
 
 class Checkpoints:
-    """The checkpoints of a workdir while it trains; `close` waits for what is still being written."""
+    """The checkpoints of a workdir while it trains; `close` waits for what is still being
+    written."""
 
     def __init__(self, workdir: Path, *, keep: int, vocabulary: str):
         self._vocabulary = vocabulary
@@ -32,13 +33,15 @@ class Checkpoints:
         self._best = _manager(workdir / "best", 1)
 
     def save(self, step: int, parameters: Tree, optimizer_state: Tree) -> None:
-        """Begins to save the state after `step` updates; the arrays may be donated once this returns."""
+        """Begins to save the state after `step` updates; the arrays may be donated once this
+        returns."""
         about = {"step": step, "vocabulary": self._vocabulary}
         self._parameters.save(step, args=_arguments(parameters, about))
         self._optimizer.save(step, args=ocp.args.StandardSave(optimizer_state))
 
     def save_best(self, step: int, parameters: Tree, bleu: float) -> bool:
-        """Keeps the parameters if `bleu` is higher than that of those kept so far, and says whether."""
+        """Keeps the parameters if `bleu` is higher than that of those kept so far, and says
+        whether."""
         latest = self._best.latest_step()
         if latest is not None and _about(self._best, latest)["bleu"] >= bleu:
             return False
@@ -51,8 +54,8 @@ class Checkpoints:
     def restore(self, parameters: Tree, optimizer_state: Tree) -> tuple[int, Tree, Tree] | None:
         """The newest whole state (step, parameters, optimizer state), or None if there is none.
 
-        The arguments are trees of jax.ShapeDtypeStruct that say what is expected and where it goes: the devices
-        may be others than those that saved it.
+        The arguments are trees of jax.ShapeDtypeStruct that say what is expected and where it goes:
+        the devices may be others than those that saved it.
         """
         whole = set(self._parameters.all_steps()) & set(self._optimizer.all_steps())
         if not whole:
@@ -79,8 +82,8 @@ def load(
 ) -> tuple[Tree, list[int]]:
     """The parameters to score and translate with, and the steps they come from.
 
-    `weights`: 'latest'; 'best' by validation BLEU; 'average' of the last `average_last` (paper 6.1), summed in
-    float32. `parameters` says what is expected, as in `Checkpoints.restore`.
+    `weights`: 'latest'; 'best' by validation BLEU; 'average' of the last `average_last` (paper
+    6.1), summed in float32. `parameters` says what is expected, as in `Checkpoints.restore`.
     """
     if weights not in WEIGHTS:
         raise ValueError(f"config.evaluate.weights is one of {WEIGHTS}, found {weights!r}")

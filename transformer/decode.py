@@ -1,8 +1,8 @@
 """Logits -> ids: greedy and beam search over any model's step function.
 
-`step(tokens_BWT, positions_BWT, memory, cache) -> (logits_BWTV, cache)` is all that is known of the model.
-The memory belongs to the sentence (leaves [B, ...]); the cache to the beam (leaves [B, W, ...]) and follows
-it when beams are reordered. Nothing here looks into either.
+`step(tokens_BWT, positions_BWT, memory, cache) -> (logits_BWTV, cache)` is all that is known of the
+model. The memory belongs to the sentence (leaves [B, ...]); the cache to the beam (leaves [B, W,
+...]) and follows it when beams are reordered. Nothing here looks into either.
 """
 
 from collections.abc import Callable
@@ -35,15 +35,16 @@ def reorder(cache: Any, parents_BW: Array) -> Any:
 def greedy(step: Step, memory: Any, cache: Any, limits_B: Array, length: int) -> Array:
     """The likeliest token again and again: tokens_BT, ended by the end symbol, then padding.
 
-    `limits_B` is how many tokens each sentence may have before its end symbol, at most `length` - 1.
+    `limits_B` is how many tokens each sentence may have before its end symbol, at most `length` -
+    1.
     """
     B = len(limits_B)
 
-    def more(state):
+    def more(state: tuple) -> Array:
         t, _, ended_B, _ = state
         return (t < length) & ~ended_B.all()
 
-    def extend(state):
+    def extend(state: tuple) -> tuple:
         t, tokens_BT, ended_B, cache = state
         logits, cache = step(_last(tokens_BT[:, None], t), jnp.full((B, 1, 1), t), memory, cache)
         token_B = jnp.where(t < limits_B, logits[:, 0, 0].argmax(axis=-1), END)
@@ -75,13 +76,15 @@ def beam_search(
     beam_width: int,
     alpha: float,
 ) -> tuple[Array, Array]:
-    """The best hypotheses found, best first: (tokens_BWT, scores_BW), scores log P(Y) / length_penalty(|Y|).
+    """The best hypotheses found, best first: (tokens_BWT, scores_BW), scores log P(Y) /
+    length_penalty(|Y|).
 
-    At each step the 2W likeliest continuations of a sentence's W live beams are looked at. Those of the best W
-    that are the end symbol become finished hypotheses; the best W others live on. A sentence is done when W
-    hypotheses are finished, or no live beam can win any more however long it grows (paper 6.1: "terminate
-    early when possible"). At its limit only the end symbol can follow. A sentence that is done changes no more,
-    so that it does not depend on its neighbours in the batch. Width 1 is greedy search.
+    At each step the 2W likeliest continuations of a sentence's W live beams are looked at. Those of
+    the best W that are the end symbol become finished hypotheses; the best W others live on. A
+    sentence is done when W hypotheses are finished, or no live beam can win any more however long
+    it grows (paper 6.1: "terminate early when possible"). At its limit only the end symbol can
+    follow. A sentence that is done changes no more, so that it does not depend on its neighbours in
+    the batch. Width 1 is greedy search.
 
     `cache` is that of one beam a sentence; `limits_B` and `length` as in `greedy`; alpha >= 0.
     """
@@ -114,7 +117,8 @@ def beam_search(
         num_finished_B = state.num_finished_B + (scores_BN > -jnp.inf).sum(axis=1)
 
         live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BN, -jnp.inf, log_probs_BN), W)
-        # Log probabilities only fall and the penalty only grows, so this is the best score in reach.
+        # Log probabilities only fall and the penalty only grows, so this is the best score in
+        # reach.
         reachable_B = live_log_probs_BW[:, 0] / length_penalty(limits_B + 1, alpha)
         return _Search(
             t=t + 1,

@@ -43,12 +43,18 @@ class Examiner:
         pairs = prepare.corpus(config, split)
         self.sources, self.references = pairs.read(range(len(pairs)))
         tokens = prepare.tokens(config, pairs, translator.vocabulary, f"tokenise {split}")
+        longest = int(max(tokens.source_lengths.max(), tokens.target_lengths.max()))
+        if config.model.positions == "learned" and longest > config.model.max_positions:
+            raise ValueError(
+                f"config.model.max_positions={config.model.max_positions} positions are learned, "
+                f"but the split {split!r} has a sentence of {longest} pieces"
+            )
         rows = batches.unpacked(tokens, np.arange(len(pairs)), config.data.row_length)
         self._batches = batches.Batches(tokens, rows, config.data.batch_tokens, seed=None)
         self._split = split
         self._tokenize = config.evaluate.tokenize
         self._translator = translator
-        self._sums = jax.jit(functools.partial(_sums, translator.model, config.loss.to_dict()))
+        self._sums = functools.partial(_sums, model=translator.model, **config.loss)
 
     def loss(self, parameters: Tree) -> dict:
         """Loss, nats a token, perplexity and token accuracy over the split."""
@@ -57,8 +63,9 @@ class Examiner:
 
     def translations(self, parameters: Tree) -> list[str]:
         """The translation of every source of the split."""
-        lines = metrics.progress(self.sources, f"translate {self._split}", total=len(self.sources))
-        return list(self._translator.translate(parameters, lines))
+        found = self._translator.translate(parameters, self.sources)
+        what = f"translate {self._split}"
+        return list(metrics.progress(found, what, total=len(self.sources)))
 
     def examine(self, parameters: Tree) -> tuple[dict, list[str]]:
         """Loss and BLEU, and the translations."""
@@ -119,6 +126,15 @@ def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     print(json.dumps(result), file=sys.stdout, flush=True)
 
 
-def _sums(model: nn.Module, smoothing: dict, parameters: Tree, batch: dict) -> dict:
+@functools.partial(jax.jit, static_argnames=("model", "label_smoothing", "smoothed_over"))
+def _sums(
+    parameters: Tree, batch: dict, *, model: nn.Module, label_smoothing: float, smoothed_over: str
+) -> dict:
     logits_BTV = model.apply({"params": parameters}, **batch["inputs"], train=False)
-    return loss.cross_entropy(logits_BTV, batch["targets"], batch["weights"], **smoothing)
+    return loss.cross_entropy(
+        logits_BTV,
+        batch["targets"],
+        batch["weights"],
+        label_smoothing=label_smoothing,
+        smoothed_over=smoothed_over,
+    )

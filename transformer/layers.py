@@ -1,7 +1,9 @@
-"""Arrays -> arrays: the layers of the paper's section 3, from attention up to encoder and decoder layer.
+"""Arrays -> arrays: the layers of the paper's section 3, from attention up to encoder and decoder
+layer.
 
-Shapes are suffixes, the same letters in the einsums: B batch, T query (target) length, S key (source) length,
-D d_model, H heads, K key and query size (the paper's d_k), C value size (d_v), F d_ff, V vocabulary, W beams.
+Shapes are suffixes, the same letters in the einsums: B batch, T query (target) length, S key
+(source) length, D d_model, H heads, K key and query size (the paper's d_k), C value size (d_v), F
+d_ff, V vocabulary, W beams.
 """
 
 import functools
@@ -20,9 +22,11 @@ glorot_uniform = nn.initializers.xavier_uniform()
 def attend(
     scores_BHTS: Array, mask_BTS: Array, values_BSHC: Array, dropout: Callable[[Array], Array]
 ) -> tuple[Array, Array]:
-    """Softmax of the scores where the mask is true, in float32, and the values' sum under those weights.
+    """Softmax of the scores where the mask is true, in float32, and the values' sum under those
+    weights.
 
-    Returns (context_BTHC, weights_BHTS). A query with nothing to attend to gets zeros and no gradient.
+    Returns (context_BTHC, weights_BHTS). A query with nothing to attend to gets zeros and no
+    gradient.
     """
     mask_BHTS = mask_BTS[:, None]
     lowest = jnp.finfo(jnp.float32).min
@@ -35,8 +39,9 @@ def attend(
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention in several heads (paper 3.2.1 and 3.2.2).
 
-    `project` gives keys and values of a memory, so that decoding can keep them; a call attends to them.
-    The weights are sown as 'attention' [B, H, T, S] for whoever asks for mutable 'intermediates'.
+    `project` gives keys and values of a memory, so that decoding can keep them; a call attends to
+    them. The weights are sown as 'attention' [B, H, T, S] for whoever asks for mutable
+    'intermediates'.
     """
 
     d_model: int
@@ -47,7 +52,7 @@ class MultiHeadAttention(nn.Module):
     dropout_rate: float
     dtype: jnp.dtype
 
-    def setup(self):
+    def setup(self) -> None:
         dense = functools.partial(
             nn.DenseGeneral, use_bias=self.use_bias, kernel_init=glorot_uniform, dtype=self.dtype
         )
@@ -76,7 +81,8 @@ class MultiHeadAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with ReLU (or GELU) between them, at each position alike (paper 3.3, equation 2)."""
+    """Two linear maps with ReLU (or GELU) between them, at each position alike (paper 3.3, equation
+    2)."""
 
     d_ff: int
     activation: str
@@ -95,8 +101,8 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """What stands around each sub-layer (paper 5.4): y = sub_layer(r.enter(x)); x = r.leave(x, y).
 
-    'post' is the paper's LayerNorm(x + Dropout(SubLayer(x))); 'pre' is x + Dropout(SubLayer(LayerNorm(x))),
-    what the paper's program came to later.
+    'post' is the paper's LayerNorm(x + Dropout(SubLayer(x))); 'pre' is x +
+    Dropout(SubLayer(LayerNorm(x))), what the paper's program came to later.
     """
 
     norm: str
@@ -104,7 +110,7 @@ class Residual(nn.Module):
     dropout_rate: float
     dtype: jnp.dtype
 
-    def setup(self):
+    def setup(self) -> None:
         self.layer_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype)
         self.dropout = nn.Dropout(self.dropout_rate)
 
@@ -119,15 +125,15 @@ class Residual(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network (paper figure 1, left).
 
-    Its fields make the parts: each is called without arguments and gives a MultiHeadAttention, a FeedForward,
-    a Residual.
+    Its fields make the parts: each is called without arguments and gives a MultiHeadAttention, a
+    FeedForward, a Residual.
     """
 
     attention: Callable[[], nn.Module]
     feed_forward: Callable[[], nn.Module]
     residual: Callable[[], nn.Module]
 
-    def setup(self):
+    def setup(self) -> None:
         self.self_attention = self.attention()
         self.self_attention_residual = self.residual()
         self.network = self.feed_forward()
@@ -144,13 +150,14 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention to the encoder's output, feed-forward network (figure 1, right)."""
+    """Masked self-attention, attention to the encoder's output, feed-forward network (figure 1,
+    right)."""
 
     attention: Callable[[], nn.Module]
     feed_forward: Callable[[], nn.Module]
     residual: Callable[[], nn.Module]
 
-    def setup(self):
+    def setup(self) -> None:
         self.self_attention = self.attention()
         self.self_attention_residual = self.residual()
         self.cross_attention = self.attention()
@@ -170,10 +177,11 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Array, KeysValues]:
         """Returns the layer's output and the keys and values that self-attention attended to.
 
-        `memory` is what `cross_attention.project` made of the encoder's output. `remember` turns the keys and
-        values of x into those to attend to: training gives them back as they are, decoding writes them beside
-        those it has kept. B may be a multiple of the memory's: then the rows of a sentence (its beams) stand
-        together, and attend to the one memory as so many more queries.
+        `memory` is what `cross_attention.project` made of the encoder's output. `remember` turns
+        the keys and values of x into those to attend to: training gives them back as they are,
+        decoding writes them beside those it has kept. B may be a multiple of the memory's: then the
+        rows of a sentence (its beams) stand together, and attend to the one memory as so many more
+        queries.
         """
         y_BTD = self.self_attention_residual.enter(x_BTD)
         keys_values = remember(self.self_attention.project(y_BTD))
@@ -192,9 +200,9 @@ class DecoderLayer(nn.Module):
 def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:
     """Position encodings [B, T, D] in float32, for any position (paper 3.5).
 
-    'interleaved' is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the same.
-    'concatenated' is its program's (tensor2tensor's get_timing_signal_1d): all sines, then all cosines, of
-    pos / 10000^(i/(D/2-1)).
+    'interleaved' is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the
+    same. 'concatenated' is its program's (tensor2tensor's get_timing_signal_1d): all sines, then
+    all cosines, of pos / 10000^(i/(D/2-1)).
     """
     half = d_model // 2
     if layout == "interleaved":

@@ -17,8 +17,9 @@ from tensorboardX import SummaryWriter
 class Log:
     """Appends to WORKDIR/metrics.jsonl, one JSON object a line, and to WORKDIR/tensorboard.
 
-    Each line has 'kind' ('train' or 'validation') and 'step'. Lines past `step`, the one that training resumes
-    from, are cut: the log of a resumed run is that of an uninterrupted one, but for times.
+    Each line has 'kind' ('train' or 'validation') and 'step'. Lines past `step`, the one that
+    training resumes from, are cut: the log of a resumed run is that of an uninterrupted one, but
+    for times.
     """
 
     def __init__(self, workdir: Path, step: int):
@@ -57,7 +58,8 @@ def read(workdir: Path) -> list[dict]:
 
 
 def progress(iterable: Iterable, what: str, *, total: int | None = None) -> Iterable:
-    """The iterable, with a bar on standard error if that is a terminal, else with a line at its end."""
+    """The iterable, with a bar on standard error if that is a terminal, else with a line at its
+    end."""
     start = time.perf_counter()
     yield from tqdm.tqdm(iterable, what, total=total, file=sys.stderr, disable=None, leave=False)
     logging.info("%s: %.1f s", what, time.perf_counter() - start)
@@ -75,7 +77,8 @@ class Progress:
         self._clock = time.perf_counter()
 
     def advance(self) -> bool:
-        """One more step is done; says whether it was this process's first (it was compiled then)."""
+        """One more step is done; says whether it was this process's first (it was compiled
+        then)."""
         self.step += 1
         self._bar.update()
         return self.step == self._first + 1
@@ -88,9 +91,16 @@ class Progress:
         self._clock += time.perf_counter() - start
 
     def show(self, values: dict) -> None:
-        """Shows the values of the newest step."""
-        text = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
+        """Shows the values that are logged of a step."""
+        text = (
+            "loss {loss:.3f}, {nats_per_token:.3f} nats/token, perplexity {perplexity:.2f}, "
+            "accuracy {accuracy:.1%}, learning rate {learning_rate:.2e}, "
+            "gradient {gradient_norm:.2f}, padding {padding:.1%}, "
+            "{tokens_per_second:,.0f} tokens/s"
+        ).format(**values)
         if self._bar.disable:
+            seconds, left = values["step_seconds"], duration(values["seconds_left"])
+            text += f", {seconds:.3f} s/step, {left} left"
             logging.info("step %d/%d: %s", self.step, self._total, text)
         else:
             self._bar.set_postfix_str(text, refresh=False)
@@ -113,7 +123,3 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {m} min"
     return f"{m} min {s} s" if m else f"{s} s"
-
-
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,8 +1,9 @@
 """One device -> many: the only file that knows that there are many.
 
-A train step is written once, `train_step(state, batch, *, axis=None)`. 'pmap' runs it on every device with
-its part of the batch, and the step sums over the mapped `axis` itself; 'jit' runs it as one global program
-whose batch is sharded, and XLA finds the sums. Either can go on where the other stopped: the state is the same.
+A train step is written once, `train_step(state, batch, *, axis=None)`. 'pmap' runs it on every
+device with its part of the batch, and the step sums over the mapped `axis` itself; 'jit' runs it as
+one global program whose batch is sharded, and XLA finds the sums. Either can go on where the other
+stopped: the state is the same.
 """
 
 import functools
@@ -10,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-
 from jax.sharding import (
     AxisType,
     Mesh,
@@ -43,7 +43,8 @@ def one_device() -> Sharding:
 
 
 def compile_step(train_step: Callable, strategy: str, mesh: Mesh) -> Callable:
-    """The compiled (state, batch) -> (state, metrics); it takes the memory of the state it is given."""
+    """The compiled (state, batch) -> (state, metrics); it takes the memory of the state it is
+    given."""
     if strategy == "pmap":
         return jax.pmap(
             functools.partial(train_step, axis=AXIS),
@@ -88,7 +89,8 @@ def micro_batches(batch: Tree, accumulate: int) -> Tree:
 
 
 def random_per_device(rng: jax.Array, axis: str | None) -> jax.Array:
-    """A mapped step's own random key: with one key for all, every device would drop the same units."""
+    """A mapped step's own random key: with one key for all, every device would drop the same
+    units."""
     return rng if axis is None else jax.random.fold_in(rng, jax.lax.axis_index(axis))
 
 

@@ -1,4 +1,5 @@
-"""Names -> what training reads: corpora, vocabulary, ids, and the resolved config.json of the workdir."""
+"""Names -> what training reads: corpora, vocabulary, ids, and the resolved config.json of the
+workdir."""
 
 import importlib.metadata
 import json
@@ -26,9 +27,10 @@ class Prepared(NamedTuple):
 def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     """Builds what is missing of the corpus, the vocabulary and the ids, and writes config.json.
 
-    A workdir that was trained with another model or vocabulary is refused, and so is every split that a run
-    will want and that cannot be read: before hours were spent, not after.
+    A workdir that was trained with another model or vocabulary is refused, and so is every split
+    that a run will want and that cannot be read: before hours were spent, not after.
     """
+    _check_sizes(config)
     train = corpus(config, "train")
     for split in {"validation", config.evaluate.split}:
         corpus(config, split)
@@ -49,7 +51,8 @@ def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
 
 
 def corpus(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
-    """A split of the config's corpus: 'train', 'validation', 'test', or any other name the corpus knows."""
+    """A split of the config's corpus: 'train', 'validation', 'test', or any other name the corpus
+    knows."""
     data = config.data
     return corpora.load(
         data.corpus,
@@ -82,18 +85,40 @@ def _with_fingerprint(
     return config
 
 
-def _check_same_run(config, trained, workdir: Path) -> None:
+def _check_sizes(config: ml_collections.ConfigDict) -> None:
+    data, decode, model = config.data, config.decode, config.model
+    if data.pack and data.max_length > data.row_length:
+        raise ValueError(
+            f"config.data.max_length={data.max_length} does not fit into "
+            f"config.data.row_length={data.row_length}"
+        )
+    if data.batch_tokens < data.row_length:
+        raise ValueError(
+            f"config.data.batch_tokens={data.batch_tokens} is less than one row, "
+            f"config.data.row_length={data.row_length}"
+        )
+    longest = max(data.row_length, decode.max_length + decode.extra_length)
+    if model.positions == "learned" and model.max_positions < longest:
+        raise ValueError(
+            f"config.model.max_positions={model.max_positions} learned positions are too few: "
+            "data.row_length and decode.max_length + decode.extra_length want "
+            f"{longest}"
+        )
+
+
+def _check_same_run(
+    config: ml_collections.ConfigDict, trained: ml_collections.ConfigDict, workdir: Path
+) -> None:
     """Parameters fit one architecture, one model and one vocabulary only."""
     for section in ("architecture", "model", "vocabulary"):
-        new, old = (
-            {"": c[section]} if isinstance(c[section], str) else dict(c[section])
-            for c in (config, trained)
-        )
-        for key in new:
-            if key != "fingerprint" and new[key] != old.get(key):
-                name = f"config.{section}.{key}".rstrip(".")
+        new, old = config[section], trained[section]
+        pairs = {section: (new, old)}
+        if section != "architecture":
+            pairs = {f"{section}.{key}": (new[key], old.get(key)) for key in new}
+        for key, (now, before) in pairs.items():
+            if key != "vocabulary.fingerprint" and now != before:
                 raise ValueError(
-                    f"{workdir} was made with {name}={old.get(key)!r}, now it is {new[key]!r}: "
+                    f"{workdir} was made with config.{key}={before!r}, now it is {now!r}: "
                     "go on with the old value, or give another --workdir"
                 )
 
@@ -127,13 +152,12 @@ def _write_vocabulary(
 
 
 def _check_given(config, vocabulary: tokenizer.Vocabulary, workdir: Path) -> None:
-    given = [
-        tokenizer.load(path.read_bytes(), str(path)) for path in _given_models(config.vocabulary)
-    ]
+    paths = _given_models(config.vocabulary)
+    given = [tokenizer.load(path.read_bytes(), str(path)) for path in paths]
     if tokenizer.Vocabulary(given[0], given[-1]).fingerprint != vocabulary.fingerprint:
         raise ValueError(
-            f"config.vocabulary.model={config.vocabulary.model} is not the vocabulary that {workdir} "
-            "was trained with: give another --workdir"
+            f"config.vocabulary.model={config.vocabulary.model} is not the vocabulary that "
+            f"{workdir} was trained with: give another --workdir"
         )
 
 

@@ -1,6 +1,7 @@
 """Text <-> ids: SentencePiece vocabularies.
 
-The ids 0 to 3 mean the same in every vocabulary; 0 is padding, so that a zeroed array is an empty one.
+The ids 0 to 3 mean the same in every vocabulary; 0 is padding, so that a zeroed array is an empty
+one.
 """
 
 import functools
@@ -15,7 +16,8 @@ PAD, END, UNKNOWN, START = 0, 1, 2, 3
 
 
 class Vocabulary(NamedTuple):
-    """The source's and the target's SentencePiece model: one and the same object where they share it."""
+    """The source's and the target's SentencePiece model: one and the same object where they share
+    it."""
 
     source: sentencepiece.SentencePieceProcessor
     target: sentencepiece.SentencePieceProcessor
@@ -42,8 +44,8 @@ def learn(
     """Learns `size` pieces from `sentences` and returns the model: the same for the same sentences.
 
     The text is taken as it is ('identity' normalisation, but for runs of spaces): SentencePiece's
-    default rewrites characters, so that some references could not be produced. A character outside the
-    vocabulary falls back to its bytes.
+    default rewrites characters, so that some references could not be produced. A character outside
+    the vocabulary falls back to its bytes.
     """
     if kind not in ("bpe", "unigram"):
         raise ValueError(f"vocabulary.kind is 'bpe' or 'unigram', found {kind!r}")
@@ -66,7 +68,8 @@ def learn(
             minloglevel=2,
         )
     except RuntimeError as error:
-        # Most often: more pieces asked for than the text supports; the message has the largest size.
+        # Most often: more pieces asked for than the text supports; the message has the largest
+        # size.
         reason = str(error).strip().splitlines()[-1]
         raise ValueError(f"vocabulary.size = {size}: SentencePiece says: {reason}") from error
     return model.getvalue()

@@ -32,7 +32,8 @@ Tree = Any
 
 
 class TrainState(NamedTuple):
-    """What training changes. Nothing in it is random: randomness comes from the seed and the step."""
+    """What training changes. Nothing in it is random: randomness comes from the seed and the
+    step."""
 
     step: jax.Array  # updates made so far
     parameters: Tree
@@ -53,9 +54,9 @@ def train_step(
 ) -> tuple[TrainState, dict]:
     """One update: the new state, and sums over the batch's tokens.
 
-    With `axis`, `batch` is this device's part and sums go over that mapped axis; without it, `batch` is the
-    global one. The batch goes through the model in `accumulate` parts; loss and gradient are sums over tokens,
-    divided once by the number of tokens in the global batch.
+    With `axis`, `batch` is this device's part and sums go over that mapped axis; without it,
+    `batch` is the global one. The batch goes through the model in `accumulate` parts; loss and
+    gradient are sums over tokens, divided once by the number of tokens in the global batch.
     """
     rng = jax.random.fold_in(jax.random.key(seed), state.step)
     rng = parallel.random_per_device(rng, axis)
@@ -92,7 +93,8 @@ def train_step(
 
 
 def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
-    """--mode=train: trains, or goes on where the workdir stands, then evaluates `evaluate.split`."""
+    """--mode=train: trains, or goes on where the workdir stands, then evaluates
+    `evaluate.split`."""
     options, mesh = config.train, parallel.data_mesh()
     config, vocabulary, tokens = prepare.prepare(config, workdir)
     model = translate.build_model(config, vocabulary)
@@ -138,31 +140,30 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     stop = stop_signal()
     describe(config, state.parameters, training, mesh)
 
-    for batch in batches.ahead(load, range(step, options.num_steps)):
-        if out_of_patience(log.lines, config.evaluate.patience):
-            break
+    stopped, done = False, out_of_patience(log.lines, config.evaluate.patience)
+    for batch in batches.ahead(load, range(step, 0 if done else options.num_steps)):
         state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
         step += 1
         late.append((step, sums, batch["weights"].size * jax.process_count()))
-        last = step == options.num_steps
-        examines = last or (config.evaluate.every and step % config.evaluate.every == 0)
-        saves = last or step % options.save_every == 0 or stop.is_set()
+        stopped, done = stop.is_set(), step == options.num_steps
+        examines = done or (config.evaluate.every and step % config.evaluate.every == 0)
+        saves = done or stopped or step % options.save_every == 0
         # Metrics are fetched two steps late, so that the device always has the next step waiting.
         while len(late) > (0 if examines or saves else 2):
             record(*late.popleft(), log, progress, options.log_every)
-        # Validation comes before the checkpoint: a run killed between the two repeats both.
-        if examines:
-            with progress.paused():
+        with progress.paused():
+            # Validation comes before the checkpoint: a run killed between the two repeats both.
+            if examines:
                 validate(step, state.parameters, examiner, checkpoints, log, config.evaluate)
-        if saves:
-            with progress.paused():
+                done |= out_of_patience(log.lines, config.evaluate.patience)
+            if saves or done:
                 checkpoints.save(step, state.parameters, state.optimizer_state)
-        if stop.is_set():
+        if stopped or done:
             break
     progress.close()
     log.close()
     checkpoints.close()
-    if stop.is_set():
+    if stopped:
         logging.info("stopped by a signal after step %d was saved; the same command goes on", step)
         sys.exit(128 + signal.SIGTERM)
     evaluate.evaluate(config, workdir)
@@ -234,7 +235,8 @@ def validate(
     log: metrics.Log,
     options: ml_collections.ConfigDict,
 ) -> None:
-    """Loss, BLEU and sample translations of the validation split; keeps the parameters if the BLEU is best."""
+    """Loss, BLEU and sample translations of the validation split; keeps the parameters if the BLEU
+    is best."""
     scores, translations = examiner.examine(parallel.on_one_device(parameters))
     samples = examiner.sample(translations, options.samples)
     log.write("validation", step, {**scores, "samples": samples})
@@ -247,7 +249,8 @@ def validate(
 
 
 def out_of_patience(lines: list[dict], patience: int) -> bool:
-    """Whether the last `patience` validations (0: any number) brought no better BLEU than those before."""
+    """Whether the last `patience` validations (0: any number) brought no better BLEU than those
+    before."""
     bleu = [line["bleu"] for line in lines if line["kind"] == "validation"]
     return 0 < patience < len(bleu) and max(bleu[-patience:]) <= max(bleu[:-patience])
 

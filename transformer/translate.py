@@ -22,8 +22,8 @@ Tree = dict
 class Translator:
     """Translates lines of text with a model and its parameters.
 
-    Lines are taken `chunk_lines` at a time, so that memory does not grow with the input; in a chunk, they are
-    sorted by length into batches of few static shapes, each compiled once.
+    Lines are taken `chunk_lines` at a time, so that memory does not grow with the input; in a
+    chunk, they are sorted by length into batches of few static shapes, each compiled once.
     """
 
     def __init__(
@@ -38,8 +38,9 @@ class Translator:
         batch_tokens: int,
         chunk_lines: int,
     ):
-        """A line of over `max_length` source ids is translated in parts; an output has at most as many ids as
-        its source and `extra_length` more. A batch has at most `batch_tokens` source positions.
+        """A line of over `max_length` source ids is translated in parts; an output has at most as
+        many ids as its source and `extra_length` more. A batch has at most `batch_tokens` source
+        positions.
         """
         if beam_width < 1 or length_penalty < 0:
             raise ValueError(
@@ -52,8 +53,12 @@ class Translator:
         self._max_length = max_length
         self._batch_tokens = batch_tokens
         self._chunk_lines = chunk_lines
-        self._search = jax.jit(
-            functools.partial(_search, model, beam_width, length_penalty, extra_length)
+        self._search = functools.partial(
+            _search,
+            model=model,
+            beam_width=beam_width,
+            length_penalty=length_penalty,
+            extra_length=extra_length,
         )
         self.num_split = 0  # lines over max_length so far
 
@@ -78,7 +83,8 @@ class Translator:
         return found
 
     def _split(self, ids: list[int]) -> list[list[int]]:
-        """An over-long sentence in parts of at most max_length ids, cut before a word where possible."""
+        """An over-long sentence in parts of at most max_length ids, cut before a word where
+        possible."""
         if len(ids) <= self._max_length:
             return [ids]
         self.num_split += 1
@@ -119,13 +125,18 @@ class Translator:
         return [text.replace("\n", " ").replace("\r", " ") for text in texts]
 
 
+# Compiled once for each shape and these values, however many translators ask for it.
+@functools.partial(
+    jax.jit, static_argnames=("model", "beam_width", "length_penalty", "extra_length")
+)
 def _search(
+    parameters: Tree,
+    source_BS: jax.Array,
+    *,
     model: nn.Module,
     beam_width: int,
     length_penalty: float,
     extra_length: int,
-    parameters: Tree,
-    source_BS: jax.Array,
 ) -> jax.Array:
     """The best translation of each row's ids, tokens_BT."""
     apply = functools.partial(model.apply, {"params": parameters})
@@ -134,8 +145,8 @@ def _search(
     memory = apply(source_BS, positions_BS, real_BS.astype(jnp.int32), train=False, method="encode")
     length = source_BS.shape[1] + extra_length
     memory, cache = apply(memory, real_BS, length, method="prepare")
-    # The source's end symbol does not count, the target's does not either (paper 6.1: input + 50). Rows that
-    # only fill the batch end at once.
+    # The source's end symbol does not count, the target's does not either (paper 6.1: input + 50).
+    # Rows that only fill the batch end at once.
     limits_B = real_BS.sum(axis=1) - 1 + extra_length
     limits_B = jnp.where(real_BS.any(axis=1), limits_B, 0)
     tokens_BWT, _ = decode.beam_search(
@@ -151,7 +162,8 @@ def _search(
 
 
 def _round_up(size: int, most: int, *, factor: int = 2, least: int = 16) -> int:
-    """The next of least, least * factor, least * factor^2, ..., but at most `most`: few static shapes."""
+    """The next of least, least * factor, least * factor^2, ..., but at most `most`: few static
+    shapes."""
     rounded = least
     while rounded < size:
         rounded *= factor
@@ -176,7 +188,8 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
 
 
 def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokenizer.Vocabulary:
-    """The vocabulary beside a run's checkpoints; refused if it is not the one that config.json names."""
+    """The vocabulary beside a run's checkpoints; refused if it is not the one that config.json
+    names."""
     folder = workdir / "vocabulary"
     names = ("shared",) if config.vocabulary.shared else ("source", "target")
     for name in names:
@@ -189,8 +202,8 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokeniz
     vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])
     if vocabulary.fingerprint != config.vocabulary.fingerprint:
         raise ValueError(
-            f"{folder} holds the vocabulary {vocabulary.fingerprint}, but this run was trained with "
-            f"{config.vocabulary.fingerprint}: ids would mean other pieces"
+            f"{folder} holds the vocabulary {vocabulary.fingerprint}, but this run was trained "
+            f"with {config.vocabulary.fingerprint}: ids would mean other pieces"
         )
     return vocabulary
 
@@ -221,7 +234,8 @@ def abstract_parameters(model: nn.Module, sharding: parallel.Sharding) -> Tree:
 
 
 def load(workdir: Path, config: ml_collections.ConfigDict) -> tuple[Translator, Tree, list[int]]:
-    """A trained workdir's translator, its parameters by `config.evaluate.weights`, and their steps."""
+    """A trained workdir's translator, its parameters by `config.evaluate.weights`, and their
+    steps."""
     vocabulary = read_vocabulary(workdir, config)
     model = build_model(config, vocabulary)
     parameters, steps = checkpoint.load(
@@ -238,8 +252,8 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """--mode=translate: standard input to standard output, line by line."""
     translator, parameters, steps = load(workdir, config)
     logging.info("translating with %s weights of step(s) %s", config.evaluate.weights, steps)
-    lines = metrics.progress(_lines(sys.stdin.buffer), "translate")
-    for text in translator.translate(parameters, lines):
+    found = translator.translate(parameters, _lines(sys.stdin.buffer))
+    for text in metrics.progress(found, "translate"):
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     if translator.num_split:

@@ -1,4 +1,5 @@
-"""Batches -> logits. `config.architecture` names a class of ARCHITECTURES, `config.model` its fields."""
+"""Batches -> logits. `config.architecture` names a class of ARCHITECTURES, `config.model` its
+fields."""
 
 import difflib
 
@@ -10,7 +11,8 @@ ARCHITECTURES = {"transformer": Transformer}
 
 
 def build(architecture: str, fields: dict, **sizes: int) -> nn.Module:
-    """The model of that name; `sizes` are those the data has (source_vocab_size, target_vocab_size)."""
+    """The model of that name; `sizes` are those the data has (source_vocab_size,
+    target_vocab_size)."""
     if architecture not in ARCHITECTURES:
         nearest = difflib.get_close_matches(architecture, ARCHITECTURES, 1, 0) or [""]
         raise ValueError(

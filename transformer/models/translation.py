@@ -23,8 +23,8 @@ CHOICES = {
 class Transformer(nn.Module):
     """Sources and shifted targets in, logits out.
 
-    Parameters are float32; `dtype` is what activations are computed in, but softmax, loss and position
-    encodings, which are float32 always.
+    Parameters are float32; `dtype` is what activations are computed in, but softmax, loss and
+    position encodings, which are float32 always.
     """
 
     source_vocab_size: int
@@ -50,7 +50,7 @@ class Transformer(nn.Module):
     activation_dropout_rate: float  # inside the feed-forward network
     dtype: str
 
-    def setup(self):
+    def setup(self) -> None:
         self._check()
         dtype = jnp.dtype(self.dtype)
         size = self.d_model // self.num_heads
@@ -77,8 +77,8 @@ class Transformer(nn.Module):
             norm = functools.partial(nn.LayerNorm, epsilon=self.norm_epsilon, dtype=dtype)
             self.encoder_norm, self.decoder_norm = norm(), norm()
 
-        # The paper shares one matrix (3.4) and is silent on its first values; sqrt(d_model) on look-up
-        # makes the embedded input of variance 1.
+        # The paper shares one matrix (3.4) and is silent on its first values; sqrt(d_model) on
+        # look-up makes the embedded input of variance 1.
         normal = nn.initializers.normal(self.d_model**-0.5)
         matrix = functools.partial(nn.Embed, features=self.d_model, embedding_init=normal)
         self.target_embedding = matrix(self.target_vocab_size)
@@ -104,8 +104,8 @@ class Transformer(nn.Module):
     ) -> Array:
         """Logits [B, T, V] in float32; all arguments are int [B, S] or [B, T].
 
-        `target` is shifted right already. Segments number the sentence pairs of a packed row from 1, 0 is
-        padding; a position sees its own pair only, and of the target nothing behind itself.
+        `target` is shifted right already. Segments number the sentence pairs of a packed row from
+        1, 0 is padding; a position sees its own pair only, and of the target nothing behind itself.
         """
         memory_BSD = self.encode(source, source_positions, source_segments, train=train)
         x_BTD = self._embed_target(target, target_positions, train=train)
@@ -136,8 +136,8 @@ class Transformer(nn.Module):
     def prepare(self, memory_BSD: Array, memory_mask_BS: Array, length: int) -> tuple[dict, dict]:
         """What `step` needs: (memory, cache), each layer's keys and values.
 
-        The memory's are projected here, once a sentence. The cache has room for `length` target positions, for
-        one beam a sentence: its leaves are [B, 1, length, H, K or C].
+        The memory's are projected here, once a sentence. The cache has room for `length` target
+        positions, for one beam a sentence: its leaves are [B, 1, length, H, K or C].
         """
         keys_values = [layer.cross_attention.project(memory_BSD) for layer in self.decoder]
         memory = {"keys_values": keys_values, "mask": memory_mask_BS}
@@ -151,7 +151,8 @@ class Transformer(nn.Module):
     def step(
         self, tokens_BWT: Array, positions_BWT: Array, memory: dict, cache: dict
     ) -> tuple[Array, dict]:
-        """Logits [B, W, T, V] behind each of T more target tokens of W beams, and the cache with them in it.
+        """Logits [B, W, T, V] behind each of T more target tokens of W beams, and the cache with
+        them in it.
 
         `tokens` are the decoder's input: the start symbol at position 0, then what was generated.
         """

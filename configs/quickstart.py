@@ -1,0 +1,37 @@
+"""The whole path in a few minutes of a laptop's CPU: Korean to English, from the built-in corpus.
+
+    python launch.py --config=configs/quickstart.py
+    echo 나는 사과를 좋아해 | python launch.py --mode=translate --workdir=runs/quickstart
+
+The corpus is synthetic: transformer/grammar.py generates it.
+"""
+
+from ml_collections import ConfigDict
+
+from configs import wmt_base
+
+
+def get_config() -> ConfigDict:
+    config = wmt_base.get_config()
+    config.data.corpus = "builtin"
+    config.data.source_language = "ko"
+    config.data.target_language = "en"
+    config.data.max_length = 64
+    config.data.row_length = 64
+    config.data.batch_tokens = 2048
+    config.vocabulary.size = 1200
+    config.vocabulary.character_coverage = 1.0
+    config.model.d_model = 128
+    config.model.d_ff = 512
+    config.model.num_heads = 4
+    config.model.num_layers = 2
+    config.optimizer.warmup_steps = 400
+    config.optimizer.factor = 1.0
+    config.train.num_steps = 1200
+    config.train.log_every = 50
+    config.train.save_every = 200
+    config.evaluate.every = 300
+    config.evaluate.weights = "best"
+    config.decode.max_length = 64
+    config.decode.batch_tokens = 2048
+    return config
