@@ -82,8 +82,8 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
     else:
         if file or not workdir:
             raise ValueError(
-                f"--mode={mode} needs --workdir=DIR, the folder of a trained run, and takes the config "
-                "from there; single keys can be set, as in --config.decode.beam_width=1"
+                f"--mode={mode} needs --workdir=DIR, the folder of a trained run, and takes the "
+                "config from there; single keys can be set, as in --config.decode.beam_width=1"
             )
         from transformer.translate import read_config
 

@@ -3,29 +3,24 @@
 Every corpus is written once, as ArrayRecord files under `data_dir`, and read by index from then on.
 """
 
-import codecs
 import contextlib
 import dataclasses
 import difflib
 import fcntl
 import functools
-import gzip
 import hashlib
 import importlib.util
 import io
 import itertools
-import lzma
 import math
 import os
 import pathlib
-import re
 import resource
 import shutil
 import sys
 import threading
 import types
 import urllib.parse
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -36,7 +31,7 @@ from tensorflow_datasets.core.download import checksums, extractor
 from tensorflow_datasets.core.download import resource as downloads
 from tensorflow_datasets.translate import wmt, wmt14
 
-from transformer import grammar
+from transformer import grammar, lexicon, text_files
 
 SPLITS = ("train", "validation", "test")
 WMT14 = tuple(f"wmt14_translate/{pair}" for pair in wmt14.Wmt14Translate.builder_configs)
@@ -96,7 +91,7 @@ def load(
         )
     if corpus == "parallel_text":
         config = _text_config(
-            _text_files(pathlib.Path(directory).expanduser(), split, languages), languages
+            text_files.find(pathlib.Path(directory).expanduser(), split, languages), languages
         )
         build = functools.partial(ParallelText, config=config, data_dir=data_dir)
         split = "pairs"
@@ -165,8 +160,8 @@ class ParallelText(Pairs):
 
 
 def _builtin_config() -> PairsConfig:
-    source = pathlib.Path(grammar.__file__).read_bytes()
-    digest = hashlib.sha256(b"%d %s" % (grammar.SEED, source)).hexdigest()
+    sources = [pathlib.Path(module.__file__).read_bytes() for module in (lexicon, grammar)]
+    digest = hashlib.sha256(b"%d %s %s" % (grammar.SEED, *sources)).hexdigest()
 
     def splits():
         pairs = grammar.sentence_pairs(grammar.SEED)
@@ -175,39 +170,9 @@ def _builtin_config() -> PairsConfig:
     return PairsConfig(name=f"ko-en-{digest[:16]}", languages=("ko", "en"), splits=splits)
 
 
-def _text_files(folder: pathlib.Path, split: str, languages: Sequence[str]) -> list[pathlib.Path]:
-    """The source and the target file of a split: a stem in `folder`, or 'SOURCE,TARGET'."""
-    if languages[0] == languages[1] or not all(re.fullmatch(r"[\w-]+", x) for x in languages):
-        found = " and ".join(map(repr, languages))
-        raise ValueError(f"the languages must be two codes such as 'de' and 'en', found {found}")
-    if "," in split:
-        sides = [[folder / pathlib.Path(name.strip()).expanduser()] for name in split.split(",")]
-    else:
-        ends = "", ".gz", ".xz"
-        sides = [[folder / f"{split}.{language}{end}" for end in ends] for language in languages]
-    if len(sides) != 2:
-        raise ValueError(f"a split is a stem or SOURCE_FILE,TARGET_FILE, found {split!r}")
-    files = []
-    for variants in sides:
-        found = [file for file in variants if file.is_file()]
-        if len(found) != 1:
-            present = {file.name for x in languages for file in folder.glob(f"*.{x}*")}
-            raise ValueError(
-                f"parallel_text {split!r} wants one of {', '.join(map(str, variants))}, found "
-                f"{', '.join(file.name for file in found) or 'none'}; {folder} "
-                + (
-                    f"has {', '.join(sorted(present)[:20]) or 'neither'}"
-                    if folder.is_dir()
-                    else "does not exist"
-                )
-            )
-        files += found
-    return files
-
-
 def _text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsConfig:
     """Names the content of two aligned files; ValueError if they cannot be aligned."""
-    (digest, count), (other_digest, other_count) = map(_digest_and_count, files)
+    (digest, count), (other_digest, other_count) = map(text_files.digest_and_count, files)
     if not count or not other_count:
         raise ValueError(f"{files[1] if count else files[0]} is empty")
     if count != other_count:
@@ -221,48 +186,13 @@ def _text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsCo
     both = hashlib.sha256("".join(digest for _, digest, _ in sides).encode()).hexdigest()
 
     def splits() -> dict[str, tuple[int, Iterator]]:
-        return {"pairs": (count, zip(*(_lines(file) for _, _, file in sides), strict=True))}
+        return {
+            "pairs": (count, zip(*(text_files.lines(file) for _, _, file in sides), strict=True))
+        }
 
     return PairsConfig(
         name=f"{name}-{both[:16]}", languages=(sides[0][0], sides[1][0]), splits=splits
     )
-
-
-@contextlib.contextmanager
-def _open(file: pathlib.Path):
-    """The uncompressed bytes of a file, after the byte order mark if there is one."""
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(file.suffix, open)(file, "rb")
-    try:
-        with opened:
-            if opened.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
-                opened.seek(0)
-            yield opened
-    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
-        raise ValueError(f"{file} is broken or not what its name says: {error}") from error
-
-
-def _digest_and_count(file: pathlib.Path) -> tuple[str, int]:
-    """The sha256 of the file's bytes and the number of its lines."""
-    digest, count, last = hashlib.sha256(), 0, b"\n"
-    with _open(file) as opened:
-        while chunk := opened.read(1 << 20):
-            digest.update(chunk)
-            count += chunk.count(b"\n")
-            last = chunk[-1:]
-    return digest.hexdigest(), count + (last != b"\n")
-
-
-def _lines(file: pathlib.Path) -> Iterator[bytes]:
-    """The lines of a file. Only \\n ends one (U+2028, \\x85, \\x0b and a lone \\r are text, as for
-    wc), and the \\r of a Windows line end goes; ValueError where it is not UTF-8."""
-    with _open(file) as opened:
-        for number, line in enumerate(opened, start=1):
-            line = line.removesuffix(b"\n").removesuffix(b"\r")
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                raise ValueError(f"{file}, line {number}, is not UTF-8: {error}") from error
-            yield line
 
 
 # The catalogue's corpora.

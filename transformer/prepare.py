@@ -151,7 +151,9 @@ def _write_vocabulary(
     return tokenizer.Vocabulary(pieces[0], pieces[-1])
 
 
-def _check_given(config, vocabulary: tokenizer.Vocabulary, workdir: Path) -> None:
+def _check_given(
+    config: ml_collections.ConfigDict, vocabulary: tokenizer.Vocabulary, workdir: Path
+) -> None:
     paths = _given_models(config.vocabulary)
     given = [tokenizer.load(path.read_bytes(), str(path)) for path in paths]
     if tokenizer.Vocabulary(given[0], given[-1]).fingerprint != vocabulary.fingerprint:

@@ -1,0 +1,79 @@
+"""Aligned text files -> lines: plain, .gz or .xz, strict UTF-8, a sentence a line."""
+
+import codecs
+import contextlib
+import gzip
+import hashlib
+import lzma
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+
+def find(folder: Path, split: str, languages: Sequence[str]) -> list[Path]:
+    """The source and the target file of a split: a stem in `folder`, or 'SOURCE,TARGET'."""
+    if languages[0] == languages[1] or not all(re.fullmatch(r"[\w-]+", x) for x in languages):
+        found = " and ".join(map(repr, languages))
+        raise ValueError(f"the languages must be two codes such as 'de' and 'en', found {found}")
+    if "," in split:
+        sides = [[folder / Path(name.strip()).expanduser()] for name in split.split(",")]
+    else:
+        ends = "", ".gz", ".xz"
+        sides = [[folder / f"{split}.{language}{end}" for end in ends] for language in languages]
+    if len(sides) != 2:
+        raise ValueError(f"a split is a stem or SOURCE_FILE,TARGET_FILE, found {split!r}")
+    files = []
+    for variants in sides:
+        found = [file for file in variants if file.is_file()]
+        if len(found) != 1:
+            present = {file.name for x in languages for file in folder.glob(f"*.{x}*")}
+            raise ValueError(
+                f"parallel_text {split!r} wants one of {', '.join(map(str, variants))}, found "
+                f"{', '.join(file.name for file in found) or 'none'}; {folder} "
+                + (
+                    f"has {', '.join(sorted(present)[:20]) or 'neither'}"
+                    if folder.is_dir()
+                    else "does not exist"
+                )
+            )
+        files += found
+    return files
+
+
+@contextlib.contextmanager
+def _open(file: Path) -> Iterator[BinaryIO]:
+    """The uncompressed bytes of a file, after the byte order mark if there is one."""
+    opened = {".gz": gzip.open, ".xz": lzma.open}.get(file.suffix, open)(file, "rb")
+    try:
+        with opened:
+            if opened.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+                opened.seek(0)
+            yield opened
+    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
+        raise ValueError(f"{file} is broken or not what its name says: {error}") from error
+
+
+def digest_and_count(file: Path) -> tuple[str, int]:
+    """The sha256 of the file's bytes and the number of its lines."""
+    digest, count, last = hashlib.sha256(), 0, b"\n"
+    with _open(file) as opened:
+        while chunk := opened.read(1 << 20):
+            digest.update(chunk)
+            count += chunk.count(b"\n")
+            last = chunk[-1:]
+    return digest.hexdigest(), count + (last != b"\n")
+
+
+def lines(file: Path) -> Iterator[bytes]:
+    """The lines of a file. Only \\n ends one (U+2028, \\x85, \\x0b and a lone \\r are text, as for
+    wc), and the \\r of a Windows line end goes; ValueError where it is not UTF-8."""
+    with _open(file) as opened:
+        for number, line in enumerate(opened, start=1):
+            line = line.removesuffix(b"\n").removesuffix(b"\r")
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                raise ValueError(f"{file}, line {number}, is not UTF-8: {error}") from error
+            yield line
