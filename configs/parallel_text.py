@@ -23,6 +23,8 @@ def get_config() -> ConfigDict:
     config.data.source_language = "de"
     config.data.target_language = "en"
     config.data.directory = "data"
+    config.data.max_length = 128
+    config.data.row_length = 128
     config.data.batch_tokens = 8192
     config.vocabulary.size = 8000
     config.vocabulary.character_coverage = 1.0

@@ -27,10 +27,10 @@ def get_config() -> ConfigDict:
     config.model.num_layers = 2
     config.optimizer.warmup_steps = 400
     config.optimizer.factor = 1.0
-    config.train.num_steps = 1200
+    config.train.num_steps = 800
     config.train.log_every = 50
     config.train.save_every = 200
-    config.evaluate.every = 300
+    config.evaluate.every = 200
     config.evaluate.weights = "best"
     config.decode.max_length = 64
     config.decode.batch_tokens = 2048

@@ -108,25 +108,23 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.decode.batch_tokens = 4096  # source positions a batch
     config.decode.chunk_lines = 4096  # lines sorted by length together
 
-    if preset == "t2t_v1":
-        t2t_v1(config)
-    elif preset == "t2t_v3":
-        t2t_v1(config)
-        t2t_v3(config)
-    elif preset != "paper":
-        raise ValueError(f"presets are paper, t2t_v1 and t2t_v3, found {preset!r}")
+    apply_preset(config, preset)
     return config
 
 
-def t2t_v1(config: ConfigDict) -> None:
-    """What transformer_base_v1 of tensor2tensor has that the paper's text has not."""
+def apply_preset(config: ConfigDict, preset: str) -> None:
+    """What the paper's program, tensor2tensor, does otherwise than the paper says."""
+    if preset not in ("paper", "t2t_v1", "t2t_v3"):
+        raise ValueError(f"presets are paper, t2t_v1 and t2t_v3, found {preset!r}")
+    if preset == "paper":
+        return
+    # transformer_base_v1, "the published version"
     config.model.positions = "concatenated"
     config.loss.smoothed_over = "wrong_classes"
     config.decode.extra_length = 100
-
-
-def t2t_v3(config: ConfigDict) -> None:
-    """What transformer_base_v3 changed after that."""
+    if preset == "t2t_v1":
+        return
+    # transformer_base_v3
     config.model.norm = "pre"
     config.model.final_norm = True
     config.model.attention_dropout_rate = 0.1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tiny
 
+from transformer.layers import EncoderLayer
 from transformer.models.translation import CHOICES, Transformer
 
 PRE = {"norm": "pre", "final_norm": True}
@@ -448,12 +449,23 @@ def test_dropout_is_random_in_training_only(name):
 
     @tiny.jit
     def run(seed):
-        rngs = {"dropout": jax.random.key(seed)}
-        return model.apply({"params": parameters}, **inputs, train=True, rngs=rngs)
+        """The logits, and what the encoder's layer gives."""
+        logits, captured = model.apply(
+            {"params": parameters},
+            **inputs,
+            train=True,
+            rngs={"dropout": jax.random.key(seed)},
+            capture_intermediates=lambda module, _: isinstance(module, EncoderLayer),
+            mutable=["intermediates"],
+        )
+        return logits, captured["intermediates"]["encoder_0"]["__call__"][0]
 
-    first = run(0)
-    np.testing.assert_array_equal(first, run(0))
-    assert np.abs(first - run(1)).max() > 1e-2
+    first, first_encoded = run(0)
+    again, _ = run(0)
+    other, other_encoded = run(1)
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-2
+    assert np.abs(first_encoded - other_encoded).max() > 1e-2
     # Without training it wants no random numbers and is the model without dropout.
     without = logits(tiny.model(num_layers=1), parameters, inputs)
     assert np.abs(first - without).max() > 1e-2

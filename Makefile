@@ -1,0 +1,21 @@
+# `make train` trains a small Transformer and scores it; `make test` runs the tests. Both make .venv
+# themselves, from Python 3.11 or newer: the first of these that is one, or PYTHON=/path/to/python.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.PHONY: train test lint
+train: .venv/installed
+	.venv/bin/python launch.py --config=configs/quickstart.py
+
+test: .venv/installed
+	.venv/bin/python -m pytest
+
+lint: .venv/installed
+	.venv/bin/ruff format --check
+	.venv/bin/ruff check
+
+.venv/installed: requirements.txt
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	.venv/bin/pip install --quiet --upgrade -r requirements.txt
+	touch $@
