@@ -1,0 +1,46 @@
+"""How full packed rows are and how fast batches are put together, on one core.
+
+    python -m benchmarks.batches --config=configs/quickstart.py
+    python -m benchmarks.batches --config=configs/multi30k.py --config.data.directory=FOLDER
+
+Takes what launch.py takes; the vocabulary is learnt into a folder that is thrown away.
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import launch
+from transformer import batches, prepare, train
+
+ROUNDS = 9
+
+
+def main(arguments: list[str]) -> None:
+    """Prints one line: the shares of source and target filled, and pairs a second."""
+    if hasattr(os, "sched_setaffinity"):  # Linux
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    config = launch.parse(arguments)[2]
+    with tempfile.TemporaryDirectory() as workdir:
+        config, _, tokens = prepare.prepare(config, Path(workdir))
+        training = train.training_batches(config, tokens)
+    pairs = sum(len(rows.pairs) for rows in training.groups)
+    seconds = []
+    for epoch in range(ROUNDS):
+        start = time.perf_counter()
+        for t in range(epoch * len(training), (epoch + 1) * len(training)):
+            training[t]
+        seconds.append(time.perf_counter() - start)
+    source, target = batches.filled(training)
+    print(
+        f"{pairs:,} pairs in {len(training)} batches of {config.data.batch_tokens}: "
+        f"{source:.1%} of source and {target:.1%} of target positions filled; "
+        f"{pairs / statistics.median(seconds):,.0f} pairs/s (median of {ROUNDS} epochs, one core)"
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
