@@ -58,13 +58,13 @@ class Checkpoints:
         the devices may be others than those that saved it.
         """
         whole = set(self._parameters.all_steps()) & set(self._optimizer.all_steps())
+        step = max(whole, default=-1)
+        for manager in (self._parameters, self._optimizer):
+            for half in manager.all_steps():  # a save that was cut off between its two halves:
+                if half > step:  # Orbax would skip, in silence, to save that step again
+                    manager.delete(half)
         if not whole:
             return None
-        step = max(whole)
-        for manager in (self._parameters, self._optimizer):
-            for half in manager.all_steps():  # a save that was cut off between its two halves
-                if half > step:
-                    manager.delete(half)
         _check(self._parameters, step, self._vocabulary)
         optimizer_state = self._optimizer.restore(
             step, args=ocp.args.StandardRestore(optimizer_state)

@@ -10,8 +10,19 @@ from typing import NamedTuple
 
 import ml_collections
 import numpy as np
+import sacrebleu
 
-from transformer import batches, checkpoint, corpora, metrics, tokenizer, translate
+from transformer import (
+    batches,
+    checkpoint,
+    corpora,
+    loss,
+    metrics,
+    models,
+    parallel,
+    tokenizer,
+    translate,
+)
 
 PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")
 
@@ -30,7 +41,7 @@ def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     A workdir that was trained with another model or vocabulary is refused, and so is every split
     that a run will want and that cannot be read: before hours were spent, not after.
     """
-    _check_sizes(config)
+    check(config)
     train = corpus(config, "train")
     for split in {"validation", config.evaluate.split}:
         corpus(config, split)
@@ -85,8 +96,29 @@ def _with_fingerprint(
     return config
 
 
-def _check_sizes(config: ml_collections.ConfigDict) -> None:
+def check(config: ml_collections.ConfigDict) -> None:
+    """ValueError for values that cannot work: now, before anything is written or compiled."""
     data, decode, model = config.data, config.decode, config.model
+    for key, found, choices in (
+        ("parallel.strategy", config.parallel.strategy, parallel.STRATEGIES),
+        ("loss.smoothed_over", config.loss.smoothed_over, loss.SMOOTHINGS),
+        ("evaluate.weights", config.evaluate.weights, checkpoint.WEIGHTS),
+        ("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS)),
+        ("vocabulary.kind", config.vocabulary.kind, tokenizer.KINDS),
+    ):
+        if found not in choices:
+            raise ValueError(f"config.{key} is one of {', '.join(choices)}, found {found!r}")
+    for key, found in (
+        ("data.max_length", data.max_length),
+        ("train.num_steps", config.train.num_steps),
+        ("train.accumulate", config.train.accumulate),
+        ("train.log_every", config.train.log_every),
+        ("train.save_every", config.train.save_every),
+        ("evaluate.average_last", config.evaluate.average_last),
+        ("optimizer.warmup_steps", config.optimizer.warmup_steps),
+    ):
+        if found < 1:
+            raise ValueError(f"config.{key} is at least 1, found {found}")
     if data.pack and data.max_length > data.row_length:
         raise ValueError(
             f"config.data.max_length={data.max_length} does not fit into "
@@ -100,10 +132,14 @@ def _check_sizes(config: ml_collections.ConfigDict) -> None:
     longest = max(data.row_length, decode.max_length + decode.extra_length)
     if model.positions == "learned" and model.max_positions < longest:
         raise ValueError(
-            f"config.model.max_positions={model.max_positions} learned positions are too few: "
-            "data.row_length and decode.max_length + decode.extra_length want "
-            f"{longest}"
+            f"config.model.max_positions={model.max_positions} learned positions are too few for "
+            f"data.row_length and decode.max_length + decode.extra_length, which want {longest}"
         )
+    # What model and translator check themselves, over vocabularies of any size.
+    sizes = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
+    toy = models.build(config.architecture, model.to_dict(), **sizes)
+    translate.abstract_parameters(toy, parallel.one_device())
+    translate.Translator(toy, None, **decode)
 
 
 def _check_same_run(

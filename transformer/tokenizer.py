@@ -7,12 +7,14 @@ one.
 import functools
 import hashlib
 import io
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import sentencepiece
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
+KINDS = ("bpe", "unigram")
 
 
 class Vocabulary(NamedTuple):
@@ -47,8 +49,8 @@ def learn(
     default rewrites characters, so that some references could not be produced. A character outside
     the vocabulary falls back to its bytes.
     """
-    if kind not in ("bpe", "unigram"):
-        raise ValueError(f"vocabulary.kind is 'bpe' or 'unigram', found {kind!r}")
+    if kind not in KINDS:
+        raise ValueError(f"config.vocabulary.kind is one of {', '.join(KINDS)}, found {kind!r}")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -68,10 +70,13 @@ def learn(
             minloglevel=2,
         )
     except RuntimeError as error:
-        # Most often: more pieces asked for than the text supports; the message has the largest
-        # size.
-        reason = str(error).strip().splitlines()[-1]
-        raise ValueError(f"vocabulary.size = {size}: SentencePiece says: {reason}") from error
+        message = str(error)
+        if largest := re.search(r"too high.* <= (\d+)", message):
+            raise ValueError(
+                f"config.vocabulary.size={size} is more than the training text supports, which is "
+                f"{largest[1]}"
+            ) from error
+        raise ValueError(f"config.vocabulary: SentencePiece says: {message!r}") from error
     return model.getvalue()
 
 

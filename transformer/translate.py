@@ -42,11 +42,16 @@ class Translator:
         many ids as its source and `extra_length` more. A batch has at most `batch_tokens` source
         positions.
         """
-        if beam_width < 1 or length_penalty < 0:
-            raise ValueError(
-                "config.decode needs beam_width >= 1 and length_penalty >= 0, found "
-                f"{beam_width} and {length_penalty}"
-            )
+        for key, found, least in (
+            ("beam_width", beam_width, 1),
+            ("length_penalty", length_penalty, 0),
+            ("extra_length", extra_length, 1),
+            ("max_length", max_length, 16),
+            ("batch_tokens", batch_tokens, 1),
+            ("chunk_lines", chunk_lines, 1),
+        ):
+            if found < least:
+                raise ValueError(f"config.decode.{key} is at least {least}, found {found}")
         self.model = model
         self.vocabulary = vocabulary
         self._extra_length = extra_length

@@ -186,9 +186,11 @@ class Transformer(nn.Module):
                     f"config.model.{name} is one of {', '.join(map(repr, choices))}, "
                     f"found {getattr(self, name)!r}"
                 )
-        if self.d_model % 2 or (
-            self.d_model % self.num_heads and not self.key_size * self.value_size
-        ):
+        for name in ("d_model", "d_ff", "num_heads", "num_layers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"config.model.{name} is at least 1, found {getattr(self, name)}")
+        split = self.key_size and self.value_size
+        if self.d_model < 4 or self.d_model % 2 or (self.d_model % self.num_heads and not split):
             raise ValueError(
                 f"config.model.d_model={self.d_model} has to be even and a multiple of "
                 f"config.model.num_heads={self.num_heads} (or give key_size and value_size)"
