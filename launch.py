@@ -31,6 +31,7 @@ from pathlib import Path
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
+from tqdm.contrib.logging import logging_redirect_tqdm
 
 HERE = Path(__file__).resolve().parent
 
@@ -163,7 +164,8 @@ if __name__ == "__main__":
     for library in ("absl", "jax", "orbax"):
         logging.getLogger(library).setLevel(logging.ERROR)
     try:
-        main(sys.argv[1:])
+        with logging_redirect_tqdm():  # so that a line does not run into a progress bar
+            main(sys.argv[1:])
     except ValueError as error:
         if not typed_wrong(error):
             raise

@@ -92,18 +92,18 @@ class Progress:
 
     def show(self, values: dict) -> None:
         """Shows the values that are logged of a step."""
+        if not self._bar.disable:
+            text = "loss {loss:.3f}, perplexity {perplexity:.2f}, {tokens_per_second:,.0f} tokens/s"
+            self._bar.set_postfix_str(text.format(**values), refresh=False)
+            return
         text = (
             "loss {loss:.3f}, {nats_per_token:.3f} nats/token, perplexity {perplexity:.2f}, "
             "accuracy {accuracy:.1%}, learning rate {learning_rate:.2e}, "
             "gradient {gradient_norm:.2f}, padding {padding:.1%}, "
-            "{tokens_per_second:,.0f} tokens/s"
+            "{tokens_per_second:,.0f} tokens/s, {step_seconds:.3f} s/step"
         ).format(**values)
-        if self._bar.disable:
-            seconds, left = values["step_seconds"], duration(values["seconds_left"])
-            text += f", {seconds:.3f} s/step, {left} left"
-            logging.info("step %d/%d: %s", self.step, self._total, text)
-        else:
-            self._bar.set_postfix_str(text, refresh=False)
+        left = duration(values["seconds_left"])
+        logging.info("step %d/%d: %s, %s left", self.step, self._total, text, left)
 
     def lap(self) -> tuple[float, float]:
         """Seconds a step since the last lap, and seconds left at that pace."""

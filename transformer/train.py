@@ -134,11 +134,11 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
         return training.rows(t, *parallel.host_rows(rows))
 
     step = int(state.step)
+    describe(config, state.parameters, training, mesh)
     log = metrics.Log(workdir, step)
     progress = metrics.Progress(step, options.num_steps)
     late = collections.deque()  # sums that the device may still be computing
     stop = stop_signal()
-    describe(config, state.parameters, training, mesh)
 
     stopped, done = False, out_of_patience(log.lines, config.evaluate.patience)
     for batch in batches.ahead(load, range(step, 0 if done else options.num_steps)):
