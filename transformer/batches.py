@@ -345,11 +345,11 @@ def _write_tokens(
             texts = corpus.read(range(start, min(start + chunk, len(corpus))))
             for side, file in enumerate((source, target)):
                 sentences = tokenizer.encode(vocabulary[side], texts[side])
-                lengths[side].extend(len(ids) for ids in sentences)
+                lengths[side].append(np.array([len(ids) for ids in sentences], np.int32))
                 flat = [i for ids in sentences for i in ids]
                 file.write(np.array(flat, _id_type(vocabulary[side])).tobytes())
     for side, name in enumerate(("source", "target")):
-        offsets = np.concatenate([[0], np.cumsum(np.array(lengths[side], np.int64))])
+        offsets = np.cumsum(np.concatenate([[0], *lengths[side]]), dtype=np.int64)
         np.save(directory / f"{name}_offsets.npy", offsets)
 
 

@@ -30,7 +30,7 @@ class Checkpoints:
         self._vocabulary = vocabulary
         self._parameters = _manager(workdir / "checkpoints" / "parameters", max(keep, 1))
         self._optimizer = _manager(workdir / "checkpoints" / "optimizer", OPTIMIZER_STATES)
-        self._best = _manager(workdir / "best", 1)
+        self._best = _manager(workdir / "best", None)
 
     def save(self, step: int, parameters: Tree, optimizer_state: Tree) -> None:
         """Begins to save the state after `step` updates; the arrays may be donated once this
@@ -40,15 +40,15 @@ class Checkpoints:
         self._optimizer.save(step, args=ocp.args.StandardSave(optimizer_state))
 
     def save_best(self, step: int, parameters: Tree, bleu: float) -> bool:
-        """Keeps the parameters if `bleu` is higher than that of those kept so far, and says
-        whether."""
-        latest = self._best.latest_step()
-        if latest is not None and _about(self._best, latest)["bleu"] >= bleu:
+        """Keeps the parameters if their BLEU is the highest so far, and says whether it is."""
+        kept = _best_step(self._best)
+        if kept is not None and _about(self._best, kept)["bleu"] >= bleu:
             return False
         about = {"step": step, "vocabulary": self._vocabulary, "bleu": bleu}
-        # Orbax refuses a step that is older than its latest: a resumed run may come by it again.
         self._best.save(step, args=_arguments(parameters, about), force=True)
         self._best.wait_until_finished()
+        for old in set(self._best.all_steps()) - {step}:  # only now: one best is whole at any time
+            self._best.delete(old)
         return True
 
     def restore(self, parameters: Tree, optimizer_state: Tree) -> tuple[int, Tree, Tree] | None:
@@ -91,9 +91,12 @@ def load(
     if not directory.is_dir():
         raise ValueError(f"{directory} does not exist: nothing has been saved in {workdir} yet")
     with _manager(directory, None, read_only=True) as manager:
-        steps = sorted(manager.all_steps())[-(average_last if weights == "average" else 1) :]
+        steps = sorted(manager.all_steps())
         if not steps:
             raise ValueError(f"{directory} holds no checkpoint: nothing was saved there yet")
+        if weights == "best":
+            steps = [_best_step(manager)]
+        steps = steps[-(average_last if weights == "average" else 1) :]
         total = None
         for step in steps:
             _check(manager, step, vocabulary)
@@ -117,7 +120,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 def _manager(directory: Path, keep: int | None, read_only: bool = False) -> ocp.CheckpointManager:
     options = ocp.CheckpointManagerOptions(
-        max_to_keep=None if read_only else keep,
+        max_to_keep=keep,
         create=not read_only,
         read_only=read_only,
         cleanup_tmp_directories=not read_only,
@@ -133,6 +136,11 @@ def _arguments(parameters: Tree, about: dict) -> ocp.args.Composite:
 
 def _about(manager: ocp.CheckpointManager, step: int) -> dict:
     return manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
+
+
+def _best_step(manager: ocp.CheckpointManager) -> int | None:
+    """The step of the highest BLEU: of two, if a save was cut off before it deleted the old one."""
+    return max(manager.all_steps(), key=lambda step: _about(manager, step)["bleu"], default=None)
 
 
 def _check(manager: ocp.CheckpointManager, step: int, vocabulary: str) -> None:

@@ -50,7 +50,8 @@ class Examiner:
                 f"but the split {split!r} has a sentence of {longest} pieces"
             )
         rows = batches.unpacked(tokens, np.arange(len(pairs)), config.data.row_length)
-        self._batches = batches.Batches(tokens, rows, config.data.batch_tokens, seed=None)
+        # Smaller batches than in training: all of a batch's logits are on one device here.
+        self._batches = batches.Batches(tokens, rows, config.decode.batch_tokens, seed=None)
         self._split = split
         self._tokenize = config.evaluate.tokenize
         self._translator = translator
