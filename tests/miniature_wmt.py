@@ -10,7 +10,7 @@ import json
 import os
 import tarfile
 
-from transformer import corpora
+from transformer import wmt
 
 # Where the real archives keep the sentences of one language; `{pair}` is de-en, `{src}` is de.
 TRAIN = {
@@ -34,7 +34,7 @@ def write(data_dir, corpus, train, validation, test):
     """
     pair = corpus.split("/")[1]
     src = pair.split("-")[0]
-    places = corpora.archives(corpus, str(data_dir))
+    places = wmt.archives(corpus, str(data_dir))
     parts = [url for url in places if os.path.basename(url) in TRAIN]
     for url, (_, path) in places.items():
         name = os.path.basename(url)

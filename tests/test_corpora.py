@@ -14,7 +14,7 @@ import miniature_wmt
 import pytest
 import requests
 
-from transformer import corpora
+from transformer import corpora, wmt
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GERMAN = ["Ein Haus .", "Zwei Häuser", "", "drei"]
@@ -287,13 +287,13 @@ def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
 
 
 @pytest.mark.skipif(
-    bool(corpora.importlib.util.find_spec("tensorflow")), reason="TensorFlow does it"
+    bool(wmt.importlib.util.find_spec("tensorflow")), reason="TensorFlow does it"
 )
 def test_wmt_beyond_memory_without_tensorflow(tmp_path, no_network, monkeypatch):
     miniature_wmt.write(tmp_path / "a", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     miniature_wmt.write(tmp_path / "b", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     in_memory = everything(catalogue("wmt14_translate/de-en", "train", tmp_path / "a"))
-    monkeypatch.setattr(corpora.shuffle, "MAX_MEM_BUFFER_SIZE", 100)
+    monkeypatch.setattr(wmt.shuffle, "MAX_MEM_BUFFER_SIZE", 100)
     on_disk = everything(catalogue("wmt14_translate/de-en", "train", tmp_path / "b"))
     assert on_disk == in_memory
     assert not list(tmp_path.glob("b/wmt14_translate/**/*.tmp"))
@@ -322,7 +322,7 @@ def test_wmt_without_network_fails_soon_and_cleanly(tmp_path, no_network):
 
 def test_the_places_it_names_are_where_tfds_looks(tmp_path, no_network):
     """A file of another content is found there and refused for its sha256, not downloaded."""
-    places = corpora.archives("wmt14_translate/de-en", str(tmp_path))
+    places = wmt.archives("wmt14_translate/de-en", str(tmp_path))
     for url, (manual, _) in places.items():
         assert manual.name == os.path.basename(url)
         manual.parent.mkdir(parents=True, exist_ok=True)
@@ -333,12 +333,12 @@ def test_the_places_it_names_are_where_tfds_looks(tmp_path, no_network):
 
 
 def test_a_host_that_never_answers_is_given_up(monkeypatch):
-    monkeypatch.setattr(corpora, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(wmt, "PROBE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and says nothing
-        assert corpora._unreachable(f"http://127.0.0.1:{server.getsockname()[1]}/x.tgz")
+        assert wmt._unreachable(f"http://127.0.0.1:{server.getsockname()[1]}/x.tgz")
     monkeypatch.setattr(requests, "get", lambda *_, **__: time.sleep(3))  # a look-up hangs
     start = time.monotonic()
-    assert "no answer" in corpora._unreachable("http://host.invalid/x.tgz")
+    assert "no answer" in wmt._unreachable("http://host.invalid/x.tgz")
     assert time.monotonic() - start < 2
 
 
@@ -381,7 +381,7 @@ def test_unknown_names(tmp_path):
 
 PROGRAM = """
 import sys
-from transformer import corpora
+from transformer import corpora, wmt
 corpus = corpora.load("parallel_text", "train", source_language="de", target_language="en",
                       directory=sys.argv[1], data_dir=sys.argv[2])
 source, target = corpus.read(range(len(corpus)))

@@ -9,43 +9,30 @@ import difflib
 import fcntl
 import functools
 import hashlib
-import importlib.util
 import io
 import itertools
 import math
 import os
 import pathlib
-import resource
 import shutil
 import sys
-import threading
-import types
-import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
 from absl import logging
-from tensorflow_datasets.core import shuffle
-from tensorflow_datasets.core.download import checksums, extractor
-from tensorflow_datasets.core.download import resource as downloads
-from tensorflow_datasets.translate import wmt, wmt14
 
-from transformer import grammar, lexicon, text_files
+from transformer import grammar, lexicon, text_files, wmt
 
 SPLITS = ("train", "validation", "test")
-WMT14 = tuple(f"wmt14_translate/{pair}" for pair in wmt14.Wmt14Translate.builder_configs)
 SHARD_PAIRS = 1 << 17  # TFDS keeps one shard's sentences in memory while it writes them
-PROBE_SECONDS = 9  # two hosts, and still an answer within 20 s
 
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
     """One split of a corpus: sentence pairs by index."""
 
-    fingerprint: (
-        str  # names this content in this direction: part of every cache key derived from it
-    )
+    fingerprint: str  # names content and direction: part of every cache key derived from it
     source_language: str
     target_language: str
     records: Sequence[dict[str, bytes]]  # the TFDS data source, a record's text by language
@@ -74,7 +61,7 @@ def load(
 ) -> Corpus:
     """One split of a corpus, prepared under `data_dir` first if it is not there yet.
 
-    `corpus` is `builtin`, `parallel_text` or a name in WMT14, in either direction. For
+    `corpus` is `builtin`, `parallel_text` or a name in wmt.CORPORA, in either direction. For
     `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
     plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
     ValueError, of one line, for whatever the user can mend: a name, a file, a network.
@@ -83,7 +70,7 @@ def load(
         raise ValueError(f"data_dir must be a local folder, found {data_dir!r}")
     data_dir = os.path.abspath(os.path.expanduser(data_dir))
     languages = source_language, target_language
-    known = ("builtin", "parallel_text", *WMT14)
+    known = ("builtin", "parallel_text", *wmt.CORPORA)
     if corpus not in known:
         nearest = difflib.get_close_matches(corpus, known, n=1, cutoff=0.0)[0]
         raise ValueError(
@@ -107,8 +94,7 @@ def load(
         if corpus == "builtin":
             build = functools.partial(Builtin, config=_builtin_config(), data_dir=data_dir)
         else:
-            config = corpus.split("/")[1]
-            build = functools.partial(wmt14.Wmt14Translate, config=config, data_dir=data_dir)
+            build = functools.partial(wmt.builder, corpus, data_dir)
     builder = _prepared(build)
     info = builder.info.splits[split]
     content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes
@@ -195,69 +181,6 @@ def _text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsCo
     )
 
 
-# The catalogue's corpora.
-
-
-def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
-    """The archives of a corpus in WMT14 by address, each with the two places where TFDS looks for
-    it: put there by the user (its sha256 is checked), or downloaded earlier (with an .INFO file).
-    """
-    builder = wmt14.Wmt14Translate(config=corpus.split("/")[1], data_dir=data_dir)
-    language = builder.builder_config.language_pair[0]
-    folder = pathlib.Path(data_dir) / "downloads"
-    known = checksums.get_all_url_infos()
-    places = {}
-    for name in itertools.chain.from_iterable(builder.subsets.values()):
-        part = wmt.DATASET_MAP[name]
-        if part.get_manual_dl_files(language):
-            continue  # behind a form; if it is not there, TFDS says in words where to get it
-        for url in part.get_url(language):
-            file = downloads.get_dl_fname(url, known[url].checksum if url in known else None)
-            manual = folder / "manual" / os.path.basename(url)
-            places[url] = manual, folder / builder.name / file
-    return places
-
-
-def _check_archives(corpus: str, data_dir: str) -> None:
-    """ValueError if an archive is neither on disk nor to be had: TFDS alone would try for minutes,
-    then raise from deep inside."""
-    places = archives(corpus, data_dir)
-    missing = [
-        url
-        for url, (manual, cached) in places.items()
-        if not manual.exists() and not downloads.is_locally_cached(cached)
-    ]
-    hosts = [urllib.parse.urlparse(url).netloc for url in missing]
-    for url in (missing[hosts.index(host)] for host in dict.fromkeys(hosts)):
-        if why := _unreachable(url):
-            raise ValueError(
-                f"{corpus}: cannot download {url} ({why}): fetch {' '.join(missing)} elsewhere and "
-                f"put the files, under these names, into {places[url][0].parent}; or train on your "
-                "own files with the corpus 'parallel_text'"
-            )
-
-
-def _unreachable(url: str) -> str:
-    """Why an address does not answer within PROBE_SECONDS, or ''."""
-    import requests  # what TFDS downloads with, so that proxies and certificates are the same
-
-    why = [f"no answer within {PROBE_SECONDS} s"]
-
-    def probe():
-        try:
-            with requests.get(url, stream=True, timeout=PROBE_SECONDS) as response:
-                ok = response.ok
-                why[0] = "" if ok else f"HTTP {response.status_code} {response.reason}"
-        except requests.RequestException as error:
-            why[0] = f"{type(error).__name__}, no network?"
-
-    # In a thread, because no timeout of a request covers the look-up of the host's name.
-    thread = threading.Thread(target=probe, daemon=True)
-    thread.start()
-    thread.join(PROBE_SECONDS)
-    return why[0]
-
-
 # Preparing.
 
 
@@ -279,10 +202,10 @@ def _prepared(build: Callable[[], Any]) -> Any:
             if not info.exists():
                 logging.info("preparing %s in %s", builder.info.full_name, root)
                 corpus = f"{builder.name}/{builder.builder_config.name}"
-                if corpus in WMT14:
-                    _check_archives(corpus, str(root))
+                if corpus in wmt.CORPORA:
+                    wmt.check_archives(corpus, str(root))
                 try:
-                    with _quiet(), _without_tensorflow():
+                    with _quiet(), wmt.without_tensorflow():
                         builder.download_and_prepare(file_format="array_record")
                 finally:
                     _remove_half_made(home)
@@ -320,29 +243,3 @@ def _quiet():
             yield
     finally:
         logger.setLevel(level)
-
-
-@contextlib.contextmanager
-def _without_tensorflow():
-    """Gives TFDS the few calls for which it imports TensorFlow even so: to extract an archive, and
-    to sort more than 1 GB of pairs, in 1000 open files."""
-    if importlib.util.find_spec("tensorflow"):
-        yield
-        return
-    gfile = types.SimpleNamespace(GFile=open, exists=os.path.exists, remove=os.remove)
-    tf = types.SimpleNamespace(
-        io=types.SimpleNamespace(gfile=gfile),
-        compat=types.SimpleNamespace(as_text=os.fspath),
-        errors=types.SimpleNamespace(ResourceExhaustedError=()),
-    )
-    before = extractor.tf, shuffle.tf
-    soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = soft + shuffle.BUCKETS_NUMBER
-    wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    extractor.tf = shuffle.tf = tf
-    try:
-        yield
-    finally:
-        extractor.tf, shuffle.tf = before
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
