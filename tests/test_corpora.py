@@ -336,7 +336,12 @@ def test_a_host_that_never_answers_is_given_up(monkeypatch):
     monkeypatch.setattr(wmt, "PROBE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and says nothing
         assert wmt._unreachable(f"http://127.0.0.1:{server.getsockname()[1]}/x.tgz")
-    monkeypatch.setattr(requests, "get", lambda *_, **__: time.sleep(3))  # a look-up hangs
+
+    def hanging_look_up(*_, **__):
+        time.sleep(3)
+        raise requests.ConnectionError
+
+    monkeypatch.setattr(requests, "get", hanging_look_up)
     start = time.monotonic()
     assert "no answer" in wmt._unreachable("http://host.invalid/x.tgz")
     assert time.monotonic() - start < 2
@@ -381,7 +386,7 @@ def test_unknown_names(tmp_path):
 
 PROGRAM = """
 import sys
-from transformer import corpora, wmt
+from transformer import corpora
 corpus = corpora.load("parallel_text", "train", source_language="de", target_language="en",
                       directory=sys.argv[1], data_dir=sys.argv[2])
 source, target = corpus.read(range(len(corpus)))
