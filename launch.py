@@ -23,6 +23,8 @@ was typed; 143 stopped by SIGTERM after saving (the same command goes on); 1 any
 
 import difflib
 import importlib
+import importlib.util
+import inspect
 import logging
 import sys
 import traceback
@@ -94,32 +96,35 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
 
 def load_config(file: str) -> ConfigDict:
     """The config that `FILE.py` or `FILE.py:VARIANT` returns."""
-    path = Path(file.partition(":")[0])
+    name, _, variant = file.partition(":")
+    path = Path(name)
     if not path.is_file():
         names = sorted(str(p.relative_to(HERE)) for p in HERE.glob("configs/[!_]*.py"))
         hint = near(str(path), names)
         raise ValueError(f"--config={path} does not exist{hint}; there are {', '.join(names)}")
-    values = flags.FlagValues()
-    argument = f"--config={file}"
-    config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=[argument])
-    values([sys.argv[0], argument])
-    return values.config
+    # Not by config_flags: it would bury what the config says of a wrong variant under tracebacks.
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if variant and not inspect.signature(module.get_config).parameters:
+        raise ValueError(f"--config={file}: {path} has no variants, found {variant!r}")
+    return module.get_config(*filter(None, [variant]))
 
 
 def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
     """Sets the keys that --config.KEY=VALUE arguments name."""
     types = flatten(config)
     for argument in arguments:
-        key = (
-            argument.partition("=")[0]
-            .removeprefix("--no")
-            .removeprefix("--")
-            .removeprefix("config.")
-        )
+        name, has_value, _ = argument.partition("=")
+        key = name.removeprefix("--no").removeprefix("--").removeprefix("config.")
         if key not in types:
             raise ValueError(
                 f"{argument}: there is no key config.{key}{near(key, types, 'config.')}"
             )
+        # --config.KEY and --noconfig.KEY are how absl spells True and False.
+        complete = isinstance(types[key], bool) if not has_value else name.startswith("--config")
+        if not complete:
+            raise ValueError(f"{argument}: expected --config.{key}=VALUE, as in {types[key]!r}")
     values = flags.FlagValues()
     config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
     try:
@@ -151,10 +156,12 @@ def near(found: str, right: Iterable[str], prefix: str = "") -> str:
 
 
 def typed_wrong(error: ValueError) -> bool:
-    """Whether a line of ours raised it: then it is about what a user typed. A library's is a fault
-    of ours."""
-    file = Path(traceback.extract_tb(error.__traceback__)[-1].filename).resolve()
-    return file.is_relative_to(HERE) and "site-packages" not in file.parts
+    """Whether a `raise` of ours raised it: then it is about what a user typed. A library's, or one
+    of int() or zip(), is a fault of ours."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    file = Path(last.filename).resolve()
+    ours = file.is_relative_to(HERE) and "site-packages" not in file.parts
+    return ours and last.line.startswith("raise")
 
 
 if __name__ == "__main__":

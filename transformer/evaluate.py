@@ -101,6 +101,7 @@ def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
     evaluation.json has the scores; evaluation/SPLIT.{source,hypothesis,reference} the sentences.
     """
+    prepare.check(config)
     split = config.evaluate.split
     translator, parameters, steps = translate.load(workdir, config)
     examiner = Examiner(config, split, translator)

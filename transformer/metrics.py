@@ -30,7 +30,11 @@ class Log:
         os.chmod(file.name, 0o644)
         os.replace(file.name, path)
         self._file = open(path, "a", buffering=1)  # noqa: SIM115 (closed by `close`)
-        self._tensorboard = SummaryWriter(str(workdir / "tensorboard"), purge_step=step + 1)
+        self._tensorboard = SummaryWriter(
+            str(workdir / "tensorboard"),
+            purge_step=step + 1,
+            flush_secs=1,  # of points that a killed run loses; two minutes by default
+        )
 
     def write(self, kind: str, step: int, values: dict) -> None:
         """Logs numbers, and texts (which TensorBoard shows as such)."""

@@ -119,6 +119,14 @@ def check(config: ml_collections.ConfigDict) -> None:
     ):
         if found < 1:
             raise ValueError(f"config.{key} is at least 1, found {found}")
+    for key, found in (
+        ("model.dropout_rate", model.dropout_rate),
+        ("model.attention_dropout_rate", model.attention_dropout_rate),
+        ("model.activation_dropout_rate", model.activation_dropout_rate),
+        ("loss.label_smoothing", config.loss.label_smoothing),
+    ):
+        if not 0 <= found < 1:
+            raise ValueError(f"config.{key} is from 0 to below 1, found {found}")
     if data.pack and data.max_length > data.row_length:
         raise ValueError(
             f"config.data.max_length={data.max_length} does not fit into "

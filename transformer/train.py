@@ -88,7 +88,7 @@ def train_step(
     updates, optimizer_state = adam.update(gradients, state.optimizer_state, state.parameters)
     parameters = optax.apply_updates(state.parameters, updates)
     step = state.step + 1
-    sums |= {"gradient_norm": optax.global_norm(gradients), "learning_rate": learning_rate(step)}
+    sums |= {"gradient_norm": optax.tree.norm(gradients), "learning_rate": learning_rate(step)}
     return TrainState(step, parameters, optimizer_state), sums
 
 

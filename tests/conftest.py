@@ -1,0 +1,81 @@
+"""Every test sees eight CPU devices; one tiny trained run serves all tests that only read a run."""
+
+import os
+import tempfile
+from typing import NamedTuple
+
+COMPILED = tempfile.TemporaryDirectory(prefix="compiled-")  # removed when pytest ends
+
+# Before anything imports jax. Compiling would take most of the time: it is done without
+# optimisation, and once for all tests and the processes they start.
+QUICK = "--xla_backend_optimization_level=0"
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {QUICK}"
+os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+
+import pytest  # noqa: E402
+
+
+class Run(NamedTuple):
+    """A workdir that has been trained, and the config it was trained with."""
+
+    config: object
+    workdir: object
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory):
+    """Where TFDS keeps its data sets, and we the ids."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="session")
+def tiny_values(data_dir):
+    """What makes the quickstart tiny, as {config key: value}; every validation and test set is
+    whole."""
+    return {
+        "data.data_dir": str(data_dir),
+        "data.max_length": 32,
+        "data.row_length": 32,
+        "data.batch_tokens": 1024,
+        "vocabulary.size": 640,  # 256 bytes, 316 characters, 4 special ones, the rest learnt
+        "vocabulary.max_sentences": 4000,
+        "model.d_model": 32,
+        "model.d_ff": 64,
+        "model.num_heads": 2,
+        "model.num_layers": 1,
+        "optimizer.warmup_steps": 40,
+        "optimizer.factor": 0.5,
+        "train.num_steps": 160,  # a BLEU of about 1, so that scores can be compared
+        "train.log_every": 10,
+        "train.save_every": 40,
+        "train.keep": 3,
+        "evaluate.every": 80,
+        "evaluate.average_last": 3,
+        "decode.beam_width": 1,
+        "decode.extra_length": 2,
+    }
+
+
+@pytest.fixture(scope="session")
+def tiny_config(tiny_values):
+    """A function of {config key: value}: the tiny quickstart's config with these changes."""
+    from configs import quickstart
+
+    def configure(changes=None):
+        config = quickstart.get_config()
+        config.update_from_flattened_dict({**tiny_values, **(changes or {})})
+        return config
+
+    return configure
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tiny_config, tmp_path_factory):
+    """The tiny quickstart, trained: to read, or to copy, never to write into."""
+    from transformer import train
+
+    config, workdir = tiny_config(), tmp_path_factory.mktemp("runs") / "tiny"
+    train.train(config.copy_and_resolve_references(), workdir)
+    return Run(config, workdir)

@@ -1,0 +1,312 @@
+"""What is saved comes back bit for bit, also on other devices and after a cut-off save."""
+
+import json
+import pathlib
+import shutil
+import stat
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+from transformer import checkpoint, parallel
+
+VOCABULARY = "some pieces"
+ADAM = optax.adam(0.1)
+
+
+def state(seed, num_devices=1):
+    """(parameters, optimizer state) of random numbers, with those that a cast would not survive."""
+    random = np.random.default_rng(seed)
+    draw = lambda *shape: random.standard_normal(shape, np.float32)  # noqa: E731
+    parameters = {"embedding": {"embedding": draw(300, 16)}, "layer_0": {"kernel": draw(16, 2, 8)}}
+    parameters["layer_0"]["bias"] = np.array([-0.0, 1e-45, np.inf, np.nan, 1 / 3], np.float32)
+    whole = parallel.replicated(parallel.data_mesh(num_devices))
+    optimizer_state = jax.tree.map(
+        lambda x: draw(*x.shape) if x.ndim else np.int32(seed + 1), ADAM.init(parameters)
+    )
+    return jax.device_put((parameters, optimizer_state), whole)
+
+
+def abstract(tree, num_devices=1):
+    whole = parallel.replicated(parallel.data_mesh(num_devices))
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), tree)
+
+
+def assert_same_bits(found, expected):
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        x, y = np.asarray(x), np.asarray(y)
+        assert (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens the workdir's checkpoints as a new process would; closes them at the end."""
+    managers = []
+
+    def open_again(keep=3, vocabulary=VOCABULARY):
+        if managers:
+            managers.pop().close()
+        managers.append(checkpoint.Checkpoints(tmp_path, keep=keep, vocabulary=vocabulary))
+        return managers[-1]
+
+    yield open_again
+    while managers:
+        managers.pop().close()
+
+
+def restore(checkpoints, num_devices=1):
+    return checkpoints.restore(*abstract(state(0), num_devices))
+
+
+def load(workdir, weights, average_last=3, vocabulary=VOCABULARY):
+    parameters = abstract(state(0)[0])
+    return checkpoint.load(workdir, weights, average_last, parameters, vocabulary)
+
+
+def steps(folder):
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+
+
+def one_line(raised):
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_nothing_saved_is_none(opened):
+    assert restore(opened()) is None
+
+
+def test_round_trip_is_bit_equal(opened):
+    opened().save(7, *state(1))
+    step, *found = restore(opened())
+    assert step == 7
+    assert_same_bits(tuple(found), state(1))
+    # The optimizer's own types come back too, or the next update could not be compiled.
+    assert isinstance(found[1][0], optax.ScaleByAdamState)
+
+
+@pytest.mark.parametrize("num_devices", [1, 8])
+def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
+    """On a CPU a host copy may be the array itself, which the next step overwrites."""
+    draw = lambda: np.random.default_rng(0).standard_normal((1500, 1000), np.float32)  # noqa: E731
+    whole = parallel.replicated(parallel.data_mesh(num_devices))
+    parameters, moments = jax.device_put(({"kernel": draw()}, {"moment": draw()}), whole)
+
+    @jax.jit
+    def unchanged(tree):  # arrays that a compiled program made, as the train step's are
+        return jax.tree.map(lambda x: x + 0, tree)
+
+    overwrite = jax.jit(lambda tree: jax.tree.map(lambda x: x * 0 - 1, tree), donate_argnums=0)
+    parameters, moments, spare = map(unchanged, (parameters, moments, moments))
+    jax.block_until_ready((overwrite(unchanged(parameters)), overwrite(spare)))  # compiles both
+    assert spare["moment"].is_deleted()
+
+    checkpoints = opened()
+    checkpoints.save(1, parameters, moments)
+    for _ in range(20):
+        parameters, moments = overwrite(parameters), overwrite(moments)
+    jax.block_until_ready((parameters, moments))
+
+    likes = abstract(({"kernel": draw()}, {"moment": draw()}))
+    step, *found = opened().restore(*likes)
+    assert step == 1
+    assert_same_bits(tuple(found), ({"kernel": draw()}, {"moment": draw()}))
+
+
+def test_keeps_the_last_parameters_and_two_optimizer_states(opened, tmp_path):
+    checkpoints = opened(keep=3)
+    for step in (1, 2, 5, 6, 9):
+        checkpoints.save(step, *state(step))
+    checkpoints = opened(keep=3)
+    assert steps(tmp_path / "checkpoints" / "parameters") == [5, 6, 9]
+    assert steps(tmp_path / "checkpoints" / "optimizer") == [6, 9]
+    assert checkpoint.OPTIMIZER_STATES == 2
+    step, *found = restore(checkpoints)
+    assert step == 9
+    assert_same_bits(tuple(found), state(9))
+
+
+def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
+    checkpoints = opened(keep=1)
+    scores = {1: 3.0, 2: 5.0, 3: 5.0, 4: 4.9, 5: 5.1, 6: 0.0}
+    kept = [checkpoints.save_best(t, state(t)[0], bleu) for t, bleu in scores.items()]
+    assert kept == [True, True, False, False, True, False]
+    for step in (5, 6, 7):
+        checkpoints.save(step, *state(step))
+    checkpoints = opened(keep=1)
+    assert steps(tmp_path / "best") == [5]
+    assert steps(tmp_path / "checkpoints" / "parameters") == [7]
+    assert not checkpoints.save_best(8, state(8)[0], 5.1)  # what it is compared with is on disk
+    parameters, found = load(tmp_path, "best")
+    assert found == [5]
+    assert_same_bits(parameters, state(5)[0])
+
+
+def test_resumed_run_may_find_its_best_at_an_earlier_step(opened, tmp_path):
+    assert opened().save_best(9, state(9)[0], 1.0)
+    assert opened().save_best(6, state(6)[0], 2.0)
+    parameters, found = load(tmp_path, "best")
+    assert found == [6]
+    assert_same_bits(parameters, state(6)[0])
+
+
+def test_of_two_bests_the_better_one_counts(opened, tmp_path):
+    """A run that was killed before it deleted the old best; the better one may be the older one."""
+    checkpoints = opened()
+    delete = checkpoints._best.delete
+    checkpoints._best.delete = lambda step: None
+    assert checkpoints.save_best(9, state(9)[0], 1.0)
+    assert checkpoints.save_best(6, state(6)[0], 2.0)
+    checkpoints._best.delete = delete
+    checkpoints = opened()
+    assert steps(tmp_path / "best") == [6, 9]
+    assert load(tmp_path, "best")[1] == [6]
+    assert not checkpoints.save_best(10, state(10)[0], 1.5)
+    assert checkpoints.save_best(11, state(11)[0], 2.5)
+    assert steps(tmp_path / "best") == [11]
+
+
+def test_weights_name_steps(opened, tmp_path):
+    checkpoints = opened(keep=4)
+    for step in (2, 4, 6, 8):
+        checkpoints.save(step, *state(step))
+    checkpoints.save_best(4, state(4)[0], 1.0)
+    opened(keep=4)
+    assert load(tmp_path, "latest")[1] == [8]
+    assert_same_bits(load(tmp_path, "latest")[0], state(8)[0])
+    assert load(tmp_path, "best")[1] == [4]
+    assert load(tmp_path, "average", average_last=1)[1] == [8]
+    assert_same_bits(load(tmp_path, "average", average_last=1)[0], state(8)[0])
+    assert load(tmp_path, "average", average_last=3)[1] == [4, 6, 8]
+    assert load(tmp_path, "average", average_last=20)[1] == [2, 4, 6, 8]
+
+
+def test_average_is_the_float32_mean(opened, tmp_path):
+    checkpoints = opened()
+    for step in (1, 2, 3):
+        checkpoints.save(step, *state(step))
+    opened()
+    found, _ = load(tmp_path, "average")
+    trees = [state(step)[0] for step in (1, 2, 3)]
+    mean = lambda *x: np.sum(np.asarray(x, np.float64), axis=0) / 3  # noqa: E731
+    expected = jax.tree.map(mean, *trees)
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert x.dtype == np.float32
+        np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("weights", ["latest", "best", "average"])
+def test_other_vocabulary_is_refused_by_name(opened, tmp_path, weights):
+    checkpoints = opened()
+    checkpoints.save(1, *state(1))
+    checkpoints.save(2, *state(2))
+    checkpoints.save_best(1, state(1)[0], 1.0)
+    opened()
+    with pytest.raises(ValueError, match=r"the vocabulary some pieces.*this run's is others") as e:
+        load(tmp_path, weights, vocabulary="others")
+    one_line(e)
+    with pytest.raises(ValueError, match=r"the vocabulary some pieces.*this run's is others") as e:
+        restore(opened(vocabulary="others"))
+    one_line(e)
+
+
+def test_mistakes_about_weights(opened, tmp_path):
+    with pytest.raises(ValueError, match=r"one of .*'latest'.*, found 'newest'") as raised:
+        load(tmp_path, "newest")
+    one_line(raised)
+    with pytest.raises(ValueError, match=r"nothing has been saved in .* yet") as raised:
+        load(tmp_path, "latest")
+    one_line(raised)
+    opened()
+    with pytest.raises(ValueError, match="holds no checkpoint") as raised:
+        load(tmp_path, "best")
+    one_line(raised)
+
+
+# Cut-off saves
+
+
+@pytest.mark.parametrize("lost", ["parameters", "optimizer"])
+def test_half_a_save_is_dropped_and_can_be_saved_again(opened, tmp_path, lost):
+    checkpoints = opened()
+    for step in (1, 2, 3):
+        checkpoints.save(step, *state(step))
+    opened()
+    shutil.rmtree(tmp_path / "checkpoints" / lost / "3")
+    checkpoints = opened()
+    step, *found = restore(checkpoints)
+    assert step == 2
+    assert_same_bits(tuple(found), state(2))
+    assert 3 not in steps(tmp_path / "checkpoints" / "parameters")
+    assert 3 not in steps(tmp_path / "checkpoints" / "optimizer")
+    checkpoints.save(3, *state(33))
+    step, *found = restore(opened())
+    assert step == 3
+    assert_same_bits(tuple(found), state(33))
+
+
+def test_nothing_whole_is_none(opened, tmp_path):
+    opened().save(1, *state(1))
+    opened()
+    shutil.rmtree(tmp_path / "checkpoints" / "optimizer" / "1")
+    checkpoints = opened()
+    assert restore(checkpoints) is None
+    checkpoints.save(1, *state(11))  # the run begins anew, and comes by the same step
+    step, *found = restore(opened())
+    assert step == 1
+    assert_same_bits(tuple(found), state(11))
+
+
+# Devices
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 8), (8, 2), (2, 1)])
+def test_restores_onto_another_number_of_devices(opened, before, after):
+    opened().save(1, *state(1, before))
+    _, *found = restore(opened(), after)
+    assert_same_bits(tuple(found), state(1))
+    expected = parallel.replicated(parallel.data_mesh(after))
+    for leaf in jax.tree.leaves(found):
+        assert leaf.sharding == expected
+        assert len(leaf.addressable_shards) == after
+        for shard in leaf.addressable_shards:
+            assert shard.data.shape == leaf.shape
+
+
+def test_loaded_parameters_go_where_they_are_wanted(opened, tmp_path):
+    checkpoints = opened()
+    for step in (1, 2):
+        checkpoints.save(step, *state(step, 8))
+    opened()
+    for weights in ("latest", "average"):
+        for leaf in jax.tree.leaves(load(tmp_path, weights)[0]):
+            assert isinstance(leaf, jax.Array)
+            assert leaf.sharding == parallel.replicated(parallel.data_mesh(1))
+
+
+# Small files
+
+
+def test_written_file_is_whole_and_alone(tmp_path):
+    path = tmp_path / "folder" / "config.json"
+    checkpoint.write_file(path, b"{}")
+    checkpoint.write_file(path, json.dumps({"a": 1}).encode())
+    assert json.loads(path.read_bytes()) == {"a": 1}
+    assert [p.name for p in path.parent.iterdir()] == ["config.json"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_file_is_the_old_one_until_the_new_one_is_whole(tmp_path, monkeypatch):
+    path = tmp_path / "config.json"
+    checkpoint.write_file(path, b"old")
+    seen = []
+
+    def replace(source, target):
+        seen.append((path.read_bytes(), pathlib.Path(source).read_bytes(), target))
+
+    monkeypatch.setattr(checkpoint.os, "replace", replace)
+    checkpoint.write_file(path, b"new")
+    assert seen == [(b"old", b"new", path)]

@@ -1,0 +1,194 @@
+"""Text goes in and comes out the same; equal text makes equal vocabularies; ids never shift."""
+
+import io
+import random
+
+import pytest
+import sentencepiece
+
+from transformer import tokenizer
+
+SIZE = 312
+WORDS = ["the", "cat", "sees", "나는", "사과를", "좋아해", "책을", "읽었어", "너는", "물을", "마셔"]
+WORDS += [a + b + c for a in ("ver", "be", "ge") for b in ("lau", "zei", "ko") for c in ("t", "en")]
+
+
+def text(seed, count=400):
+    """Sentences of one alphabet; pieces differ with the seed."""
+    chosen = random.Random(seed)
+    words = WORDS[:11] + chosen.sample(WORDS[11:], 15)
+    return [" ".join(chosen.choices(words, k=chosen.randint(1, 9))) for _ in range(count)]
+
+
+def learn(sentences, **changes):
+    options = {"size": SIZE, "kind": "bpe", "character_coverage": 1.0, **changes}
+    return tokenizer.learn(sentences, **options)
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def pieces(request):
+    return tokenizer.load(learn(text(0), kind=request.param), "test")
+
+
+def one_space(sentence):
+    """What SentencePiece keeps of spaces: one of a run, none at either end."""
+    return " ".join(word for word in sentence.split(" ") if word)
+
+
+def round_trip(pieces, sentences):
+    ids = tokenizer.encode(pieces, sentences)
+    assert all(sentence[-1] == tokenizer.END for sentence in ids)
+    assert tokenizer.UNKNOWN not in {i for sentence in ids for i in sentence}
+    return tokenizer.decode(pieces, ids)
+
+
+def test_special_ids_are_fixed(pieces):
+    assert (tokenizer.PAD, tokenizer.END, tokenizer.UNKNOWN, tokenizer.START) == (0, 1, 2, 3)
+    found = (pieces.pad_id(), pieces.eos_id(), pieces.unk_id(), pieces.bos_id())
+    assert found == (0, 1, 2, 3)
+    assert len(pieces) == SIZE
+
+
+def test_sentences_end_and_blank_ones_are_the_end_alone(pieces):
+    sentences = ["the cat", "", " ", "   ", "나는"]
+    ids = tokenizer.encode(pieces, sentences)
+    assert [sentence.count(tokenizer.END) for sentence in ids] == [1] * 5
+    assert ids[1:4] == [[tokenizer.END]] * 3
+    assert len(ids[0]) > 1
+    assert tokenizer.encode(pieces, []) == []
+
+
+def test_special_ids_say_nothing(pieces):
+    ids = tokenizer.encode(pieces, ["the cat sees"])[0]
+    padded = [tokenizer.START, *ids, tokenizer.PAD, tokenizer.PAD]
+    assert tokenizer.decode(pieces, [padded, [tokenizer.END], []]) == ["the cat sees", "", ""]
+
+
+# U+2581 alone does not come back: SentencePiece writes a space with it. Surrogates are no text.
+RANGES = {
+    "control characters": [*range(0x20), 0x7F, *range(0x80, 0xA0)],
+    "ASCII": range(0x20, 0x7F),
+    "Latin": range(0xA0, 0x250),
+    "spaces and marks": [0x20, 0xA0, 0x200B, 0x200D, 0x2028, 0x2029, 0x202E, 0x3000, 0xFEFF],
+    "Korean": [*range(0xAC00, 0xD7A4), *range(0x1100, 0x1200)],
+    "combining": [*range(0x300, 0x370), 0x61, 0x65],
+    "emoji": [*range(0x1F300, 0x1F700), 0x200D, 0xFE0F],
+    "any": [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and c != 0x2581],
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_any_text_comes_back(pieces, name):
+    """Most of these characters were never seen: they are spelt in bytes."""
+    chosen = random.Random(name)
+    characters = [chr(c) for c in RANGES[name]]
+    sentences = []
+    for _ in range(200):
+        sentence = "".join(chosen.choices(characters, k=chosen.randint(0, 30)))
+        for _ in range(chosen.randint(0, 3)):
+            at = chosen.randint(0, len(sentence))
+            sentence = sentence[:at] + chosen.choice([" ", "  ", "the", "사과"]) + sentence[at:]
+        sentences.append(sentence)
+    expected = [one_space(sentence) for sentence in sentences]
+    assert round_trip(pieces, sentences) == expected
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "½",
+        "ﬁsh",
+        "ＡＢＣ１２３",
+        "Å Å",
+        "…",
+        "ß ẞ",
+        "“ ”",
+        "㈜",
+        "a\u00a0b",
+        "e\u0301 é",
+        "ไทย",
+        "x²",
+    ],
+)
+def test_text_is_not_normalised(pieces, sentence):
+    assert round_trip(pieces, [sentence]) == [sentence]
+
+
+@pytest.mark.parametrize(
+    "sentence", ["<s> </s> <pad> <unk>", "<0x41>", "a<s>b", "\0", "a\tb\nc\rd"]
+)
+def test_names_of_pieces_in_a_text_are_text(pieces, sentence):
+    assert round_trip(pieces, [sentence]) == [sentence]
+    assert tokenizer.START not in tokenizer.encode(pieces, [sentence])[0]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_same_text_same_fingerprint(kind):
+    first, again, other = (
+        tokenizer.load(learn(text(seed), kind=kind), "test") for seed in (0, 0, 1)
+    )
+    assert tokenizer.fingerprint(first) == tokenizer.fingerprint(again)
+    assert tokenizer.table(first) == tokenizer.table(again)
+    assert tokenizer.fingerprint(first) != tokenizer.fingerprint(other)
+
+
+def test_fingerprint_names_both_vocabularies():
+    ours, theirs = (tokenizer.load(learn(text(seed)), "test") for seed in (0, 1))
+    fingerprints = {
+        tokenizer.Vocabulary(source, target).fingerprint
+        for source in (ours, theirs)
+        for target in (ours, theirs)
+    }
+    assert len(fingerprints) == 4
+    assert tokenizer.Vocabulary(ours, ours).shared
+    assert not tokenizer.Vocabulary(ours, theirs).shared
+
+
+def test_table_has_a_line_a_piece(pieces):
+    lines = tokenizer.table(pieces).splitlines()
+    assert len(lines) == SIZE
+    assert [line.split("\t")[0] for line in lines[:4]] == ["<pad>", "</s>", "<unk>", "<s>"]
+
+
+# Mistakes
+
+
+def message(raised):
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_too_large_a_vocabulary_names_the_largest(kind):
+    with pytest.raises(ValueError, match=r"config.vocabulary.size=50000 is more .* \d+$") as raised:
+        learn(text(0), kind=kind, size=50_000)
+    largest = int(message(raised).rpartition(" ")[2])
+    assert len(tokenizer.load(learn(text(0), kind=kind, size=largest), "test")) == largest
+
+
+def test_too_small_a_vocabulary_is_one_line():
+    with pytest.raises(ValueError, match=r"config.vocabulary: .* 100 vs") as raised:
+        learn(text(0), size=100)
+    message(raised)
+
+
+def test_unknown_kind():
+    with pytest.raises(ValueError, match=r"config.vocabulary.kind is .*bpe.*unigram.*found 'word'"):
+        learn(text(0), kind="word")
+
+
+def test_other_special_ids_are_refused():
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text(0)), model_writer=model, vocab_size=50, minloglevel=2
+    )
+    with pytest.raises(ValueError, match=r"given\.model: .*\(-1, 2, 0, 1\).*--pad_id=0") as raised:
+        tokenizer.load(model.getvalue(), "given.model")
+    message(raised)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\0" * 1000], ids=["empty", "text", "0"])
+def test_not_a_model(content):
+    with pytest.raises(ValueError, match=r"^given\.model") as raised:
+        tokenizer.load(content, "given.model")
+    message(raised)

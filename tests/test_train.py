@@ -1,0 +1,402 @@
+"""Trained end to end on the built-in corpus: killed, stopped, moved, resumed, and logged."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from importlib import metadata
+
+import jax
+import numpy as np
+import pytest
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+from transformer import checkpoint, evaluate, metrics, parallel, prepare, train, translate
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TIMES = {"tokens_per_second", "step_seconds", "seconds_left"}
+TRAIN_KEYS = TIMES | {
+    *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
+    *("learning_rate", "gradient_norm", "padding"),
+}
+VALIDATION_KEYS = {
+    *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
+    *("bleu", "chrf", "length_ratio", "signature", "samples"),
+}
+
+
+def newest(config, workdir):
+    """The newest step and its parameters, on one device."""
+    vocabulary = translate.read_vocabulary(workdir, translate.read_config(workdir))
+    model = translate.build_model(config, vocabulary)
+    like = translate.abstract_parameters(model, parallel.one_device())
+    found, steps = checkpoint.load(workdir, "latest", 1, like, vocabulary.fingerprint)
+    return steps[-1], jax.tree.map(np.asarray, found)
+
+
+def without_times(workdir):
+    """The lines of metrics.jsonl, as far as they are the same for every run."""
+    return [
+        {name: value for name, value in line.items() if name not in TIMES}
+        for line in metrics.read(workdir)
+    ]
+
+
+def scalars(workdir):
+    """What TensorBoard shows, {(tag, step): value}: where a run went on, later steps are purged.
+
+    Its files are records of length (8 bytes), checksum (4), an Event, checksum (4).
+    """
+    found = {}
+    for path in sorted((workdir / "tensorboard").iterdir()):
+        content = path.read_bytes()
+        while len(content) > 12:  # less is what a killed process left of a record
+            (length,) = struct.unpack("<Q", content[:8])
+            event = Event.FromString(content[12 : 12 + length])
+            content = content[16 + length :]
+            if event.session_log.status == SessionLog.START:
+                found = {name: value for name, value in found.items() if name[1] < event.step}
+            for value in event.summary.value:
+                if value.HasField("simple_value"):
+                    found[value.tag, event.step] = value.simple_value
+    return found
+
+
+def assert_same_bits(found, expected):
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert x.tobytes() == y.tobytes()
+
+
+def assert_tensorboard_is_metrics(workdir, complete_after=0):
+    """A killed run may have lost its last second of points: those up to `complete_after`."""
+    expected = {
+        (f"{line['kind']}/{name}", line["step"]): value
+        for line in metrics.read(workdir)
+        for name, value in line.items()
+        if isinstance(value, int | float) and name != "step"
+    }
+    assert expected
+    found = scalars(workdir)
+    assert found.keys() <= expected.keys()
+    assert {step for _, step in expected.keys() - found.keys()} <= set(range(complete_after + 1))
+    for name, value in found.items():
+        assert value == np.float32(expected[name])
+
+
+# What a run leaves behind
+
+
+def test_log_lines_have_all_keys(tiny_run):
+    lines = metrics.read(tiny_run.workdir)
+    kinds = [(line["kind"], line["step"]) for line in lines]
+    expected = [("train", step) for step in range(10, 170, 10)]
+    expected.insert(8, ("validation", 80))
+    assert kinds == [*expected, ("validation", 160)]
+    for line in lines:
+        assert line.keys() == (TRAIN_KEYS if line["kind"] == "train" else VALIDATION_KEYS)
+        numbers = [value for value in line.values() if isinstance(value, int | float)]
+        assert np.isfinite(numbers).all()
+
+
+def test_log_lines_say_what_happened(tiny_run):
+    lines = metrics.read(tiny_run.workdir)
+    training = [line for line in lines if line["kind"] == "train"]
+    for line in training:
+        assert line["perplexity"] == pytest.approx(np.exp(line["nats_per_token"]))
+        assert 0 < line["padding"] < 0.3
+        expected = 0.5 * 32**-0.5 * min(line["step"] ** -0.5, line["step"] * 40**-1.5)
+        assert line["learning_rate"] == pytest.approx(expected, rel=1e-5)
+        left = (160 - line["step"]) * line["step_seconds"]
+        assert line["seconds_left"] == pytest.approx(left)
+        tokens = line["tokens_per_second"] * line["step_seconds"]
+        assert tokens == pytest.approx(1024 * (1 - line["padding"]), rel=1e-3)
+    assert training[-1]["loss"] < 0.8 * training[0]["loss"]
+    assert training[-1]["accuracy"] > training[0]["accuracy"]
+
+
+def test_tensorboard_has_the_numbers_of_metrics(tiny_run):
+    assert_tensorboard_is_metrics(tiny_run.workdir)
+
+
+def test_checkpoints_are_where_they_belong(tiny_run):
+    names = lambda *parts: {p.name for p in tiny_run.workdir.joinpath(*parts).iterdir()}  # noqa: E731
+    assert names("checkpoints", "parameters") == {"80", "120", "160"}
+    assert names("checkpoints", "optimizer") == {"120", "160"}
+    lines = [line for line in metrics.read(tiny_run.workdir) if line["kind"] == "validation"]
+    best = max(lines, key=lambda line: line["bleu"])
+    assert names("best") == {str(best["step"])}
+    assert names("evaluation") == {"test.hypothesis", "test.reference", "test.source"}
+
+
+def test_config_names_vocabulary_and_versions(tiny_run):
+    config = json.loads((tiny_run.workdir / "config.json").read_text())
+    vocabulary = translate.read_vocabulary(
+        tiny_run.workdir, translate.read_config(tiny_run.workdir)
+    )
+    assert config["vocabulary"]["fingerprint"] == vocabulary.fingerprint
+    assert len(vocabulary.fingerprint) >= 16
+    assert config["versions"].keys() == set(prepare.PACKAGES)
+    for name, version in config["versions"].items():
+        assert version == metadata.version(name)
+    assert config["model"] == tiny_run.config.model.to_dict()
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    """The tiny run's workdir, to write into."""
+    return shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("weights", ["latest", "best"])
+def test_validation_says_what_evaluate_says(copied, capsys, weights):
+    config = translate.read_config(copied)
+    config.evaluate.split, config.evaluate.weights = "validation", weights
+    evaluate.evaluate(config, copied)
+    said = json.loads(capsys.readouterr().out)
+    (line,) = (
+        line
+        for line in metrics.read(copied)
+        if line["kind"] == "validation" and line["step"] == said["step"]
+    )
+    assert said["sentences"] == 500
+    assert said["bleu"] > 0
+    for name in VALIDATION_KEYS - {"kind", "samples"}:
+        assert said[name] == line[name]
+
+
+# Refusals, before anything is changed
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "was"),
+    [
+        ("model.d_model", 16, 32),
+        ("model.norm", "pre", "'post'"),
+        ("model.dropout_rate", 0.25, 0.1),
+        ("vocabulary.size", 700, 640),
+    ],
+)
+def test_another_model_is_refused_by_name(tiny_config, tiny_run, key, value, was):
+    before = (tiny_run.workdir / "config.json").read_bytes()
+    with pytest.raises(ValueError, match=f"config.{key}={was}, now it is {value!r}") as raised:
+        train.train(tiny_config({key: value}), tiny_run.workdir)
+    assert "\n" not in str(raised.value)
+    assert (tiny_run.workdir / "config.json").read_bytes() == before
+
+
+def test_finished_run_is_only_evaluated_again(tiny_config, copied, capsys):
+    before = without_times(copied), newest(tiny_config(), copied)
+    said = json.loads((copied / "evaluation.json").read_text())
+    train.train(tiny_config(), copied)
+    assert json.loads(capsys.readouterr().out) == said
+    after = without_times(copied), newest(tiny_config(), copied)
+    assert after[0] == before[0]
+    assert after[1][0] == before[1][0] == 160
+    assert_same_bits(after[1][1], before[1][1])
+
+
+# Killed, stopped, and started again by the same command, in processes of one device
+
+LONGER = {"train.num_steps": 240, "evaluate.every": 100}
+
+
+class Command:
+    """`python launch.py` with the tiny quickstart, of 240 steps."""
+
+    def __init__(self, values, workdir):
+        arguments = [f"--config.{key}={value}" for key, value in {**values, **LONGER}.items()]
+        self.workdir = workdir
+        self._command = [
+            *(sys.executable, "launch.py", "--config=configs/quickstart.py"),
+            *(f"--workdir={workdir}", *arguments),
+        ]
+        flags = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
+        self._environment = {**os.environ, "XLA_FLAGS": flags}
+
+    def start(self):
+        return subprocess.Popen(
+            self._command,
+            cwd=ROOT,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self):
+        """Runs to the end; its standard output and standard error."""
+        process = self.start()
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        return output, errors
+
+    def send(self, number, step):
+        """Starts it, sends a signal once a checkpoint of `step` is there, and waits for its end."""
+        process = self.start()
+        saved = self.workdir / "checkpoints" / "optimizer" / str(step)
+        while not saved.exists():
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.005)
+        process.send_signal(number)
+        process.communicate(timeout=300)
+        return process.returncode
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_values, tmp_path_factory):
+    command = Command(tiny_values, tmp_path_factory.mktemp("runs") / "uninterrupted")
+    output, _ = command.finish()
+    assert len(output.splitlines()) == 1  # results only
+    return command.workdir
+
+
+def assert_equal_runs(config, workdir, expected, killed_at=0):
+    step, parameters = newest(config, workdir)
+    assert step == 240
+    assert_same_bits(parameters, newest(config, expected)[1])
+    assert without_times(workdir) == without_times(expected)
+    assert_tensorboard_is_metrics(workdir, complete_after=killed_at)
+    best = [sorted(p.name for p in (run / "best").iterdir()) for run in (workdir, expected)]
+    assert best[0] == best[1]
+    assert (workdir / "evaluation.json").read_bytes() == (expected / "evaluation.json").read_bytes()
+
+
+@pytest.mark.slow
+def test_killed_run_goes_on_as_if_nothing_had_happened(
+    tiny_config, tiny_values, uninterrupted, tmp_path
+):
+    """Killed twice, at some moment after a save: between steps, in a save, in a validation."""
+    command = Command(tiny_values, tmp_path / "run")
+    for step in (40, 120):
+        assert command.send(signal.SIGKILL, step) == -signal.SIGKILL
+    _, errors = command.finish()
+    (resumed,) = (line for line in errors.splitlines() if "going on from step" in line)
+    step = int(resumed.split()[-1])
+    assert step >= 80  # the newest whole one, perhaps the one before 120
+    assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted, killed_at=step)
+
+
+@pytest.mark.slow
+def test_stopped_run_saves_and_goes_on(tiny_config, tiny_values, uninterrupted, tmp_path):
+    command = Command(tiny_values, tmp_path / "run")
+    assert command.send(signal.SIGTERM, 40) == 143
+    step, _ = newest(tiny_config(LONGER), command.workdir)
+    assert 40 <= step < 240
+    assert (command.workdir / "checkpoints" / "optimizer" / str(step)).is_dir()
+    assert not (command.workdir / "evaluation.json").exists()
+    _, errors = command.finish()
+    assert f"going on from step {step}\n" in errors
+    assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted)
+
+
+# Moved to other devices
+
+
+@pytest.fixture
+def devices(monkeypatch):
+    """Sets how many devices training sees."""
+    mesh = parallel.data_mesh
+
+    def see(number):
+        monkeypatch.setattr(parallel, "data_mesh", lambda: mesh(number))
+
+    return see
+
+
+SHORT = {
+    "model.dropout_rate": 0.0,  # devices drop different units
+    "optimizer.adam.epsilon": 1e-3,  # so that rounding is not blown up to whole steps
+    "train.save_every": 5,
+    "train.log_every": 1,
+    "evaluate.every": 0,
+    "evaluate.samples": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def ten_steps(tiny_config, tmp_path_factory):
+    """Ten steps on one device."""
+    with pytest.MonkeyPatch.context() as patch:
+        mesh = parallel.data_mesh
+        patch.setattr(parallel, "data_mesh", lambda: mesh(1))
+        workdir = tmp_path_factory.mktemp("runs") / "ten"
+        config = tiny_config({**SHORT, "train.num_steps": 10, "parallel.strategy": "jit"})
+        train.train(config, workdir)
+    return workdir
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(("pmap", 8), ("jit", 1)), (("jit", 1), ("pmap", 8))], ids=str
+)
+def test_run_goes_on_under_the_other_strategy(
+    tiny_config, devices, ten_steps, tmp_path, before, after
+):
+    for num_steps, (strategy, number) in ((5, before), (10, after)):
+        devices(number)
+        changes = {**SHORT, "train.num_steps": num_steps, "parallel.strategy": strategy}
+        train.train(tiny_config(changes), tmp_path / "run")
+    config = tiny_config(SHORT)
+    (step, found), (_, expected) = newest(config, tmp_path / "run"), newest(config, ten_steps)
+    assert step == 10
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5)
+    losses = [
+        [line["loss"] for line in metrics.read(run) if line["kind"] == "train"]
+        for run in (tmp_path / "run", ten_steps)
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    assert len(losses[0]) == 10
+
+
+# Early stopping
+
+
+def validations(*scores):
+    """Log lines of validations with these BLEU scores, among others."""
+    lines = []
+    for step, bleu in enumerate(scores, start=1):
+        lines += [{"kind": "train", "step": step, "loss": 1.0}]
+        lines += [{"kind": "validation", "step": step, "bleu": bleu}]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "stops"),
+    [
+        ([], 1, False),
+        ([1.0], 1, False),
+        ([1.0, 1.0], 1, True),
+        ([1.0, 1.1], 1, False),
+        ([3.0, 2.0, 2.5], 2, True),
+        ([3.0, 2.0, 2.5], 3, False),
+        ([3.0, 2.0, 3.1], 2, False),
+        ([3.0, 2.0, 3.0], 2, True),
+        ([1.0, 2.0, 3.0, 2.9], 2, False),
+        ([5.0, 1.0, 1.0, 1.0], 0, False),
+    ],
+)
+def test_patience(scores, patience, stops):
+    assert train.out_of_patience(validations(*scores), patience) == stops
+
+
+def test_stops_early_and_stays_stopped(tiny_config, tmp_path, monkeypatch):
+    """The best BLEU comes second; patience of two ends it with the fourth."""
+    scores = iter([1.0, 4.0, 3.0, 2.0, *[9.0] * 10])
+    score = evaluate.score
+    monkeypatch.setattr(
+        evaluate, "score", lambda *args, **kwargs: {**score(*args, **kwargs), "bleu": next(scores)}
+    )
+    changes = {"train.num_steps": 50, "evaluate.every": 3, "evaluate.patience": 2}
+    train.train(tiny_config(changes), tmp_path)
+    lines = without_times(tmp_path)
+    assert [line["bleu"] for line in lines if line["kind"] == "validation"] == [1.0, 4.0, 3.0, 2.0]
+    assert newest(tiny_config(), tmp_path)[0] == 12
+    assert json.loads((tmp_path / "evaluation.json").read_text())["step"] == 6  # the best one
+    train.train(tiny_config(changes), tmp_path)
+    assert without_times(tmp_path) == lines
