@@ -18,7 +18,8 @@ keys and their values: python launch.py --config=configs/quickstart.py --help. A
 code, and is run.
 
 Results go to standard output, all else to standard error. Exit status: 0 done; 2 a mistake in what
-was typed; 143 stopped by SIGTERM after saving (the same command goes on); 1 anything else.
+was typed; 143 stopped by SIGTERM or Ctrl-C after saving (the same command goes on); 1 anything
+else.
 """
 
 import difflib
@@ -42,6 +43,9 @@ HERE = Path(__file__).resolve().parent
 FROM_CONFIG = ("train", "prepare")
 FROM_WORKDIR = ("evaluate", "translate")
 MODES = FROM_CONFIG + FROM_WORKDIR
+
+# Keys that a trained workdir has settled.
+TRAINED = ("--config.architecture", "--config.model.", "--config.vocabulary.")
 
 flags.DEFINE_string("config", "", "The config file of a run.")
 flags.DEFINE_string("mode", "train", f"What to do: {', '.join(MODES)}.")
@@ -88,10 +92,13 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
                 f"--mode={mode} needs --workdir=DIR, the folder of a trained run, and takes the "
                 "config from there; single keys can be set, as in --config.decode.beam_width=1"
             )
+        for argument in rest:
+            if argument.startswith(TRAINED) and not argument.startswith("--config.model.dtype"):
+                raise ValueError(f"{argument}: the parameters in {workdir} fit no other value")
         from transformer.translate import read_config
 
-        config = read_config(Path(workdir))
-    return mode, Path(workdir), override(config, rest)
+        config = read_config(Path(workdir).expanduser())
+    return mode, Path(workdir).expanduser(), override(config, rest)
 
 
 def load_config(file: str) -> ConfigDict:

@@ -33,5 +33,5 @@ def get_config() -> ConfigDict:
     config.evaluate.every = 200
     config.evaluate.weights = "best"
     config.decode.max_length = 64
-    config.decode.batch_tokens = 2048
+    config.decode.batch_tokens = 4096
     return config

@@ -32,7 +32,8 @@ def get_config(preset: str = "paper") -> ConfigDict:
     )
     config.data.row_length = 128  # positions a row and side; several pairs are packed into it
     config.data.batch_tokens = 25_000  # target positions a batch, and as many of the source
-    config.data.pack = True
+    config.data.pack = True  # or False: one pair a row
+    config.data.fingerprint = ""  # of the training pairs; filled in by the run
 
     config.vocabulary = ConfigDict()
     config.vocabulary.shared = True
@@ -61,7 +62,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.model.dropout_rate = 0.1
     config.model.attention_dropout_rate = 0.0
     config.model.activation_dropout_rate = 0.0
-    config.model.dtype = "float32"  # or 'bfloat16'; parameters are float32 always
+    config.model.dtype = "float32"  # or 'bfloat16' (see README); parameters are float32 always
 
     config.loss = ConfigDict()
     config.loss.label_smoothing = 0.1
@@ -105,7 +106,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.decode.length_penalty = 0.6
     config.decode.extra_length = 50  # an output has at most as many pieces as its source and these
     config.decode.max_length = 256  # source pieces; a longer line is translated in parts
-    config.decode.batch_tokens = 4096  # source positions a batch
+    config.decode.batch_tokens = 8192  # target positions a batch
     config.decode.chunk_lines = 4096  # lines sorted by length together
 
     apply_preset(config, preset)

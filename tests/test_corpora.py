@@ -286,9 +286,7 @@ def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
     assert capfd.readouterr() == ("", "")  # neither a line nor a progress bar
 
 
-@pytest.mark.skipif(
-    bool(wmt.importlib.util.find_spec("tensorflow")), reason="TensorFlow does it"
-)
+@pytest.mark.skipif(bool(wmt.importlib.util.find_spec("tensorflow")), reason="TensorFlow does it")
 def test_wmt_beyond_memory_without_tensorflow(tmp_path, no_network, monkeypatch):
     miniature_wmt.write(tmp_path / "a", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     miniature_wmt.write(tmp_path / "b", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)

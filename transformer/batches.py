@@ -10,6 +10,7 @@ import concurrent.futures
 import dataclasses
 import functools
 import hashlib
+import io
 import logging
 import os
 import shutil
@@ -20,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from transformer import tokenizer
+from transformer import checkpoint, tokenizer
 
 OPEN_ROWS = 512  # rows that `pack` still offers a pair; more fill hardly better and take longer
 
@@ -85,6 +86,7 @@ def tokenise(
         draft = Path(tempfile.mkdtemp(prefix=f"{key}-draft-", dir=directory.parent))
         try:
             _write_tokens(corpus, vocabulary, draft, progress)
+            draft.chmod(0o755)  # mkdtemp's are private
             _rename(draft, directory)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -106,6 +108,11 @@ def trainable(tokens: Tokens, max_length: int) -> np.ndarray:
             "training pairs left out: %d blank on a side, %d over data.max_length=%d, of %d",
             *(blank.sum(), long.sum(), max_length, len(source)),
         )
+    if (blank | long).all():
+        raise ValueError(
+            f"no training pair is left: of {len(source)}, {blank.sum()} are blank on a side and "
+            f"{long.sum()} have over config.data.max_length={max_length} pieces"
+        )
     return np.flatnonzero(~blank & ~long)
 
 
@@ -121,9 +128,9 @@ def pack(tokens: Tokens, pairs: np.ndarray, length: int, seed: int) -> Rows:
     if not path.exists():
         source, target = tokens.source_lengths[pairs], tokens.target_lengths[pairs]
         row_of_pair = _first_fit(source, target, length, seed)
-        with tempfile.NamedTemporaryFile(dir=tokens.directory, delete=False) as file:
-            np.save(file, row_of_pair)
-        os.replace(file.name, path)
+        content = io.BytesIO()
+        np.save(content, row_of_pair)
+        checkpoint.write_file(path, content.getvalue())
     row_of_pair = np.load(path)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_pair))])
     return Rows(length, pairs[np.argsort(row_of_pair, kind="stable")], offsets)

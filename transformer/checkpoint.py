@@ -7,6 +7,7 @@
 Every parameter checkpoint names the vocabulary it was trained with.
 """
 
+import logging
 import os
 import tempfile
 from pathlib import Path
@@ -23,18 +24,24 @@ OPTIMIZER_STATES = 2  # the newest and the one before: it outlives a newest that
 
 
 class Checkpoints:
-    """The checkpoints of a workdir while it trains; `close` waits for what is still being
-    written."""
+    """The checkpoints of a workdir while it trains; `close` waits for what is still being written.
 
-    def __init__(self, workdir: Path, *, keep: int, vocabulary: str):
+    A run that is stopped is saved at whatever step it has come to. Only the steps that are a
+    multiple of `every` count as its checkpoints: a stopped run averages the same ones as any other.
+    """
+
+    def __init__(self, workdir: Path, *, keep: int, every: int, vocabulary: str):
+        self._keep = keep
+        self._every = every
         self._vocabulary = vocabulary
-        self._parameters = _manager(workdir / "checkpoints" / "parameters", max(keep, 1))
+        self._parameters = _manager(workdir / "checkpoints" / "parameters")
         self._optimizer = _manager(workdir / "checkpoints" / "optimizer", OPTIMIZER_STATES)
-        self._best = _manager(workdir / "best", None)
+        self._best = _manager(workdir / "best")
 
     def save(self, step: int, parameters: Tree, optimizer_state: Tree) -> None:
-        """Begins to save the state after `step` updates; the arrays may be donated once this
-        returns."""
+        """Begins to save the state after `step` updates; the arrays may be donated after that."""
+        self._parameters.wait_until_finished()
+        self._delete_old()
         about = {"step": step, "vocabulary": self._vocabulary}
         self._parameters.save(step, args=_arguments(parameters, about))
         self._optimizer.save(step, args=ocp.args.StandardSave(optimizer_state))
@@ -47,7 +54,7 @@ class Checkpoints:
         about = {"step": step, "vocabulary": self._vocabulary, "bleu": bleu}
         self._best.save(step, args=_arguments(parameters, about), force=True)
         self._best.wait_until_finished()
-        for old in set(self._best.all_steps()) - {step}:  # only now: one best is whole at any time
+        for old in set(self._best.all_steps()) - {step}:  # only now: one best is always whole
             self._best.delete(old)
         return True
 
@@ -55,14 +62,25 @@ class Checkpoints:
         """The newest whole state (step, parameters, optimizer state), or None if there is none.
 
         The arguments are trees of jax.ShapeDtypeStruct that say what is expected and where it goes:
-        the devices may be others than those that saved it.
+        the devices may be others than those that saved it. What a run saved after that state, in a
+        save that was cut off between its halves or as its best, is deleted: it will come again.
         """
-        whole = set(self._parameters.all_steps()) & set(self._optimizer.all_steps())
+        saved = self._parameters.all_steps()
+        whole = set(saved) & set(self._optimizer.all_steps())
+        if len(saved) > 1 and not whole:
+            raise ValueError(
+                f"{self._parameters.directory} has the steps {sorted(saved)}, but "
+                f"{self._optimizer.directory} has none of them: such a run can be evaluated, "
+                "not resumed; give another --workdir"
+            )
         step = max(whole, default=-1)
-        for manager in (self._parameters, self._optimizer):
-            for half in manager.all_steps():  # a save that was cut off between its two halves:
-                if half > step:  # Orbax would skip, in silence, to save that step again
-                    manager.delete(half)
+        for manager in (self._parameters, self._optimizer, self._best):
+            for later in manager.all_steps():
+                if later > step:
+                    logging.info(
+                        "deleting %s, later than step %d", manager.directory / str(later), step
+                    )
+                    manager.delete(later)
         if not whole:
             return None
         _check(self._parameters, step, self._vocabulary)
@@ -71,32 +89,51 @@ class Checkpoints:
         )
         return step, _restore(self._parameters, step, parameters), optimizer_state
 
+    def _delete_old(self) -> None:
+        """Makes room for one more: leaves keep - 1 regular ones, and the newest."""
+        steps = sorted(self._parameters.all_steps())
+        stays = set(steps[-1:]) | set(regular(steps, self._every)[-self._keep + 1 :])
+        for step in set(steps) - stays:
+            self._parameters.delete(step)
+
     def close(self) -> None:
         for manager in (self._parameters, self._optimizer, self._best):
             manager.wait_until_finished()
             manager.close()
 
 
+def regular(steps: list[int], every: int) -> list[int]:
+    """Of the steps saved, in order, those that count: multiples of `every`, and the newest."""
+    return [step for step in steps if step % every == 0 or step == steps[-1]]
+
+
 def load(
-    workdir: Path, weights: str, average_last: int, parameters: Tree, vocabulary: str
+    workdir: Path,
+    parameters: Tree,
+    vocabulary: str,
+    *,
+    weights: str,
+    average_last: int,
+    every: int,
 ) -> tuple[Tree, list[int]]:
     """The parameters to score and translate with, and the steps they come from.
 
     `weights`: 'latest'; 'best' by validation BLEU; 'average' of the last `average_last` (paper
-    6.1), summed in float32. `parameters` says what is expected, as in `Checkpoints.restore`.
+    6.1), summed in float32. `parameters` says what is expected, as in `Checkpoints.restore`, and
+    `every` which steps count, as in `Checkpoints`.
     """
     if weights not in WEIGHTS:
         raise ValueError(f"config.evaluate.weights is one of {WEIGHTS}, found {weights!r}")
     directory = workdir / ("best" if weights == "best" else "checkpoints/parameters")
     if not directory.is_dir():
         raise ValueError(f"{directory} does not exist: nothing has been saved in {workdir} yet")
-    with _manager(directory, None, read_only=True) as manager:
+    with _manager(directory, read_only=True) as manager:
         steps = sorted(manager.all_steps())
         if not steps:
             raise ValueError(f"{directory} holds no checkpoint: nothing was saved there yet")
         if weights == "best":
             steps = [_best_step(manager)]
-        steps = steps[-(average_last if weights == "average" else 1) :]
+        steps = regular(steps, every)[-(average_last if weights == "average" else 1) :]
         total = None
         for step in steps:
             _check(manager, step, vocabulary)
@@ -118,7 +155,9 @@ def write_file(path: Path, content: bytes) -> None:
     os.replace(file.name, path)
 
 
-def _manager(directory: Path, keep: int | None, read_only: bool = False) -> ocp.CheckpointManager:
+def _manager(
+    directory: Path, keep: int | None = None, read_only: bool = False
+) -> ocp.CheckpointManager:
     options = ocp.CheckpointManagerOptions(
         max_to_keep=keep,
         create=not read_only,

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import io
 import itertools
+import logging
 import math
 import os
 import pathlib
@@ -20,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
-from absl import logging
 
 from transformer import grammar, lexicon, text_files, wmt
 
@@ -235,7 +235,7 @@ def _remove_half_made(home: pathlib.Path) -> None:
 def _quiet():
     """Keeps TFDS off standard output, which is for results, and its bars to terminals."""
     tfds.display_progress_bar(sys.stderr.isatty())
-    logger = logging.get_absl_logger()
+    logger = logging.getLogger("absl")
     level = logger.level
     logger.setLevel("ERROR")
     try:

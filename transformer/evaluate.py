@@ -43,12 +43,6 @@ class Examiner:
         pairs = prepare.corpus(config, split)
         self.sources, self.references = pairs.read(range(len(pairs)))
         tokens = prepare.tokens(config, pairs, translator.vocabulary, f"tokenise {split}")
-        longest = int(max(tokens.source_lengths.max(), tokens.target_lengths.max()))
-        if config.model.positions == "learned" and longest > config.model.max_positions:
-            raise ValueError(
-                f"config.model.max_positions={config.model.max_positions} positions are learned, "
-                f"but the split {split!r} has a sentence of {longest} pieces"
-            )
         rows = batches.unpacked(tokens, np.arange(len(pairs)), config.data.row_length)
         # Smaller batches than in training: all of a batch's logits are on one device here.
         self._batches = batches.Batches(tokens, rows, config.decode.batch_tokens, seed=None)

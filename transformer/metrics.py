@@ -25,11 +25,11 @@ class Log:
     def __init__(self, workdir: Path, step: int):
         path = workdir / "metrics.jsonl"
         self.lines = [line for line in read(workdir) if line["step"] <= step]
-        with tempfile.NamedTemporaryFile("w", dir=workdir, delete=False) as file:
-            file.writelines(json.dumps(line) + "\n" for line in self.lines)
+        with tempfile.NamedTemporaryFile("w", dir=workdir, encoding="utf-8", delete=False) as file:
+            file.writelines(map(_json_line, self.lines))
         os.chmod(file.name, 0o644)
         os.replace(file.name, path)
-        self._file = open(path, "a", buffering=1)  # noqa: SIM115 (closed by `close`)
+        self._file = open(path, "a", 1, encoding="utf-8")  # noqa: SIM115 (`close` closes it)
         self._tensorboard = SummaryWriter(
             str(workdir / "tensorboard"),
             purge_step=step + 1,
@@ -40,12 +40,16 @@ class Log:
         """Logs numbers, and texts (which TensorBoard shows as such)."""
         line = {"kind": kind, "step": step, **values}
         self.lines.append(line)
-        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self._file.write(_json_line(line))
         for name, value in values.items():
             if isinstance(value, int | float):
                 self._tensorboard.add_scalar(f"{kind}/{name}", value, step)
             else:
                 self._tensorboard.add_text(f"{kind}/{name}", str(value), step)
+
+    def validated(self, step: int) -> bool:
+        """Whether the validation of that step is in the log."""
+        return any(line["kind"] == "validation" and line["step"] == step for line in self.lines)
 
     def close(self) -> None:
         self._file.close()
@@ -57,7 +61,7 @@ def read(workdir: Path) -> list[dict]:
     path = workdir / "metrics.jsonl"
     if not path.exists():
         return []
-    lines = path.read_text().split("\n")
+    lines = path.read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines[:-1]]
 
 
@@ -127,3 +131,7 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {m} min"
     return f"{m} min {s} s" if m else f"{s} s"
+
+
+def _json_line(values: dict) -> str:
+    return json.dumps(values, ensure_ascii=False) + "\n"

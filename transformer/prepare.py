@@ -24,6 +24,12 @@ from transformer import (
     translate,
 )
 
+# What may change when a run is resumed: where things are, how long, and how it is looked at.
+FREE = (
+    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
+    *("train.num_steps", "train.accumulate", "train.log_every", "train.save_every", "train.keep"),
+    *("model.dtype", "vocabulary.model", "parallel.", "evaluate.", "decode."),
+)
 PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")
 
 
@@ -38,27 +44,27 @@ class Prepared(NamedTuple):
 def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     """Builds what is missing of the corpus, the vocabulary and the ids, and writes config.json.
 
-    A workdir that was trained with another model or vocabulary is refused, and so is every split
-    that a run will want and that cannot be read: before hours were spent, not after.
+    A workdir that was made with another config is refused, and so is every split that the run will
+    want and that cannot be read: before hours were spent, not after.
     """
     check(config)
     train = corpus(config, "train")
-    for split in {"validation", config.evaluate.split}:
-        corpus(config, split)
-    resuming = (workdir / "config.json").is_file()
-    if resuming:
-        _check_same_run(config, translate.read_config(workdir), workdir)
-        config = _with_fingerprint(config, translate.read_config(workdir).vocabulary.fingerprint)
+    config = config.copy_and_resolve_references()
+    config.data.fingerprint = train.fingerprint
+    if (workdir / "config.json").is_file():
+        made = translate.read_config(workdir)
+        config.vocabulary.fingerprint = made.vocabulary.fingerprint
+        _check_same_run(config, made, workdir)
         vocabulary = translate.read_vocabulary(workdir, config)
-        if config.vocabulary.model:
-            _check_given(config, vocabulary, workdir)
     else:
         vocabulary = _write_vocabulary(config, train, workdir)
-        config = _with_fingerprint(config, vocabulary.fingerprint)
+        config.vocabulary.fingerprint = vocabulary.fingerprint
+    for split in {"validation", config.evaluate.split}:
+        tokens(config, corpus(config, split), vocabulary, f"tokenise {split}")
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     content = json.dumps({**config.to_dict(), "versions": versions}, indent=2, ensure_ascii=False)
     checkpoint.write_file(workdir / "config.json", content.encode() + b"\n")
-    return Prepared(config, vocabulary, tokens(config, train, vocabulary, "tokenise"))
+    return Prepared(config, vocabulary, tokens(config, train, vocabulary, "tokenise train"))
 
 
 def corpus(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
@@ -83,17 +89,17 @@ def tokens(
 ) -> batches.Tokens:
     """A corpus's ids, cached under `data.data_dir`."""
     cache = Path(config.data.data_dir).expanduser() / "tokens"
-    return batches.tokenise(
+    found = batches.tokenise(
         pairs, vocabulary, cache, progress=lambda chunks: metrics.progress(chunks, what)
     )
-
-
-def _with_fingerprint(
-    config: ml_collections.ConfigDict, fingerprint: str
-) -> ml_collections.ConfigDict:
-    config = config.copy_and_resolve_references()
-    config.vocabulary.fingerprint = fingerprint
-    return config
+    longest = int(max(found.source_lengths.max(), found.target_lengths.max()))
+    learned = config.model.positions == "learned"
+    if learned and longest > config.model.max_positions and "train" not in what:
+        raise ValueError(
+            f"config.model.max_positions={config.model.max_positions} positions are learned, but "
+            f"there is a sentence of {longest} pieces ({what})"
+        )
+    return found
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -127,6 +133,9 @@ def check(config: ml_collections.ConfigDict) -> None:
     ):
         if not 0 <= found < 1:
             raise ValueError(f"config.{key} is from 0 to below 1, found {found}")
+    sacrebleu.BLEU(tokenize=config.evaluate.tokenize)  # it may want a package of its own
+    if config.train.seed < 0:
+        raise ValueError(f"config.train.seed is at least 0, found {config.train.seed}")
     if data.pack and data.max_length > data.row_length:
         raise ValueError(
             f"config.data.max_length={data.max_length} does not fit into "
@@ -151,16 +160,16 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_same_run(
-    config: ml_collections.ConfigDict, trained: ml_collections.ConfigDict, workdir: Path
+    config: ml_collections.ConfigDict, made: ml_collections.ConfigDict, workdir: Path
 ) -> None:
-    """Parameters fit one architecture, one model and one vocabulary only."""
-    for section in ("architecture", "model", "vocabulary"):
-        new, old = config[section], trained[section]
-        pairs = {section: (new, old)}
-        if section != "architecture":
-            pairs = {f"{section}.{key}": (new[key], old.get(key)) for key in new}
-        for key, (now, before) in pairs.items():
-            if key != "vocabulary.fingerprint" and now != before:
+    """A run goes on with the config it began with, but for the keys in FREE."""
+    for section, values in config.items():
+        new, old = values, made.get(section)
+        sides = {section: (new, old)}
+        if isinstance(values, ml_collections.ConfigDict):
+            sides = {f"{section}.{key}": (values[key], old.get(key)) for key in values}
+        for key, (now, before) in sides.items():
+            if now != before and not key.startswith(FREE):
                 raise ValueError(
                     f"{workdir} was made with config.{key}={before!r}, now it is {now!r}: "
                     "go on with the old value, or give another --workdir"
@@ -193,18 +202,6 @@ def _write_vocabulary(
         checkpoint.write_file(workdir / "vocabulary" / f"{name}.model", model)
         checkpoint.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
     return tokenizer.Vocabulary(pieces[0], pieces[-1])
-
-
-def _check_given(
-    config: ml_collections.ConfigDict, vocabulary: tokenizer.Vocabulary, workdir: Path
-) -> None:
-    paths = _given_models(config.vocabulary)
-    given = [tokenizer.load(path.read_bytes(), str(path)) for path in paths]
-    if tokenizer.Vocabulary(given[0], given[-1]).fingerprint != vocabulary.fingerprint:
-        raise ValueError(
-            f"config.vocabulary.model={config.vocabulary.model} is not the vocabulary that "
-            f"{workdir} was trained with: give another --workdir"
-        )
 
 
 def _given_models(options: ml_collections.ConfigDict) -> list[Path]:

@@ -1,12 +1,14 @@
 """The story, top to bottom: what one update is, and the loop around it."""
 
 import collections
+import contextlib
 import functools
 import logging
+import math
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,6 +114,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     checkpoints = checkpoint.Checkpoints(
         workdir,
         keep=max(options.keep, config.evaluate.average_last),
+        every=options.save_every,
         vocabulary=vocabulary.fingerprint,
     )
     state = first_state(model, adam, options.seed, checkpoints, parallel.replicated(mesh))
@@ -133,38 +136,46 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
         rows = parallel.padded_rows(training.num_rows(t), mesh, options.accumulate)
         return training.rows(t, *parallel.host_rows(rows))
 
+    def validate() -> None:
+        with progress.paused():
+            parameters = state.parameters
+            examine(step, parameters, examiner, checkpoints, log, config.evaluate.samples)
+
     step = int(state.step)
     describe(config, state.parameters, training, mesh)
     log = metrics.Log(workdir, step)
     progress = metrics.Progress(step, options.num_steps)
     late = collections.deque()  # sums that the device may still be computing
-    stop = stop_signal()
+    if step and due(step, config) and not log.validated(step):
+        validate()  # the run was stopped between this checkpoint and its validation
+    finished = step >= options.num_steps or out_of_patience(log.lines, config.evaluate.patience)
 
-    stopped, done = False, out_of_patience(log.lines, config.evaluate.patience)
-    for batch in batches.ahead(load, range(step, 0 if done else options.num_steps)):
-        state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
-        step += 1
-        late.append((step, sums, batch["weights"].size * jax.process_count()))
-        stopped, done = stop.is_set(), step == options.num_steps
-        examines = done or (config.evaluate.every and step % config.evaluate.every == 0)
-        saves = done or stopped or step % options.save_every == 0
-        # Metrics are fetched two steps late, so that the device always has the next step waiting.
-        while len(late) > (0 if examines or saves else 2):
-            record(*late.popleft(), log, progress, options.log_every)
-        with progress.paused():
-            # Validation comes before the checkpoint: a run killed between the two repeats both.
-            if examines:
-                validate(step, state.parameters, examiner, checkpoints, log, config.evaluate)
-                done |= out_of_patience(log.lines, config.evaluate.patience)
-            if saves or done:
+    with stop_signals() as stop:
+        for batch in batches.ahead(load, range(step, step if finished else options.num_steps)):
+            state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
+            step += 1
+            late.append((step, sums, batch["weights"].size * jax.process_count()))
+            last = step == options.num_steps
+            saves = last or stop.is_set() or step % options.save_every == 0
+            # Metrics are fetched two steps late: the device always has the next step waiting.
+            while len(late) > (0 if saves or due(step, config) else 2):
+                record(*late.popleft(), log, progress, options.log_every)
+            if saves:
                 checkpoints.save(step, state.parameters, state.optimizer_state)
-        if stopped or done:
-            break
+            if stop.is_set():
+                break
+            if due(step, config):
+                validate()
+                finished = last or out_of_patience(log.lines, config.evaluate.patience)
+                if finished and not saves:
+                    checkpoints.save(step, state.parameters, state.optimizer_state)
+                if finished:
+                    break
     progress.close()
     log.close()
     checkpoints.close()
-    if stopped:
-        logging.info("stopped by a signal after step %d was saved; the same command goes on", step)
+    if stop.is_set():
+        logging.info("stopped after step %d was saved; the same command goes on from there", step)
         sys.exit(128 + signal.SIGTERM)
     evaluate.evaluate(config, workdir)
 
@@ -205,13 +216,25 @@ def first_state(
     return jax.jit(initialise, out_shardings=sharding)(jax.random.key(seed))
 
 
+def due(step: int, config: ml_collections.ConfigDict) -> bool:
+    """Whether the run is validated after this step: every so often, and at its end."""
+    every = config.evaluate.every
+    return step == config.train.num_steps or bool(every and step % every == 0)
+
+
 def record(
     step: int, sums: dict, positions: int, log: metrics.Log, progress: metrics.Progress, every: int
 ) -> None:
     """Takes note of a finished step, and logs every so many."""
     sums = {name: float(value) for name, value in sums.items()}
-    first = progress.advance()
-    if step % every == 0 or first:
+    if not math.isfinite(sums["loss"] + sums["gradient_norm"]):
+        raise FloatingPointError(
+            f"step {step}: loss {sums['loss']}, gradient norm {sums['gradient_norm']} at learning "
+            f"rate {sums['learning_rate']:.3g}; the last checkpoint was saved before it. Lower "
+            "config.optimizer.factor, or set config.optimizer.adam.clip_norm"
+        )
+    progress.advance()
+    if step % every == 0:
         seconds, left = progress.lap()
         values = {
             **evaluate.per_token(sums),
@@ -222,29 +245,27 @@ def record(
             "step_seconds": seconds,
             "seconds_left": left,
         }
-        if step % every == 0:
-            log.write("train", step, values)
+        log.write("train", step, values)
         progress.show(values)
 
 
-def validate(
+def examine(
     step: int,
     parameters: Tree,
     examiner: evaluate.Examiner,
     checkpoints: checkpoint.Checkpoints,
     log: metrics.Log,
-    options: ml_collections.ConfigDict,
+    samples: int,
 ) -> None:
-    """Loss, BLEU and sample translations of the validation split; keeps the parameters if the BLEU
-    is best."""
+    """Loss, BLEU and sample translations of the validation split; keeps the best parameters."""
     scores, translations = examiner.examine(parallel.on_one_device(parameters))
-    samples = examiner.sample(translations, options.samples)
-    log.write("validation", step, {**scores, "samples": samples})
+    sample = examiner.sample(translations, samples)
+    log.write("validation", step, {**scores, "samples": sample})
     best = checkpoints.save_best(step, parameters, scores["bleu"])
     logging.info(
         "step %d: validation BLEU %.2f%s, chrF %.2f, loss %.4f, perplexity %.3f\n\n%s",
         *(step, scores["bleu"], " (best so far)" if best else "", scores["chrf"]),
-        *(scores["loss"], scores["perplexity"], samples),
+        *(scores["loss"], scores["perplexity"], sample),
     )
 
 
@@ -255,11 +276,22 @@ def out_of_patience(lines: list[dict], patience: int) -> bool:
     return 0 < patience < len(bleu) and max(bleu[-patience:]) <= max(bleu[:-patience])
 
 
-def stop_signal() -> threading.Event:
-    """Set by SIGTERM: finish the step, save, exit with 143."""
+@contextlib.contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """Set by SIGTERM or Ctrl-C: finish the step, save, stop. A second Ctrl-C stops at once."""
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    return stop
+
+    def request(number: int, _: object) -> None:
+        stop.set()
+        logging.info("%s: saving after this step", signal.Signals(number).name)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {n: signal.signal(n, request) for n in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def describe(

@@ -115,7 +115,7 @@ class Translator:
         order = sorted(range(len(parts)), key=lambda i: -len(parts[i]))
         while order:
             length = _round_up(len(parts[order[0]]), self._max_length)
-            full = max(1, self._batch_tokens // length)
+            full = max(1, self._batch_tokens // (length + self._extra_length))
             rows = min(full, _round_up(len(order), full, factor=4, least=1))
             batch, order = order[:rows], order[rows:]
             source_BS = np.full((rows, length), tokenizer.PAD, np.int32)
@@ -124,6 +124,8 @@ class Translator:
             best_BT = np.asarray(self._search(parameters, source_BS))
             for row, i in enumerate(batch):
                 ids = best_BT[row].tolist()
+                if tokenizer.END not in ids:
+                    raise FloatingPointError("the model's scores are no numbers: bad parameters")
                 found[i] = ids[: ids.index(tokenizer.END)]
         # A byte piece may spell a line break, but a line in is a line out.
         texts = tokenizer.decode(self.vocabulary.target, found)
@@ -245,10 +247,11 @@ def load(workdir: Path, config: ml_collections.ConfigDict) -> tuple[Translator, 
     model = build_model(config, vocabulary)
     parameters, steps = checkpoint.load(
         workdir,
-        config.evaluate.weights,
-        config.evaluate.average_last,
         abstract_parameters(model, parallel.one_device()),
         vocabulary.fingerprint,
+        weights=config.evaluate.weights,
+        average_last=config.evaluate.average_last,
+        every=config.train.save_every,
     )
     return Translator(model, vocabulary, **config.decode), parameters, steps
 
