@@ -84,12 +84,12 @@ class Progress:
         )
         self._clock = time.perf_counter()
 
-    def advance(self) -> bool:
-        """One more step is done; says whether it was this process's first (it was compiled
-        then)."""
+    def advance(self) -> None:
+        """One more step is done."""
         self.step += 1
         self._bar.update()
-        return self.step == self._first + 1
+        if self.step == self._first + 1:  # its time says nothing of the steps to come
+            logging.info("step %d, with compilation: %.1f s", self.step, self.lap()[0])
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

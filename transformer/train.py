@@ -155,14 +155,14 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
             state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
             step += 1
             late.append((step, sums, batch["weights"].size * jax.process_count()))
-            last = step == options.num_steps
-            saves = last or stop.is_set() or step % options.save_every == 0
+            last, stopping = step == options.num_steps, stop.is_set()
+            saves = last or stopping or step % options.save_every == 0
             # Metrics are fetched two steps late: the device always has the next step waiting.
             while len(late) > (0 if saves or due(step, config) else 2):
                 record(*late.popleft(), log, progress, options.log_every)
             if saves:
                 checkpoints.save(step, state.parameters, state.optimizer_state)
-            if stop.is_set():
+            if stopping:
                 break
             if due(step, config):
                 validate()
