@@ -46,10 +46,11 @@ def opened(tmp_path):
     """Opens the workdir's checkpoints as a new process would; closes them at the end."""
     managers = []
 
-    def open_again(keep=3, vocabulary=VOCABULARY):
+    def open_again(keep=3, every=1, vocabulary=VOCABULARY):
         if managers:
             managers.pop().close()
-        managers.append(checkpoint.Checkpoints(tmp_path, keep=keep, vocabulary=vocabulary))
+        options = {"keep": keep, "every": every, "vocabulary": vocabulary}
+        managers.append(checkpoint.Checkpoints(tmp_path, **options))
         return managers[-1]
 
     yield open_again
@@ -61,9 +62,9 @@ def restore(checkpoints, num_devices=1):
     return checkpoints.restore(*abstract(state(0), num_devices))
 
 
-def load(workdir, weights, average_last=3, vocabulary=VOCABULARY):
-    parameters = abstract(state(0)[0])
-    return checkpoint.load(workdir, weights, average_last, parameters, vocabulary)
+def load(workdir, weights, average_last=3, every=1, vocabulary=VOCABULARY):
+    options = {"weights": weights, "average_last": average_last, "every": every}
+    return checkpoint.load(workdir, abstract(state(0)[0]), vocabulary, **options)
 
 
 def steps(folder):
@@ -129,6 +130,34 @@ def test_keeps_the_last_parameters_and_two_optimizer_states(opened, tmp_path):
     assert_same_bits(tuple(found), state(9))
 
 
+@pytest.mark.parametrize("keep", [1, 2, 3])
+def test_keeps_as_many_as_it_is_told(opened, tmp_path, keep):
+    checkpoints = opened(keep=keep)
+    for step in (1, 2, 3, 4):
+        checkpoints.save(step, *state(step))
+    opened()
+    # Of one, too, the one before stays: it outlives a newest that is cut off.
+    assert steps(tmp_path / "checkpoints" / "parameters") == [1, 2, 3, 4][-max(keep, 2) :]
+
+
+def test_stopped_runs_steps_do_not_count(opened, tmp_path):
+    """Saved where a signal came (7, 11, 13), between the checkpoints that are kept and averaged."""
+    checkpoints = opened(keep=3, every=5)
+    for step in (5, 7, 10, 11, 13):
+        checkpoints.save(step, *state(step))
+    checkpoints = opened(keep=3, every=5)
+    assert restore(checkpoints)[0] == 13
+    assert load(tmp_path, "latest", every=5)[1] == [13]
+    assert load(tmp_path, "average", every=5)[1] == [5, 10, 13]
+    checkpoints.save(15, *state(15))
+    checkpoints = opened(keep=3, every=5)
+    assert load(tmp_path, "average", every=5)[1] == [5, 10, 15]  # as without the signals
+    checkpoints.save(20, *state(20))
+    opened()
+    assert load(tmp_path, "average", every=5)[1] == [10, 15, 20]
+    assert steps(tmp_path / "checkpoints" / "parameters") == [10, 15, 20]
+
+
 def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
     checkpoints = opened(keep=1)
     scores = {1: 3.0, 2: 5.0, 3: 5.0, 4: 4.9, 5: 5.1, 6: 0.0}
@@ -138,7 +167,7 @@ def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
         checkpoints.save(step, *state(step))
     checkpoints = opened(keep=1)
     assert steps(tmp_path / "best") == [5]
-    assert steps(tmp_path / "checkpoints" / "parameters") == [7]
+    assert 5 not in steps(tmp_path / "checkpoints" / "parameters")
     assert not checkpoints.save_best(8, state(8)[0], 5.1)  # what it is compared with is on disk
     parameters, found = load(tmp_path, "best")
     assert found == [5]
@@ -258,6 +287,30 @@ def test_nothing_whole_is_none(opened, tmp_path):
     step, *found = restore(opened())
     assert step == 1
     assert_same_bits(tuple(found), state(11))
+
+
+def test_without_optimizer_states_nothing_is_resumed(opened, tmp_path):
+    """As in a copy made to translate with; its checkpoints are not thrown away."""
+    checkpoints = opened()
+    for step in (1, 2):
+        checkpoints.save(step, *state(step))
+    opened()
+    shutil.rmtree(tmp_path / "checkpoints" / "optimizer")
+    with pytest.raises(ValueError, match=r"not resumed; give another --workdir") as raised:
+        restore(opened())
+    one_line(raised)
+    assert steps(tmp_path / "checkpoints" / "parameters") == [1, 2]
+
+
+def test_best_of_steps_that_come_again_is_deleted(opened, tmp_path):
+    """Killed after a validation, before the checkpoint: what is resumed may go another way."""
+    checkpoints = opened()
+    checkpoints.save(2, *state(2))
+    checkpoints.save_best(3, state(3)[0], 5.0)
+    checkpoints = opened()
+    assert restore(checkpoints)[0] == 2
+    assert steps(tmp_path / "best") == []
+    assert checkpoints.save_best(3, state(33)[0], 4.0)
 
 
 # Devices

@@ -16,7 +16,7 @@ import pytest
 import sacrebleu
 import tiny
 
-from transformer import checkpoint, evaluate, parallel, tokenizer, translate
+from transformer import evaluate, tokenizer, translate
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -145,14 +145,12 @@ def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, 
 def test_loss_is_that_of_a_plain_loop(result, run):
     """One sentence at a time, without cutting any, its smoothed target written down."""
     config = configured(run)
-    vocabulary = translate.read_vocabulary(run[0], config)
-    model = translate.build_model(config, vocabulary)
-    abstract = translate.abstract_parameters(model, parallel.one_device())
-    parameters, _ = checkpoint.load(run[0], "average", 3, abstract, vocabulary.fingerprint)
+    translator, parameters, _ = translate.load(run[0], config)
+    model, vocabulary = translator.model, translator.vocabulary
+    parameters = {"params": parameters}
     log_probs = tiny.jit(
         lambda inputs: jax.nn.log_softmax(model.apply(parameters, **inputs, train=False))
     )
-    parameters = {"params": parameters}
     epsilon = config.loss.label_smoothing
     V = len(vocabulary.target)
     smoothed = nll = correct = tokens = 0

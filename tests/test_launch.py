@@ -2,6 +2,7 @@
 
 import ast
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -242,21 +243,26 @@ def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, monkeyp
     assert not workdir.exists()
 
 
-def test_a_library_error_is_no_mistake_of_the_user():
-    """Nor is one that a built-in function raises in a line of ours."""
-
-    def error_of(function):
-        with pytest.raises(ValueError) as error:  # noqa: PT011 (any at all)
-            function()
-        return error.value
-
-    def raised():
-        raise ValueError("what was typed")
-
-    assert launch.typed_wrong(error_of(raised))
-    assert not launch.typed_wrong(error_of(lambda: json.loads("{")))
-    assert not launch.typed_wrong(error_of(lambda: [].index(3)))
-    assert not launch.typed_wrong(error_of(lambda: int("three")))
+@pytest.mark.parametrize(
+    ("file", "code", "typed_wrong"),
+    [
+        ("transformer/ours.py", "raise ValueError('what was typed')", True),
+        ("transformer/ours.py", "import json; json.loads('{')", False),
+        ("transformer/ours.py", "[].index(3)", False),
+        ("transformer/ours.py", "int('three')", False),
+        (".venv/lib/site-packages/theirs.py", "raise ValueError('a fault')", False),
+    ],
+)
+def test_only_what_we_raise_is_a_mistake_of_the_user(
+    tmp_path, monkeypatch, file, code, typed_wrong
+):
+    monkeypatch.setattr(launch, "HERE", tmp_path)
+    path = tmp_path / file
+    path.parent.mkdir(parents=True)
+    path.write_text(code)
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (any at all)
+        runpy.run_path(str(path))
+    assert launch.typed_wrong(error.value) is typed_wrong
 
 
 # The whole program

@@ -188,7 +188,7 @@ def test_one_program_for_first_and_restored_state(strategy, compiled, tmp_path):
     update, mesh = step(strategy, 8)
     whole = parallel.replicated(mesh)
     places = [parallel.place(batch(t, 16), strategy, mesh) for t in range(4)]
-    checkpoints = checkpoint.Checkpoints(tmp_path, keep=1, vocabulary="")
+    checkpoints = checkpoint.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
     state = train.first_state(model(), ADAM, 0, checkpoints, whole)
     counts = []
 
@@ -202,7 +202,7 @@ def test_one_program_for_first_and_restored_state(strategy, compiled, tmp_path):
         state = advance(state, t)
     checkpoints.save(3, state.parameters, state.optimizer_state)
     checkpoints.close()
-    checkpoints = checkpoint.Checkpoints(tmp_path, keep=1, vocabulary="")
+    checkpoints = checkpoint.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
     restored = train.first_state(model(), ADAM, 0, checkpoints, whole)
     checkpoints.close()
     assert int(restored.step) == 3

@@ -35,7 +35,8 @@ def newest(config, workdir):
     vocabulary = translate.read_vocabulary(workdir, translate.read_config(workdir))
     model = translate.build_model(config, vocabulary)
     like = translate.abstract_parameters(model, parallel.one_device())
-    found, steps = checkpoint.load(workdir, "latest", 1, like, vocabulary.fingerprint)
+    options = {"weights": "latest", "average_last": 1, "every": 1}
+    found, steps = checkpoint.load(workdir, like, vocabulary.fingerprint, **options)
     return steps[-1], jax.tree.map(np.asarray, found)
 
 
@@ -145,6 +146,27 @@ def test_config_names_vocabulary_and_versions(tiny_run):
     for name, version in config["versions"].items():
         assert version == metadata.version(name)
     assert config["model"] == tiny_run.config.model.to_dict()
+
+
+def test_log_is_cut_where_a_run_goes_on(tmp_path):
+    """Lines past the step, and one that was cut off in writing, go; TensorBoard purges its own."""
+    log = metrics.Log(tmp_path, 0)
+    for step in (10, 20, 30):
+        log.write("train", step, {"loss": 1 / step})
+    log.close()
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write('{"kind": "train", "st')
+    log = metrics.Log(tmp_path, 20)
+    assert [line["step"] for line in log.lines] == [10, 20]
+    log.write("train", 30, {"loss": 7.0})
+    log.write("validation", 30, {"bleu": 1.5, "samples": "좋아해\nI like it"})
+    log.close()
+    lines = metrics.read(tmp_path)
+    assert lines == log.lines
+    assert [line.get("loss") for line in lines] == [0.1, 0.05, 7.0, None]
+    assert lines[-1]["samples"] == "좋아해\nI like it"
+    assert_tensorboard_is_metrics(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"metrics.jsonl", "tensorboard"}
 
 
 @pytest.fixture

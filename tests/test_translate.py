@@ -57,7 +57,8 @@ def workdir(tmp_path_factory):
     config.data.data_dir = str(workdir / "nowhere")
     checkpoint.write_file(workdir / "config.json", config.to_json().encode())
     checkpoint.write_file(workdir / "vocabulary" / "shared.model", reversal.vocabulary_model())
-    saved = checkpoint.Checkpoints(workdir, keep=1, vocabulary=config.vocabulary.fingerprint)
+    vocabulary = config.vocabulary.fingerprint
+    saved = checkpoint.Checkpoints(workdir, keep=1, every=1, vocabulary=vocabulary)
     saved.save(7, reversal.parameters(), {"count": np.zeros(1)})
     saved.close()
     return workdir

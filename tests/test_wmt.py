@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -110,7 +111,8 @@ def test_without_archives_or_network_it_says_what_to_do(tmp_path):
     assert time.monotonic() - start < 20
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
-    [line] = done.stderr.splitlines()
+    *log, line = done.stderr.splitlines()
+    assert all(re.match(r"\d\d:\d\d:\d\d preparing ", other) for other in log)
     assert line.startswith(
         "launch.py: wmt14_translate/de-en: cannot download http://www.statmt.org"
     )

@@ -92,7 +92,8 @@ class Checkpoints:
     def _delete_old(self) -> None:
         """Makes room for one more: leaves keep - 1 regular ones, and the newest."""
         steps = sorted(self._parameters.all_steps())
-        stays = set(steps[-1:]) | set(regular(steps, self._every)[-self._keep + 1 :])
+        counted = [step for step in steps if step % self._every == 0]
+        stays = {*steps[-1:], *counted[max(0, len(counted) - self._keep + 1) :]}
         for step in set(steps) - stays:
             self._parameters.delete(step)
 

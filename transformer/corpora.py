@@ -74,7 +74,8 @@ def load(
     if corpus not in known:
         nearest = difflib.get_close_matches(corpus, known, n=1, cutoff=0.0)[0]
         raise ValueError(
-            f"unknown corpus {corpus!r}: known are {', '.join(known)}; the nearest is {nearest!r}"
+            f"config.data.corpus is one of {', '.join(known)}, found {corpus!r}; did you mean "
+            f"{nearest}?"
         )
     if corpus == "parallel_text":
         config = _text_config(
@@ -86,7 +87,7 @@ def load(
         pair = ("ko", "en") if corpus == "builtin" else tuple(corpus.split("/")[1].split("-"))
         if sorted(languages) != sorted(pair):
             raise ValueError(
-                f"{corpus} has the languages {pair[0]!r} and {pair[1]!r}, found source "
+                f"{corpus} has the languages {pair[0]!r} and {pair[1]!r}, found config.data's source "
                 f"{source_language!r} and target {target_language!r}"
             )
         if split not in SPLITS:

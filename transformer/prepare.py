@@ -48,23 +48,25 @@ def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     want and that cannot be read: before hours were spent, not after.
     """
     check(config)
-    train = corpus(config, "train")
+    pairs = {x: corpus(config, x) for x in ("train", "validation", config.evaluate.split)}
     config = config.copy_and_resolve_references()
-    config.data.fingerprint = train.fingerprint
+    config.data.fingerprint = pairs["train"].fingerprint
     if (workdir / "config.json").is_file():
         made = translate.read_config(workdir)
         config.vocabulary.fingerprint = made.vocabulary.fingerprint
         _check_same_run(config, made, workdir)
         vocabulary = translate.read_vocabulary(workdir, config)
     else:
-        vocabulary = _write_vocabulary(config, train, workdir)
+        vocabulary = _write_vocabulary(config, pairs["train"], workdir)
         config.vocabulary.fingerprint = vocabulary.fingerprint
-    for split in {"validation", config.evaluate.split}:
-        tokens(config, corpus(config, split), vocabulary, f"tokenise {split}")
+    for split in pairs.keys() - {"train"}:
+        tokens(config, pairs[split], vocabulary, f"tokenise {split}")
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     content = json.dumps({**config.to_dict(), "versions": versions}, indent=2, ensure_ascii=False)
     checkpoint.write_file(workdir / "config.json", content.encode() + b"\n")
-    return Prepared(config, vocabulary, tokens(config, train, vocabulary, "tokenise train"))
+    return Prepared(
+        config, vocabulary, tokens(config, pairs["train"], vocabulary, "tokenise train")
+    )
 
 
 def corpus(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
@@ -181,12 +183,14 @@ def _write_vocabulary(
 ) -> tokenizer.Vocabulary:
     """The vocabulary a config asks for, given or learnt, also as files in the workdir."""
     options = config.vocabulary
+    names = ("shared",) if options.shared else ("source", "target")
     if options.model:
-        paths = _given_models(options)
-        learnt = [path.read_bytes() for path in paths]
+        given = _given_models(options)
+        learnt = [path.read_bytes() for path in given]
     else:
         logging.info("learning the vocabulary: %s, %d pieces", options.kind, options.size)
         sides = (("source", "target"),) if options.shared else (("source",), ("target",))
+        given = [Path(name) for name in names]
         learnt = [
             tokenizer.learn(
                 _sentences(train, side, options.max_sentences, config.train.seed),
@@ -196,8 +200,7 @@ def _write_vocabulary(
             )
             for side in sides
         ]
-    names = ("shared",) if options.shared else ("source", "target")
-    pieces = [tokenizer.load(model, name) for name, model in zip(names, learnt, strict=True)]
+    pieces = [tokenizer.load(model, str(path)) for path, model in zip(given, learnt, strict=True)]
     for name, model, table in zip(names, learnt, map(tokenizer.table, pieces), strict=True):
         checkpoint.write_file(workdir / "vocabulary" / f"{name}.model", model)
         checkpoint.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())

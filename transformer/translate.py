@@ -191,7 +191,7 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
             return {name: tuples(v) for name, v in value.items()}
         return tuple(map(tuples, value)) if isinstance(value, list) else value
 
-    return ml_collections.ConfigDict(tuples(json.loads(path.read_text())))
+    return ml_collections.ConfigDict(tuples(json.loads(path.read_bytes())))
 
 
 def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokenizer.Vocabulary:
@@ -262,8 +262,8 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     logging.info("translating with %s weights of step(s) %s", config.evaluate.weights, steps)
     found = translator.translate(parameters, _lines(sys.stdin.buffer))
     for text in metrics.progress(found, "translate"):
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        sys.stdout.buffer.write(f"{text}\n".encode())  # UTF-8, whatever the locale
+        sys.stdout.buffer.flush()
     if translator.num_split:
         logging.warning("%d lines were over-long and translated in parts", translator.num_split)
 
@@ -271,7 +271,8 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
 def _lines(file: Iterable[bytes]) -> Iterator[str]:
     """Lines end at \\n only (or \\r\\n); bytes that are not UTF-8 are replaced, with a warning."""
     for number, line in enumerate(file, start=1):
-        text = line.rstrip(b"\r\n").decode("utf-8", "replace")
-        if "\ufffd" in text:
+        line = line.rstrip(b"\r\n")
+        text = line.decode("utf-8", "replace")
+        if text.encode() != line:
             logging.warning("line %d: bytes that are not UTF-8 were replaced", number)
         yield text
