@@ -26,7 +26,7 @@ def get_config() -> ConfigDict:
     config.model.dropout_rate = 0.2
     config.optimizer.warmup_steps = 2000
     config.optimizer.factor = 1.5
-    config.train.num_steps = 5000
+    config.train.num_steps = 4000
     config.train.save_every = 250
     config.evaluate.every = 1000
     config.decode.max_length = 128

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import pytest
 
-from transformer import batches, parallel, tokenizer
+from transformer import batches, ids, parallel, tokenizer
 
 LENGTH = 24
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -60,7 +60,7 @@ def vocabulary():
 
 @pytest.fixture
 def tokenised(vocabulary, tmp_path):
-    return lambda source: batches.tokenise(source, vocabulary, tmp_path)
+    return lambda source: ids.tokenise(source, vocabulary, tmp_path)
 
 
 def arrange(tokens, packed, seed, batch_tokens=5 * LENGTH):
@@ -313,7 +313,7 @@ def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
     folders = {tokenised(Source(seed)).directory for seed in (0, 1)}
     swapped = tokenizer.Vocabulary(vocabulary.target, vocabulary.source)
     for other in (swapped, tokenizer.Vocabulary(vocabulary.source, vocabulary.source)):
-        folders.add(batches.tokenise(Source(0), other, tmp_path).directory)
+        folders.add(ids.tokenise(Source(0), other, tmp_path).directory)
     assert len(folders) == 4
     assert set(tmp_path.iterdir()) == folders
     same = Source(2)
@@ -326,7 +326,7 @@ def test_chunks_make_no_difference(vocabulary, tmp_path):
     """A corpus of several chunks is read whole and in order."""
     source = Source(0, count=150)
     source.pairs = source.pairs * 60  # 9000 pairs: two chunks
-    tokens = batches.tokenise(source, vocabulary, tmp_path)
+    tokens = ids.tokenise(source, vocabulary, tmp_path)
     assert source.reads == 2
     assert len(tokens.source_lengths) == 9000
     once = pairs_of(Source(0), vocabulary)
@@ -339,7 +339,7 @@ def test_failed_writer_leaves_nothing(vocabulary, tmp_path):
     source = Source(0)
     source.read = lambda indices: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        batches.tokenise(source, vocabulary, tmp_path)
+        ids.tokenise(source, vocabulary, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -347,7 +347,7 @@ def test_killed_writer_leaves_a_draft_that_is_never_read(vocabulary, tmp_path):
     (tmp_path / "source.model").write_bytes(vocabulary.source.serialized_model_proto())
     program = """
         import os, pathlib, signal, sys
-        from transformer import batches, tokenizer
+        from transformer import ids, tokenizer
 
         class Source:
             fingerprint = sys.argv[2]
@@ -359,7 +359,7 @@ def test_killed_writer_leaves_a_draft_that_is_never_read(vocabulary, tmp_path):
 
         folder = pathlib.Path(sys.argv[1])
         pieces = tokenizer.load((folder / "source.model").read_bytes(), "test")
-        batches.tokenise(Source(), tokenizer.Vocabulary(pieces, pieces), folder / "tokens")
+        ids.tokenise(Source(), tokenizer.Vocabulary(pieces, pieces), folder / "tokens")
     """
     arguments = [tmp_path, Source(0).fingerprint]
     command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
@@ -369,7 +369,7 @@ def test_killed_writer_leaves_a_draft_that_is_never_read(vocabulary, tmp_path):
     assert "draft" in draft.name
 
     both = tokenizer.Vocabulary(vocabulary.source, vocabulary.source)
-    tokens = batches.tokenise(Source(0), both, tmp_path / "tokens")
+    tokens = ids.tokenise(Source(0), both, tmp_path / "tokens")
     assert len(tokens.source_lengths) == 150
     assert draft.name.startswith(tokens.directory.name)  # it was the same cache
     assert set((tmp_path / "tokens").iterdir()) == {draft, tokens.directory}
@@ -382,11 +382,11 @@ def test_of_two_writers_the_first_one_serves(vocabulary, tmp_path):
     def read_while_another_finishes(indices):
         if not others:
             others.append(None)
-            others[0] = batches.tokenise(Source(0), vocabulary, tmp_path)
+            others[0] = ids.tokenise(Source(0), vocabulary, tmp_path)
         return read(indices)
 
     source.read = read_while_another_finishes
-    ours = batches.tokenise(source, vocabulary, tmp_path)
+    ours = ids.tokenise(source, vocabulary, tmp_path)
     assert ours.directory == others[0].directory
     assert list(tmp_path.iterdir()) == [ours.directory]
     np.testing.assert_array_equal(ours.target, others[0].target)

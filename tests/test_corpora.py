@@ -370,7 +370,7 @@ def test_data_in_another_format_is_refused(tmp_path, no_network):
 
 
 def test_unknown_names(tmp_path):
-    with pytest.raises(ValueError, match="nearest is 'wmt14_translate/de-en'") as error:
+    with pytest.raises(ValueError, match="did you mean wmt14_translate/de-en") as error:
         catalogue("wmt14/de-en", "train", tmp_path)
     assert "builtin, parallel_text, wmt14_translate/" in one_line(error)
     with pytest.raises(ValueError, match="train, validation, test, found 'dev'"):

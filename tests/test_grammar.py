@@ -7,7 +7,7 @@ import random
 import pytest
 
 from transformer import grammar
-from transformer.grammar import Clause, Verb, attach, predicate, translation
+from transformer.lexicon import Clause, Verb, attach, predicate, translation
 
 FIRST, YOU, _, SHE, WE, THEY = grammar.PRONOUNS
 TOM = grammar.NAMES[0]
@@ -285,7 +285,7 @@ def words_of(korean, monkeypatch):
     def found(entry):
         stem = entry[0]
         forms = {stem, grammar.infinitive(stem), grammar.prospective(stem)}
-        past = grammar.predicate(stem, "past").removesuffix("어")
+        past = predicate(stem, "past").removesuffix("어")
         return any(form in korean for form in forms | {past})
 
     for name in ("PRONOUNS", "PLACES", "VEHICLES", "DETERMINERS", "POSSESSIVES", "NUMERALS"):

@@ -13,15 +13,21 @@ LEVELS = (
         *("checkpoint", "decode", "grammar", "layers", "lexicon", "loss", "metrics", "optimizer"),
         *("parallel", "text_files", "tokenizer", "wmt"),
     ),
-    ("batches", "corpora", "models", "models.translation"),
+    ("batches", "corpora", "ids", "models", "models.translation"),
     ("translate",),
     ("prepare",),
     ("evaluate",),
     ("train",),
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
-# Within a level: the ids of the special pieces, the words of the grammar, the table of classes.
-NEIGHBOURS = {("decode", "tokenizer"), ("grammar", "lexicon"), ("models", "models.translation")}
+# Within a level: ids of the special pieces, words of the grammar, what is put into rows, the
+# table of classes.
+NEIGHBOURS = {
+    ("decode", "tokenizer"),
+    ("grammar", "lexicon"),
+    ("batches", "ids"),
+    ("models", "models.translation"),
+}
 
 # What only the named modules may mention; nothing else of transformer/, configs/ and launch.py.
 KEPT_TO = {

@@ -1,9 +1,8 @@
 """Ids -> packed arrays: batch t is a pure function of (corpus, seed, t).
 
-A corpus is tokenised once into flat arrays (`tokenise`). Its pairs are laid into rows once (`pack`:
-several pairs a row; `unpacked`: one). An epoch is a seeded permutation of the rows, so batch t is
-batch t % n of epoch t // n, in any order, by any host: there is no iterator whose state would have
-to be saved.
+A corpus's pairs are laid into rows once (`pack`: several pairs a row; `unpacked`: one). An epoch is
+a seeded permutation of the rows, so batch t is batch t % n of epoch t // n, in any order, by any
+host: there is no iterator whose state would have to be saved.
 """
 
 import concurrent.futures
@@ -12,48 +11,15 @@ import functools
 import hashlib
 import io
 import logging
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sized
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from transformer import checkpoint, tokenizer
+from transformer.ids import Tokens
 
 OPEN_ROWS = 512  # rows that `pack` still offers a pair; more fill hardly better and take longer
-
-
-class PairSource(Protocol):
-    """What `tokenise` asks of a corpus (`corpora.Corpus`)."""
-
-    fingerprint: str
-
-    def __len__(self) -> int: ...
-    def read(self, indices: range) -> tuple[list[str], list[str]]: ...
-
-
-class Tokens(NamedTuple):
-    """A corpus as flat ids: pair i's source is source[source_offsets[i] : source_offsets[i + 1]].
-
-    Every sentence ends with the end symbol; a blank one has length 1.
-    """
-
-    source: np.ndarray
-    source_offsets: np.ndarray
-    target: np.ndarray
-    target_offsets: np.ndarray
-    directory: Path  # where it is cached, and what is derived from it
-
-    @property
-    def source_lengths(self) -> np.ndarray:
-        return np.diff(self.source_offsets)
-
-    @property
-    def target_lengths(self) -> np.ndarray:
-        return np.diff(self.target_offsets)
 
 
 class Rows(NamedTuple):
@@ -65,36 +31,6 @@ class Rows(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
-
-
-def tokenise(
-    corpus: PairSource,
-    vocabulary: tokenizer.Vocabulary,
-    cache: Path,
-    *,
-    progress: Callable[[Iterable], Iterable] = iter,
-) -> Tokens:
-    """The ids of a corpus, memory-mapped from `cache`, where the first call writes them.
-
-    The cache is keyed by content (the corpus and the pieces), so it never serves something else; it
-    appears by rename, so that of several processes the first one wins and the others use its files.
-    """
-    key = hashlib.sha256(f"{corpus.fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
-    directory = Path(cache) / key
-    if not directory.exists():
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f"{key}-draft-", dir=directory.parent))
-        try:
-            _write_tokens(corpus, vocabulary, draft, progress)
-            draft.chmod(0o755)  # mkdtemp's are private
-            _rename(draft, directory)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    arrays = []
-    for side, pieces in zip(("source", "target"), vocabulary, strict=True):
-        ids = np.memmap(directory / f"{side}.ids", _id_type(pieces), "r")
-        arrays += [ids, np.load(directory / f"{side}_offsets.npy")]
-    return Tokens(*arrays, directory)
 
 
 def trainable(tokens: Tokens, max_length: int) -> np.ndarray:
@@ -330,39 +266,3 @@ def _permutation(seed: int | None, epoch: int, group: int, size: int) -> np.ndar
     if seed is None:
         return np.arange(size)
     return np.random.default_rng((seed, epoch, group + 1)).permutation(size)
-
-
-def _id_type(pieces: Sized) -> type:
-    return np.uint16 if len(pieces) <= 1 << 16 else np.uint32
-
-
-def _write_tokens(
-    corpus: PairSource,
-    vocabulary: tokenizer.Vocabulary,
-    directory: Path,
-    progress: Callable[[Iterable], Iterable],
-    chunk: int = 8192,
-) -> None:
-    lengths = ([], [])
-    with (
-        open(directory / "source.ids", "wb") as source,
-        open(directory / "target.ids", "wb") as target,
-    ):
-        for start in progress(range(0, len(corpus), chunk)):
-            texts = corpus.read(range(start, min(start + chunk, len(corpus))))
-            for side, file in enumerate((source, target)):
-                sentences = tokenizer.encode(vocabulary[side], texts[side])
-                lengths[side].append(np.array([len(ids) for ids in sentences], np.int32))
-                flat = [i for ids in sentences for i in ids]
-                file.write(np.array(flat, _id_type(vocabulary[side])).tobytes())
-    for side, name in enumerate(("source", "target")):
-        offsets = np.cumsum(np.concatenate([[0], *lengths[side]]), dtype=np.int64)
-        np.save(directory / f"{name}_offsets.npy", offsets)
-
-
-def _rename(draft: Path, directory: Path) -> None:
-    try:
-        os.rename(draft, directory)
-    except OSError:
-        if not directory.exists():  # another process may have been first: then its files serve
-            raise

@@ -87,8 +87,8 @@ def load(
         pair = ("ko", "en") if corpus == "builtin" else tuple(corpus.split("/")[1].split("-"))
         if sorted(languages) != sorted(pair):
             raise ValueError(
-                f"{corpus} has the languages {pair[0]!r} and {pair[1]!r}, found config.data's source "
-                f"{source_language!r} and target {target_language!r}"
+                f"config.data: {corpus} has the languages {pair[0]!r} and {pair[1]!r}, found "
+                f"source {source_language!r} and target {target_language!r}"
             )
         if split not in SPLITS:
             raise ValueError(f"{corpus} has the splits {', '.join(SPLITS)}, found {split!r}")

@@ -13,7 +13,6 @@ Korean needs neither articles nor plurals. For exactly one translation of every 
 """
 
 import random
-from typing import NamedTuple
 
 from transformer.lexicon import (
     ACTIONS,
@@ -34,35 +33,24 @@ from transformer.lexicon import (
     TIMES,
     TRANSFERS,
     VEHICLES,
+    Clause,
     Phrase,
     Verb,
     adnominal,
     attach,
-    finite,
     infinitive,
     join,
     plural,
-    predicate,
     prospective,
     rows,
     suffix,
+    translation,
 )
 
 SEED = 0
 SIZES = {"test": 500, "validation": 500, "train": 24_000}
 MAX_WORDS = 12  # of a Korean sentence
 HELD_OUT = ("나는 사과를 좋아해", "I like apples")  # the README translates it: in no split
-
-
-class Clause(NamedTuple):
-    """A subject and its predicate; `complements` are (Korean, English) pairs in English order."""
-
-    subject: Phrase  # without Korean for "there is"
-    verb: Verb
-    complements: tuple[tuple[str, str], ...]
-    tense: str
-    negated: bool = False
-    time: tuple[str, str] = ("", "")
 
 
 # Phrases
@@ -278,22 +266,6 @@ TEMPLATES = {  # and their weights
     possession: 5,
 }
 LINKS = rows("고:and, 지만:but")
-
-
-def translation(
-    clause: Clause, *, question: bool = False, time_first: bool = False, link: str = ""
-) -> tuple[str, str]:
-    """The clause in Korean and English; `link` gives the Korean a connective ending."""
-    subject, verb, complements, tense, negated, time = clause
-    topic = [attach(subject.korean, "은/는")] if subject.korean else []
-    topic.insert(0 if time_first else 1, time[0])
-    mirrored = [korean for korean, _ in reversed(complements)]
-    korean = join(*topic, *mirrored, predicate(verb.stem, tense, negated, link))
-    auxiliary, rest = finite(verb.english, subject.person, tense, negated or question)
-    start = (auxiliary, subject.english) if question else (subject.english, auxiliary)
-    objects = [english for _, english in complements]
-    english = join(*start, "not" * negated, rest, *objects, time[1]).replace("can not", "cannot")
-    return (korean + "?", english + "?") if question else (korean, english)
 
 
 def sentence(rng: random.Random) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The words of the built-in corpus, and their forms: Korean and English morphology."""
+"""The words of the built-in corpus, their forms, and a clause made of them in both languages."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -25,6 +25,17 @@ class Phrase(NamedTuple):
     english: str
     person: str
     objective: str = ""  # the English form as an object
+
+
+class Clause(NamedTuple):
+    """A subject and its predicate; `complements` are (Korean, English) pairs in English order."""
+
+    subject: Phrase  # without Korean for "there is"
+    verb: Verb
+    complements: tuple[tuple[str, str], ...]
+    tense: str
+    negated: bool = False
+    time: tuple[str, str] = ("", "")
 
 
 # Lexicon: rows end with a comma or the line, fields with a colon.
@@ -252,3 +263,19 @@ def finite(verb: str, person: str, tense: str, emphatic: bool) -> tuple[str, str
 
 def join(*words: str) -> str:
     return " ".join(" ".join(words).split())
+
+
+def translation(
+    clause: Clause, *, question: bool = False, time_first: bool = False, link: str = ""
+) -> tuple[str, str]:
+    """The clause in Korean and English; `link` gives the Korean a connective ending."""
+    subject, verb, complements, tense, negated, time = clause
+    topic = [attach(subject.korean, "은/는")] if subject.korean else []
+    topic.insert(0 if time_first else 1, time[0])
+    mirrored = [korean for korean, _ in reversed(complements)]
+    korean = join(*topic, *mirrored, predicate(verb.stem, tense, negated, link))
+    auxiliary, rest = finite(verb.english, subject.person, tense, negated or question)
+    start = (auxiliary, subject.english) if question else (subject.english, auxiliary)
+    objects = [english for _, english in complements]
+    english = join(*start, "not" * negated, rest, *objects, time[1]).replace("can not", "cannot")
+    return (korean + "?", english + "?") if question else (korean, english)

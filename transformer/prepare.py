@@ -13,9 +13,9 @@ import numpy as np
 import sacrebleu
 
 from transformer import (
-    batches,
     checkpoint,
     corpora,
+    ids,
     loss,
     metrics,
     models,
@@ -38,7 +38,7 @@ class Prepared(NamedTuple):
 
     config: ml_collections.ConfigDict
     vocabulary: tokenizer.Vocabulary
-    tokens: batches.Tokens  # of the training split
+    tokens: ids.Tokens  # of the training split
 
 
 def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
@@ -88,10 +88,10 @@ def tokens(
     pairs: corpora.Corpus,
     vocabulary: tokenizer.Vocabulary,
     what: str,
-) -> batches.Tokens:
+) -> ids.Tokens:
     """A corpus's ids, cached under `data.data_dir`."""
     cache = Path(config.data.data_dir).expanduser() / "tokens"
-    found = batches.tokenise(
+    found = ids.tokenise(
         pairs, vocabulary, cache, progress=lambda chunks: metrics.progress(chunks, what)
     )
     longest = int(max(found.source_lengths.max(), found.target_lengths.max()))
@@ -165,17 +165,22 @@ def _check_same_run(
     config: ml_collections.ConfigDict, made: ml_collections.ConfigDict, workdir: Path
 ) -> None:
     """A run goes on with the config it began with, but for the keys in FREE."""
-    for section, values in config.items():
-        new, old = values, made.get(section)
-        sides = {section: (new, old)}
-        if isinstance(values, ml_collections.ConfigDict):
-            sides = {f"{section}.{key}": (values[key], old.get(key)) for key in values}
-        for key, (now, before) in sides.items():
-            if now != before and not key.startswith(FREE):
-                raise ValueError(
-                    f"{workdir} was made with config.{key}={before!r}, now it is {now!r}: "
-                    "go on with the old value, or give another --workdir"
-                )
+    old = _flat(made.to_dict())
+    for key, now in _flat(config.to_dict()).items():
+        if now != old.get(key) and not key.startswith(FREE):
+            raise ValueError(
+                f"{workdir} was made with config.{key}={old.get(key)!r}, now it is {now!r}: "
+                "go on with the old value, or give another --workdir"
+            )
+
+
+def _flat(values: dict, prefix: str = "") -> dict:
+    """{'optimizer.adam.beta1': 0.9, ...}."""
+    flat = {}
+    for key, value in values.items():
+        inner = isinstance(value, dict)
+        flat |= _flat(value, f"{prefix}{key}.") if inner else {prefix + key: value}
+    return flat
 
 
 def _write_vocabulary(

@@ -22,6 +22,7 @@ from transformer import (
     batches,
     checkpoint,
     evaluate,
+    ids,
     loss,
     metrics,
     optimizer,
@@ -180,7 +181,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     evaluate.evaluate(config, workdir)
 
 
-def training_batches(config: ml_collections.ConfigDict, tokens: batches.Tokens) -> batches.Batches:
+def training_batches(config: ml_collections.ConfigDict, tokens: ids.Tokens) -> batches.Batches:
     """The training split in batches of about `data.batch_tokens` target positions."""
     data, seed = config.data, config.train.seed
     pairs = batches.trainable(tokens, data.max_length)
