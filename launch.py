@@ -163,8 +163,9 @@ def near(found: str, right: Iterable[str], prefix: str = "") -> str:
 
 
 def typed_wrong(error: ValueError) -> bool:
-    """Whether a `raise` of ours raised it: then it is about what a user typed. A library's, or one
-    of int() or zip(), is a fault of ours."""
+    """Whether a `raise` of ours raised it: then it is about what a user typed.
+
+    A library's, or one of int() or zip(), is a fault of ours."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     file = Path(last.filename).resolve()
     ours = file.is_relative_to(HERE) and "site-packages" not in file.parts

@@ -20,8 +20,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
 
 
 def enlarge(config: ConfigDict) -> None:
-    """From the paper's base to its big model (Table 3) and the training it got (sections 5.2,
-    6.1)."""
+    """From the paper's base to its big model (Table 3), and its training (sections 5.2, 6.1)."""
     config.model.d_model = 1024
     config.model.d_ff = 4096
     config.model.num_heads = 16

@@ -34,8 +34,7 @@ class Rows(NamedTuple):
 
 
 def trainable(tokens: Tokens, max_length: int) -> np.ndarray:
-    """Indices of the pairs to train on: neither side blank or over `max_length` ids (with its
-    end)."""
+    """The pairs to train on: no side blank or over `max_length` ids (its end included)."""
     source, target = tokens.source_lengths, tokens.target_lengths
     blank = (source <= 1) | (target <= 1)
     long = ~blank & ((source > max_length) | (target > max_length))
@@ -90,8 +89,7 @@ def unpacked(tokens: Tokens, pairs: np.ndarray, length: int) -> list[Rows]:
 
 
 def static_lengths(length: int, longest: int) -> list[int]:
-    """The few lengths that arrays of sentences have: length / 8, / 4, / 2, 1, and doubles up to
-    `longest`."""
+    """The few lengths that arrays have: length / 8, / 4, / 2, / 1, and doubles up to `longest`."""
     lengths = [max(1, length // 8), max(1, length // 4), max(1, length // 2), length]
     while lengths[-1] < longest:
         lengths.append(2 * lengths[-1])
@@ -164,8 +162,7 @@ def filled(batches: Batches) -> tuple[float, float]:
 
 
 def ahead(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[dict]:
-    """load(t) for each number, computed one ahead in a background thread; its errors come out
-    here."""
+    """load(t) for each number, one ahead in a background thread; its errors come out here."""
     with concurrent.futures.ThreadPoolExecutor(1, "batches") as thread:
         waiting = None
         for t in numbers:

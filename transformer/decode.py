@@ -76,8 +76,7 @@ def beam_search(
     beam_width: int,
     alpha: float,
 ) -> tuple[Array, Array]:
-    """The best hypotheses found, best first: (tokens_BWT, scores_BW), scores log P(Y) /
-    length_penalty(|Y|).
+    """The best hypotheses (tokens_BWT, scores_BW), by log P(Y) / length_penalty(|Y|).
 
     At each step the 2W likeliest continuations of a sentence's W live beams are looked at. Those of
     the best W that are the end symbol become finished hypotheses; the best W others live on. A

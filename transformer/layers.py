@@ -1,5 +1,4 @@
-"""Arrays -> arrays: the layers of the paper's section 3, from attention up to encoder and decoder
-layer.
+"""Arrays -> arrays: the layers of the paper's section 3, from attention upwards.
 
 Shapes are suffixes, the same letters in the einsums: B batch, T query (target) length, S key
 (source) length, D d_model, H heads, K key and query size (the paper's d_k), C value size (d_v), F
@@ -22,8 +21,7 @@ glorot_uniform = nn.initializers.xavier_uniform()
 def attend(
     scores_BHTS: Array, mask_BTS: Array, values_BSHC: Array, dropout: Callable[[Array], Array]
 ) -> tuple[Array, Array]:
-    """Softmax of the scores where the mask is true, in float32, and the values' sum under those
-    weights.
+    """The values' sum, weighted by the softmax of the scores where the mask is true, in float32.
 
     Returns (context_BTHC, weights_BHTS). A query with nothing to attend to gets zeros and no
     gradient.
@@ -81,8 +79,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear maps with ReLU (or GELU) between them, at each position alike (paper 3.3, equation
-    2)."""
+    """Two linear maps with ReLU (or GELU) between, at each position alike (paper, equation 2)."""
 
     d_ff: int
     activation: str
@@ -150,8 +147,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention to the encoder's output, feed-forward network (figure 1,
-    right)."""
+    """Masked self-attention, attention to the encoder's output, feed-forward (figure 1, right)."""
 
     attention: Callable[[], nn.Module]
     feed_forward: Callable[[], nn.Module]

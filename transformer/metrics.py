@@ -66,8 +66,7 @@ def read(workdir: Path) -> list[dict]:
 
 
 def progress(iterable: Iterable, what: str, *, total: int | None = None) -> Iterable:
-    """The iterable, with a bar on standard error if that is a terminal, else with a line at its
-    end."""
+    """The iterable, with a bar on a terminal's standard error, else with a line at its end."""
     start = time.perf_counter()
     yield from tqdm.tqdm(iterable, what, total=total, file=sys.stderr, disable=None, leave=False)
     logging.info("%s: %.1f s", what, time.perf_counter() - start)

@@ -10,8 +10,7 @@ import optax
 def inverse_square_root(
     step: jax.Array | int, *, d_model: int, warmup_steps: int, factor: float
 ) -> jax.Array:
-    """The learning rate of update `step` = 1, 2, ... (paper, equation 3): linear warm-up, then
-    step^-0.5."""
+    """The learning rate of update 1, 2, ... (paper, equation 3): warm-up, then step^-0.5."""
     step = jnp.asarray(step, jnp.float32)
     return factor * d_model**-0.5 * jnp.minimum(step**-0.5, step * warmup_steps**-1.5)
 
@@ -24,8 +23,7 @@ def adam(
     epsilon: float,
     clip_norm: float,
 ) -> optax.GradientTransformation:
-    """Adam with bias correction (Kingma and Ba 2015), behind clipping by global norm if `clip_norm`
-    > 0.
+    """Adam (Kingma and Ba 2015), behind clipping by global norm if `clip_norm` > 0.
 
     The paper clips nothing.
     """

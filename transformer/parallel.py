@@ -43,8 +43,7 @@ def one_device() -> Sharding:
 
 
 def compile_step(train_step: Callable, strategy: str, mesh: Mesh) -> Callable:
-    """The compiled (state, batch) -> (state, metrics); it takes the memory of the state it is
-    given."""
+    """The compiled (state, batch) -> (state, metrics); it reuses the memory of the state."""
     if strategy == "pmap":
         return jax.pmap(
             functools.partial(train_step, axis=AXIS),
@@ -89,8 +88,7 @@ def micro_batches(batch: Tree, accumulate: int) -> Tree:
 
 
 def random_per_device(rng: jax.Array, axis: str | None) -> jax.Array:
-    """A mapped step's own random key: with one key for all, every device would drop the same
-    units."""
+    """A mapped step's own key: with one for all, every device would drop the same units."""
     return rng if axis is None else jax.random.fold_in(rng, jax.lax.axis_index(axis))
 
 

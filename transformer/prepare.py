@@ -1,5 +1,4 @@
-"""Names -> what training reads: corpora, vocabulary, ids, and the resolved config.json of the
-workdir."""
+"""Names -> what training reads: corpora, vocabulary, ids and the resolved config.json."""
 
 import importlib.metadata
 import json
@@ -70,8 +69,7 @@ def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
 
 
 def corpus(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
-    """A split of the config's corpus: 'train', 'validation', 'test', or any other name the corpus
-    knows."""
+    """A split of the config's corpus: 'train', 'validation', 'test', or a name it knows itself."""
     data = config.data
     return corpora.load(
         data.corpus,

@@ -18,8 +18,7 @@ KINDS = ("bpe", "unigram")
 
 
 class Vocabulary(NamedTuple):
-    """The source's and the target's SentencePiece model: one and the same object where they share
-    it."""
+    """The source's and the target's SentencePiece model: one object where they share it."""
 
     source: sentencepiece.SentencePieceProcessor
     target: sentencepiece.SentencePieceProcessor

@@ -35,8 +35,7 @@ Tree = Any
 
 
 class TrainState(NamedTuple):
-    """What training changes. Nothing in it is random: randomness comes from the seed and the
-    step."""
+    """What training changes. It holds no random key: that comes from the seed and the step."""
 
     step: jax.Array  # updates made so far
     parameters: Tree
@@ -96,8 +95,7 @@ def train_step(
 
 
 def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
-    """--mode=train: trains, or goes on where the workdir stands, then evaluates
-    `evaluate.split`."""
+    """--mode=train: trains, or goes on where the workdir stands, then scores the test split."""
     options, mesh = config.train, parallel.data_mesh()
     config, vocabulary, tokens = prepare.prepare(config, workdir)
     model = translate.build_model(config, vocabulary)
@@ -271,8 +269,7 @@ def examine(
 
 
 def out_of_patience(lines: list[dict], patience: int) -> bool:
-    """Whether the last `patience` validations (0: any number) brought no better BLEU than those
-    before."""
+    """Whether the last `patience` validations (0: never) brought no better BLEU than before."""
     bleu = [line["bleu"] for line in lines if line["kind"] == "validation"]
     return 0 < patience < len(bleu) and max(bleu[-patience:]) <= max(bleu[:-patience])
 

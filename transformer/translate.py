@@ -38,9 +38,10 @@ class Translator:
         batch_tokens: int,
         chunk_lines: int,
     ):
-        """A line of over `max_length` source ids is translated in parts; an output has at most as
-        many ids as its source and `extra_length` more. A batch has at most `batch_tokens` source
-        positions.
+        """Over `max_length` source ids, a line is translated in parts.
+
+        An output has at most as many ids as its source and `extra_length` more. A batch has at
+        most `batch_tokens` target positions.
         """
         for key, found, least in (
             ("beam_width", beam_width, 1),
@@ -88,8 +89,7 @@ class Translator:
         return found
 
     def _split(self, ids: list[int]) -> list[list[int]]:
-        """An over-long sentence in parts of at most max_length ids, cut before a word where
-        possible."""
+        """An over-long sentence in parts of at most max_length ids, cut before words if possible."""
         if len(ids) <= self._max_length:
             return [ids]
         self.num_split += 1
@@ -169,8 +169,7 @@ def _search(
 
 
 def _round_up(size: int, most: int, *, factor: int = 2, least: int = 16) -> int:
-    """The next of least, least * factor, least * factor^2, ..., but at most `most`: few static
-    shapes."""
+    """The next of least, least * factor, ..., but at most `most`: few static shapes."""
     rounded = least
     while rounded < size:
         rounded *= factor
@@ -195,8 +194,7 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
 
 
 def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokenizer.Vocabulary:
-    """The vocabulary beside a run's checkpoints; refused if it is not the one that config.json
-    names."""
+    """A run's vocabulary; refused if it is not the one that config.json names."""
     folder = workdir / "vocabulary"
     names = ("shared",) if config.vocabulary.shared else ("source", "target")
     for name in names:
@@ -241,8 +239,7 @@ def abstract_parameters(model: nn.Module, sharding: parallel.Sharding) -> Tree:
 
 
 def load(workdir: Path, config: ml_collections.ConfigDict) -> tuple[Translator, Tree, list[int]]:
-    """A trained workdir's translator, its parameters by `config.evaluate.weights`, and their
-    steps."""
+    """A workdir's translator, its parameters by `config.evaluate.weights`, and their steps."""
     vocabulary = read_vocabulary(workdir, config)
     model = build_model(config, vocabulary)
     parameters, steps = checkpoint.load(

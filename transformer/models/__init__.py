@@ -1,5 +1,4 @@
-"""Batches -> logits. `config.architecture` names a class of ARCHITECTURES, `config.model` its
-fields."""
+"""Batches -> logits: `config.architecture` names a class, `config.model` has its fields."""
 
 import flax.linen as nn
 
@@ -9,8 +8,7 @@ ARCHITECTURES = {"transformer": Transformer}
 
 
 def build(architecture: str, fields: dict, **sizes: int) -> nn.Module:
-    """The model of that name; `sizes` are those the data has (source_vocab_size,
-    target_vocab_size)."""
+    """The model of that name; `sizes` are the data's: source_vocab_size, target_vocab_size."""
     if architecture not in ARCHITECTURES:
         raise ValueError(
             f"config.architecture is one of {', '.join(ARCHITECTURES)}, found {architecture!r}"

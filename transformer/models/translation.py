@@ -151,8 +151,7 @@ class Transformer(nn.Module):
     def step(
         self, tokens_BWT: Array, positions_BWT: Array, memory: dict, cache: dict
     ) -> tuple[Array, dict]:
-        """Logits [B, W, T, V] behind each of T more target tokens of W beams, and the cache with
-        them in it.
+        """Logits [B, W, T, V] after each of T more tokens of W beams, and the cache with them.
 
         `tokens` are the decoder's input: the start symbol at position 0, then what was generated.
         """
