@@ -89,7 +89,7 @@ class Translator:
         return found
 
     def _split(self, ids: list[int]) -> list[list[int]]:
-        """An over-long sentence in parts of at most max_length ids, cut before words if possible."""
+        """An over-long sentence in parts of at most max_length ids, cut before words."""
         if len(ids) <= self._max_length:
             return [ids]
         self.num_split += 1
