@@ -116,6 +116,7 @@ def check(config: ml_collections.ConfigDict) -> None:
             raise ValueError(f"config.{key} is one of {', '.join(choices)}, found {found!r}")
     for key, found in (
         ("data.max_length", data.max_length),
+        ("model.num_layers", model.num_layers),
         ("train.num_steps", config.train.num_steps),
         ("train.accumulate", config.train.accumulate),
         ("train.log_every", config.train.log_every),

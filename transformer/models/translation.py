@@ -185,7 +185,7 @@ class Transformer(nn.Module):
                     f"config.model.{name} is one of {', '.join(map(repr, choices))}, "
                     f"found {getattr(self, name)!r}"
                 )
-        for name in ("d_model", "d_ff", "num_heads", "num_layers"):
+        for name in ("d_model", "d_ff", "num_heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"config.model.{name} is at least 1, found {getattr(self, name)}")
         split = self.key_size and self.value_size
