@@ -82,6 +82,7 @@ class Progress:
             total=total, initial=step, desc="train", unit="step", file=sys.stderr, disable=None
         )
         self._clock = time.perf_counter()
+        self._pace = 0.0
 
     def advance(self) -> None:
         """One more step is done."""
@@ -114,10 +115,11 @@ class Progress:
 
     def lap(self) -> tuple[float, float]:
         """Seconds a step since the last lap, and seconds left at that pace."""
-        now = time.perf_counter()
-        seconds = (now - self._clock) / max(1, self.step - self._logged)
-        self._clock, self._logged = now, self.step
-        return seconds, seconds * (self._total - self.step)
+        if self.step > self._logged:
+            now = time.perf_counter()
+            self._pace = (now - self._clock) / (self.step - self._logged)
+            self._clock, self._logged = now, self.step
+        return self._pace, self._pace * (self._total - self.step)
 
     def close(self) -> None:
         self._bar.close()
