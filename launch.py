@@ -27,6 +27,7 @@ import importlib
 import importlib.util
 import inspect
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Iterable
@@ -54,10 +55,11 @@ flags.DEFINE_string("workdir", "", "The folder of a run; runs/CONFIG by default.
 
 def main(arguments: list[str]) -> None:
     """Runs the mode that the command line asks for."""
-    if {"-h", "--help"} & set(arguments):
+    asked = [a for a in arguments if a not in ("-h", "--help")]
+    if asked != arguments:
         print(__doc__)
-        if config := [a for a in arguments if a.startswith("--config=")]:
-            print(f"{config[-1]}\n\n{parse(config)[2]}")
+        if any(a.startswith(("--config", "--workdir")) for a in asked):
+            print(f"The config of {' '.join(asked)}:\n\n{parse(asked)[2]}")
         return
     mode, workdir, config = parse(arguments)
     module = importlib.import_module(f"transformer.{mode}")
@@ -98,7 +100,10 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         from transformer.translate import read_config
 
         config = read_config(Path(workdir).expanduser())
-    return mode, Path(workdir).expanduser(), override(config, rest)
+    folder = Path(workdir).expanduser()
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--workdir={workdir} is a file, expected a folder")
+    return mode, folder, override(config, rest)
 
 
 def load_config(file: str) -> ConfigDict:
@@ -181,6 +186,11 @@ if __name__ == "__main__":
     try:
         with logging_redirect_tqdm():  # so that a line does not run into a progress bar
             main(sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # whoever read the results wants no more, as in `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except ValueError as error:
         if not typed_wrong(error):
             raise

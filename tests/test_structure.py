@@ -20,13 +20,16 @@ LEVELS = (
     ("train",),
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
+MODELS = {f"models.{path.stem}" for path in (ROOT / "transformer" / "models").glob("[!_]*.py")}
+LEVEL |= dict.fromkeys(MODELS, LEVEL["models"])  # a fork's own, too
 # Within a level: ids of the special pieces, words of the grammar, what is put into rows, the
 # table of classes.
 NEIGHBOURS = {
     ("decode", "tokenizer"),
     ("grammar", "lexicon"),
     ("batches", "ids"),
-    ("models", "models.translation"),
+    *(("models", model) for model in MODELS),
+    *((model, "models.translation") for model in MODELS),
 }
 
 # What only the named modules may mention; nothing else of transformer/, configs/ and launch.py.

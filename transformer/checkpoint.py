@@ -131,7 +131,11 @@ def load(
     with _manager(directory, read_only=True) as manager:
         steps = sorted(manager.all_steps())
         if not steps:
-            raise ValueError(f"{directory} holds no checkpoint: nothing was saved there yet")
+            raise ValueError(
+                f"{directory} holds no checkpoint yet; "
+                f"config.evaluate.weights is {weights!r}, the others are "
+                + ", ".join(repr(other) for other in WEIGHTS if other != weights)
+            )
         if weights == "best":
             steps = [_best_step(manager)]
         steps = regular(steps, every)[-(average_last if weights == "average" else 1) :]

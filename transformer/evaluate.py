@@ -93,7 +93,8 @@ def per_token(sums: dict) -> dict:
 def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """--mode=evaluate: scores `evaluate.split`, the result on standard output and in files.
 
-    evaluation.json has the scores; evaluation/SPLIT.{source,hypothesis,reference} the sentences.
+    evaluation.json has the newest scores, evaluation/SPLIT.json those of each split, and
+    evaluation/SPLIT.{source,hypothesis,reference} the sentences.
     """
     prepare.check(config)
     split = config.evaluate.split
@@ -107,6 +108,7 @@ def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
         "weights": config.evaluate.weights,
         "step": steps[-1],
         "steps": steps,
+        "decode": config.decode.to_dict(),
     }
     sentences = zip(
         ("source", "hypothesis", "reference"),
@@ -116,7 +118,9 @@ def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     for name, lines in sentences:
         path = workdir / "evaluation" / f"{Path(split).name}.{name}"
         checkpoint.write_file(path, "".join(line + "\n" for line in lines).encode())
-    checkpoint.write_file(workdir / "evaluation.json", json.dumps(result, indent=2).encode())
+    content = json.dumps(result, indent=2).encode()
+    checkpoint.write_file(workdir / "evaluation.json", content)
+    checkpoint.write_file(workdir / "evaluation" / f"{Path(split).name}.json", content)
     logging.info("%s:\n\n%s", split, examiner.sample(translations, config.evaluate.samples))
     logging.info("BLEU %.2f (%s)", result["bleu"], result["signature"])
     print(json.dumps(result), file=sys.stdout, flush=True)

@@ -50,7 +50,8 @@ def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     pairs = {x: corpus(config, x) for x in ("train", "validation", config.evaluate.split)}
     config = config.copy_and_resolve_references()
     config.data.fingerprint = pairs["train"].fingerprint
-    if (workdir / "config.json").is_file():
+    # A workdir without a checkpoint has settled nothing: what it holds is made anew.
+    if (workdir / "config.json").is_file() and (workdir / "checkpoints").is_dir():
         made = translate.read_config(workdir)
         config.vocabulary.fingerprint = made.vocabulary.fingerprint
         _check_same_run(config, made, workdir)

@@ -75,6 +75,11 @@ def learn(
                 f"config.vocabulary.size={size} is more than the training text supports, which is "
                 f"{largest[1]}"
             ) from error
+        if needed := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
+            raise ValueError(
+                f"config.vocabulary.size={size} is too small: the characters alone take "
+                f"{needed[1]}; lower config.vocabulary.character_coverage or raise the size"
+            ) from error
         raise ValueError(f"config.vocabulary: SentencePiece says: {message!r}") from error
     return model.getvalue()
 

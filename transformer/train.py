@@ -149,6 +149,8 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
         validate()  # the run was stopped between this checkpoint and its validation
     finished = step >= options.num_steps or out_of_patience(log.lines, config.evaluate.patience)
 
+    if finished:
+        logging.info("already at step %d: nothing is left to train", step)
     with stop_signals() as stop:
         for batch in batches.ahead(load, range(step, step if finished else options.num_steps)):
             state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))

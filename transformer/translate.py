@@ -255,6 +255,8 @@ def load(workdir: Path, config: ml_collections.ConfigDict) -> tuple[Translator, 
 
 def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """--mode=translate: standard input to standard output, line by line."""
+    if sys.stdin.isatty():
+        config.decode.chunk_lines = 1  # somebody is waiting for each line
     translator, parameters, steps = load(workdir, config)
     logging.info("translating with %s weights of step(s) %s", config.evaluate.weights, steps)
     found = translator.translate(parameters, _lines(sys.stdin.buffer))

@@ -1,5 +1,7 @@
 """Batches -> logits: `config.architecture` names a class, `config.model` has its fields."""
 
+import dataclasses
+
 import flax.linen as nn
 
 from transformer.models.translation import Transformer
@@ -13,4 +15,9 @@ def build(architecture: str, fields: dict, **sizes: int) -> nn.Module:
         raise ValueError(
             f"config.architecture is one of {', '.join(ARCHITECTURES)}, found {architecture!r}"
         )
-    return ARCHITECTURES[architecture](**fields, **sizes)
+    model = ARCHITECTURES[architecture]
+    known = {f.name for f in dataclasses.fields(model)} - {"parent", "name", *sizes}
+    for name in sorted(known ^ fields.keys()):
+        lacks = f"is no field of {model.__name__}" if name in fields else "is missing"
+        raise ValueError(f"config.model.{name} {lacks}: the fields are {', '.join(sorted(known))}")
+    return model(**fields, **sizes)
