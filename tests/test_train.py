@@ -132,7 +132,8 @@ def test_checkpoints_are_where_they_belong(tiny_run):
     lines = [line for line in metrics.read(tiny_run.workdir) if line["kind"] == "validation"]
     best = max(lines, key=lambda line: line["bleu"])
     assert names("best") == {str(best["step"])}
-    assert names("evaluation") == {"test.hypothesis", "test.reference", "test.source"}
+    sides = {"test.hypothesis", "test.reference", "test.source"}
+    assert names("evaluation") == {"test.json", *sides}
 
 
 def test_config_names_vocabulary_and_versions(tiny_run):
