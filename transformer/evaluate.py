@@ -42,7 +42,7 @@ class Examiner:
     ):
         pairs = prepare.corpus(config, split)
         self.sources, self.references = pairs.read(range(len(pairs)))
-        tokens = prepare.tokens(config, pairs, translator.vocabulary, f"tokenise {split}")
+        tokens = prepare.whole_tokens(config, pairs, translator.vocabulary, split)
         rows = batches.unpacked(tokens, np.arange(len(pairs)), config.data.row_length)
         # Smaller batches than in training: all of a batch's logits are on one device here.
         self._batches = batches.Batches(tokens, rows, config.decode.batch_tokens, seed=None)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import ml_collections
 import numpy as np
 import sacrebleu
+from flax.traverse_util import flatten_dict
 
 from transformer import (
     checkpoint,
@@ -59,8 +60,8 @@ def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     else:
         vocabulary = _write_vocabulary(config, pairs["train"], workdir)
         config.vocabulary.fingerprint = vocabulary.fingerprint
-    for split in pairs.keys() - {"train"}:
-        tokens(config, pairs[split], vocabulary, f"tokenise {split}")
+    for split in ("validation", config.evaluate.split):
+        whole_tokens(config, pairs[split], vocabulary, split)
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     content = json.dumps({**config.to_dict(), "versions": versions}, indent=2, ensure_ascii=False)
     checkpoint.write_file(workdir / "config.json", content.encode() + b"\n")
@@ -90,15 +91,24 @@ def tokens(
 ) -> ids.Tokens:
     """A corpus's ids, cached under `data.data_dir`."""
     cache = Path(config.data.data_dir).expanduser() / "tokens"
-    found = ids.tokenise(
+    return ids.tokenise(
         pairs, vocabulary, cache, progress=lambda chunks: metrics.progress(chunks, what)
     )
+
+
+def whole_tokens(
+    config: ml_collections.ConfigDict,
+    pairs: corpora.Corpus,
+    vocabulary: tokenizer.Vocabulary,
+    split: str,
+) -> ids.Tokens:
+    """The ids of a split that is scored: no sentence is left out, so each has to fit the model."""
+    found = tokens(config, pairs, vocabulary, f"tokenise {split}")
     longest = int(max(found.source_lengths.max(), found.target_lengths.max()))
-    learned = config.model.positions == "learned"
-    if learned and longest > config.model.max_positions and "train" not in what:
+    if config.model.positions == "learned" and longest > config.model.max_positions:
         raise ValueError(
             f"config.model.max_positions={config.model.max_positions} positions are learned, but "
-            f"there is a sentence of {longest} pieces ({what})"
+            f"the split {split!r} has a sentence of {longest} pieces"
         )
     return found
 
@@ -165,22 +175,13 @@ def _check_same_run(
     config: ml_collections.ConfigDict, made: ml_collections.ConfigDict, workdir: Path
 ) -> None:
     """A run goes on with the config it began with, but for the keys in FREE."""
-    old = _flat(made.to_dict())
-    for key, now in _flat(config.to_dict()).items():
+    old = flatten_dict(made.to_dict(), sep=".")
+    for key, now in flatten_dict(config.to_dict(), sep=".").items():
         if now != old.get(key) and not key.startswith(FREE):
             raise ValueError(
                 f"{workdir} was made with config.{key}={old.get(key)!r}, now it is {now!r}: "
                 "go on with the old value, or give another --workdir"
             )
-
-
-def _flat(values: dict, prefix: str = "") -> dict:
-    """{'optimizer.adam.beta1': 0.9, ...}."""
-    flat = {}
-    for key, value in values.items():
-        inner = isinstance(value, dict)
-        flat |= _flat(value, f"{prefix}{key}.") if inner else {prefix + key: value}
-    return flat
 
 
 def _write_vocabulary(
