@@ -10,6 +10,12 @@
   python launch.py --mode=translate --workdir=DIR < source.txt > target.txt
       Translates standard input, line by line.
 
+  python launch.py --mode=score --workdir=DIR < pairs.tsv
+      Forced decoding: the score of each SOURCE<tab>TARGET on standard input.
+
+  python launch.py --mode=attention --workdir=DIR < pairs.tsv
+      Word alignments of each SOURCE<tab>TARGET, and DIR/attention.npz with all attention weights.
+
   python launch.py --mode=prepare --config=configs/wmt_base.py
       Builds corpus, vocabulary and ids, and trains nothing.
 
@@ -23,11 +29,13 @@ else.
 """
 
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import inspect
 import logging
 import os
+import platform
 import sys
 import traceback
 from collections.abc import Iterable
@@ -42,7 +50,7 @@ HERE = Path(__file__).resolve().parent
 # Each mode's code is a function of the same name in a file of its own, imported when it is asked
 # for. A mode starts from a --config or from the config.json of a trained --workdir.
 FROM_CONFIG = ("train", "prepare")
-FROM_WORKDIR = ("evaluate", "translate")
+FROM_WORKDIR = ("evaluate", "translate", "score", "attention")
 MODES = FROM_CONFIG + FROM_WORKDIR
 
 # Keys that a trained workdir has settled.
@@ -63,6 +71,7 @@ def main(arguments: list[str]) -> None:
         return
     mode, workdir, config = parse(arguments)
     module = importlib.import_module(f"transformer.{mode}")
+    keep_compiled(config.compilation_cache)
     getattr(module, mode)(config, workdir)
 
 
@@ -97,13 +106,39 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         for argument in rest:
             if argument.startswith(TRAINED) and not argument.startswith("--config.model.dtype"):
                 raise ValueError(f"{argument}: the parameters in {workdir} fit no other value")
-        from transformer.translate import read_config
+        from transformer.trained import read_config
 
         config = read_config(Path(workdir).expanduser())
+        asked = flatten(load_config(str(HERE / "configs" / "wmt_base.py")))
+        for key in asked.keys() - flatten(config).keys():
+            if key.startswith(("compilation_cache", "evaluate.", "decode.", mode)):
+                raise ValueError(
+                    f"{workdir}/config.json has no {key}: another version of this code made it"
+                )
     folder = Path(workdir).expanduser()
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--workdir={workdir} is a file, expected a folder")
     return mode, folder, override(config, rest)
+
+
+def keep_compiled(folder: str) -> None:
+    """Has JAX keep compiled programs in a folder, so that the next process finds them."""
+    import jax
+
+    if folder and not jax.config.jax_compilation_cache_dir:
+        # JAX does not ask which CPU a program was compiled for, and homes are shared by machines.
+        cpu = Path("/proc/cpuinfo")
+        lines = cpu.read_text().splitlines() if cpu.exists() else []
+        features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+        kind = hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:8]
+        place = Path(folder).expanduser() / kind
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            logging.warning("compiled programs are not kept: %s", error)
+            return
+        jax.config.update("jax_compilation_cache_dir", str(place))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 def load_config(file: str) -> ConfigDict:

@@ -17,6 +17,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
     """The paper, or one of the program's presets (docs/fidelity.md has them side by side)."""
     config = ConfigDict()
     config.architecture = "transformer"
+    config.compilation_cache = "~/.cache/transformer"  # of compiled programs; "": none
 
     config.data = ConfigDict()
     config.data.corpus = "wmt14_translate/de-en"
@@ -93,6 +94,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.evaluate.split = "test"
     config.evaluate.weights = "average"  # or 'best' (by validation BLEU), or 'latest'
     config.evaluate.average_last = 5
+    config.evaluate.ensemble = ""  # further workdirs, by comma: probabilities are averaged
     config.evaluate.patience = (
         0  # validations without a better BLEU before training stops; 0: no end
     )
@@ -102,12 +104,34 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.evaluate.samples = 3  # translations shown
 
     config.decode = ConfigDict()
+    config.decode.method = "beam"  # or 'sample', or 'mbr': the sample most like the others
     config.decode.beam_width = 4
-    config.decode.length_penalty = 0.6
+    config.decode.length_penalty = "gnmt"  # the paper's; or 'power' (n^alpha), or 'none'
+    config.decode.length_alpha = 0.6
+    config.decode.num_hypotheses = 1  # translations of a line that are given out
+    config.decode.num_samples = 32  # that 'mbr' draws
+    config.decode.temperature = 1.0  # of samples: from P^(1 / temperature)
+    config.decode.top_k = 0  # sample among so many of the likeliest pieces only; 0: all
+    config.decode.top_p = 1.0  # ... and among the likeliest with so much of the probability
+    config.decode.seed = 0
+    config.decode.utility = "chrf"  # of 'mbr'; or 'bleu'
+    config.decode.min_length = 0  # pieces, without the end symbol
     config.decode.extra_length = 50  # an output has at most as many pieces as its source and these
     config.decode.max_length = 256  # source pieces; a longer line is translated in parts
     config.decode.batch_tokens = 8192  # target positions a batch
     config.decode.chunk_lines = 4096  # lines sorted by length together
+    config.decode.workers = 0  # batches at a time; 0: one for each core of a CPU, up to 8
+
+    config.translate = ConfigDict()
+    config.translate.format = "text"  # or 'json': an object a line, with 'source' (and 'prefix')
+    config.translate.prefix = (
+        False  # whether a line is SOURCE<tab>PREFIX, what the output begins with
+    )
+
+    config.attention = ConfigDict()
+    config.attention.layer = 0  # whose weights align words, from 1; 0: the mean of all
+    config.attention.head = 0  # likewise
+    config.attention.pairs = 100  # whose weights are written to attention.npz
 
     apply_preset(config, preset)
     return config

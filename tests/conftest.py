@@ -79,3 +79,13 @@ def tiny_run(tiny_config, tmp_path_factory):
     config, workdir = tiny_config(), tmp_path_factory.mktemp("runs") / "tiny"
     train.train(config.copy_and_resolve_references(), workdir)
     return Run(config, workdir)
+
+
+@pytest.fixture(scope="session")
+def reversal_run(tmp_path_factory):
+    """The workdir of a run that can reverse: to read, or to copy, never to write into."""
+    import reversal
+
+    workdir = tmp_path_factory.mktemp("runs") / "reversal"
+    reversal.write_workdir(workdir)
+    return workdir

@@ -10,10 +10,19 @@ import numpy as np
 import optax
 import tiny
 
-from transformer import loss, tokenizer
+from configs import wmt_base
+from transformer import checkpoint, loss, tokenizer
 
 LETTERS = "abcdefgh"
 LONGEST = 15  # letters in a sentence; with its end symbol, 16 ids
+
+DECODE = {
+    "beam_width": 4,
+    "extra_length": 4,
+    "max_length": LONGEST + 1,
+    "batch_tokens": 192,
+    "chunk_lines": 100,
+}
 
 
 def sentences(count, seed, *, shortest=1, longest=LONGEST):
@@ -83,7 +92,7 @@ def batch(lines):
 
 
 @functools.cache
-def parameters(steps=1200):
+def parameters(steps=1500):
     """Parameters that reverse every sentence."""
     net = model()
     adam = optax.adam(optax.warmup_cosine_decay_schedule(0.0, 4e-3, 100, steps), b2=0.98)
@@ -113,3 +122,20 @@ def parameters(steps=1200):
         faults.append(float(count))
     assert sum(faults[-50:]) < 3, "the toy task was not learnt"
     return values
+
+
+def write_workdir(folder):
+    """A run that can reverse, as training would have left it."""
+    fields = {k: v for k, v in vars(model()).items() if k in wmt_base.get_config().model}
+    config = wmt_base.get_config()
+    config.model.update(fields)
+    config.vocabulary.size = len(vocabulary().source)
+    config.vocabulary.fingerprint = vocabulary().fingerprint
+    config.evaluate.weights = "latest"
+    config.decode.update(DECODE)
+    config.data.data_dir = str(folder / "nowhere")
+    checkpoint.write_file(folder / "config.json", config.to_json().encode())
+    checkpoint.write_file(folder / "vocabulary" / "shared.model", vocabulary_model())
+    saved = checkpoint.Checkpoints(folder, keep=1, every=1, vocabulary=vocabulary().fingerprint)
+    saved.save(7, parameters(), {"count": np.zeros(1)})
+    saved.close()

@@ -16,7 +16,7 @@ import pytest
 import sacrebleu
 import tiny
 
-from transformer import evaluate, tokenizer, translate
+from transformer import evaluate, tokenizer, trained
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -88,7 +88,7 @@ def run(tiny_run, tmp_path_factory):
 
 
 def configured(run, **changes):
-    config = translate.read_config(run[0])
+    config = trained.read_config(run[0])
     config.update_from_flattened_dict(run[1])
     config.update_from_flattened_dict(
         {f"evaluate.{name}": value for name, value in changes.items()}
@@ -145,8 +145,7 @@ def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, 
 def test_loss_is_that_of_a_plain_loop(result, run):
     """One sentence at a time, without cutting any, its smoothed target written down."""
     config = configured(run)
-    translator, parameters, _ = translate.load(run[0], config)
-    model, vocabulary = translator.model, translator.vocabulary
+    model, vocabulary, parameters, _ = trained.load(run[0], config)
     parameters = {"params": parameters}
     log_probs = tiny.jit(
         lambda inputs: jax.nn.log_softmax(model.apply(parameters, **inputs, train=False))

@@ -2,11 +2,14 @@
 
 import ast
 import json
+import os
 import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 from absl import flags
 from ml_collections import ConfigDict
@@ -128,8 +131,15 @@ def test_a_workdir_brings_its_config(mode, tmp_path):
     assert found[2].model.to_dict() == config.model.to_dict()
 
 
+def test_a_config_of_another_version_is_refused(tmp_path):
+    content = quickstart.get_config().to_dict()
+    del content["decode"]["method"]
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"config\.json has no decode\.method: another version"):
+        typed("--mode=evaluate", f"--workdir={tmp_path}")
+
+
 def test_every_mode_has_its_function():
-    assert set(launch.MODES) == {"train", "prepare", "evaluate", "translate"} | set(launch.MODES)
     for mode in launch.MODES:
         tree = ast.parse((ROOT / "transformer" / f"{mode}.py").read_text())
         assert mode in [x.name for x in tree.body if isinstance(x, ast.FunctionDef)]
@@ -182,6 +192,8 @@ def test_help(capsys):
         (["--mode=evaluate", QUICK, "--workdir=x"], ["--workdir=DIR", "config"]),
         (["--mode=evaluate", "--workdir=transformer"], ["transformer holds no config.json"]),
         (["--mode=translate", "--workdir=no/where"], ["no/where", "config.json"]),
+        (["--mode=score"], ["--mode=score", "--workdir=DIR"]),
+        (["--mode=attention", QUICK], ["--mode=attention", "--workdir=DIR"]),
     ],
 )
 def test_a_mistake_is_answered_with_what_would_be_right(arguments, words):
@@ -220,7 +232,8 @@ def test_a_mistake_is_answered_with_what_would_be_right(arguments, words):
         ("train.accumulate", 0, "at least 1"),
         ("decode.max_length", 1, "at least 16"),
         ("decode.beam_width", 0, "at least 1"),
-        ("decode.length_penalty", -1.0, "at least 0"),
+        ("decode.length_penalty", "gmnt", "gnmt, power, none"),
+        ("decode.length_alpha", -1.0, "at least 0"),
         ("model.positions", "learned", "config.model.max_positions=0"),
     ],
 )
@@ -268,13 +281,14 @@ def test_only_what_we_raise_is_a_mistake_of_the_user(
 # The whole program
 
 
-def run(*arguments, cwd=ROOT):
+def run(*arguments, cwd=ROOT, env=None, lines=""):
     return subprocess.run(
         [sys.executable, ROOT / "launch.py", *arguments],
+        input=lines,
         capture_output=True,
         text=True,
         cwd=cwd,
-        stdin=subprocess.DEVNULL,
+        env=env,
         check=False,
     )
 
@@ -314,6 +328,133 @@ def test_help_and_status_0(tmp_path):
     assert done.returncode == 0
     assert "--mode=translate" in done.stdout
     assert done.stderr == ""
+
+
+# Compiled programs
+
+
+@pytest.fixture
+def at_home(tmp_path):
+    """A function that runs launch.py at an empty home, without a cache in the environment."""
+    home = tmp_path / "home"
+    home.mkdir()
+    env = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    env |= {"HOME": str(home), "JAX_PLATFORMS": "cpu"}
+
+    def start(*arguments):
+        done = run(*arguments, cwd=home, env=env, lines="a b c\tc b a\n")
+        assert done.returncode == 0, done.stderr
+        return done.stdout, {str(p.relative_to(home)) for p in home.rglob("*") if p.is_file()}
+
+    return start
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "folder"),
+    [
+        ([], ".cache/transformer"),
+        (["--config.compilation_cache=~/some/where"], "some/where"),
+    ],
+)
+def test_compiled_programs_are_kept(at_home, reversal_run, arguments, folder):
+    """A second process finds all that the first one has compiled."""
+    score = ["--mode=score", f"--workdir={reversal_run}", *arguments]
+    said, kept = at_home(*score)
+    assert kept
+    assert all(name.startswith(f"{folder}/") for name in kept)
+    assert any("log_prob" in name for name in kept)
+    assert at_home(*score) == (said, kept)
+
+
+@pytest.mark.slow
+def test_no_compiled_programs_are_kept(at_home, reversal_run):
+    score = ["--mode=score", f"--workdir={reversal_run}"]
+    assert at_home(*score, "--config.compilation_cache=")[1] == set()
+
+
+def test_the_environments_folder_goes_before_the_configs(tmp_path):
+    """So that no test writes into a home."""
+    folder = jax.config.jax_compilation_cache_dir
+    assert folder == os.environ["JAX_COMPILATION_CACHE_DIR"]
+    launch.keep_compiled(str(tmp_path / "other"))
+    assert jax.config.jax_compilation_cache_dir == folder
+    assert jax.config.jax_persistent_cache_min_compile_time_secs == 0
+
+
+# Ensembles
+
+
+@pytest.fixture
+def evaluated(tiny_run, tmp_path, capsys):
+    """A function of a workdir and more arguments: its scores on a few sentences of the test set."""
+    from transformer import prepare
+
+    sides = prepare.corpus(tiny_run.config, "test").read(range(16))
+    for language, lines in zip(("ko", "en"), sides, strict=True):
+        (tmp_path / f"test.{language}").write_text("".join(f"{line}\n" for line in lines))
+    arguments = ["--config.data.corpus=parallel_text", f"--config.data.directory={tmp_path}"]
+
+    def evaluate(workdir, *more):
+        launch.main(["--mode=evaluate", f"--workdir={workdir}", *arguments, *more])
+        return json.loads(capsys.readouterr().out)
+
+    return evaluate
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_a_run_with_itself_is_the_run(tiny_run, evaluated, tmp_path):
+    workdir = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    alone = evaluated(workdir)
+    both = evaluated(workdir, f"--config.evaluate.ensemble={tiny_run.workdir}")
+    assert alone["bleu"] > 0
+    assert alone["sentences"] == 16
+    for name in ("bleu", "chrf", "loss", "nats_per_token", "accuracy"):
+        assert both[name] == pytest.approx(alone[name], abs=1e-5)
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_two_steps_is_another_model(tiny_run, evaluated, tmp_path):
+    """The logarithm of a mean is above the mean of the logarithms: so it is better than half."""
+    workdir = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    early = shutil.copytree(tiny_run.workdir, tmp_path / "early")
+    shutil.rmtree(early / "checkpoints" / "parameters" / "160")
+    latest = "--config.evaluate.weights=latest"
+    one, other, both = (
+        evaluated(folder, latest, f"--config.evaluate.ensemble={ensemble}")["nats_per_token"]
+        for folder, ensemble in ((workdir, ""), (early, ""), (workdir, early))
+    )
+    assert one != pytest.approx(other, abs=1e-3)
+    assert both < (one + other) / 2 - 1e-4
+    assert both != pytest.approx(one, abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["translate", "score", "evaluate"])
+def test_an_ensemble_over_two_vocabularies_is_refused(mode, reversal_run, tiny_run):
+    keys = [f"--config.evaluate.ensemble={reversal_run}", "--config.evaluate.weights=latest"]
+    with pytest.raises(ValueError, match=r"\Aconfig.evaluate.ensemble: [^\n]*\Z") as error:
+        launch.main([f"--mode={mode}", f"--workdir={tiny_run.workdir}", *keys])
+    assert launch.typed_wrong(error.value)
+    said = str(error.value)
+    assert f"{reversal_run} has another vocabulary than {tiny_run.workdir}" in said
+    assert f"--config.vocabulary.model={tiny_run.workdir}/vocabulary/shared.model" in said
+    assert (tiny_run.workdir / "vocabulary" / "shared.model").is_file()
+
+
+@pytest.mark.slow
+def test_a_refused_ensemble_is_one_line_and_status_2(reversal_run, tiny_run, tmp_path):
+    translate = ["--mode=translate", f"--workdir={reversal_run}"]
+    for other, words in (
+        (tiny_run.workdir, "has another vocabulary"),
+        (tmp_path, f"{tmp_path} holds no config.json"),
+    ):
+        done = run(*translate, f"--config.evaluate.ensemble={other}", lines="a b\n")
+        assert done.returncode == 2
+        assert done.stdout == ""
+        [line] = done.stderr.splitlines()
+        assert line.startswith("launch.py: ")
+        assert words in line
 
 
 # The configs
@@ -380,7 +521,9 @@ PAPER = {
     "parallel.strategy": "pmap",
     "evaluate.weights": "average",
     "decode.beam_width": 4,
-    "decode.length_penalty": 0.6,
+    "decode.method": "beam",
+    "decode.length_penalty": "gnmt",
+    "decode.length_alpha": 0.6,
     "decode.extra_length": 50,
 }
 BASE = {

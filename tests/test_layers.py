@@ -102,12 +102,28 @@ def test_attend_leaves_masked_values_out(arrays):
     _, _, mask = arrays
     random = np.random.default_rng(2)
     scores = random.standard_normal((2, H, 5, 7)).astype(np.float32)
-    values = random.standard_normal((2, 7, H, C)).astype(np.float32)
+    values = random.standard_normal((2, H, 7, C)).astype(np.float32)
     context, weights = layers.attend(scores, mask, values, keep)
     assert (np.asarray(weights)[~np.broadcast_to(mask[:, None], weights.shape)] == 0).all()
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
     lifted = np.where(mask[:, None], scores, scores + 1e6)
     np.testing.assert_array_equal(layers.attend(lifted, mask, values, keep)[0], context)
+    expected = np.einsum("bhts,bhsc->bthc", np.asarray(weights, np.float64), values)
+    np.testing.assert_allclose(context, expected, atol=1e-6)
+
+
+def test_keys_and_values_lie_as_attention_reads_them(arrays):
+    """Keys [B, H, K, S], values [B, H, S, C]."""
+    _, memory, _ = arrays
+    module = attention()
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+    keys, values = module.apply(variables, memory, method="project")
+    for name, got, einsum in (("key", keys, "bsd,dhk->bhks"), ("value", values, "bsd,dhc->bhsc")):
+        p = variables["params"][name]
+        bias = np.moveaxis(np.broadcast_to(p["bias"], (1, 7, *p["bias"].shape)), 1, -1)
+        expected = np.einsum(einsum, memory, p["kernel"])
+        expected += bias.swapaxes(2, 3) if name == "value" else bias
+        np.testing.assert_allclose(got, expected, atol=2e-5)
 
 
 def test_a_query_with_nothing_to_attend_to_gets_zeros_and_no_gradient(arrays):
@@ -116,7 +132,7 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros_and_no_gradient(arrays):
     mask[1, 2] = False
     random = np.random.default_rng(3)
     scores = random.standard_normal((2, H, 5, 7)).astype(np.float32)
-    values = random.standard_normal((2, 7, H, C)).astype(np.float32)
+    values = random.standard_normal((2, H, 7, C)).astype(np.float32)
 
     context, weights = layers.attend(scores, mask, values, keep)
     assert (context[1, 2] == 0).all()
@@ -142,7 +158,7 @@ def test_softmax_is_float32_whatever_the_values():
     """In bfloat16 the weights of a long row would sum to 1 within a percent only."""
     random = np.random.default_rng(4)
     scores = jnp.asarray(random.standard_normal((1, H, 5, 300)), jnp.bfloat16)
-    values = jnp.asarray(random.standard_normal((1, 300, H, C)), jnp.bfloat16)
+    values = jnp.asarray(random.standard_normal((1, H, 300, C)), jnp.bfloat16)
     context, weights = layers.attend(scores, jnp.ones((1, 5, 300), bool), values, keep)
     assert context.dtype == jnp.bfloat16
     assert weights.dtype == jnp.float32

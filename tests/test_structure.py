@@ -10,13 +10,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # A module imports only from lower levels.
 LEVELS = (
     (
-        *("checkpoint", "decode", "grammar", "layers", "lexicon", "loss", "metrics", "optimizer"),
-        *("parallel", "text_files", "tokenizer", "wmt"),
+        *("checkpoint", "consensus", "decode", "grammar", "layers", "lexicon", "lines", "loss"),
+        *("metrics", "optimizer", "parallel", "shapes", "text_files", "tokenizer", "wmt"),
     ),
-    ("batches", "corpora", "ids", "models", "models.translation"),
-    ("translate",),
-    ("prepare",),
-    ("evaluate",),
+    ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation", "search"),
+    ("trained", "translator"),
+    ("prepare", "score", "translate"),
+    ("attention", "evaluate"),
     ("train",),
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
@@ -36,8 +36,8 @@ NEIGHBOURS = {
 KEPT_TO = {
     "absl.flags": {"launch"},
     "ml_collections": {
-        *("launch", "prepare", "train", "evaluate", "translate"),
-        "configs",
+        *("launch", "prepare", "train", "evaluate", "trained"),
+        *("translate", "score", "attention", "configs"),
     },
     "tensorflow_datasets": {"corpora", "wmt"},
     "orbax": {"checkpoint"},

@@ -1,6 +1,8 @@
 """Trained end to end on the built-in corpus: killed, stopped, moved, resumed, and logged."""
 
+import io
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -9,6 +11,7 @@ import struct
 import subprocess
 import sys
 import time
+import types
 from importlib import metadata
 
 import jax
@@ -16,7 +19,7 @@ import numpy as np
 import pytest
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from transformer import checkpoint, evaluate, metrics, parallel, prepare, train, translate
+from transformer import checkpoint, evaluate, metrics, parallel, prepare, train, trained
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMES = {"tokens_per_second", "step_seconds", "seconds_left"}
@@ -32,9 +35,9 @@ VALIDATION_KEYS = {
 
 def newest(config, workdir):
     """The newest step and its parameters, on one device."""
-    vocabulary = translate.read_vocabulary(workdir, translate.read_config(workdir))
-    model = translate.build_model(config, vocabulary)
-    like = translate.abstract_parameters(model, parallel.one_device())
+    vocabulary = trained.read_vocabulary(workdir, trained.read_config(workdir))
+    model = trained.build_model(config, vocabulary)
+    like = trained.abstract_parameters(model, parallel.one_device())
     options = {"weights": "latest", "average_last": 1, "every": 1}
     found, steps = checkpoint.load(workdir, like, vocabulary.fingerprint, **options)
     return steps[-1], jax.tree.map(np.asarray, found)
@@ -138,9 +141,7 @@ def test_checkpoints_are_where_they_belong(tiny_run):
 
 def test_config_names_vocabulary_and_versions(tiny_run):
     config = json.loads((tiny_run.workdir / "config.json").read_text())
-    vocabulary = translate.read_vocabulary(
-        tiny_run.workdir, translate.read_config(tiny_run.workdir)
-    )
+    vocabulary = trained.read_vocabulary(tiny_run.workdir, trained.read_config(tiny_run.workdir))
     assert config["vocabulary"]["fingerprint"] == vocabulary.fingerprint
     assert len(vocabulary.fingerprint) >= 16
     assert config["versions"].keys() == set(prepare.PACKAGES)
@@ -171,6 +172,108 @@ def test_log_is_cut_where_a_run_goes_on(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"metrics.jsonl", "tensorboard"}
 
 
+# What a person sees who waits for translations
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time in seconds, as metrics.py sees it: a list of one number."""
+    now = [100.0]
+    monkeypatch.setattr(metrics, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    return now
+
+
+def seen(caplog, clock, items, **options):
+    """The lines logged while items are taken, one in two seconds."""
+    caplog.set_level(logging.INFO)
+    for _ in metrics.progress(items, "translate", **options):
+        clock[0] += 2
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_progress_says_how_many_how_fast_and_how_long(caplog, capsys, clock):
+    """A line for each item here: pytest's standard error is no terminal."""
+    assert seen(caplog, clock, iter(range(3)), total=63, every=0) == [
+        "translate: 1 lines, 0 a second, 2 min 4 s left",
+        "translate: 2 lines, 0 a second, 2 min 2 s left",
+        "translate: 3 lines, 0 a second, 2 min 0 s left",
+        "translate: 3 lines in 6.0 s, 0 a second",
+    ]
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_without_a_total_knows_no_end(caplog, clock):
+    assert seen(caplog, clock, range(2), every=0) == [
+        *("translate: 1 lines, 0 a second", "translate: 2 lines, 0 a second"),
+        "translate: 2 lines in 4.0 s, 0 a second",
+    ]
+
+
+def test_progress_counts_a_second(caplog, clock):
+    caplog.set_level(logging.INFO)
+    for number in metrics.progress(range(100), "translate", total=200, every=1.5):
+        clock[0] += 1 if number == 98 else 0.01
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "translate: 99 lines, 50 a second, 2 s left",
+        "translate: 100 lines in 2.0 s, 50 a second",
+    ]
+
+
+@pytest.mark.parametrize("every", [5, 1000])
+def test_progress_is_silent_between_its_lines(caplog, clock, every):
+    said = seen(caplog, clock, range(10), total=10, every=every)
+    assert [line.split(",")[0] for line in said[:-1]] == (
+        [f"translate: {count} lines" for count in (3, 6, 9)] if every == 5 else []
+    )
+    assert said[-1].startswith("translate: 10 lines in 20.0 s")
+
+
+@pytest.mark.parametrize("total", [None, 0, 7])
+def test_progress_of_nothing(caplog, total):
+    caplog.set_level(logging.INFO)
+    assert list(metrics.progress([], "translate", total=total, every=0)) == []
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith("translate: 0 lines in 0.0 s, 0 a second")
+
+
+def test_time_left_is_not_said_before_anything_is_done(caplog, clock):
+    caplog.set_level(logging.INFO)
+    with metrics.counter("translate", total=9, every=0) as advance:
+        for count in (0, 4):
+            clock[0] += 2
+            advance(count)
+    assert [record.getMessage() for record in caplog.records] == [
+        "translate: 0 lines, 0 a second",
+        "translate: 4 lines, 1 a second, 5 s left",
+        "translate: 4 lines in 4.0 s, 1 a second",
+    ]
+
+
+def test_progress_gives_the_items_as_they_come(capsys):
+    taken = []
+    items = (taken.append(number) or number for number in range(5))
+    for number in metrics.progress(items, "translate"):
+        assert taken == list(range(number + 1))
+    assert taken == list(range(5))
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_is_a_bar_on_a_terminal(monkeypatch, caplog, capsys):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    list(metrics.progress(range(3), "translate", total=3, every=0))
+    assert "translate" in sys.stderr.getvalue()
+    assert "/3 [" in sys.stderr.getvalue()
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith("translate: 3 lines in ")
+    assert capsys.readouterr().out == ""
+
+
 @pytest.fixture
 def copied(tiny_run, tmp_path):
     """The tiny run's workdir, to write into."""
@@ -179,7 +282,7 @@ def copied(tiny_run, tmp_path):
 
 @pytest.mark.parametrize("weights", ["latest", "best"])
 def test_validation_says_what_evaluate_says(copied, capsys, weights):
-    config = translate.read_config(copied)
+    config = trained.read_config(copied)
     config.evaluate.split, config.evaluate.weights = "validation", weights
     evaluate.evaluate(config, copied)
     said = json.loads(capsys.readouterr().out)

@@ -1,252 +1,325 @@
-"""Text in, text out: a task with known answers, odd input, static shapes, workdirs that moved."""
+"""--mode=translate: standard input to standard output, odd input, workdirs that moved."""
 
-import io
+import json
 import logging
 import os
+import select
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 import reversal
-import tiny
 
-from configs import wmt_base
-from transformer import checkpoint, evaluate, tokenizer, translate
+import launch
+from transformer import search, tokenizer, trained, translate
+from transformer.translator import Request
 
 ROOT = Path(__file__).resolve().parents[1]
 
-DECODE = {
-    "beam_width": 4,
-    "length_penalty": 0.6,
-    "extra_length": 4,
-    "max_length": reversal.LONGEST + 1,
-    "batch_tokens": 192,
-    "chunk_lines": 100,
-}
+
+@pytest.fixture
+def translated(reversal_run, tmp_path, monkeypatch, capsysbinary):
+    """A function of what is typed, and of {config key: value}: what is printed."""
+
+    def run(content, **changes):
+        (tmp_path / "input").write_bytes(content)
+        config = trained.read_config(reversal_run)
+        config.update_from_flattened_dict(changes)
+        with open(tmp_path / "input", encoding="ascii") as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            translate.translate(config, reversal_run)
+        return capsysbinary.readouterr().out.decode()
+
+    return run
 
 
-def translator(model=None, **changes):
-    return translate.Translator(
-        model or reversal.model(), reversal.vocabulary(), **{**DECODE, **changes}
+def launched(workdir, content, *arguments, **options):
+    """The mode in a process of its own, which is given a pipe."""
+    return subprocess.run(
+        [
+            sys.executable,
+            ROOT / "launch.py",
+            "--mode=translate",
+            f"--workdir={workdir}",
+            *arguments,
+        ],
+        input=content,
+        capture_output=True,
+        check=False,
+        **options,
     )
 
 
-@pytest.fixture(scope="module")
-def unable():
-    """A small model of random parameters over the same vocabulary, quick to compile."""
-    size = len(reversal.vocabulary().source)
-    model = tiny.model(source_vocab_size=size, target_vocab_size=size, num_layers=1)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    return model, tiny.parameters(model, inputs)
+def warnings(caplog):
+    return [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
 
 
-@pytest.fixture(scope="module")
-def workdir(tmp_path_factory):
-    """A run that can reverse, as training would have left it; nobody writes into it."""
-    workdir = tmp_path_factory.mktemp("runs") / "reversal"
-    fields = {k: v for k, v in vars(reversal.model()).items() if k in wmt_base.get_config().model}
-    config = wmt_base.get_config()
-    config.model.update(fields)
-    config.vocabulary.size = len(reversal.vocabulary().source)
-    config.vocabulary.fingerprint = reversal.vocabulary().fingerprint
-    config.evaluate.weights = "latest"
-    config.decode.update(DECODE)
-    config.data.data_dir = str(workdir / "nowhere")
-    checkpoint.write_file(workdir / "config.json", config.to_json().encode())
-    checkpoint.write_file(workdir / "vocabulary" / "shared.model", reversal.vocabulary_model())
-    vocabulary = config.vocabulary.fingerprint
-    saved = checkpoint.Checkpoints(workdir, keep=1, every=1, vocabulary=vocabulary)
-    saved.save(7, reversal.parameters(), {"count": np.zeros(1)})
-    saved.close()
-    return workdir
+# Lines
 
 
 @pytest.mark.slow
-def test_reversal_to_bleu_100():
-    """As many lines out as in, in their order, blank for blank, over several chunks and batches."""
-    lines = reversal.sentences(250, seed=2000)
-    for blank in (0, 17, 18, 99, 100, 249):
-        lines[blank] = "" if blank % 2 else "   "
-    found = list(translator().translate(reversal.parameters(), iter(lines)))
-    expected = list(map(reversal.reverse, lines))
-    assert found == expected
-    assert evaluate.score(found, expected, tokenize="13a")["bleu"] == pytest.approx(100)
-
-
-@pytest.mark.slow
-def test_an_over_long_line_is_translated_in_parts(caplog):
-    letters = reversal.sentences(1, seed=3000, shortest=40, longest=40)[0].split()
-    lines = ["a b c", " ".join(letters), "", "h g"]
-    able = translator()
-    found = list(able.translate(reversal.parameters(), lines))
-    parts = letters[:15], letters[15:30], letters[30:]
-    whole = " ".join(reversal.reverse(" ".join(part)) for part in parts)
-    assert found == ["c b a", whole, "", "g h"]
-    assert able.num_split == 1
-    [warning] = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert "41 pieces" in warning
-    assert "config.decode.max_length=16" in warning
-    assert "3 parts" in warning
-
-
-@pytest.mark.parametrize("max_length", [16, 19])
-@pytest.mark.parametrize(
-    "line", ["abc " * 20, "a" * 60, "a" * 60 + " b c", "b c " + "a" * 60, "aabb cc dd " * 9]
-)
-def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, unable):
-    """The search is made to answer with its source, so that the parts can be seen."""
-    seen = []
-    echo = translator(unable[0], max_length=max_length)
-    pieces = reversal.vocabulary().source
-
-    def search(parameters, source):
-        seen.extend(row[row != tokenizer.PAD].tolist() for row in source if row.any())
-        return source
-
-    echo._search = search
-    [found] = echo.translate(unable[1], [line])
-    [ids] = reversal.ids([line])
-    assert found.replace(" ", "") == line.replace(" ", "")
-    assert echo.num_split == 1
-    assert sum(len(part) - 1 for part in seen) == len(ids) - 1
-    for part in seen:
-        assert 1 < len(part) <= max_length
-        assert part.index(tokenizer.END) == len(part) - 1
-    if max(map(len, line.split())) < max_length // 2:
-        assert found == line.strip()
-        assert all(pieces.id_to_piece(part[0]).startswith("▁") for part in seen)
-
-
-def test_no_more_than_a_chunk_is_read_ahead(unable):
-    read = []
-
-    def lines():
-        for number in range(1000):
-            read.append(number)
-            yield "a b"
-
-    found = translator(unable[0], chunk_lines=4, beam_width=1).translate(unable[1], lines())
-    for number, _ in zip(range(1, 18), found, strict=False):
-        assert len(read) <= -(-number // 4) * 4
-
-
-def test_no_lines(unable):
-    assert list(translator(unable[0]).translate(unable[1], [])) == []
-    assert list(translator(unable[0]).translate(unable[1], ["", " "])) == ["", ""]
-
-
-@pytest.mark.slow
-def test_few_shapes_are_compiled(unable):
-    """However many lines there are, however long, and for however many translators."""
-    model, parameters = unable
-    options = {"beam_width": 1, "max_length": 32, "batch_tokens": 128, "extra_length": 2}
-    before = translate._search._cache_size()
-    random = np.random.default_rng(0)
-    for count in (1, 2, 3, 5, 7, 8, 9, 17, 33):
-        lines = [" ".join("a" * n) for n in random.integers(1, 32, count)]
-        for longest in (3, 20, 32):
-            cut = [line[: 2 * longest] for line in lines]
-            found = list(translator(model, **options).translate(parameters, cut))
-            assert len(found) == count
-    # Lengths 16 and 32, and 1, 4 or all of the 8 and 4 rows.
-    assert translate._search._cache_size() - before <= 5
-
-
-def test_an_output_is_at_most_its_source_and_extra_length_long(unable):
-    """Where the end is all but impossible, it comes there all the same."""
-    size = unable[0].source_vocab_size
-    model = tiny.model(
-        source_vocab_size=size, target_vocab_size=size, num_layers=1, tied_embeddings="none"
-    )
-    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    parameters["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
-    sources = reversal.padded([[5] * n + [tokenizer.END] for n in (1, 4, 9)] + [[]] * 3, 16)
-    tokens = translate._search(
-        parameters, sources, model=model, beam_width=1, length_penalty=0.6, extra_length=3
-    )
-    # Rows that only fill the batch end at once.
-    assert [row.index(tokenizer.END) for row in tokens.tolist()] == [4, 7, 12, 0, 0, 0]
-
-
-def test_a_generated_line_break_breaks_no_line(unable):
-    pieces = reversal.vocabulary().target
-    spelt = [pieces.piece_to_id(p) for p in ("▁a", "<0x0A>", "▁b", "<0x0D>", "<0x0A>", "▁c")]
-    assert len(pieces.decode(spelt).splitlines()) > 1
-    breaks = translator(unable[0])
-    breaks._search = lambda parameters, source: np.array([[*spelt, tokenizer.END]] * len(source))
-    found = list(breaks.translate(unable[1], ["a", "b c"]))
-    assert [text.split() for text in found] == [["a", "b", "c"]] * 2
-    assert not set("\r\n") & set("".join(found))
-
-
-def test_source_and_target_have_their_own_vocabulary(unable):
-    other = tokenizer.learn(["x y z"] * 9, size=4 + 256 + 7, kind="bpe", character_coverage=1.0)
-    both = tokenizer.Vocabulary(reversal.vocabulary().source, tokenizer.load(other, "other"))
-    able = translate.Translator(unable[0], both, **DECODE)
-    seen = []
-
-    def search(parameters, source):
-        seen.append(source[0][source[0] > 1].tolist())
-        return np.array([tokenizer.encode(both.target, ["z y x"])[0]] * len(source))
-
-    able._search = search
-    assert list(able.translate(unable[1], ["a b"])) == ["z y x"]
-    assert seen == [reversal.ids(["a b"])[0][:-1]]
-
-
-# Standard input to standard output.
-
-
-def translated(workdir, content, monkeypatch, capsysbinary):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), "ascii"))
-    translate.translate(translate.read_config(workdir), workdir)
-    return capsysbinary.readouterr().out
-
-
-@pytest.mark.slow
-def test_lines_are_bytes_up_to_a_newline(workdir, monkeypatch, capsysbinary, caplog):
+def test_lines_are_bytes_up_to_a_newline(translated, monkeypatch, caplog):
     """Windows line ends, bytes that are not UTF-8, line separators that are text, no last \\n."""
     content = b"a b c\r\nd e \xff f\n\r\n" + "a\u2028b\x85c\x0bd\n".encode() + b"h g f"
-    out = translated(workdir, content, monkeypatch, capsysbinary)
-    assert out.endswith(b"\n")
-    lines = out.decode().removesuffix("\n").split("\n")
+    asked = []
+
+    def request(source, prefix):
+        asked.append(source)
+        return Request(source, prefix)
+
+    monkeypatch.setattr(translate, "Request", request)
+    out = translated(content)
+    assert asked == ["a b c", "d e \ufffd f", "", "a\u2028b\x85c\x0bd", "h g f"]
+    assert out.endswith("\n")
+    lines = out.removesuffix("\n").split("\n")
     assert len(lines) == 5
     assert (lines[0], lines[2], lines[4]) == ("c b a", "", "f g h")
-    assert lines[1]
-    assert lines[3]
-    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert len([w for w in warnings if "UTF-8" in w]) == 1
-    assert any(w.startswith("line 2:") for w in warnings)
+    assert len([w for w in warnings(caplog) if "UTF-8" in w]) == 1
+    assert any(w.startswith("line 2:") for w in warnings(caplog))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n   \n\n"])
+def test_nothing_to_translate(content, translated):
+    assert translated(content) == "\n" * content.count(b"\n")
 
 
 @pytest.mark.slow
-def test_the_count_of_over_long_lines_is_said(workdir, monkeypatch, capsysbinary, caplog):
+def test_any_bytes_give_a_line_for_a_line(translated):
+    """NULs, half characters, half surrogate pairs, all at random; the lines around are as ever."""
+    random = np.random.default_rng(0)
+    odd = [b"\x00", b"a\x00b", b"\xed\xa0\x80", b"\xff\xfe", "\ufeff나 🏠".encode(), b"a\rb"]
+    odd += [random.bytes(12).replace(b"\n", b"") for _ in range(6)]
+    out = translated(b"".join(b"a b c\n" + line + b"\n" for line in odd))
+    lines = out.removesuffix("\n").split("\n")
+    assert len(lines) == 2 * len(odd)
+    assert set(lines[::2]) == {"c b a"}
+    assert not any("\r" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_a_long_line_among_short_ones(translated, caplog):
+    """The short ones' translations are not touched by it."""
+    letters = reversal.sentences(1, seed=3000, shortest=500, longest=500)[0].split()
+    short = reversal.sentences(12, seed=6000, longest=5)
+    lines = [*short[:7], " ".join(letters), *short[7:]]
+    found = translated("\n".join(lines).encode()).removesuffix("\n").split("\n")
+    parts = [" ".join(letters[i : i + 15]) for i in range(0, 500, 15)]
+    expected = list(map(reversal.reverse, short))
+    expected.insert(7, " ".join(map(reversal.reverse, parts)))
+    assert found == expected
+    assert "in 34 parts" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_line_of_a_whole_book(translated, caplog):
+    """200,000 characters and more, with words and without."""
+    part = "a b c d e f g h h g f e d c b "
+    out = translated(f"h g\n{part * 6700}\nf\n{'a' * 200_000}\nb c".encode())
+    lines = out.removesuffix("\n").split("\n")
+    assert [lines[0], lines[2], lines[4]] == ["g h", "f", "c b"]
+    assert sorted(lines[1].split()) == sorted(part.split() * 6700)
+    assert lines[1].startswith(reversal.reverse(part))
+    assert lines[3]
+    assert "2 lines were over-long" in caplog.text
+
+
+@pytest.mark.slow
+def test_the_count_of_over_long_lines_is_said(translated, caplog):
     content = b"a b c\n" + b"a b c d e f g h " * 4 + b"\n"
-    out = translated(workdir, content, monkeypatch, capsysbinary)
-    assert out.count(b"\n") == 2
+    out = translated(content)
+    assert out.count("\n") == 2
     assert "1 lines were over-long" in caplog.text
 
 
 @pytest.mark.slow
-def test_a_copied_workdir_translates_the_same(workdir, tmp_path):
-    """In another process, from another folder, with a locale that knows only ASCII."""
+def test_many_short_lines(translated, monkeypatch):
+    """Their count and order are kept; of equal ones, only one is searched."""
+    searched = []
+    search_batch = search.Searcher._search_batch
+
+    def watched(self, parameters, batch):
+        searched.extend(batch)
+        return search_batch(self, parameters, batch)
+
+    monkeypatch.setattr(search.Searcher, "_search_batch", watched)
+    random = np.random.default_rng(0)
+    few = ["a", "b", "", "a b", "h g", "c", "d e"]
+    lines = [few[i] for i in random.integers(0, len(few), 20_000)]
+    out = translated("\n".join(lines).encode() + b"\n", **{"decode.chunk_lines": 8000})
+    assert out.removesuffix("\n").split("\n") == list(map(reversal.reverse, lines))
+    assert len(searched) == 3 * 6  # in three chunks
+
+
+# Several translations, and columns
+
+
+@pytest.mark.slow
+def test_several_translations_are_numbered_and_scored(translated):
+    """NUMBER ||| TRANSLATION ||| SCORE, the best first."""
+    lines = ["a b c", "", "h g f e"]
+    content = "\n".join(lines).encode()
+    out = translated(content, **{"decode.num_hypotheses": 3}).removesuffix("\n").split("\n")
+    rows = [row.split(" ||| ") for row in out]
+    assert [int(number) for number, _, _ in rows] == [0, 0, 0, 1, 2, 2, 2]
+    best = [next(text for number, text, _ in rows if number == n) for n in "012"]
+    assert best == translated(content).removesuffix("\n").split("\n")
+    assert best == ["c b a", "", "e f g h"]
+    scores = [float(score) for _, _, score in rows]
+    assert scores[:3] == sorted(scores[:3], reverse=True)
+    assert scores[4:] == sorted(scores[4:], reverse=True)
+    assert scores[0] > scores[1]
+    assert len({text for _, text, _ in rows[:3]}) == 3
+
+
+@pytest.mark.slow
+def test_prefixes_stand_behind_a_tab(translated):
+    """Without config.translate.prefix, a tab is a character like others."""
+    content = b"a b c\td\na b c\t\na b c\nh g\te f\tg\n"
+    forced = translated(content, **{"translate.prefix": True}).split("\n")
+    assert forced[0].startswith("d")
+    assert forced[1:3] == ["c b a", "c b a"]
+    assert forced[3].startswith("e f")
+    assert len(forced) == 5
+    free = translated(content).split("\n")
+    assert free[2] == "c b a"
+    assert not free[3].startswith("e f g")
+
+
+# JSON objects
+
+
+@pytest.mark.slow
+def test_json_objects_keep_what_they_hold(translated):
+    asked = [
+        {"id": 7, "source": "a b c", "tags": ["x", {"y": None}]},
+        {"source": "h\tg\nf", "prefix": "b"},
+        {"source": ""},
+        {"source": "a b c", "other": "나 \u2028 \ud800"},
+    ]
+    content = "\n".join(map(json.dumps, asked)).encode()
+    out = translated(content, **{"translate.format": "json"})
+    answers = [json.loads(line) for line in out.removesuffix("\n").split("\n")]
+    assert len(answers) == 4
+    assert list(answers[0]) == ["id", "source", "tags", "translation", "score"]
+    assert {key: answers[0][key] for key in asked[0]} == asked[0]
+    assert answers[0]["translation"] == "c b a"
+    assert answers[0]["score"] < 0
+    assert answers[1]["translation"].startswith("b")
+    assert answers[1]["source"] == "h\tg\nf"
+    assert answers[2]["translation"] == ""
+    assert answers[3]["translation"] == "c b a"
+    assert answers[3]["other"] == "나 \u2028 ?"
+
+
+@pytest.mark.slow
+def test_json_objects_hold_all_translations(translated):
+    changes = {"translate.format": "json", "decode.num_hypotheses": 2}
+    [line] = translated(b'{"source": "a b c"}', **changes).splitlines()
+    answer = json.loads(line)
+    first, second = answer["hypotheses"]
+    assert first == {"text": "c b a", "score": answer["score"]}
+    assert answer["translation"] == "c b a"
+    assert second["text"] != "c b a"
+    assert second["score"] < first["score"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"a b c", "line 2 is no JSON object"),
+        (b"[1]", "line 2 is no JSON object"),
+        (b"", "line 2 is no JSON object"),
+        (b'{"sorce": "a"}', 'line 2: expected text under "source"'),
+        (b'{"source": 3}', 'line 2: expected text under "source"'),
+        (b'{"source": "a", "prefix": null}', 'line 2: expected text under "prefix"'),
+    ],
+)
+def test_a_wrong_json_line_is_named(line, words, translated):
+    """In one line, as a mistake in what was typed."""
+    content = b'{"source": "a"}\n' + line + b'\n{"source": "b"}\n'
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
+        translated(content, **{"translate.format": "json"})
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+    assert launch.typed_wrong(error.value)
+
+
+def test_another_format_is_refused(translated, monkeypatch):
+    """Before anything is compiled."""
+    monkeypatch.setattr("jax.stages.Lowered.compile", None)
+    with pytest.raises(ValueError, match=r"\Aconfig\.translate\.format .*'xml'\Z") as error:
+        translated(b"a\n", **{"translate.format": "xml"})
+    assert launch.typed_wrong(error.value)
+
+
+# Somebody at a terminal
+
+
+def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
+    """Although config.decode.chunk_lines is 100."""
+    keyboard, terminal = os.openpty()
+    readable, writable = os.pipe()
+    answers = []
+
+    def talk():
+        for line in (b"a b c\n", b"\n", b"h g\n"):
+            os.write(keyboard, line)
+            if not select.select([readable], [], [], 60)[0]:
+                break
+            answers.append(os.read(readable, 100))
+        os.write(keyboard, b"\x04")
+
+    person = threading.Thread(target=talk)
+    with open(terminal) as stdin, open(writable, "w") as stdout:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        person.start()
+        translate.translate(trained.read_config(reversal_run), reversal_run)
+    person.join()
+    os.close(keyboard)
+    os.close(readable)
+    assert answers == [b"c b a\n", b"\n", b"g h\n"]
+
+
+# In a process of its own
+
+
+@pytest.mark.slow
+def test_a_copied_workdir_translates_the_same(reversal_run, tmp_path):
+    """In another process, from another folder, with a locale that knows only ASCII. Standard output
+    has nothing but results."""
     copy = tmp_path / "elsewhere" / "copy"
-    shutil.copytree(workdir, copy)
+    shutil.copytree(reversal_run, copy)
     lines = [*reversal.sentences(20, seed=4000), ""]
-    done = subprocess.run(
-        [sys.executable, ROOT / "launch.py", "--mode=translate", f"--workdir={copy}"],
-        input="\n".join(lines).encode(),
-        capture_output=True,
-        cwd=tmp_path,
-        env={**os.environ, "LC_ALL": "C"},
-        check=False,
+    done = launched(
+        copy, "\n".join(lines).encode(), cwd=tmp_path, env={**os.environ, "LC_ALL": "C"}
     )
     assert done.returncode == 0, done.stderr.decode()
     expected = [reversal.reverse(line) for line in lines[:-1]]
     assert done.stdout.decode() == "\n".join(expected) + "\n"
+
+
+@pytest.mark.slow
+def test_a_mistake_in_the_input_ends_with_status_2(reversal_run):
+    """One line says which one; the chunks before it have been translated."""
+    content = (
+        b'{"source": "a b c"}\n{"source": "h g"}\n{"source": "a \xff"}\n["a"]\n{"source": "a"}\n'
+    )
+    options = ("--config.translate.format=json", "--config.decode.chunk_lines=2")
+    done = launched(reversal_run, content, *options)
+    assert done.returncode == 2
+    said = done.stderr.decode()
+    assert said.splitlines()[-1].startswith("launch.py: line 4 is no JSON object")
+    assert "Traceback" not in said
+    answers = [json.loads(line)["translation"] for line in done.stdout.decode().splitlines()]
+    assert answers == ["c b a", "g h"]
+
+
+# Workdirs
 
 
 def copied(workdir, tmp_path):
@@ -255,36 +328,30 @@ def copied(workdir, tmp_path):
     return copy
 
 
-def test_another_vocabulary_is_refused(workdir, tmp_path):
-    copy = copied(workdir, tmp_path)
+def test_another_vocabulary_is_refused(reversal_run, tmp_path):
+    copy = copied(reversal_run, tmp_path)
     text = [line.replace("a", "z") for line in reversal.sentences(500, seed=0)]
     size = len(reversal.vocabulary().source)
     other = tokenizer.learn(text, size=size, kind="bpe", character_coverage=1.0)
     (copy / "vocabulary" / "shared.model").write_bytes(other)
     with pytest.raises(ValueError, match=r"\A.*vocabulary.*\Z") as error:
-        translate.load(copy, translate.read_config(copy))
+        trained.load(copy, trained.read_config(copy))
     assert reversal.vocabulary().fingerprint in str(error.value)
     assert tokenizer.fingerprint(tokenizer.load(other, "other")) in str(error.value)
     assert str(copy / "vocabulary") in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocabulary/shared.model"])
-def test_a_missing_file_is_named(workdir, tmp_path, name):
-    copy = copied(workdir, tmp_path)
+def test_a_missing_file_is_named(reversal_run, tmp_path, name):
+    copy = copied(reversal_run, tmp_path)
     (copy / name).unlink()
     with pytest.raises(ValueError, match=rf"\A.*{name}.*\Z") as error:  # one line
-        translate.load(copy, translate.read_config(copy))
+        trained.load(copy, trained.read_config(copy))
     assert str(copy) in str(error.value)
 
 
-def test_a_run_that_saved_nothing_yet(workdir, tmp_path):
-    copy = copied(workdir, tmp_path)
+def test_a_run_that_saved_nothing_yet(reversal_run, tmp_path):
+    copy = copied(reversal_run, tmp_path)
     shutil.rmtree(copy / "checkpoints")
     with pytest.raises(ValueError, match=r"\A.*checkpoints/parameters does not exist.*\Z"):
-        translate.load(copy, translate.read_config(copy))
-
-
-@pytest.mark.parametrize("text", ["나는", "日本語 🏠", "\t a \t", "a\u00a0b", "\x00", "\ufeffa"])
-def test_any_text_gives_one_line(text, unable):
-    [found] = translator(unable[0], beam_width=1).translate(unable[1], [text])
-    assert "\n" not in found
+        trained.load(copy, trained.read_config(copy))

@@ -9,6 +9,8 @@ import pytest
 import tiny
 
 from transformer.layers import EncoderLayer
+from transformer.models import translation
+from transformer.models.ensemble import Ensemble
 from transformer.models.translation import CHOICES, Transformer
 
 PRE = {"norm": "pre", "final_norm": True}
@@ -130,52 +132,62 @@ def test_padding_and_masked_queries_leave_gradients_finite():
 # Decoding
 
 
-DECODED = [
-    {},
-    PRE | {"attention_bias": True},
-    {"positions": "learned", "tied_embeddings": "none"},
-    {"key_size": 0, "value_size": 0, "positions": "concatenated"},
-]
+DECODED = {
+    "paper": tiny.model(),
+    "pre": tiny.model(**PRE, attention_bias=True),
+    "learned": tiny.model(positions="learned", tied_embeddings="none"),
+    "concatenated": tiny.model(key_size=0, value_size=0, positions="concatenated"),
+    "ensemble": Ensemble((tiny.model(), tiny.model(**PRE, key_size=3))),
+}
 
 
 class Decoder:
-    """encode, prepare and step over two sentences, and the full pass over W targets of each."""
+    """encode, prepare and step over W beams of two sentences, and the full pass over the same."""
 
-    def __init__(self, length, beams, **changes):
-        model = tiny.model(**changes)
-        inputs = tiny.unpacked(tiny.pairs([(5, length), (3, length)]), 6, length)["inputs"]
-        self.parameters = tiny.parameters(model, inputs)
+    def __init__(self, model, length, beams):
+        self.model, self.beams = model, beams
+        self.inputs = tiny.unpacked(tiny.pairs([(5, length), (3, length)]), 6, length)["inputs"]
+        self.parameters = tiny.parameters(model, self.inputs)
         ids = np.random.default_rng(7).integers(2, tiny.VOCABULARY, (2, beams, length))
         ids[..., 0] = tiny.START
         self.tokens_BWT = ids
-        self.positions_BWT = np.broadcast_to(np.arange(length), ids.shape)
-
-        repeated = {name: np.repeat(x, beams, axis=0) for name, x in inputs.items()}
-        repeated["target"] = ids.reshape(2 * beams, length)
-        self.expected = logits(model, self.parameters, repeated).reshape(2, beams, length, -1)
-
+        self.expected = self.full_pass(ids)
         apply = functools.partial(model.apply, {"params": self.parameters})
-
-        @tiny.jit
-        def prepare():
-            memory = apply(*source_of(inputs), train=False, method="encode")
-            mask = inputs["source_segments"] > 0
-            # Room for two tokens more than there are.
-            return apply(memory, mask, length + 2, method="prepare")
-
-        self.memory, cache = prepare()
-        self.cache = jax.tree.map(lambda c: np.repeat(c, beams, axis=1), cache)
         self._step = tiny.jit(functools.partial(apply, method="step"))
 
-    def step(self, start, stop, cache):
-        part = (slice(None), slice(None), slice(start, stop))
-        return self._step(self.tokens_BWT[part], self.positions_BWT[part], self.memory, cache)
+        @functools.partial(tiny.jit, static_argnums=0)
+        def prepare(room):
+            memory = apply(*source_of(self.inputs), train=False, method="encode")
+            mask = self.inputs["source_segments"] > 0
+            return apply(memory, mask, room, beams, method="prepare")
+
+        self._prepare = prepare
+        # Room for two tokens more than there are.
+        self.memory, self.cache = prepare(length + 2)
+
+    def cache_of(self, room):
+        return self._prepare(room)[1]
+
+    def full_pass(self, tokens_BWT):
+        """Logits of targets that may be shorter than the longest."""
+        repeated = {name: np.repeat(x, self.beams, axis=0) for name, x in self.inputs.items()}
+        target = np.zeros_like(repeated["target"])
+        target[:, : tokens_BWT.shape[2]] = tokens_BWT.reshape(len(target), -1)
+        found = logits(self.model, self.parameters, repeated | {"target": target})
+        return found.reshape(2, self.beams, *found.shape[1:])[:, :, : tokens_BWT.shape[2]]
+
+    def step(self, tokens_BWT, position, cache):
+        return self._step(tokens_BWT, position, self.memory, cache)
+
+    def steps(self, start, stop, cache):
+        """The given tokens from `start` to `stop`, at once."""
+        return self.step(self.tokens_BWT[:, :, start:stop], start, cache)
 
 
-@pytest.fixture(scope="module", params=DECODED, ids=str)
+@pytest.fixture(scope="module", params=DECODED.values(), ids=DECODED)
 def decoder(request):
     """Seven tokens of three beams; beams of the same sentence hold different tokens."""
-    decoder = Decoder(7, beams=3, **request.param)
+    decoder = Decoder(request.param, 7, beams=3)
     assert np.abs(decoder.expected[:, 0] - decoder.expected[:, 1])[:, 1:].max() > 0.1
     return decoder
 
@@ -188,7 +200,7 @@ def decoder(request):
 def test_steps_equal_the_full_pass(decoder, parts):
     cache = decoder.cache
     for start, stop in parts:
-        got, cache = decoder.step(start, stop, cache)
+        got, cache = decoder.steps(start, stop, cache)
         np.testing.assert_allclose(got, decoder.expected[:, :, start:stop], atol=1e-5)
 
 
@@ -196,19 +208,107 @@ def test_beams_may_follow_other_beams(decoder):
     """After reordering the cache by parents, each beam goes on from its parent's tokens."""
     parents = np.array([[2, 2, 0], [1, 0, 1]])
     follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]  # noqa: E731
-    _, cache = decoder.step(0, 3, decoder.cache)
-    last = follow(decoder.tokens_BWT)[..., 3:6], follow(decoder.positions_BWT)[..., 3:6]
-    got, _ = decoder._step(*last, decoder.memory, jax.tree.map(follow, cache))
+    _, cache = decoder.steps(0, 3, decoder.cache)
+    cache = decoder.model.reorder(cache, parents)
+    got, _ = decoder.step(follow(decoder.tokens_BWT)[..., 3:6], 3, cache)
     np.testing.assert_allclose(got, follow(decoder.expected)[:, :, 3:6], atol=1e-5)
+
+
+@pytest.mark.parametrize("counts", [[1] * 7, [3, 1, 3]], ids=["one at a time", "three, one, three"])
+def test_beams_may_follow_other_beams_again_and_again(decoder, counts):
+    """Each step is the full pass over the beam's own history, with new parents behind each."""
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        cache, history = decoder.cache, np.zeros((2, 3, 0), int)
+        for count in counts:
+            new = random.integers(2, tiny.VOCABULARY, (2, 3, count))
+            position = history.shape[2]
+            history = np.concatenate([history, new], axis=2)
+            got, cache = decoder.step(new, position, cache)
+            expected = decoder.full_pass(history)[:, :, position:]
+            np.testing.assert_allclose(got, expected, atol=1e-5)
+            parents = random.integers(0, 3, (2, 3))
+            history = np.take_along_axis(history, parents[:, :, None], axis=1)
+            cache = decoder.model.reorder(cache, parents)
+
+
+def test_a_cache_that_grows_is_one_with_more_room(decoder):
+    """The same logits follow, whichever beams wrote what is kept."""
+    parents = np.array([[1, 2, 1], [2, 0, 0]])
+    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]  # noqa: E731
+    _, cache = decoder.steps(0, 3, decoder.cache_of(3))
+    cache = decoder.model.reorder(cache, parents)
+    for t, room in ((3, 5), (4, 5), (5, 9), (6, 9)):
+        cache = decoder.model.grow(cache, room)
+        assert jax.tree.map(np.shape, cache) == jax.tree.map(np.shape, decoder.cache_of(room))
+        got, cache = decoder.step(follow(decoder.tokens_BWT)[..., t : t + 1], t, cache)
+        np.testing.assert_allclose(got, follow(decoder.expected)[:, :, t : t + 1], atol=1e-5)
 
 
 def test_memory_belongs_to_sentences_and_cache_to_beams(decoder):
     """Two sentences, three beams, two heads, room for nine tokens."""
     assert all(leaf.shape[0] == 2 for leaf in jax.tree.leaves(decoder.memory))
     before = jax.tree.map(np.shape, decoder.cache)
-    assert all(leaf.shape[:4] == (2, 3, 9, 2) for leaf in jax.tree.leaves(decoder.cache))
-    _, after = decoder.step(0, 3, decoder.cache)
+    for leaf in jax.tree.leaves(decoder.cache):
+        keys_or_values = leaf.shape[:2] == (2, 2) and leaf.shape[2:].count(9 * 3) == 1
+        assert keys_or_values or leaf.shape == (2, 3, 9)
+    _, after = decoder.steps(0, 3, decoder.cache)
     assert jax.tree.map(np.shape, after) == before
+
+
+def test_reordering_moves_no_keys_and_values():
+    """They may be many; who wrote them is an integer a position."""
+    decoder = Decoder(tiny.model(), 7, beams=3)
+    after = decoder.model.reorder(decoder.cache, np.array([[2, 2, 0], [1, 0, 1]]))
+    leaves = [jax.tree.leaves(cache["keys_values"]) for cache in (after, decoder.cache)]
+    assert all(new is old for new, old in zip(*leaves, strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_new_keys_and_values_are_written_as_they_are(dtype):
+    """At their place, every bit of them, and nothing else changes."""
+    random = np.random.default_rng(0)
+    normal = lambda *shape: jnp.asarray(random.standard_normal(shape), dtype)  # noqa: E731
+    kept, new = (normal(2, 2, 5, 12), normal(2, 2, 12, 4)), (normal(2, 2, 5, 6), normal(2, 2, 6, 4))
+    keys, values = tiny.jit(translation._write)(kept, 3, new)
+    assert keys.dtype == values.dtype == jnp.dtype(dtype)
+    expected_keys, expected_values = map(np.array, kept)
+    expected_keys[..., 3:9], expected_values[:, :, 3:9] = new
+    np.testing.assert_array_equal(keys, expected_keys)
+    np.testing.assert_array_equal(values, expected_values)
+
+
+# Several models as one
+
+
+def members(*changes):
+    """An ensemble of models with these changes, its parameters, and inputs."""
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    model = Ensemble(tuple(tiny.model(**change) for change in changes))
+    return model, tiny.parameters(model, inputs), inputs
+
+
+def test_a_model_with_itself_is_the_model():
+    model, parameters, inputs = members({}, {})
+    parameters["members_1"] = parameters["members_0"]
+    got = logits(model, parameters, inputs)
+    expected = logits(tiny.model(), parameters["members_0"], inputs)
+    np.testing.assert_allclose(got, jax.nn.log_softmax(expected), atol=1e-5)
+    np.testing.assert_allclose(jax.nn.log_softmax(got), got, atol=1e-5)
+
+
+def test_an_ensembles_probabilities_are_the_mean_of_its_models():
+    """Of three, each with parameters of its own: two alike, one of another size."""
+    changes = {}, {}, PRE | {"d_model": 8, "num_layers": 1}
+    model, parameters, inputs = members(*changes)
+    assert list(parameters) == ["members_0", "members_1", "members_2"]
+    alone = [
+        logits(tiny.model(**change), parameters[f"members_{i}"], inputs)
+        for i, change in enumerate(changes)
+    ]
+    assert np.abs(alone[0] - alone[1]).max() > 0.1
+    expected = np.mean([jax.nn.softmax(x.astype(np.float64)) for x in alone], axis=0)
+    np.testing.assert_allclose(np.exp(logits(model, parameters, inputs)), expected, atol=1e-6)
 
 
 # Options

@@ -1,4 +1,4 @@
-"""A data set -> loss and sacreBLEU, through `translate`: validation and offline scores agree."""
+"""A data set -> loss and sacreBLEU, through `translator`: validation and offline scores agree."""
 
 import functools
 import json
@@ -14,7 +14,8 @@ import ml_collections
 import numpy as np
 import sacrebleu
 
-from transformer import batches, checkpoint, loss, metrics, prepare, translate
+from transformer import batches, checkpoint, loss, metrics, prepare, trained
+from transformer.translator import Translator
 
 Tree = dict
 
@@ -38,7 +39,7 @@ class Examiner:
         self,
         config: ml_collections.ConfigDict,
         split: str,
-        translator: translate.Translator,
+        translator: Translator,
     ):
         pairs = prepare.corpus(config, split)
         self.sources, self.references = pairs.read(range(len(pairs)))
@@ -58,9 +59,9 @@ class Examiner:
 
     def translations(self, parameters: Tree) -> list[str]:
         """The translation of every source of the split."""
-        found = self._translator.translate(parameters, self.sources)
         what = f"translate {self._split}"
-        return list(metrics.progress(found, what, total=len(self.sources)))
+        with metrics.counter(what, total=len(self.sources)) as advance:
+            return list(self._translator.translate(parameters, self.sources, advance))
 
     def examine(self, parameters: Tree) -> tuple[dict, list[str]]:
         """Loss and BLEU, and the translations."""
@@ -98,16 +99,18 @@ def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """
     prepare.check(config)
     split = config.evaluate.split
-    translator, parameters, steps = translate.load(workdir, config)
+    run = trained.load(workdir, config)
+    translator = Translator(run.model, run.vocabulary, **config.decode)
     examiner = Examiner(config, split, translator)
-    scores, translations = examiner.examine(parameters)
+    scores, translations = examiner.examine(run.parameters)
     result = {
         **scores,
         "sentences": len(translations),
         "split": split,
         "weights": config.evaluate.weights,
-        "step": steps[-1],
-        "steps": steps,
+        "ensemble": config.evaluate.ensemble,
+        "step": run.steps[-1],
+        "steps": run.steps,
         "decode": config.decode.to_dict(),
     }
     sentences = zip(

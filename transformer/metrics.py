@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import tqdm
@@ -65,11 +65,46 @@ def read(workdir: Path) -> list[dict]:
     return [json.loads(line) for line in lines[:-1]]
 
 
-def progress(iterable: Iterable, what: str, *, total: int | None = None) -> Iterable:
-    """The iterable, with a bar on a terminal's standard error, else with a line at its end."""
-    start = time.perf_counter()
-    yield from tqdm.tqdm(iterable, what, total=total, file=sys.stderr, disable=None, leave=False)
-    logging.info("%s: %.1f s", what, time.perf_counter() - start)
+def progress(
+    iterable: Iterable, what: str, *, total: int | None = None, every: float = 30.0
+) -> Iterator:
+    """The iterable, with a `counter` of its items."""
+    with counter(what, total=total, every=every) as advance:
+        for item in iterable:
+            yield item
+            advance(1)
+
+
+@contextlib.contextmanager
+def counter(
+    what: str, *, total: int | None = None, every: float = 30.0
+) -> Iterator[Callable[[int], None]]:
+    """A function to tell how many more lines are done.
+
+    It shows a bar on a terminal's standard error, else it logs a line `every` so many seconds and
+    at the end. Both say how many are done, how many a second and, if the total is known, the time
+    that is left.
+    """
+    start = shown = time.perf_counter()
+    bar = tqdm.tqdm(
+        desc=what, total=total, unit=" lines", file=sys.stderr, disable=None, leave=False
+    )
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done, shown
+        done += count
+        bar.update(count)
+        now = time.perf_counter()
+        if bar.disable and now - shown > every:
+            shown, pace = now, done / (now - start)
+            left = f", {duration((total - done) / pace)} left" if total and done else ""
+            logging.info("%s: %d lines, %.0f a second%s", what, done, pace, left)
+
+    with bar:
+        yield advance
+    seconds = time.perf_counter() - start
+    logging.info("%s: %d lines in %.1f s, %.0f a second", what, done, seconds, done / seconds)
 
 
 class Progress:

@@ -21,14 +21,16 @@ from transformer import (
     models,
     parallel,
     tokenizer,
-    translate,
+    trained,
 )
+from transformer.translator import Translator
 
 # What may change when a run is resumed: where things are, how long, and how it is looked at.
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("train.num_steps", "train.accumulate", "train.log_every", "train.save_every", "train.keep"),
     *("model.dtype", "vocabulary.model", "parallel.", "evaluate.", "decode."),
+    *("translate.", "attention.", "compilation_cache"),
 )
 PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")
 
@@ -53,10 +55,10 @@ def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     config.data.fingerprint = pairs["train"].fingerprint
     # A workdir without a checkpoint has settled nothing: what it holds is made anew.
     if (workdir / "config.json").is_file() and (workdir / "checkpoints").is_dir():
-        made = translate.read_config(workdir)
+        made = trained.read_config(workdir)
         config.vocabulary.fingerprint = made.vocabulary.fingerprint
         _check_same_run(config, made, workdir)
-        vocabulary = translate.read_vocabulary(workdir, config)
+        vocabulary = trained.read_vocabulary(workdir, config)
     else:
         vocabulary = _write_vocabulary(config, pairs["train"], workdir)
         config.vocabulary.fingerprint = vocabulary.fingerprint
@@ -167,8 +169,8 @@ def check(config: ml_collections.ConfigDict) -> None:
     # What model and translator check themselves, over vocabularies of any size.
     sizes = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
     toy = models.build(config.architecture, model.to_dict(), **sizes)
-    translate.abstract_parameters(toy, parallel.one_device())
-    translate.Translator(toy, None, **decode)
+    trained.abstract_parameters(toy, parallel.one_device())
+    Translator(toy, None, **decode)
 
 
 def _check_same_run(

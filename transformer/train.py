@@ -28,8 +28,9 @@ from transformer import (
     optimizer,
     parallel,
     prepare,
-    translate,
+    trained,
 )
+from transformer.translator import Translator
 
 Tree = Any
 
@@ -98,8 +99,8 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """--mode=train: trains, or goes on where the workdir stands, then scores the test split."""
     options, mesh = config.train, parallel.data_mesh()
     config, vocabulary, tokens = prepare.prepare(config, workdir)
-    model = translate.build_model(config, vocabulary)
-    translator = translate.Translator(model, vocabulary, **config.decode)
+    model = trained.build_model(config, vocabulary)
+    translator = Translator(model, vocabulary, **config.decode)
     examiner = evaluate.Examiner(config, "validation", translator)
     training = training_batches(config, tokens)
 
@@ -200,7 +201,7 @@ def first_state(
     sharding: parallel.Sharding,
 ) -> TrainState:
     """The state to start from: the newest checkpoint's, else one of random parameters."""
-    parameters = translate.abstract_parameters(model, sharding)
+    parameters = trained.abstract_parameters(model, sharding)
     optimizer_state = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
         jax.eval_shape(adam.init, parameters),
@@ -211,7 +212,7 @@ def first_state(
         return TrainState(jax.device_put(jnp.int32(step), sharding), parameters, optimizer_state)
 
     def initialise(rng: jax.Array) -> TrainState:
-        parameters = translate.initial_parameters(model, rng)
+        parameters = trained.initial_parameters(model, rng)
         return TrainState(jnp.int32(0), parameters, adam.init(parameters))
 
     return jax.jit(initialise, out_shardings=sharding)(jax.random.key(seed))

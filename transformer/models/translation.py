@@ -133,50 +133,85 @@ class Transformer(nn.Module):
             x_BSD = layer(x_BSD, mask_BSS, train=train)
         return self.encoder_norm(x_BSD) if self.final_norm else x_BSD
 
-    def prepare(self, memory_BSD: Array, memory_mask_BS: Array, length: int) -> tuple[dict, dict]:
+    def prepare(
+        self, memory_BSD: Array, memory_mask_BS: Array, length: int, num_beams: int
+    ) -> tuple[dict, dict]:
         """What `step` needs: (memory, cache), each layer's keys and values.
 
         The memory's are projected here, once a sentence. The cache has room for `length` target
-        positions, for one beam a sentence: its leaves are [B, 1, length, H, K or C].
+        positions of W beams: keys are [B, H, K, length * W], values [B, H, length * W, C].
         """
         keys_values = [layer.cross_attention.project(memory_BSD) for layer in self.decoder]
         memory = {"keys_values": keys_values, "mask": memory_mask_BS}
 
-        def empty(of_BSHC: Array) -> Array:
-            batch, _, heads, size = of_BSHC.shape
-            return jnp.zeros((batch, 1, length, heads, size), of_BSHC.dtype)
+        def empty(keys_values: layers.KeysValues) -> layers.KeysValues:
+            (B, H, K, _), C = keys_values[0].shape, keys_values[1].shape[-1]
+            zeros = functools.partial(jnp.zeros, dtype=keys_values[0].dtype)
+            return zeros((B, H, K, length * num_beams)), zeros((B, H, length * num_beams, C))
 
-        return memory, {"keys_values": jax.tree.map(empty, keys_values)}
+        beams = jnp.arange(num_beams, dtype=jnp.int32)
+        writers_BWT = jnp.tile(beams[:, None], (len(memory_mask_BS), 1, length))
+        return memory, {"keys_values": list(map(empty, keys_values)), "writers": writers_BWT}
 
     def step(
-        self, tokens_BWT: Array, positions_BWT: Array, memory: dict, cache: dict
+        self, tokens_BWT: Array, position: Array, memory: dict, cache: dict
     ) -> tuple[Array, dict]:
         """Logits [B, W, T, V] after each of T more tokens of W beams, and the cache with them.
 
-        `tokens` are the decoder's input: the start symbol at position 0, then what was generated.
+        `tokens` are the decoder's input, the first of them at `position`: the start symbol at 0,
+        then what was generated. A sentence's beams attend, as so many queries, to what all of them
+        have written, each to what is its own history: so the keys and values are never moved when
+        beams are reordered.
         """
         B, W, T = tokens_BWT.shape
-        rows = functools.partial(jnp.reshape, shape=(B * W, T))
-        tokens, positions = rows(tokens_BWT), rows(positions_BWT)
-        x_BTD = self._embed_target(tokens, positions, train=False)
-        length = jax.tree.leaves(cache)[0].shape[2]
-        mask_BTT = jnp.arange(length) <= positions[:, :, None]
+        positions_T = position + jnp.arange(T)
+        tokens_BQ = tokens_BWT.swapaxes(1, 2).reshape(B, T * W)  # Q = (T, W) queries
+        positions_BQ = jnp.broadcast_to(jnp.repeat(positions_T, W), (B, T * W))
+        x_BQD = self._embed_target(tokens_BQ, positions_BQ, train=False)
+
+        beams = jnp.arange(W, dtype=jnp.int32)
+        own_BWT = jnp.broadcast_to(beams[:, None], (B, W, T))
+        writers_BWT = jax.lax.dynamic_update_slice(cache["writers"], own_BWT, (0, 0, position))
+        past = jnp.arange(writers_BWT.shape[-1]) <= positions_T[:, None]
+        # of query (t, w): what beam w' wrote at position t'
+        mask = past[:, None, :, None] & (writers_BWT[:, None, :, :, None] == beams)
+        mask_BQS = mask.reshape(B, T * W, -1)
         updated = []
-        for layer, memory_layer, cache_layer in zip(
+        for layer, memory_layer, kept in zip(
             self.decoder, memory["keys_values"], cache["keys_values"], strict=True
         ):
-            kept = jax.tree.map(lambda c: c.reshape(B * W, *c.shape[2:]), cache_layer)
-            x_BTD, kept = layer(
-                x_BTD,
+            x_BQD, kept = layer(
+                x_BQD,
                 memory_layer,
-                mask_BTT,
+                mask_BQS,
                 memory["mask"][:, None, :],
-                remember=functools.partial(_write, kept, positions),
+                remember=functools.partial(_write, kept, position * W),
                 train=False,
             )
-            updated.append(tuple(k.reshape(B, W, *k.shape[1:]) for k in kept))
-        logits = self._logits(x_BTD)
-        return logits.reshape(B, W, T, -1), {"keys_values": updated}
+            updated.append(kept)
+        logits_BQV = self._logits(x_BQD)
+        logits_BWTV = logits_BQV.reshape(B, T, W, -1).swapaxes(1, 2)
+        return logits_BWTV, {"keys_values": updated, "writers": writers_BWT}
+
+    @staticmethod
+    def reorder(cache: dict, parents_BW: Array) -> dict:
+        """The cache of beams that go on from `parents`: only who wrote their history changes."""
+        writers_BWT = jnp.take_along_axis(cache["writers"], parents_BW[:, :, None], axis=1)
+        return {**cache, "writers": writers_BWT}
+
+    @staticmethod
+    def grow(cache: dict, length: int) -> dict:
+        """The cache with room for `length` positions."""
+        num_beams, more = cache["writers"].shape[1], length - cache["writers"].shape[2]
+
+        def pad(x: Array, axis: int, count: int) -> Array:
+            return jnp.pad(x, [(0, count if i == axis else 0) for i in range(x.ndim)])
+
+        keys_values = [
+            (pad(keys, 3, more * num_beams), pad(values, 2, more * num_beams))
+            for keys, values in cache["keys_values"]
+        ]
+        return {"keys_values": keys_values, "writers": pad(cache["writers"], 2, more)}
 
     def _check(self) -> None:
         for name, choices in CHOICES.items():
@@ -216,7 +251,8 @@ class Transformer(nn.Module):
         """Embeddings times sqrt(d_model) plus positions, with dropout (paper 3.4, 3.5, 5.4)."""
         x_BTD = embedding(ids_BT) * self.d_model**0.5
         if learned is not None:
-            x_BTD += learned(positions_BT)
+            # Padding may lie behind the last one.
+            x_BTD += learned(jnp.minimum(positions_BT, self.max_positions - 1))
         else:
             x_BTD += layers.sinusoids(positions_BT, self.d_model, self.positions)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
@@ -226,15 +262,25 @@ class Transformer(nn.Module):
             x_BTD = self.decoder_norm(x_BTD)
         output = self.output_embedding if self.tied_embeddings == "none" else self.target_embedding
         matrix_VD = output.embedding.astype(x_BTD.dtype)
-        return jnp.einsum("BTD,VD->BTV", x_BTD, matrix_VD, preferred_element_type=jnp.float32)
+        product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
+        if x_BTD.shape[0] * x_BTD.shape[1] <= 8 and x_BTD.dtype == jnp.float32:
+            # A sentence's beams: reading the matrix is the work. CPUs do it twice as fast this way.
+            return jnp.moveaxis(product("VD,BTD->VBT", matrix_VD, x_BTD), 0, -1)
+        return product("BTD,VD->BTV", x_BTD, matrix_VD)
 
 
-def _write(
-    kept: layers.KeysValues, positions_BT: Array, new: layers.KeysValues
-) -> layers.KeysValues:
-    """Writes the keys and values of new tokens at their positions among those kept."""
-    rows = jnp.arange(len(positions_BT))[:, None]
-    return jax.tree.map(lambda old, x: old.at[rows, positions_BT].set(x), kept, new)
+def _write(kept: layers.KeysValues, place: Array, new: layers.KeysValues) -> layers.KeysValues:
+    """The keys_BHKS and values_BHSC kept, with new ones from `place` on."""
+
+    def write(old: Array, new: Array, axis: int) -> Array:
+        if old.dtype != jnp.bfloat16:
+            return jax.lax.dynamic_update_slice_in_dim(old, new, place, axis)
+        # As bits: XLA on CPUs would turn all that is kept to float32 and back.
+        old, new = (jax.lax.bitcast_convert_type(x, jnp.uint16) for x in (old, new))
+        written = jax.lax.dynamic_update_slice_in_dim(old, new, place, axis)
+        return jax.lax.bitcast_convert_type(written, jnp.bfloat16)
+
+    return write(kept[0], new[0], 3), write(kept[1], new[1], 2)
 
 
 def _same(segments_BT: Array, segments_BS: Array) -> Array:

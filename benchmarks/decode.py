@@ -1,0 +1,223 @@
+"""How fast decoding is, beside CTranslate2 on the same weights.
+
+    pip install ctranslate2==4.8.5
+    python -m benchmarks.decode --model small --batch 32
+    python -m benchmarks.decode --workdir runs/tatoeba --file lines.txt
+
+The first decodes 25 source ids to exactly 30 target ids by random parameters, beam 4, length
+penalty 0.6. The second translates a file from text to text. The engines take turns, each in a
+process of its own; medians are printed. CTranslate2 is tried with every division of the cores into
+workers and threads.
+"""
+
+import argparse
+import functools
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import ctranslate2
+import jax
+import numpy as np
+
+import launch
+from benchmarks import ctranslate2_model
+from configs import wmt_base
+from transformer import models, trained
+from transformer.search import Part, in_dtype
+from transformer.tokenizer import END
+from transformer.translator import Translator
+
+SIZES = {
+    "small": {"vocabulary": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3},
+    "base": {"vocabulary": 37000},
+}
+SOURCE, TARGET = 25, 30
+CORES = len(os.sched_getaffinity(0))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=SIZES, default="small")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--workdir", type=Path)
+    parser.add_argument("--file", type=Path)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5.0, help="a turn's")
+    parser.add_argument("--engine", help="one engine's turn (for the program itself)")
+    parser.add_argument("--folder", type=Path, help="of the converted model (likewise)")
+    arguments = parser.parse_args()
+    if arguments.engine:
+        turn(arguments)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        arguments.folder = Path(folder)
+        convert(arguments)
+        report(arguments)
+
+
+def engines(arguments: argparse.Namespace) -> list[str]:
+    """Names: ours by type, CTranslate2's by type, workers and threads of each."""
+    found = ["this-float32", "this-bfloat16"]
+    for kind, workers in itertools.product(("float32", "int8"), {1, CORES}):
+        for threads in {1, CORES // workers}:
+            if workers == 1 or arguments.file or workers <= arguments.batch:
+                found.append(f"ctranslate2-{kind}-{workers}x{threads}")
+    return found
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """Lets the engines take turns and prints a table."""
+    seconds = {name: [] for name in engines(arguments)}
+    first, same = {}, {}
+    for _ in range(arguments.turns):
+        for name, times in seconds.items():
+            command = [sys.executable, "-m", "benchmarks.decode", *sys.argv[1:], "--engine", name]
+            command += ["--folder", str(arguments.folder)]
+            line = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+            found = json.loads(line)
+            times.append(statistics.median(found["seconds"]))
+            first.setdefault(name, found["first"])
+            same[name] = found["found"]
+            unit, count = found["unit"], found["count"]
+    ours = statistics.median(seconds["this-float32"])
+    print(f"{unit}/s | of this code's float32 | first time, s | same output | engine")
+    for name, times in seconds.items():
+        median = statistics.median(times)
+        pairs = zip(same["this-float32"], same[name], strict=True)
+        equal = np.mean([a == b for a, b in pairs])
+        print(
+            f"{count / median:10.0f} {median / ours:6.2f} {first[name]:6.1f} {equal:8.2%}  {name}",
+            flush=True,
+        )
+
+
+def turn(arguments: argparse.Namespace) -> None:
+    """One engine's turn: its times on standard output, as JSON."""
+    kind, *of_engine = arguments.engine.split("-")
+    if kind == "this":
+        launch.keep_compiled(wmt_base.get_config().compilation_cache)
+        run, count, unit = ours(arguments, of_engine[0])
+    else:
+        run, count, unit = theirs(arguments, *of_engine)
+    start = time.perf_counter()
+    found = run()
+    first = time.perf_counter() - start
+    run()
+    seconds, begun = [], time.perf_counter()
+    while len(seconds) < 3 or time.perf_counter() - begun < arguments.seconds:
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    values = {"seconds": seconds, "first": first, "found": found, "count": count, "unit": unit}
+    print(json.dumps(values))
+
+
+def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]:
+    """A function that decodes once, how much it decodes, and of what."""
+    if arguments.file:
+        config = trained.read_config(arguments.workdir)
+        config.model.dtype = dtype
+        config.decode.length_penalty = "power"  # the only one that CTranslate2 has
+        run = trained.load(arguments.workdir, config)
+        translator = Translator(run.model, run.vocabulary, **config.decode)
+        text = lines(arguments)
+        return lambda: list(translator.translate(run.parameters, text)), len(text), "sentences"
+    config, model, parameters, sources = synthetic(arguments, dtype)
+    translator = Translator(model, None, **config.decode)
+    parameters = in_dtype(parameters, dtype=dtype)
+    parts = [Part(tuple(source)) for source in sources]
+
+    def decode() -> list[list[int]]:
+        found = [hypotheses[0][0] for hypotheses in translator.searcher(parameters, parts)]
+        assert {len(ids) + 1 for ids in found} == {TARGET}
+        return found
+
+    return decode, arguments.batch * TARGET, "target tokens"
+
+
+def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Callable, int, str]:
+    """The same by CTranslate2, with WORKERSxTHREADS."""
+    workers, threads = map(int, division.split("x"))
+    engine = ctranslate2.Translator(
+        str(arguments.folder),
+        device="cpu",
+        compute_type=kind,
+        inter_threads=workers,
+        intra_threads=threads,
+    )
+    translate = functools.partial(engine.translate_batch, beam_size=4, length_penalty=0.6)
+    if arguments.file:
+        run = trained.load(arguments.workdir, trained.read_config(arguments.workdir))
+        source, target = run.vocabulary
+        text = lines(arguments)
+
+        def file() -> list[str]:
+            tokens = source.encode(text, out_type=str, add_eos=True)
+            found = translate(tokens, max_batch_size=64, max_decoding_length=250)
+            return target.decode_pieces([result.hypotheses[0] for result in found])
+
+        return file, len(text), "sentences"
+    _, _, _, sources = synthetic(arguments, "float32")
+    tokens = [[f"w{i}" for i in source[:-1]] + ["</s>"] for source in sources]
+    options = {
+        "max_batch_size": -(-arguments.batch // workers),
+        "min_decoding_length": TARGET,  # here without the end symbol, which is not decoded
+        "max_decoding_length": TARGET,
+    }
+
+    def decode() -> list[list[int]]:
+        found = [result.hypotheses[0] for result in translate(tokens, **options)]
+        assert {len(pieces) for pieces in found} == {TARGET}
+        return [[int(piece[1:]) for piece in pieces[:-1]] for pieces in found]
+
+    return decode, arguments.batch * TARGET, "target tokens"
+
+
+def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
+    """(config, model, random parameters, random source ids)."""
+    config = wmt_base.get_config()
+    sizes = dict(SIZES[arguments.model])
+    vocabulary = sizes.pop("vocabulary")
+    config.model.update({**sizes, "dtype": dtype})
+    # As many ids as the source has before its end symbol and 5 more: 30 with the end symbol.
+    config.decode.min_length = TARGET - 1
+    config.decode.extra_length = TARGET - SOURCE
+    model = models.build(
+        "transformer",
+        config.model.to_dict(),
+        source_vocab_size=vocabulary,
+        target_vocab_size=vocabulary,
+    )
+    initialise = functools.partial(trained.initial_parameters, model)
+    parameters = jax.jit(initialise)(jax.random.key(0))
+    random = np.random.default_rng(0).integers(4, vocabulary, (arguments.batch, SOURCE - 1))
+    return config, model, parameters, [[*map(int, ids), END] for ids in random]
+
+
+def convert(arguments: argparse.Namespace) -> None:
+    """Writes the model for CTranslate2."""
+    if arguments.file:
+        run = trained.load(arguments.workdir, trained.read_config(arguments.workdir))
+        pieces = [run.vocabulary.source.id_to_piece(i) for i in range(len(run.vocabulary.source))]
+        ctranslate2_model.save(arguments.folder, run.model, run.parameters, pieces)
+        return
+    _, model, parameters, _ = synthetic(arguments, "float32")
+    names = ["<pad>", "</s>", "<unk>", "<s>"]
+    pieces = names + [f"w{i}" for i in range(4, model.target_vocab_size)]
+    ctranslate2_model.save(arguments.folder, model, parameters, pieces)
+
+
+def lines(arguments: argparse.Namespace) -> list[str]:
+    return arguments.file.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Pairs of text -> how likely the second is as a translation of the first (forced decoding)."""
+
+import functools
+import itertools
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import ml_collections
+import numpy as np
+
+from transformer import decode, lines, metrics, shapes, tokenizer, trained
+from transformer.translator import Translator
+
+Tree = dict
+
+
+class Score(NamedTuple):
+    """log P(target | source), natural, its end symbol included; `score` is over the penalty."""
+
+    score: float
+    log_prob: float
+    length: int  # pieces, the end symbol included
+
+
+def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
+    """--mode=score: lines SOURCE<tab>TARGET (or JSON objects) in, a score a line out.
+
+    It is what a beam search would give the target, by `config.decode`'s length penalty.
+    """
+    form = config.translate.format
+    texts = lines.read(sys.stdin.buffer)
+    pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
+    run = trained.load(workdir, config)
+    Translator(run.model, run.vocabulary, **config.decode)  # refuses wrong values
+    total = lines.count(sys.stdin.buffer)
+    waiting, pairs = itertools.tee(pairs)
+    scores = forced(run, ((p["source"], p["target"]) for p in pairs), config.decode)
+    for asked, found in zip(waiting, metrics.progress(scores, "score", total=total), strict=True):
+        if form == "json":
+            lines.write(sys.stdout.buffer, lines.to_json({**asked, **found._asdict()}))
+        else:
+            lines.write(sys.stdout.buffer, f"{found.score:.6f}")
+
+
+def forced(
+    run: trained.Run, pairs: Iterable[tuple[str, str]], options: ml_collections.ConfigDict
+) -> Iterator[Score]:
+    """The score of each (source, target); `options` are config.decode."""
+    numbers = itertools.count(1)
+    pairs = iter(pairs)
+    while chunk := list(itertools.islice(pairs, options.chunk_lines)):
+        sources = tokenizer.encode(run.vocabulary.source, [source for source, _ in chunk])
+        targets = tokenizer.encode(run.vocabulary.target, [target for _, target in chunk])
+        ids = list(zip(sources, targets, strict=True))
+        # What can be translated, and what can come of it.
+        most = (options.max_length, options.max_length + options.extra_length)
+        over = [len(s) > most[0] or len(t) > most[1] for s, t in ids]
+        for (source, target), wrong, number in zip(ids, over, numbers, strict=False):
+            if wrong:
+                logging.warning(
+                    "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow "
+                    "%d and %d: no score, -inf",
+                    *(number, len(source), len(target), *most),
+                )
+        found = [-np.inf] * len(ids)
+        longest = [max(map(len, pair)) for pair in ids]
+        order = sorted(range(len(ids)), key=longest.__getitem__, reverse=True)
+        order = [i for i in order if not over[i]]
+        while order:
+            length = shapes.bucket(longest[order[0]])
+            full = max(1, options.batch_tokens // length)
+            rows = shapes.power(4, len(order), most=full)
+            batch, order = order[:rows], order[rows:]
+            log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
+            for i, value in zip(batch, log_probs, strict=True):
+                found[i] = value
+        for value, target in zip(found, targets, strict=True):
+            penalty = decode.length_penalty(
+                len(target), options.length_penalty, options.length_alpha
+            )
+            yield Score(value / float(penalty), value, len(target))
+
+
+def log_prob(
+    run: trained.Run, pairs: list[tuple[list[int], list[int]]], *, rows: int, length: int
+) -> list[float]:
+    """log P of each pair's target ids given its source's, in one batch of static shape."""
+    source, target = np.full((2, rows, length), tokenizer.PAD, np.int32)
+    for row, (source_ids, target_ids) in enumerate(pairs):
+        source[row, : len(source_ids)] = source_ids
+        target[row, : len(target_ids)] = target_ids
+    found = _log_prob(run.parameters, source, target, model=run.model)
+    return np.asarray(found).tolist()[: len(pairs)]
+
+
+@functools.partial(jax.jit, static_argnames="model")
+def _log_prob(
+    parameters: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
+) -> jax.Array:
+    logits_BTV = model.apply({"params": parameters}, **inputs(source_BS, target_BT), train=False)
+    log_probs_BTV = jax.nn.log_softmax(logits_BTV.astype(jnp.float32))
+    chosen_BT1 = jnp.take_along_axis(log_probs_BTV, target_BT[:, :, None], axis=2)
+    return jnp.where(target_BT != tokenizer.PAD, chosen_BT1[:, :, 0], 0.0).sum(axis=1)
+
+
+def inputs(source_BS: jax.Array, target_BT: jax.Array) -> dict[str, jax.Array]:
+    """What a model is called with, for one pair a row; the target is shifted right here."""
+    shifted_BT = jnp.roll(target_BT, 1, axis=1).at[:, 0].set(tokenizer.START)
+    found = {"source": source_BS, "target": shifted_BT}
+    for side, ids in (("source", source_BS), ("target", target_BT)):
+        found[f"{side}_positions"] = jnp.broadcast_to(jnp.arange(ids.shape[1]), ids.shape)
+        found[f"{side}_segments"] = (ids != tokenizer.PAD).astype(jnp.int32)
+    return found

@@ -1,0 +1,310 @@
+"""Ids -> hypotheses: sentences in batches of few static shapes, several batches at a time."""
+
+import concurrent.futures
+import contextlib
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer import decode, shapes, tokenizer
+
+Tree = dict
+Found = list[tuple[list[int], float]]  # a sentence's hypotheses: ids without the end symbol, score
+
+METHODS = ("beam", "sample", "mbr")
+SAMPLES_TOGETHER = 8  # attention among a sentence's beams costs their square
+
+
+class Part(NamedTuple):
+    """The ids of a line, or of a part of one that is over-long."""
+
+    source: tuple[int, ...]
+    prefix: tuple[int, ...] = ()
+    draw: tuple[int, ...] = ()  # what its random numbers depend on besides the seed
+
+
+class Searcher:
+    """Finds translations by a model: the best ones, or random ones.
+
+    Each static shape is compiled once. A batch shrinks as its sentences finish, and has no more
+    room for their translations than these need.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        method: str,
+        beam_width: int,
+        length_penalty: str,
+        length_alpha: float,
+        num_hypotheses: int,
+        num_samples: int,
+        temperature: float,
+        top_k: int,
+        top_p: float,
+        seed: int,
+        min_length: int,
+        extra_length: int,
+        batch_tokens: int,
+        workers: int,
+    ):
+        """The keys of config.decode, whose meaning is in configs/wmt_base.py."""
+        for key, found, choices in (
+            ("method", method, METHODS),
+            ("length_penalty", length_penalty, decode.PENALTIES),
+        ):
+            if found not in choices:
+                raise ValueError(
+                    f"config.decode.{key} is one of {', '.join(choices)}, found {found!r}"
+                )
+        for key, found, least in (
+            ("beam_width", beam_width, 1),
+            ("length_alpha", length_alpha, 0),
+            ("num_hypotheses", num_hypotheses, 1),
+            ("num_samples", num_samples, 1),
+            ("top_k", top_k, 0),
+            ("seed", seed, 0),
+            ("min_length", min_length, 0),
+            ("extra_length", extra_length, 1),
+            ("batch_tokens", batch_tokens, 1),
+            ("workers", workers, 0),
+        ):
+            if found < least:
+                raise ValueError(f"config.decode.{key} is at least {least}, found {found}")
+        for key, found, most in (("temperature", temperature, np.inf), ("top_p", top_p, 1)):
+            if not 0 < found <= most:
+                raise ValueError(f"config.decode.{key} is above 0, at most {most}, found {found}")
+        limits = {"beam": ("beam_width", beam_width), "mbr": ("num_samples", num_samples)}
+        if method in limits and num_hypotheses > limits[method][1]:
+            raise ValueError(
+                f"config.decode.num_hypotheses={num_hypotheses} is more than "
+                f"config.decode.{limits[method][0]}={limits[method][1]} finds"
+            )
+        self.model = model
+        self.method = method
+        self._min_length = min_length
+        self._extra_length = extra_length
+        self._batch_tokens = batch_tokens
+        self._workers = workers or (min(8, _cores()) if jax.default_backend() == "cpu" else 1)
+        self._pool = concurrent.futures.ThreadPoolExecutor(self._workers)
+        options = {"penalty": length_penalty, "alpha": length_alpha}
+        if method == "beam":
+            self._beams, self._draws, self._found = beam_width, 1, beam_width
+            options |= {"num_hypotheses": num_hypotheses}
+        else:
+            self._found = num_samples if method == "mbr" else num_hypotheses
+            self._draws = -(-self._found // SAMPLES_TOGETHER)
+            self._beams = -(-self._found // self._draws)
+            options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        self._start = functools.partial(_start, seed=seed, model=model, num_beams=self._beams)
+        self._advance = functools.partial(
+            _advance, model=model, beam=method == "beam", options=tuple(options.items())
+        )
+        self._compiled, self._lock, self._counting = set(), threading.Lock(), threading.Lock()
+        self.num_positions = self.num_padding = 0  # of the encoder, so far
+
+    def __call__(
+        self,
+        parameters: Tree,
+        parts: list[Part],
+        finished: Callable[[float], None] = lambda share: None,
+    ) -> list[Found]:
+        """Each part's hypotheses, best first, or samples as drawn; parameters are `in_dtype`.
+
+        `finished` is told what share of the work is done, each time that a batch is.
+        """
+        longest = [max(len(part.source), len(part.prefix)) for part in parts]
+        order = sorted(range(len(parts)), key=lambda i: -longest[i])
+        order = [(i, draw) for i in order for draw in range(self._draws)]
+        share = len(order) // self._workers  # all of them are to have something to do
+        batches = []
+        while order:
+            length = shapes.bucket(longest[order[0][0]]) + self._extra_length
+            full = max(1, self._batch_tokens // length)
+            rows = shapes.power(4, full, most=min(full, max(4, share), max(4, len(order))))
+            batches.append(order[:rows])
+            order = order[rows:]
+        search = functools.partial(self._search_batch, parameters)
+        found = [[] for _ in parts]
+        if self.method == "beam":
+            rows = [[parts[i] for i, _ in batch] for batch in batches]
+        else:
+            rows = [[_drawn(parts[i], draw) for i, draw in batch] for batch in batches]
+        done = 0
+        for batch, results in zip(batches, self._pool.map(search, rows), strict=True):
+            done += len(batch)
+            finished(done / (len(parts) * self._draws))
+            for (i, _), hypotheses in zip(batch, results, strict=True):
+                found[i] += hypotheses
+        return [hypotheses[: self._found] for hypotheses in found]
+
+    @contextlib.contextmanager
+    def _compiling(self, *shape: object) -> Iterator[None]:
+        """Lets one worker at a time compile; the others find it done."""
+        with contextlib.ExitStack() as compiling:
+            if shape not in self._compiled:
+                compiling.enter_context(self._lock)
+                if shape in self._compiled:
+                    compiling.close()
+            yield
+            self._compiled.add(shape)
+
+    def _search_batch(self, parameters: Tree, batch: list[Part]) -> list[Found]:
+        """Each row's hypotheses, (ids, score)."""
+        rows = shapes.power(4, len(batch))
+        longest = max(len(part.source) for part in batch)
+        length = shapes.bucket(longest)
+        source_BS = np.full((rows, shapes.finely(longest)), tokenizer.PAD, np.int32)
+        prefixes = [part.prefix for part in batch]
+        most = [len(part.source) - 1 + self._extra_length for part in batch]
+        most = np.maximum(most, [max(self._min_length, len(prefix)) for prefix in prefixes])
+        last = shapes.bucket(
+            max(length + self._extra_length, max(most) + 1), 32
+        )  # all the room there is
+        prefix_BT = np.full((rows, last), tokenizer.PAD, np.int32)
+        for row, part in enumerate(batch):
+            source_BS[row, : len(part.source)] = part.source
+            prefix_BT[row, : len(part.prefix)] = part.prefix
+        # Rows that only fill the batch end at once.
+        empty = rows - len(batch)
+        bounds = decode.Bounds(
+            np.array([self._min_length] * len(batch) + [0] * empty, np.int32),
+            np.array([*most, *[0] * empty], np.int32),
+            prefix_BT,
+        )
+        draws = np.zeros((rows, 3), np.int32)
+        draws[: len(batch), : len(batch[0].draw)] = [part.draw for part in batch]
+        with self._counting:
+            self.num_positions += source_BS.size
+            self.num_padding += int((source_BS == tokenizer.PAD).sum())
+
+        room = length
+        with self._compiling("start", source_BS.shape):
+            memory, search, rng_B = self._start(
+                parameters, source_BS, draws, length=length, room=room
+            )
+        found, here = [[]] * rows, np.arange(rows)  # which row each of those in the search was
+        while True:
+            until = len(here) // 4
+            with self._compiling("advance", length, last, *search.tokens_BWT.shape):
+                search = self._advance(
+                    parameters, memory, search, bounds, rng_B, until_active=until
+                )
+            active, t = np.asarray(search.active_B), int(search.t)
+            done = ~active if t < last else np.ones_like(active)
+            for row, tokens, scores in zip(
+                here[done],
+                np.asarray(search.tokens_BWT)[done],
+                np.asarray(search.scores_BW)[done],
+                strict=True,
+            ):
+                found[row] = _finished(tokens, scores)
+            if done.all():
+                return found[: len(batch)]
+            size = shapes.power(4, int(active.sum()))
+            keep = np.argsort(~active, kind="stable")[:size]
+            if t == room:
+                room = min(last, 2 * room)
+            state = (memory, search, bounds, rng_B)
+            memory, search, bounds, rng_B = _resized(state, keep, model=self.model, room=room)
+            here = here[keep]
+
+
+def _drawn(part: Part, draw: int) -> Part:
+    return part._replace(draw=(*part.draw, draw))
+
+
+def _cores() -> int:
+    """How many this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Found:
+    """One sentence's finished hypotheses."""
+    found = []
+    for ids, score in zip(tokens_WT.tolist(), scores_W.tolist(), strict=True):
+        if score > -np.inf:
+            found.append((ids[: ids.index(tokenizer.END)], score))
+    if not found:
+        raise FloatingPointError("the model's scores are no numbers: bad parameters")
+    return found
+
+
+# Static shapes: compiled once for each, and these values, however many translators ask for it.
+
+
+@functools.partial(jax.jit, static_argnames="dtype")
+def in_dtype(parameters: Tree, *, dtype: str) -> Tree:
+    """The matrices in the type they are multiplied in, once instead of at each step."""
+    return jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, parameters)
+
+
+@functools.partial(jax.jit, static_argnames=("model", "num_beams", "length", "room"))
+def _start(
+    parameters: Tree,
+    source_BS: jax.Array,
+    draws: jax.Array,
+    *,
+    seed: int,
+    model: nn.Module,
+    num_beams: int,
+    length: int,
+    room: int,
+) -> tuple[Tree, decode.Search, jax.Array]:
+    """A batch's memory of `length` positions, its search before the first token, its keys."""
+    apply = functools.partial(model.apply, {"params": parameters})
+    B, S = source_BS.shape
+    real_BS = source_BS != tokenizer.PAD
+    positions_BS = jnp.broadcast_to(jnp.arange(S), (B, S))
+    memory = apply(source_BS, positions_BS, real_BS.astype(jnp.int32), train=False, method="encode")
+    pad = lambda x: jnp.pad(x, ((0, 0), (0, length - S), *[(0, 0)] * (x.ndim - 2)))  # noqa: E731
+    memory = jax.tree.map(pad, memory)
+    memory, cache = apply(memory, pad(real_BS), room, num_beams, method="prepare")
+    rng_B = jnp.broadcast_to(jax.random.key(seed), (B,))
+    for number_B in draws.T:
+        rng_B = jax.vmap(jax.random.fold_in)(rng_B, number_B)
+    return memory, decode.begin(cache, B, num_beams, room), rng_B
+
+
+@functools.partial(jax.jit, static_argnames=("model", "beam", "options", "until_active"))
+def _advance(
+    parameters: Tree,
+    memory: Tree,
+    search: decode.Search,
+    bounds: decode.Bounds,
+    rng_B: jax.Array,
+    *,
+    model: nn.Module,
+    beam: bool,
+    options: tuple,
+    until_active: int,
+) -> decode.Search:
+    """The search gone on until a quarter of the sentences is left or the room is full."""
+    step = functools.partial(model.apply, {"params": parameters}, method="step")
+    options = {**dict(options), "until_active": until_active}
+    if beam:
+        return decode.beam_search(step, memory, search, bounds, reorder=model.reorder, **options)
+    return decode.sample(step, memory, search, bounds, rng_B, **options)
+
+
+@functools.partial(jax.jit, static_argnames=("model", "room"))
+def _resized(state: tuple, keep: jax.Array, *, model: nn.Module, room: int) -> tuple:
+    """The rows `keep` of a batch, with room for more tokens."""
+    memory, search, bounds, rng_B = jax.tree.map(lambda x: x[keep] if x.ndim else x, state)
+    more = ((0, 0), (0, 0), (0, room - search.tokens_BWT.shape[-1]))
+    search = search._replace(
+        live_tokens_BWT=jnp.pad(search.live_tokens_BWT, more),
+        tokens_BWT=jnp.pad(search.tokens_BWT, more),
+        cache=model.grow(search.cache, room),
+    )
+    return memory, search, bounds, rng_B

@@ -1,0 +1,123 @@
+"""A trained workdir -> its config, vocabulary, model and parameters."""
+
+import functools
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import ml_collections
+
+from transformer import checkpoint, models, parallel, tokenizer
+from transformer.models.ensemble import Ensemble
+
+Tree = dict
+
+
+class Run(NamedTuple):
+    """What a workdir has learnt; `steps` are those whose parameters were taken."""
+
+    model: nn.Module
+    vocabulary: tokenizer.Vocabulary
+    parameters: Tree
+    steps: list[int]
+
+
+def read_config(workdir: Path) -> ml_collections.ConfigDict:
+    """The resolved config that a workdir was trained with."""
+    path = workdir / "config.json"
+    if not path.is_file():
+        raise ValueError(
+            f"{workdir} holds no config.json: give --workdir a folder that training has made "
+            "(python launch.py --config=configs/quickstart.py makes runs/quickstart)"
+        )
+
+    def tuples(value: object) -> object:
+        if isinstance(value, dict):
+            return {name: tuples(v) for name, v in value.items()}
+        return tuple(map(tuples, value)) if isinstance(value, list) else value
+
+    return ml_collections.ConfigDict(tuples(json.loads(path.read_bytes())))
+
+
+def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokenizer.Vocabulary:
+    """A run's vocabulary; refused if it is not the one that config.json names."""
+    folder = workdir / "vocabulary"
+    names = ("shared",) if config.vocabulary.shared else ("source", "target")
+    for name in names:
+        if not (folder / f"{name}.model").is_file():
+            raise ValueError(f"{folder / name}.model is missing: nothing can be read without it")
+    pieces = [
+        tokenizer.load((folder / f"{name}.model").read_bytes(), str(folder / f"{name}.model"))
+        for name in names
+    ]
+    vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])
+    if vocabulary.fingerprint != config.vocabulary.fingerprint:
+        raise ValueError(
+            f"{folder} holds the vocabulary {vocabulary.fingerprint}, but this run was trained "
+            f"with {config.vocabulary.fingerprint}: ids would mean other pieces"
+        )
+    return vocabulary
+
+
+def build_model(config: ml_collections.ConfigDict, vocabulary: tokenizer.Vocabulary) -> nn.Module:
+    """The model that a config describes, over a vocabulary."""
+    return models.build(
+        config.architecture,
+        config.model.to_dict(),
+        source_vocab_size=len(vocabulary.source),
+        target_vocab_size=len(vocabulary.target),
+    )
+
+
+def initial_parameters(model: nn.Module, rng: jax.Array) -> Tree:
+    """Random parameters: a function of the model and the key alone."""
+    ids = jnp.ones((1, 2), jnp.int32)
+    return model.init(rng, ids, ids, ids, ids, ids, ids, train=False)["params"]
+
+
+def abstract_parameters(model: nn.Module, sharding: parallel.Sharding) -> Tree:
+    """Shapes and types of a model's parameters, without any being made."""
+    initialise = functools.partial(initial_parameters, model)
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+        jax.eval_shape(initialise, jax.random.key(0)),
+    )
+
+
+def load(workdir: Path, config: ml_collections.ConfigDict) -> Run:
+    """A workdir's model by `config.evaluate.weights`, in one with those of `evaluate.ensemble`."""
+    members = [_load_one(workdir, config, config)]
+    for name in filter(None, config.evaluate.ensemble.split(",")):
+        other = Path(name).expanduser()
+        own = read_config(other)
+        if read_vocabulary(other, own).fingerprint != config.vocabulary.fingerprint:
+            raise ValueError(
+                f"config.evaluate.ensemble: {other} has another vocabulary than {workdir}; train "
+                f"with --config.vocabulary.model={workdir}/vocabulary/shared.model"
+            )
+        members.append(_load_one(other, own, config))
+    if len(members) == 1:
+        return members[0]
+    model = Ensemble(tuple(member.model for member in members))
+    parameters = {f"members_{i}": member.parameters for i, member in enumerate(members)}
+    return members[0]._replace(model=model, parameters=parameters)
+
+
+def _load_one(
+    workdir: Path, own: ml_collections.ConfigDict, asked: ml_collections.ConfigDict
+) -> Run:
+    vocabulary = read_vocabulary(workdir, own)
+    own.model.dtype = asked.model.dtype
+    model = build_model(own, vocabulary)
+    parameters, steps = checkpoint.load(
+        workdir,
+        abstract_parameters(model, parallel.one_device()),
+        vocabulary.fingerprint,
+        weights=asked.evaluate.weights,
+        average_last=asked.evaluate.average_last,
+        every=own.train.save_every,
+    )
+    return Run(model, vocabulary, parameters, steps)

@@ -1,0 +1,214 @@
+"""Text -> text: lines as ids that a search can take, and what it found as lines."""
+
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import flax.linen as nn
+
+from transformer import consensus, tokenizer
+from transformer.search import Found, Part, Searcher, in_dtype
+
+Tree = dict
+
+LONG_TEXT = 1 << 16  # characters that are turned into ids at once
+CHUNK_TEXT = 1 << 23  # characters that are sorted by length together, but for one longer line
+
+
+class Request(NamedTuple):
+    """A line to translate, and what its translation begins with."""
+
+    source: str
+    prefix: str = ""
+
+
+class Hypothesis(NamedTuple):
+    """A translation and how good it is, by what it was chosen for.
+
+    That is log P over the length penalty, or under 'mbr' the mean utility. A line translated in
+    parts has the sum of theirs.
+    """
+
+    text: str
+    score: float
+
+
+class Translator:
+    """Translates lines of text with a model and its parameters.
+
+    Lines are taken some thousands at a time, so that memory does not grow with the input.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        vocabulary: tokenizer.Vocabulary,
+        *,
+        utility: str,
+        max_length: int,
+        chunk_lines: int,
+        num_hypotheses: int,
+        **options: int | float | str,
+    ):
+        """The keys of config.decode, whose meaning is in configs/wmt_base.py."""
+        if utility not in consensus.UTILITIES:
+            raise ValueError(
+                f"config.decode.utility is one of {', '.join(consensus.UTILITIES)}, "
+                f"found {utility!r}"
+            )
+        for key, found, least in (("max_length", max_length, 16), ("chunk_lines", chunk_lines, 1)):
+            if found < least:
+                raise ValueError(f"config.decode.{key} is at least {least}, found {found}")
+        longest = max_length + max(options["extra_length"], options["min_length"])
+        if getattr(model, "positions", "") == "learned" and model.max_positions < longest:
+            raise ValueError(
+                f"config.model.max_positions={model.max_positions} learned positions are too few "
+                f"for decode.max_length and decode.extra_length (or min_length), which want "
+                f"{longest}"
+            )
+        self.model = model
+        self.vocabulary = vocabulary
+        self.searcher = Searcher(model, num_hypotheses=num_hypotheses, **options)
+        self._num_hypotheses = num_hypotheses
+        self._utility = utility
+        self._max_length = max_length
+        self._chunk_lines = chunk_lines
+        self.num_split = 0  # lines over max_length so far
+
+    def translate(
+        self,
+        parameters: Tree,
+        lines: Iterable[str],
+        advance: Callable[[int], None] = lambda count: None,
+    ) -> Iterator[str]:
+        """The best translation of every line, in order; a blank line's is empty."""
+        for hypotheses in self.hypotheses(parameters, map(Request, lines), advance):
+            yield hypotheses[0].text
+
+    def hypotheses(
+        self,
+        parameters: Tree,
+        requests: Iterable[Request],
+        advance: Callable[[int], None] = lambda count: None,
+    ) -> Iterator[list[Hypothesis]]:
+        """`num_hypotheses` translations of every line, or as many as there are, best first.
+
+        Samples are in the order they were drawn. A blank line has one translation, an empty one.
+        `advance` is told how many more lines are done, before they are given out.
+        """
+        parameters = in_dtype(parameters, dtype=self.model.dtype)
+        first = 0
+        for chunk in self._chunks(requests):
+            yield from self._translate_chunk(parameters, chunk, first, advance)
+            first += len(chunk)
+
+    def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
+        chunk, size = [], 0
+        for request in requests:
+            if chunk and size + len(request.source) > CHUNK_TEXT:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(request)
+            size += len(request.source)
+            if len(chunk) == self._chunk_lines:
+                yield chunk
+                chunk, size = [], 0
+        if chunk:
+            yield chunk
+
+    def _translate_chunk(
+        self,
+        parameters: Tree,
+        requests: list[Request],
+        first: int,
+        advance: Callable[[int], None],
+    ) -> Iterator[list[Hypothesis]]:
+        """Each line's hypotheses; `first` is the number of the chunk's first line."""
+        place = {}  # of a part among those to search; equal ones are searched once
+        places = []  # of each line's parts
+        for number, request in enumerate(requests, start=first):
+            prefix = tuple(tokenizer.encode(self.vocabulary.target, [request.prefix])[0][:-1])
+            if len(prefix) > self._max_length:
+                raise ValueError(
+                    f"line {number + 1}: a prefix of {len(prefix)} pieces is over "
+                    f"config.decode.max_length={self._max_length}"
+                )
+            places.append([])
+            for i, ids in enumerate(self._parts(request.source)):
+                draw = () if self.searcher.method == "beam" else (number, i)
+                part = Part(tuple(ids), () if i else prefix, draw)
+                places[-1].append(place.setdefault(part, len(place)))
+        done = 0
+
+        def finished(share: float) -> None:
+            nonlocal done
+            before, done = done, int(share * len(requests))
+            advance(done - before)
+
+        ranked = self._ranked(self.searcher(parameters, list(place), finished))
+        finished(1)
+        found = []
+        for line in places:  # whose parts come in their order, but for those that came before
+            while line and len(found) <= max(line):
+                found.append(next(ranked))
+            yield _joined([found[i] for i in line]) if line else [Hypothesis("", 0.0)]
+
+    def _parts(self, text: str) -> Iterator[list[int]]:
+        """A line's ids, in parts of at most max_length, cut before words; none of a blank line."""
+        count = 0
+        for ids in tokenizer.encode(self.vocabulary.source, list(_cut(text))):
+            start, room = 0, self._max_length - 1
+            while len(ids) - 1 - start > room:
+                words = (
+                    i
+                    for i in range(start + room, start + room // 2, -1)
+                    if self.vocabulary.source.id_to_piece(ids[i]).startswith("▁")
+                )
+                stop = next(words, start + room)
+                yield [*ids[start:stop], tokenizer.END]
+                start, count = stop, count + 1
+            if len(ids) - 1 > start:
+                yield ids[start:]
+                count += 1
+        if count > 1:
+            self.num_split += 1
+            logging.warning(
+                "a line of %d characters is over config.decode.max_length=%d pieces: translated "
+                "in %d parts",
+                *(len(text), self._max_length, count),
+            )
+
+    def _ranked(self, found: list[Found]) -> Iterator[list[Hypothesis]]:
+        """Ids as texts, and of samples the ones asked for."""
+        flat = [ids for hypotheses in found for ids, _ in hypotheses]
+        # A byte piece may spell a line break, but a line in is a line out.
+        texts = iter(
+            text.replace("\n", " ").replace("\r", " ")
+            for text in tokenizer.decode(self.vocabulary.target, flat)
+        )
+        for hypotheses in found:
+            ranked = [(next(texts), score) for _, score in hypotheses]
+            if self.searcher.method == "mbr":
+                ranked = consensus.ranked([text for text, _ in ranked], utility=self._utility)
+            yield list(itertools.starmap(Hypothesis, ranked[: self._num_hypotheses]))
+
+
+def _cut(text: str) -> Iterator[str]:
+    """A text in parts of at most LONG_TEXT characters, between words where there are any."""
+    start = 0
+    while len(text) - start > LONG_TEXT:
+        stop = text.rfind(" ", start + LONG_TEXT // 2, start + LONG_TEXT) + 1
+        stop = stop or start + LONG_TEXT
+        yield text[start:stop]
+        start = stop
+    yield text[start:]
+
+
+def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
+    """The k-th hypotheses of a line's parts as the line's k-th."""
+    if len(parts) == 1:
+        return parts[0]
+    count = min(map(len, parts))
+    lines = zip(*(part[:count] for part in parts), strict=True)
+    return [Hypothesis(" ".join(h.text for h in k), sum(h.score for h in k)) for k in lines]
