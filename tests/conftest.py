@@ -14,6 +14,7 @@ os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {QUICK}"
 os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
+import jax  # noqa: E402
 import pytest  # noqa: E402
 
 
@@ -22,6 +23,17 @@ class Run(NamedTuple):
 
     config: object
     workdir: object
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs():
+    """A file's compiled programs go with it.
+
+    On the CPU each takes dozens of memory maps, and a process that has 65,530 of them (Linux's
+    default) dies by a segmentation fault wherever it asks for one more.
+    """
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

@@ -58,10 +58,7 @@ def weights(run: trained.Run, source: str, target: str) -> dict[str, np.ndarray]
     vocabulary = run.vocabulary
     sides = ((vocabulary.source, source), (vocabulary.target, target))
     ids = [tokenizer.encode(pieces, [text])[0] for pieces, text in sides]
-    shaped = []
-    for side in ids:
-        shaped.append(np.full((1, shapes.bucket(len(side))), tokenizer.PAD, np.int32))
-        shaped[-1][0, : len(side)] = side
+    shaped = [tokenizer.padded([side], 1, shapes.bucket(len(side))) for side in ids]
     S, T = map(len, ids)
     found = _weights(run.parameters, *shaped, model=run.model)
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}

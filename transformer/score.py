@@ -91,10 +91,7 @@ def log_prob(
     run: trained.Run, pairs: list[tuple[list[int], list[int]]], *, rows: int, length: int
 ) -> list[float]:
     """log P of each pair's target ids given its source's, in one batch of static shape."""
-    source, target = np.full((2, rows, length), tokenizer.PAD, np.int32)
-    for row, (source_ids, target_ids) in enumerate(pairs):
-        source[row, : len(source_ids)] = source_ids
-        target[row, : len(target_ids)] = target_ids
+    source, target = (tokenizer.padded(ids, rows, length) for ids in zip(*pairs, strict=True))
     found = _log_prob(run.parameters, source, target, model=run.model)
     return np.asarray(found).tolist()[: len(pairs)]
 

@@ -162,17 +162,15 @@ class Searcher:
         rows = shapes.power(4, len(batch))
         longest = max(len(part.source) for part in batch)
         length = shapes.bucket(longest)
-        source_BS = np.full((rows, shapes.finely(longest)), tokenizer.PAD, np.int32)
+        sources = [part.source for part in batch]
+        source_BS = tokenizer.padded(sources, rows, shapes.finely(longest))
         prefixes = [part.prefix for part in batch]
         most = [len(part.source) - 1 + self._extra_length for part in batch]
         most = np.maximum(most, [max(self._min_length, len(prefix)) for prefix in prefixes])
         last = shapes.bucket(
             max(length + self._extra_length, max(most) + 1), 32
         )  # all the room there is
-        prefix_BT = np.full((rows, last), tokenizer.PAD, np.int32)
-        for row, part in enumerate(batch):
-            source_BS[row, : len(part.source)] = part.source
-            prefix_BT[row, : len(part.prefix)] = part.prefix
+        prefix_BT = tokenizer.padded(prefixes, rows, last)
         # Rows that only fill the batch end at once.
         empty = rows - len(batch)
         bounds = decode.Bounds(

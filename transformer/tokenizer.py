@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import sentencepiece
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
@@ -109,6 +110,14 @@ def encode(
 def decode(pieces: sentencepiece.SentencePieceProcessor, ids: Sequence[Sequence[int]]) -> list[str]:
     """Text of each list of ids; the special ones say nothing."""
     return pieces.decode([[int(i) for i in sentence] for sentence in ids])
+
+
+def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray:
+    """Lists of ids as the first rows of an array of static shape, PAD elsewhere."""
+    array = np.full((rows, length), PAD, np.int32)
+    for row, ids in zip(array, lists, strict=False):
+        row[: len(ids)] = ids
+    return array
 
 
 def table(pieces: sentencepiece.SentencePieceProcessor) -> str:
