@@ -1,6 +1,8 @@
 """Every test sees eight CPU devices; one tiny trained run serves all tests that only read a run."""
 
+import importlib
 import os
+import sys
 import tempfile
 from typing import NamedTuple
 
@@ -101,3 +103,21 @@ def reversal_run(tmp_path_factory):
     workdir = tmp_path_factory.mktemp("runs") / "reversal"
     reversal.write_workdir(workdir)
     return workdir
+
+
+@pytest.fixture
+def answered(tmp_path, monkeypatch, capsysbinary):
+    """A function of a mode, a workdir, bytes on standard input and {config key: value}: the text
+    on standard output."""
+    from transformer import trained
+
+    def run(mode, workdir, content, **changes):
+        (tmp_path / "input").write_bytes(content)
+        config = trained.read_config(workdir)
+        config.update_from_flattened_dict(changes)
+        with open(tmp_path / "input", encoding="ascii") as file:  # so that text would not do
+            monkeypatch.setattr(sys, "stdin", file)
+            getattr(importlib.import_module(f"transformer.{mode}"), mode)(config, workdir)
+        return capsysbinary.readouterr().out.decode()
+
+    return run

@@ -1,6 +1,7 @@
 """Attention weights against plain numpy, words against text, and the alignments they give."""
 
 import json
+import logging
 import shutil
 import subprocess
 import sys
@@ -244,17 +245,12 @@ def copied(reversal_run, tmp_path):
 
 
 @pytest.fixture
-def said(copied, tmp_path, monkeypatch, capsysbinary):
+def said(answered, copied):
     """A function of lines and changed keys: the lines on standard output."""
 
     def answer(lines, **changes):
-        (tmp_path / "input").write_text("".join(f"{line}\n" for line in lines))
-        config = trained.read_config(copied)
-        config.update_from_flattened_dict(changes)
-        with open(tmp_path / "input") as file:
-            monkeypatch.setattr(sys, "stdin", file)
-            attention.attention(config, copied)
-        return capsysbinary.readouterr().out.decode().split("\n")[:-1]
+        content = "".join(f"{line}\n" for line in lines).encode()
+        return answered("attention", copied, content, **changes).split("\n")[:-1]
 
     return answer
 
@@ -301,6 +297,17 @@ def test_so_many_pairs_are_kept(said, copied, pairs):
     assert len(said(LINES, **{"attention.pairs": pairs})) == 3
     with np.load(copied / "attention.npz") as file:
         assert len(file.files) == min(pairs, 3) * 5
+
+
+@pytest.mark.slow
+def test_an_over_long_pair_has_an_empty_line(said, copied, caplog):
+    """Memory grows with the square of the length."""
+    over = "a " * 100
+    assert said([f"{over}\tb", "a b\tb a", f"a\t{over}"])[::2] == ["", ""]
+    with np.load(copied / "attention.npz") as file:
+        assert {name.partition("/")[0] for name in file.files} == {"1"}
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert [w.partition(":")[0] for w in warnings if w.startswith("line")] == ["line 1", "line 3"]
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ class Source:
         chosen = random.Random(seed)
         self.fingerprint = f"toy-{seed}-{count}-{longest}-{list(blank)}"
         self.reads = 0
-        sentence = lambda: " ".join(  # noqa: E731
+        sentence = lambda: " ".join(
             "".join(chosen.choices("abcdef", k=chosen.randint(1, 3)))
             for _ in range(chosen.randint(1, longest))
         )

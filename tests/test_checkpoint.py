@@ -19,7 +19,7 @@ ADAM = optax.adam(0.1)
 def state(seed, num_devices=1):
     """(parameters, optimizer state) of random numbers, with those that a cast would not survive."""
     random = np.random.default_rng(seed)
-    draw = lambda *shape: random.standard_normal(shape, np.float32)  # noqa: E731
+    draw = lambda *shape: random.standard_normal(shape, np.float32)
     parameters = {"embedding": {"embedding": draw(300, 16)}, "layer_0": {"kernel": draw(16, 2, 8)}}
     parameters["layer_0"]["bias"] = np.array([-0.0, 1e-45, np.inf, np.nan, 1 / 3], np.float32)
     whole = parallel.replicated(parallel.data_mesh(num_devices))
@@ -92,7 +92,7 @@ def test_round_trip_is_bit_equal(opened):
 @pytest.mark.parametrize("num_devices", [1, 8])
 def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
     """On a CPU a host copy may be the array itself, which the next step overwrites."""
-    draw = lambda: np.random.default_rng(0).standard_normal((1500, 1000), np.float32)  # noqa: E731
+    draw = lambda: np.random.default_rng(0).standard_normal((1500, 1000), np.float32)
     whole = parallel.replicated(parallel.data_mesh(num_devices))
     parameters, moments = jax.device_put(({"kernel": draw()}, {"moment": draw()}), whole)
 
@@ -220,7 +220,7 @@ def test_average_is_the_float32_mean(opened, tmp_path):
     opened()
     found, _ = load(tmp_path, "average")
     trees = [state(step)[0] for step in (1, 2, 3)]
-    mean = lambda *x: np.sum(np.asarray(x, np.float64), axis=0) / 3  # noqa: E731
+    mean = lambda *x: np.sum(np.asarray(x, np.float64), axis=0) / 3
     expected = jax.tree.map(mean, *trees)
     for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         assert x.dtype == np.float32

@@ -443,6 +443,14 @@ def test_an_ensemble_over_two_vocabularies_is_refused(mode, reversal_run, tiny_r
 
 
 @pytest.mark.slow
+def test_spaces_around_an_ensembles_commas(answered, reversal_run):
+    found = answered(
+        "translate", reversal_run, b"a b\n", **{"evaluate.ensemble": f"{reversal_run} , "}
+    )
+    assert found == "b a\n"
+
+
+@pytest.mark.slow
 def test_a_refused_ensemble_is_one_line_and_status_2(reversal_run, tiny_run, tmp_path):
     translate = ["--mode=translate", f"--workdir={reversal_run}"]
     for other, words in (

@@ -42,7 +42,7 @@ def apply_attention(module, variables, queries, memory, mask, *, train=False, **
 
 
 def init_attention(module, rng, queries, memory, mask):
-    run = lambda module: module(queries, module.project(memory), mask, train=False)  # noqa: E731
+    run = lambda module: module(queries, module.project(memory), mask, train=False)
     return {"params": tiny.jit(functools.partial(module.init, method=run))(rng)["params"]}
 
 
@@ -205,7 +205,7 @@ def test_feed_forward_is_equation_2(activation):
 def test_residual_puts_the_norm_where_it_says(norm):
     epsilon = 0.1  # large, so that it shows
     x = np.random.default_rng(6).standard_normal((2, 3, D)) + 0.5
-    sub_layer = lambda x: 0.5 * x**2 - x  # noqa: E731
+    sub_layer = lambda x: 0.5 * x**2 - x
     module = layers.Residual(norm, epsilon, 0.0, jnp.float32)
 
     def run(module, x):

@@ -123,8 +123,19 @@ def test_json_objects_keep_their_other_keys_in_their_order():
     assert found == {"id": 7, "source": "a\tb\n", "tags": ["x", {"y": None}]}
 
 
+def test_what_is_no_json_number_comes_out_as_null():
+    """Python reads NaN and Infinity, other programs do not."""
+    line = '{"source": "a", "x": NaN, "tags": [Infinity, {"y": -Infinity}]}'
+    [found] = columns([line], form="json")
+    assert found == {"source": "a", "x": None, "tags": [None, {"y": None}]}
+
+
 @pytest.mark.parametrize(
-    "line", ["", "a b c", "[]", '"a"', "3", "null", "NaN", '{"source": "a"', '{"source": "a"} x']
+    "line",
+    [
+        *("", "a b c", "[]", '"a"', "3", "null", "NaN", '{"source": "a"', '{"source": "a"} x'),
+        '{"a":' * 100_000,
+    ],
 )
 def test_a_line_that_is_no_json_object(line):
     assert "line 2 is no JSON object" in mistake(['{"source": "a"}', line], form="json")

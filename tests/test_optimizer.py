@@ -70,7 +70,7 @@ def test_three_updates_are_adams(epsilon, clip_norm):
 
     chain = adam(learning_rate, beta1=BETA1, beta2=BETA2, epsilon=epsilon, clip_norm=clip_norm)
     # Two leaves, so that the norm is a global one.
-    split = lambda x: {"a": x[:2].astype(np.float32), "b": x[2:].astype(np.float32)}  # noqa: E731
+    split = lambda x: {"a": x[:2].astype(np.float32), "b": x[2:].astype(np.float32)}
     parameters = split(start)
     state = chain.init(parameters)
     update = jax.jit(chain.update)

@@ -160,7 +160,7 @@ def test_every_device_has_a_mask_of_its_own():
 def test_steps_and_seeds_drop_different_units():
     update, mesh = step("pmap", 1, model=model(**DROPPING))
     placed = parallel.place(batch(0, 16), "pmap", mesh)
-    start = lambda: first_state(mesh, model(**DROPPING))  # noqa: E731
+    start = lambda: first_state(mesh, model(**DROPPING))
     found = [float(update(start()._replace(step=n), placed)[1]["loss"]) for n in (0, 0, 1, 2)]
     assert found[0] == found[1]
     assert len(set(found)) == 3

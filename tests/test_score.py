@@ -90,7 +90,7 @@ def test_texts_score_what_the_translator_gives_them(reversal_run, ensemble):
     run = trained.load(reversal_run, trained.read_config(reversal_run))
     if ensemble:
         random = np.random.default_rng(0)
-        disturb = lambda x: x + 0.02 * random.standard_normal(x.shape, np.float32)  # noqa: E731
+        disturb = lambda x: x + 0.02 * random.standard_normal(x.shape, np.float32)
         both = {"members_0": run.parameters, "members_1": jax.tree.map(disturb, run.parameters)}
         run = run._replace(model=Ensemble((run.model, reversal.model())), parameters=both)
     able = Translator(run.model, run.vocabulary, **options(num_hypotheses=4))
@@ -231,19 +231,13 @@ def test_over_long_pairs_have_no_score(caplog, chunk_lines):
 
 
 @pytest.fixture
-def said(reversal_run, tmp_path, monkeypatch, capsysbinary):
+def said(answered, reversal_run):
     """A function of standard input and changed keys: the lines on standard output."""
 
     def answer(content, **changes):
-        (tmp_path / "input").write_bytes(content)
-        config = trained.read_config(reversal_run)
-        config.update_from_flattened_dict(changes)
-        with open(tmp_path / "input", encoding="ascii") as file:
-            monkeypatch.setattr(sys, "stdin", file)
-            score.score(config, reversal_run)
-        out = capsysbinary.readouterr().out.decode()
+        out = answered("score", reversal_run, content, **changes)
         assert not out or out.endswith("\n")
-        return out.removesuffix("\n").split("\n") if out else []
+        return out.split("\n")[:-1]
 
     return answer
 

@@ -129,7 +129,7 @@ def test_tensorboard_has_the_numbers_of_metrics(tiny_run):
 
 
 def test_checkpoints_are_where_they_belong(tiny_run):
-    names = lambda *parts: {p.name for p in tiny_run.workdir.joinpath(*parts).iterdir()}  # noqa: E731
+    names = lambda *parts: {p.name for p in tiny_run.workdir.joinpath(*parts).iterdir()}
     assert names("checkpoints", "parameters") == {"80", "120", "160"}
     assert names("checkpoints", "optimizer") == {"120", "160"}
     lines = [line for line in metrics.read(tiny_run.workdir) if line["kind"] == "validation"]

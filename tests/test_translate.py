@@ -1,5 +1,6 @@
 """--mode=translate: standard input to standard output, odd input, workdirs that moved."""
 
+import functools
 import json
 import logging
 import os
@@ -22,19 +23,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
-def translated(reversal_run, tmp_path, monkeypatch, capsysbinary):
+def translated(answered, reversal_run):
     """A function of what is typed, and of {config key: value}: what is printed."""
-
-    def run(content, **changes):
-        (tmp_path / "input").write_bytes(content)
-        config = trained.read_config(reversal_run)
-        config.update_from_flattened_dict(changes)
-        with open(tmp_path / "input", encoding="ascii") as file:
-            monkeypatch.setattr(sys, "stdin", file)
-            translate.translate(config, reversal_run)
-        return capsysbinary.readouterr().out.decode()
-
-    return run
+    return functools.partial(answered, "translate", reversal_run)
 
 
 def launched(workdir, content, *arguments, **options):
@@ -85,6 +76,12 @@ def test_lines_are_bytes_up_to_a_newline(translated, monkeypatch, caplog):
 @pytest.mark.parametrize("content", [b"", b"\n", b" \r\n   \n\n"])
 def test_nothing_to_translate(content, translated):
     assert translated(content) == "\n" * content.count(b"\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blank", ["\t", "\u3000", "\x0c ", "\u00a0"])
+def test_any_white_space_is_a_blank_line(translated, blank):
+    assert translated(f"a b\n{blank}\nb a\n".encode()) == "b a\n\na b\n"
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def test_steps_equal_the_full_pass(decoder, parts):
 def test_beams_may_follow_other_beams(decoder):
     """After reordering the cache by parents, each beam goes on from its parent's tokens."""
     parents = np.array([[2, 2, 0], [1, 0, 1]])
-    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]  # noqa: E731
+    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]
     _, cache = decoder.steps(0, 3, decoder.cache)
     cache = decoder.model.reorder(cache, parents)
     got, _ = decoder.step(follow(decoder.tokens_BWT)[..., 3:6], 3, cache)
@@ -235,7 +235,7 @@ def test_beams_may_follow_other_beams_again_and_again(decoder, counts):
 def test_a_cache_that_grows_is_one_with_more_room(decoder):
     """The same logits follow, whichever beams wrote what is kept."""
     parents = np.array([[1, 2, 1], [2, 0, 0]])
-    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]  # noqa: E731
+    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]
     _, cache = decoder.steps(0, 3, decoder.cache_of(3))
     cache = decoder.model.reorder(cache, parents)
     for t, room in ((3, 5), (4, 5), (5, 9), (6, 9)):
@@ -268,7 +268,7 @@ def test_reordering_moves_no_keys_and_values():
 def test_new_keys_and_values_are_written_as_they_are(dtype):
     """At their place, every bit of them, and nothing else changes."""
     random = np.random.default_rng(0)
-    normal = lambda *shape: jnp.asarray(random.standard_normal(shape), dtype)  # noqa: E731
+    normal = lambda *shape: jnp.asarray(random.standard_normal(shape), dtype)
     kept, new = (normal(2, 2, 5, 12), normal(2, 2, 12, 4)), (normal(2, 2, 5, 6), normal(2, 2, 6, 4))
     keys, values = tiny.jit(translation._write)(kept, 3, new)
     assert keys.dtype == values.dtype == jnp.dtype(dtype)

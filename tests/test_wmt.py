@@ -48,7 +48,7 @@ def pairs(count, seed):
     german = ["Haus", "Hund", "Katze", "Straße", "und", "sieht", "groß", "klein", "über", "heute"]
     english = ["house", "dog", "cat", "street", "and", "sees", "big", "small", "over", "today"]
     chosen = [random.integers(0, 10, n) for n in random.integers(2, 9, count)]
-    side = lambda words: [" ".join(words[i] for i in ids) for ids in chosen]  # noqa: E731
+    side = lambda words: [" ".join(words[i] for i in ids) for ids in chosen]
     return list(zip(side(german), side(english), strict=True))
 
 
@@ -89,9 +89,7 @@ def test_archives_to_bleu_in_either_direction(archives, tmp_path, source, target
     assert result["weights"] == "average"
     assert result["sentences"] == len(test)
 
-    read = lambda name: (  # noqa: E731
-        (tmp_path / "run" / "evaluation" / f"test.{name}").read_text().splitlines()
-    )
+    read = lambda name: (tmp_path / "run" / "evaluation" / f"test.{name}").read_text().splitlines()
     found = sorted(zip(read("source"), read("reference"), strict=True))
     assert found == sorted(pair if source == "de" else pair[::-1] for pair in test)
     assert len(read("hypothesis")) == len(test)

@@ -44,7 +44,7 @@ def model(**changes):
 
 def shapes(model, inputs):
     """The shapes of the model's parameters; nothing is allocated."""
-    init = lambda rng: model.init(rng, **inputs, train=False)  # noqa: E731
+    init = lambda rng: model.init(rng, **inputs, train=False)
     return jax.eval_shape(init, jax.random.key(0))["params"]
 
 
@@ -62,7 +62,7 @@ def parameters(model, inputs, seed=0):
 def pairs(lengths=((5, 4), (3, 6), (4, 3)), seed=0):
     """Random sentence pairs of the given (source, target) lengths; ids of 2 and more."""
     random = np.random.default_rng(seed)
-    sentence = lambda length: random.integers(2, VOCABULARY, length)  # noqa: E731
+    sentence = lambda length: random.integers(2, VOCABULARY, length)
     return [(sentence(s), sentence(t)) for s, t in lengths]
 
 

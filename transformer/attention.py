@@ -26,6 +26,7 @@ def attention(config: ml_collections.ConfigDict, workdir: Path) -> None:
     weights of the first `config.attention.pairs` pairs, n from 0: n/encoder [L, H, S, S],
     n/decoder [L, H, T, T], n/cross [L, H, T, S], and their pieces, n/source [S], n/target [T]. Row
     t of the decoder's are those with which target piece t was predicted, from the pieces before it.
+    A pair over the limits of a translation has an empty line and no arrays, with a warning.
     """
     if config.evaluate.ensemble:
         raise ValueError("--mode=attention shows one model: leave config.evaluate.ensemble empty")
@@ -39,8 +40,12 @@ def attention(config: ml_collections.ConfigDict, workdir: Path) -> None:
     run = trained.load(workdir, config)
     kept = {}
     for number, pair in enumerate(pairs):
-        found = weights(run, pair["source"], pair["target"])
-        aligned = align(run.vocabulary, pair["source"], pair["target"], found["cross"], options)
+        texts = (pair["source"], pair["target"])
+        lengths = map(len, _ids(run.vocabulary, *texts))
+        found, aligned = {}, []
+        if not score.over_long(number + 1, *lengths, config.decode):
+            found = weights(run, *texts)
+            aligned = align(run.vocabulary, *texts, found["cross"], options)
         text = " ".join(f"{s}-{t}" for s, t in aligned)
         if form == "json":
             text = lines.to_json({**pair, "alignment": text})
@@ -55,9 +60,7 @@ def attention(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 def weights(run: trained.Run, source: str, target: str) -> dict[str, np.ndarray]:
     """One pair's arrays, named as in attention.npz."""
-    vocabulary = run.vocabulary
-    sides = ((vocabulary.source, source), (vocabulary.target, target))
-    ids = [tokenizer.encode(pieces, [text])[0] for pieces, text in sides]
+    ids = _ids(run.vocabulary, source, target)
     shaped = [tokenizer.padded([side], 1, shapes.bucket(len(side))) for side in ids]
     S, T = map(len, ids)
     found = _weights(run.parameters, *shaped, model=run.model)
@@ -66,9 +69,15 @@ def weights(run: trained.Run, source: str, target: str) -> dict[str, np.ndarray]
         name: np.asarray(array[:, 0, :, : sizes[name][0], : sizes[name][1]])
         for name, array in found.items()
     }
-    for name, (pieces, _), side in zip(("source", "target"), sides, ids, strict=True):
+    for name, pieces, side in zip(("source", "target"), run.vocabulary, ids, strict=True):
         named[name] = np.array([pieces.id_to_piece(i) for i in side])
     return named
+
+
+def _ids(vocabulary: tokenizer.Vocabulary, *texts: str) -> list[list[int]]:
+    return [
+        tokenizer.encode(pieces, [text])[0] for pieces, text in zip(vocabulary, texts, strict=True)
+    ]
 
 
 def align(

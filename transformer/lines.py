@@ -37,8 +37,8 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
     for number, line in enumerate(lines, start=1):
         if form == "json":
             try:
-                found = json.loads(line)
-            except ValueError:
+                found = json.loads(line, parse_constant=lambda name: None)  # NaN is no JSON
+            except (ValueError, RecursionError):
                 found = None
             if not isinstance(found, dict):
                 raise ValueError(f"line {number} is no JSON object, such as {{{names[0]!r}: ...}}")

@@ -58,16 +58,10 @@ def forced(
         sources = tokenizer.encode(run.vocabulary.source, [source for source, _ in chunk])
         targets = tokenizer.encode(run.vocabulary.target, [target for _, target in chunk])
         ids = list(zip(sources, targets, strict=True))
-        # What can be translated, and what can come of it.
-        most = (options.max_length, options.max_length + options.extra_length)
-        over = [len(s) > most[0] or len(t) > most[1] for s, t in ids]
-        for (source, target), wrong, number in zip(ids, over, numbers, strict=False):
-            if wrong:
-                logging.warning(
-                    "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow "
-                    "%d and %d: no score, -inf",
-                    *(number, len(source), len(target), *most),
-                )
+        over = [
+            over_long(number, *map(len, pair), options)
+            for pair, number in zip(ids, numbers, strict=False)
+        ]
         found = [-np.inf] * len(ids)
         longest = [max(map(len, pair)) for pair in ids]
         order = sorted(range(len(ids)), key=longest.__getitem__, reverse=True)
@@ -85,6 +79,22 @@ def forced(
                 len(target), options.length_penalty, options.length_alpha
             )
             yield Score(value / float(penalty), value, len(target))
+
+
+def over_long(number: int, source: int, target: int, options: ml_collections.ConfigDict) -> bool:
+    """Whether a pair is longer than what can be translated and can come of it; said so if it is.
+
+    `number` is its line's, `source` and `target` are in pieces.
+    """
+    most = (options.max_length, options.max_length + options.extra_length)
+    if source <= most[0] and target <= most[1]:
+        return False
+    logging.warning(
+        "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow %d and %d: "
+        "left out",
+        *(number, source, target, *most),
+    )
+    return True
 
 
 def log_prob(

@@ -77,9 +77,11 @@ class Searcher:
             ("batch_tokens", batch_tokens, 1),
             ("workers", workers, 0),
         ):
-            if found < least:
-                raise ValueError(f"config.decode.{key} is at least {least}, found {found}")
-        for key, found, most in (("temperature", temperature, np.inf), ("top_p", top_p, 1)):
+            if not least <= found < 2**31:
+                raise ValueError(
+                    f"config.decode.{key} is at least {least} and below 2^31, found {found}"
+                )
+        for key, found, most in (("temperature", temperature, 1000), ("top_p", top_p, 1)):
             if not 0 < found <= most:
                 raise ValueError(f"config.decode.{key} is above 0, at most {most}, found {found}")
         limits = {"beam": ("beam_width", beam_width), "mbr": ("num_samples", num_samples)}
@@ -184,7 +186,7 @@ class Searcher:
             self.num_positions += source_BS.size
             self.num_padding += int((source_BS == tokenizer.PAD).sum())
 
-        room = length
+        room = length  # for tokens, so far
         with self._compiling("start", source_BS.shape):
             memory, search, rng_B = self._start(
                 parameters, source_BS, draws, length=length, room=room
@@ -265,7 +267,7 @@ def _start(
     real_BS = source_BS != tokenizer.PAD
     positions_BS = jnp.broadcast_to(jnp.arange(S), (B, S))
     memory = apply(source_BS, positions_BS, real_BS.astype(jnp.int32), train=False, method="encode")
-    pad = lambda x: jnp.pad(x, ((0, 0), (0, length - S), *[(0, 0)] * (x.ndim - 2)))  # noqa: E731
+    pad = lambda x: jnp.pad(x, ((0, 0), (0, length - S), *[(0, 0)] * (x.ndim - 2)))
     memory = jax.tree.map(pad, memory)
     memory, cache = apply(memory, pad(real_BS), room, num_beams, method="prepare")
     rng_B = jnp.broadcast_to(jax.random.key(seed), (B,))

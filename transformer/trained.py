@@ -44,22 +44,23 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
 
 def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokenizer.Vocabulary:
     """A run's vocabulary; refused if it is not the one that config.json names."""
-    folder = workdir / "vocabulary"
-    names = ("shared",) if config.vocabulary.shared else ("source", "target")
-    for name in names:
-        if not (folder / f"{name}.model").is_file():
-            raise ValueError(f"{folder / name}.model is missing: nothing can be read without it")
-    pieces = [
-        tokenizer.load((folder / f"{name}.model").read_bytes(), str(folder / f"{name}.model"))
-        for name in names
-    ]
+    files = _vocabulary_files(workdir, config)
+    for file in files:
+        if not file.is_file():
+            raise ValueError(f"{file} is missing: nothing can be read without it")
+    pieces = [tokenizer.load(file.read_bytes(), str(file)) for file in files]
     vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])
     if vocabulary.fingerprint != config.vocabulary.fingerprint:
         raise ValueError(
-            f"{folder} holds the vocabulary {vocabulary.fingerprint}, but this run was trained "
-            f"with {config.vocabulary.fingerprint}: ids would mean other pieces"
+            f"{files[0].parent} holds the vocabulary {vocabulary.fingerprint}, but this run was "
+            f"trained with {config.vocabulary.fingerprint}: ids would mean other pieces"
         )
     return vocabulary
+
+
+def _vocabulary_files(workdir: Path, config: ml_collections.ConfigDict) -> list[Path]:
+    names = ("shared",) if config.vocabulary.shared else ("source", "target")
+    return [workdir / "vocabulary" / f"{name}.model" for name in names]
 
 
 def build_model(config: ml_collections.ConfigDict, vocabulary: tokenizer.Vocabulary) -> nn.Module:
@@ -90,13 +91,14 @@ def abstract_parameters(model: nn.Module, sharding: parallel.Sharding) -> Tree:
 def load(workdir: Path, config: ml_collections.ConfigDict) -> Run:
     """A workdir's model by `config.evaluate.weights`, in one with those of `evaluate.ensemble`."""
     members = [_load_one(workdir, config, config)]
-    for name in filter(None, config.evaluate.ensemble.split(",")):
+    for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
         other = Path(name).expanduser()
         own = read_config(other)
         if read_vocabulary(other, own).fingerprint != config.vocabulary.fingerprint:
+            files = ",".join(map(str, _vocabulary_files(workdir, config)))
             raise ValueError(
                 f"config.evaluate.ensemble: {other} has another vocabulary than {workdir}; train "
-                f"with --config.vocabulary.model={workdir}/vocabulary/shared.model"
+                f"with --config.vocabulary.model={files}"
             )
         members.append(_load_one(other, own, config))
     if len(members) == 1:

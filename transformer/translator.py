@@ -106,11 +106,12 @@ class Translator:
     def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
         chunk, size = [], 0
         for request in requests:
-            if chunk and size + len(request.source) > CHUNK_TEXT:
+            text = len(request.source) + len(request.prefix)
+            if chunk and size + text > CHUNK_TEXT:
                 yield chunk
                 chunk, size = [], 0
             chunk.append(request)
-            size += len(request.source)
+            size += text
             if len(chunk) == self._chunk_lines:
                 yield chunk
                 chunk, size = [], 0
@@ -156,6 +157,8 @@ class Translator:
 
     def _parts(self, text: str) -> Iterator[list[int]]:
         """A line's ids, in parts of at most max_length, cut before words; none of a blank line."""
+        if not text.strip():
+            return
         count = 0
         for ids in tokenizer.encode(self.vocabulary.source, list(_cut(text))):
             start, room = 0, self._max_length - 1
