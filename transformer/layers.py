@@ -6,6 +6,7 @@ d_ff, V vocabulary, W beams.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,15 @@ def dot_general(x: Array, y: Array, dimensions: Any, **_: Any) -> Array:
 
     Accelerators do so anyway; for bfloat16 on CPUs it is what makes their matrix units be used.
     """
-    return _product(x, y, dimensions)
+    (contracted, _), (batch, _) = dimensions
+    if batch:
+        return _product(x, y, dimensions)
+    # As a product of matrices: the gradient of y sums over one dimension then, and XLA on CPUs does
+    # not have to transpose x and the output's gradient first.
+    rows, columns = x.shape[: -len(contracted)], y.shape[len(contracted) :]
+    x = x.reshape(math.prod(rows), -1)
+    y = y.reshape(-1, math.prod(columns))
+    return _product(x, y, (((1,), (0,)), ((), ()))).reshape(*rows, *columns)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -66,6 +75,28 @@ def attend(
     return context_BHTC.swapaxes(1, 2), weights_BHTS
 
 
+class Dropout(nn.Module):
+    """Sets numbers to zero at random and makes up for it (Srivastava et al. 2014; paper 5.4).
+
+    Half a random word decides on a number, so `rate` is kept to 2^-17. Random words are a fifth of
+    a training step's time on a CPU if a whole one is drawn for each, as flax's module does.
+    """
+
+    rate: float
+
+    @nn.compact
+    def __call__(self, x: Array, *, deterministic: bool) -> Array:
+        kept = round((1 - self.rate) * 2**16)
+        if deterministic or kept == 2**16:
+            return x
+        if not kept:
+            return jnp.zeros_like(x)
+        shape = (*x.shape[:-1], -(-x.shape[-1] // 2))
+        words = jax.random.bits(self.make_rng("dropout"), shape, jnp.uint32)
+        halves = jax.lax.bitcast_convert_type(words, jnp.uint16).reshape(*shape[:-1], -1)
+        return jnp.where(halves[..., : x.shape[-1]] < kept, x * (2**16 / kept), 0)
+
+
 class MultiHeadAttention(nn.Module):
     """Scaled dot-product attention in several heads (paper 3.2.1 and 3.2.2).
 
@@ -94,7 +125,7 @@ class MultiHeadAttention(nn.Module):
         self.key = dense((self.num_heads, self.key_size))
         self.value = dense((self.num_heads, self.value_size))
         self.output = dense(self.d_model, axis=(-2, -1))
-        self.dropout = nn.Dropout(self.dropout_rate)
+        self.dropout = Dropout(self.dropout_rate)
 
     def project(self, memory_BSD: Array) -> KeysValues:
         """The keys_BHKS and values_BHSC of a memory."""
@@ -130,7 +161,7 @@ class FeedForward(nn.Module):
         )
         activation = {"relu": nn.relu, "gelu": functools.partial(nn.gelu, approximate=False)}
         h_BTF = activation[self.activation](dense(self.d_ff, name="inner")(x_BTD))
-        h_BTF = nn.Dropout(self.dropout_rate)(h_BTF, deterministic=not train)
+        h_BTF = Dropout(self.dropout_rate)(h_BTF, deterministic=not train)
         return dense(x_BTD.shape[-1], name="outer")(h_BTF)
 
 
@@ -148,7 +179,7 @@ class Residual(nn.Module):
 
     def setup(self) -> None:
         self.layer_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype)
-        self.dropout = nn.Dropout(self.dropout_rate)
+        self.dropout = Dropout(self.dropout_rate)
 
     def enter(self, x_BTD: Array) -> Array:
         return self.layer_norm(x_BTD) if self.norm == "pre" else x_BTD

@@ -89,7 +89,7 @@ class Transformer(nn.Module):
         if self.positions == "learned":
             self.source_position_embedding = matrix(self.max_positions)
             self.target_position_embedding = matrix(self.max_positions)
-        self.dropout = nn.Dropout(self.dropout_rate)
+        self.dropout = layers.Dropout(self.dropout_rate)
 
     def __call__(
         self,

@@ -1,0 +1,273 @@
+"""How fast a training step is, beside PyTorch's nn.Transformer and Hugging Face's Marian.
+
+    pip install torch transformers
+    python -m benchmarks.train_step --model small
+
+A step is forward, backward and Adam, with dropout 0.1 and label smoothing 0.1, of random ids that
+fill every position. The engines take turns, each in a process of its own; medians are printed.
+--peers names a Python that has PyTorch, if this one has not. With --memory=kept all of them run
+with an allocator that gives nothing back to the system and asks for huge pages.
+
+The share of the peak counts a multiply-add as 2, for B pairs of S and T positions and L layers:
+    forward = L B S (8 D^2 + 4 S D + 4 D F) + L B T (12 D^2 + 4 T D + 4 S D + 4 D F)
+              + L B S 4 D^2 + 2 B T D V
+    step    = 3 forward
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+START = time.time()
+SIZES = {
+    "small": {"V": 8000, "D": 256, "H": 4, "F": 1024, "L": 3, "B": 64, "S": 32, "T": 32},
+    "base": {"V": 37000, "D": 512, "H": 8, "F": 2048, "L": 6, "B": 16, "S": 64, "T": 64},
+}
+THEIRS = ("torch", "torch-compile", "marian")
+OURS = ("this-float32", "this-bfloat16")
+KEPT = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(10**11),
+    "MALLOC_TOP_PAD_": str(2**28),
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+DROPOUT, SMOOTHING, RATE, BETAS, EPSILON = 0.1, 0.1, 1e-4, (0.9, 0.98), 1e-9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", choices=SIZES, default="small")
+    parser.add_argument("--batch", type=int, default=0, help="pairs; 0: the model's own")
+    parser.add_argument("--engines", default=",".join((*OURS, "torch", "marian")))
+    parser.add_argument("--memory", choices=("default", "kept"), default="default")
+    parser.add_argument("--peers", default=sys.executable)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=10.0, help="a turn's")
+    parser.add_argument("--engine", help="one engine's turn (for the program itself)")
+    arguments = parser.parse_args()
+    if arguments.engine:
+        turn(arguments)
+    else:
+        report(arguments)
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """Lets the engines take turns and prints a table."""
+    found = {name: [] for name in arguments.engines.split(",")}
+    environment = {**os.environ, **(KEPT if arguments.memory == "kept" else {})}
+    for _ in range(arguments.turns):
+        for name, turns in found.items():
+            python = arguments.peers if name in THEIRS else sys.executable
+            command = [python, "-m", "benchmarks.train_step", *sys.argv[1:], "--engine", name]
+            line = subprocess.run(
+                command, check=True, stdout=subprocess.PIPE, env=environment
+            ).stdout.splitlines()[-1]
+            turns.append(json.loads(line))
+    sizes = sizes_of(arguments)
+    tokens, flops = sizes["B"] * sizes["T"], step_flops(**sizes)
+    print("target tokens/s | GFLOP/s | ms a step | first step, s | memory, GB | engine")
+    for name, turns in found.items():
+        middle = {key: statistics.median(t[key] for t in turns) for key in turns[0]}
+        seconds = middle["seconds"]
+        print(
+            f"{tokens / seconds:13,.0f} {flops / seconds / 1e9:9.0f} {1e3 * seconds:11.1f} "
+            f"{middle['first']:13.1f} {middle['memory']:13.2f}   {name}",
+            flush=True,
+        )
+
+
+def turn(arguments: argparse.Namespace) -> None:
+    """One engine's turn: its step's median, its start-up and memory on standard output, as JSON."""
+    name, sizes = arguments.engine, sizes_of(arguments)
+    step = ours(name.removeprefix("this-"), sizes) if name in OURS else theirs(name, sizes)
+    step()
+    first = time.time() - START
+    for _ in range(2):
+        step()
+    seconds, begun = [], time.perf_counter()
+    while len(seconds) < 5 or time.perf_counter() - begun < arguments.seconds:
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps({"seconds": statistics.median(seconds), "first": first, "memory": memory}))
+
+
+def sizes_of(arguments: argparse.Namespace) -> dict[str, int]:
+    sizes = SIZES[arguments.model]
+    return {**sizes, "B": arguments.batch or sizes["B"]}
+
+
+def step_flops(V: int, D: int, H: int, F: int, L: int, B: int, S: int, T: int) -> int:
+    """By the formula above."""
+    encoder = B * S * (8 * D**2 + 4 * S * D + 4 * D * F)
+    decoder = B * T * (12 * D**2 + 4 * T * D + 4 * S * D + 4 * D * F) + B * S * 4 * D**2
+    return 3 * (L * (encoder + decoder) + 2 * B * T * D * V)
+
+
+def ours(dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
+    """A function that makes one update and gives its loss."""
+    import functools
+
+    import jax
+    import numpy as np
+
+    import launch
+    from configs import wmt_base
+    from transformer import models, optimizer, parallel, train, trained
+
+    config = wmt_base.get_config()
+    launch.keep_compiled(os.environ.get("COMPILATION_CACHE", ""))
+    V, B, S, T = (sizes[letter] for letter in "VBST")
+    config.model.update(
+        {"d_model": sizes["D"], "d_ff": sizes["F"], "num_heads": sizes["H"], "dtype": dtype}
+    )
+    config.model.num_layers = sizes["L"]
+    model = models.build(
+        "transformer", config.model.to_dict(), source_vocab_size=V, target_vocab_size=V
+    )
+    rate = functools.partial(optimizer.inverse_square_root, d_model=512, warmup_steps=4000)
+    rate = functools.partial(rate, factor=config.optimizer.factor)
+    adam = optimizer.adam(rate, **config.optimizer.adam)
+    update = functools.partial(train.train_step, model=model, adam=adam, learning_rate=rate)
+    update = functools.partial(update, seed=0, accumulate=1, smoothing=config.loss.to_dict())
+    mesh = parallel.data_mesh()
+    update = parallel.compile_step(update, config.parallel.strategy, mesh)
+
+    def initialise(rng: jax.Array) -> train.TrainState:
+        parameters = trained.initial_parameters(model, rng)
+        return train.TrainState(jax.numpy.int32(0), parameters, adam.init(parameters))
+
+    sharding = parallel.replicated(mesh)
+    state = jax.jit(initialise, out_shardings=sharding)(jax.random.key(0))
+    random = np.random.default_rng(0)
+    source, targets = (random.integers(4, V, (B, n)).astype(np.int32) for n in (S, T))
+    inputs = {"source": source, "target": np.roll(targets, 1)}
+    for side, n in (("source", S), ("target", T)):
+        inputs[f"{side}_positions"] = np.tile(np.arange(n, dtype=np.int32), (B, 1))
+        inputs[f"{side}_segments"] = np.ones((B, n), np.int32)
+    batch = {"inputs": inputs, "targets": targets, "weights": np.ones((B, T), np.float32)}
+
+    def step() -> float:
+        nonlocal state
+        state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
+        jax.block_until_ready(state)
+        return float(sums["loss"])
+
+    return step
+
+
+def theirs(name: str, sizes: dict[str, int]) -> Callable[[], float]:
+    """The same by PyTorch."""
+    import torch
+
+    V, B, S, T = (sizes[letter] for letter in "VBST")
+    torch.manual_seed(0)
+    source, targets = (torch.randint(4, V, (B, n)) for n in (S, T))
+    shifted = targets.roll(1)
+    model, call = marian(sizes) if name == "marian" else torch_transformer(sizes)
+    adam = torch.optim.Adam(model.parameters(), RATE, BETAS, EPSILON, fused=True)
+
+    def loss_of(source: torch.Tensor, shifted: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        logits = call(source, shifted)
+        return torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1).float(), targets.flatten(), label_smoothing=SMOOTHING
+        )
+
+    loss_of = torch.compile(loss_of) if name.endswith("compile") else loss_of
+
+    def step() -> float:
+        adam.zero_grad(set_to_none=True)
+        loss = loss_of(source, shifted, targets)
+        loss.backward()
+        adam.step()
+        return loss.item()
+
+    return step
+
+
+def torch_transformer(sizes: dict[str, int]) -> tuple:
+    """PyTorch's own Transformer behind an embedding and before its transpose."""
+    import torch
+    from torch import nn
+
+    D, S, T = sizes["D"], sizes["S"], sizes["T"]
+    angles = torch.arange(max(S, T))[:, None] / 10000 ** (torch.arange(0, D, 2) / D)
+    sinusoids = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    model = nn.ModuleDict(
+        {
+            "embedding": nn.Embedding(sizes["V"], D),
+            "dropout": nn.Dropout(DROPOUT),
+            "transformer": nn.Transformer(
+                D, sizes["H"], sizes["L"], sizes["L"], sizes["F"], DROPOUT, batch_first=True
+            ),
+        }
+    )
+    matrix = model["embedding"].weight
+    nn.init.normal_(matrix, std=D**-0.5)
+
+    def embed(ids: torch.Tensor) -> torch.Tensor:
+        return model["dropout"](model["embedding"](ids) * D**0.5 + sinusoids[: ids.shape[1]])
+
+    def call(source: torch.Tensor, shifted: torch.Tensor) -> torch.Tensor:
+        causal = nn.Transformer.generate_square_subsequent_mask(T)
+        padding, shifted_padding = source == 0, shifted == 0
+        hidden = model["transformer"](
+            embed(source),
+            embed(shifted),
+            tgt_mask=causal.isinf(),
+            src_key_padding_mask=padding,
+            tgt_key_padding_mask=shifted_padding,
+            memory_key_padding_mask=padding,
+            tgt_is_causal=True,
+        )
+        return hidden @ matrix.T
+
+    return model, call
+
+
+def marian(sizes: dict[str, int]) -> tuple:
+    """Hugging Face's translation model."""
+    import transformers
+
+    stacks = {
+        f"{side}_{name}": sizes[letter]
+        for side in ("encoder", "decoder")
+        for name, letter in (("layers", "L"), ("ffn_dim", "F"), ("attention_heads", "H"))
+    }
+    config = transformers.MarianConfig(
+        **stacks,
+        vocab_size=sizes["V"],
+        decoder_vocab_size=sizes["V"],
+        d_model=sizes["D"],
+        max_position_embeddings=max(sizes["S"], sizes["T"]),
+        dropout=DROPOUT,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        activation_function="relu",
+        scale_embedding=True,
+        share_encoder_decoder_embeddings=True,
+        tie_word_embeddings=True,
+        pad_token_id=0,
+        eos_token_id=1,
+        decoder_start_token_id=0,
+        forced_eos_token_id=None,
+    )
+    model = transformers.MarianMTModel(config).train()
+
+    def call(source: object, shifted: object) -> object:
+        masks = {"attention_mask": source != 0, "decoder_attention_mask": shifted != 0}
+        masks = {name: mask.long() for name, mask in masks.items()}
+        return model(input_ids=source, decoder_input_ids=shifted, use_cache=False, **masks).logits
+
+    return model, call
+
+
+if __name__ == "__main__":
+    main()
