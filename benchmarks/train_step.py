@@ -137,6 +137,7 @@ def ours(dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
     adam = optimizer.adam(rate, **config.optimizer.adam)
     update = functools.partial(train.train_step, model=model, adam=adam, learning_rate=rate)
     update = functools.partial(update, seed=0, accumulate=1, smoothing=config.loss.to_dict())
+    update = functools.partial(update, loss_blocks=config.train.loss_blocks)
     mesh = parallel.data_mesh()
     update = parallel.compile_step(update, config.parallel.strategy, mesh)
 

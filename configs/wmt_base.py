@@ -81,6 +81,8 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.train = ConfigDict()
     config.train.num_steps = 100_000
     config.train.accumulate = 1  # parts that a batch goes through the model in
+    config.train.loss_blocks = 4  # parts that its logits are made in; with 'jit' on several
+    # devices each of them costs a sum over the devices
     config.train.seed = 0
     config.train.log_every = 100
     config.train.save_every = 1500  # the paper's ten minutes

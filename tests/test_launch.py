@@ -230,6 +230,7 @@ def test_a_mistake_is_answered_with_what_would_be_right(arguments, words):
         ("vocabulary.model", "no/where", "does not exist"),
         ("train.num_steps", 0, "at least 1"),
         ("train.accumulate", 0, "at least 1"),
+        ("train.loss_blocks", 0, "at least 1"),
         ("decode.max_length", 1, "at least 16"),
         ("decode.beam_width", 0, "at least 1"),
         ("decode.length_penalty", "gmnt", "gnmt, power, none"),

@@ -38,7 +38,7 @@ def mistake(texts, **options):
         (" a\u2028b\x0b\x0c\x1c\x85c \n".encode(), [" a\u2028b\x0b\x0c\x1c\x85c "]),
         (b"a\rb\n", ["a\rb"]),
         (b"a\x00b\n", ["a\x00b"]),
-        ("\ufeffa\n".encode(), ["\ufeffa"]),
+        ("\ufeffa\n\ufeffb\n".encode(), ["a", "\ufeffb"]),  # a byte order mark stands first
     ],
 )
 def test_a_line_is_what_stands_before_a_newline(content, expected, caplog):

@@ -1,6 +1,7 @@
 """The loss against an explicit smoothed target in float64."""
 
 import math
+import re
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import tiny
 
-from transformer import loss
+from transformer import layers, loss
 
 B, T, V = 3, 4, 7
 cross_entropy = tiny.jit(loss.cross_entropy, static_argnames=("label_smoothing", "smoothed_over"))
@@ -152,3 +153,79 @@ def test_bfloat16_logits_are_summed_in_float32(tokens):
 def test_an_unknown_smoothing_names_the_key(tokens):
     with pytest.raises(ValueError, match=r"config\.loss\.smoothed_over.*'every'"):
         cross_entropy(*tokens, label_smoothing=0.1, smoothed_over="every")
+
+
+# In blocks
+
+
+D = 5
+
+
+@pytest.fixture(scope="module")
+def factors():
+    """(x [B, T, D], matrix [V, D]) for twelve positions a row, targets and weights."""
+    random = np.random.default_rng(1)
+    x, matrix = random.standard_normal((B, 12, D)), random.standard_normal((V, D))
+    targets = random.integers(0, V, (B, 12))
+    weights = random.integers(0, 2, (B, 12)).astype(np.float32)
+    return x.astype(np.float32), matrix.astype(np.float32), targets, weights
+
+
+def in_blocks(x, matrix, targets, weights, blocks):
+    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", "blocks": blocks}
+    return loss.in_blocks(layers.logits, x, matrix, targets, weights, **options)
+
+
+def at_once(x, matrix, targets, weights, blocks=None):
+    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
+    return loss.cross_entropy(layers.logits(x, matrix), targets, weights, **options)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4, 8, 12])  # 8 does not divide 12: 4 then
+def test_blocks_have_the_sums_and_gradients_of_the_whole(factors, blocks):
+    """Of a loss that is scaled, too: the gradient is made before it is known by what."""
+    x, matrix, *tokens = factors
+
+    def scaled(function, x, matrix):
+        sums = function(x, matrix, *tokens, blocks)
+        return 3 * sums["loss"] / sums["tokens"], sums
+
+    gradient = jax.grad(scaled, argnums=(1, 2), has_aux=True)
+    found, sums = tiny.jit(gradient, static_argnums=0)(in_blocks, x, matrix)
+    expected, expected_sums = tiny.jit(gradient, static_argnums=0)(at_once, x, matrix)
+    for name, value in expected_sums.items():
+        assert float(sums[name]) == pytest.approx(float(value), rel=1e-6), name
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    plain = tiny.jit(in_blocks, static_argnums=4)(*factors, blocks)
+    assert {name: float(value) for name, value in plain.items()} == pytest.approx(
+        {name: float(value) for name, value in expected_sums.items()}, rel=1e-6
+    )
+
+
+def test_only_the_loss_of_blocks_has_a_gradient(factors):
+    x, matrix, *tokens = factors
+    total = lambda x: in_blocks(x, matrix, *tokens, 3)["nll"]
+    assert not tiny.jit(jax.grad(total))(x).any()
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_blocks_keep_the_types_of_the_gradients(factors, dtype):
+    x, matrix, *tokens = factors
+    total = lambda x, matrix: in_blocks(x, matrix, *tokens, 3)["loss"]
+    found = tiny.jit(jax.grad(total, argnums=(0, 1)))(jnp.asarray(x, dtype), matrix)
+    assert [gradient.dtype for gradient in found] == [dtype, jnp.float32]
+
+
+def test_no_array_has_all_logits(factors):
+    """In the compiled gradient."""
+    x, matrix, *tokens = factors
+
+    def compiled(function):
+        total = lambda x, matrix: function(x, matrix, *tokens, 4)["loss"]
+        return jax.jit(jax.grad(total, argnums=(0, 1))).lower(x, matrix).compile().as_text()
+
+    assert f"f32[{B},12,{V}]" in compiled(at_once)
+    text = compiled(in_blocks)
+    assert f"f32[{B},3,{V}]" in text
+    assert not re.search(rf"f32\[({B},12|{12 * B}|4,{B},3),{V}\]", text)

@@ -194,18 +194,18 @@ def seen(caplog, clock, items, **options):
 def test_progress_says_how_many_how_fast_and_how_long(caplog, capsys, clock):
     """A line for each item here: pytest's standard error is no terminal."""
     assert seen(caplog, clock, iter(range(3)), total=63, every=0) == [
-        "translate: 1 lines, 0 a second, 2 min 4 s left",
-        "translate: 2 lines, 0 a second, 2 min 2 s left",
-        "translate: 3 lines, 0 a second, 2 min 0 s left",
-        "translate: 3 lines in 6.0 s, 0 a second",
+        "translate: 1 lines, 0.5 a second, 2 min 4 s left",
+        "translate: 2 lines, 0.5 a second, 2 min 2 s left",
+        "translate: 3 lines, 0.5 a second, 2 min 0 s left",
+        "translate: 3 lines in 6.0 s, 0.5 a second",
     ]
     assert capsys.readouterr().out == ""
 
 
 def test_progress_without_a_total_knows_no_end(caplog, clock):
     assert seen(caplog, clock, range(2), every=0) == [
-        *("translate: 1 lines, 0 a second", "translate: 2 lines, 0 a second"),
-        "translate: 2 lines in 4.0 s, 0 a second",
+        *("translate: 1 lines, 0.5 a second", "translate: 2 lines, 0.5 a second"),
+        "translate: 2 lines in 4.0 s, 0.5 a second",
     ]
 
 

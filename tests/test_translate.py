@@ -79,6 +79,11 @@ def test_nothing_to_translate(content, translated):
 
 
 @pytest.mark.slow
+def test_a_byte_order_mark_is_no_text(translated):
+    assert translated(b"\xef\xbb\xbfa b c\na b\n") == "c b a\nb a\n"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("blank", ["\t", "\u3000", "\x0c ", "\u00a0"])
 def test_any_white_space_is_a_blank_line(translated, blank):
     assert translated(f"a b\n{blank}\nb a\n".encode()) == "b a\n\na b\n"
@@ -302,10 +307,8 @@ def test_a_copied_workdir_translates_the_same(reversal_run, tmp_path):
 
 @pytest.mark.slow
 def test_a_mistake_in_the_input_ends_with_status_2(reversal_run):
-    """One line says which one; the chunks before it have been translated."""
-    content = (
-        b'{"source": "a b c"}\n{"source": "h g"}\n{"source": "a \xff"}\n["a"]\n{"source": "a"}\n'
-    )
+    """One line says which one; those before it have been translated."""
+    content = b'{"source": "a b c"}\n{"source": "h g"}\n{"source": "a b"}\n["a"]\n{"source": "a"}\n'
     options = ("--config.translate.format=json", "--config.decode.chunk_lines=2")
     done = launched(reversal_run, content, *options)
     assert done.returncode == 2
@@ -313,7 +316,7 @@ def test_a_mistake_in_the_input_ends_with_status_2(reversal_run):
     assert said.splitlines()[-1].startswith("launch.py: line 4 is no JSON object")
     assert "Traceback" not in said
     answers = [json.loads(line)["translation"] for line in done.stdout.decode().splitlines()]
-    assert answers == ["c b a", "g h"]
+    assert answers == ["c b a", "g h", "b a"]
 
 
 # Workdirs

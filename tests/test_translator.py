@@ -88,7 +88,7 @@ def test_an_over_long_line_is_translated_in_parts(caplog):
     assert found == ["c b a", whole, "", "g h"]
     assert able.num_split == 1
     [warning] = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert "79 characters" in warning
+    assert warning.startswith("line 2: 79 characters")
     assert "config.decode.max_length=16" in warning
     assert "3 parts" in warning
 

@@ -1,16 +1,20 @@
 """Sentence pairs -> ids, once: flat memory-mapped arrays, cached by content."""
 
+import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from transformer import tokenizer
+
+# Of how many there are in all, makes what is told how many more are done.
+Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
 
 
 class PairSource(Protocol):
@@ -48,7 +52,7 @@ def tokenise(
     vocabulary: tokenizer.Vocabulary,
     cache: Path,
     *,
-    progress: Callable[[Iterable], Iterable] = iter,
+    counter: Counter = lambda *, total: contextlib.nullcontext(lambda count: None),
 ) -> Tokens:
     """The ids of a corpus, memory-mapped from `cache`, where the first call writes them.
 
@@ -61,7 +65,8 @@ def tokenise(
         directory.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f"{key}-draft-", dir=directory.parent))
         try:
-            _write_tokens(corpus, vocabulary, draft, progress)
+            with counter(total=len(corpus)) as advance:
+                _write_tokens(corpus, vocabulary, draft, advance)
             draft.chmod(0o755)  # mkdtemp's are private
             _rename(draft, directory)
         finally:
@@ -81,7 +86,7 @@ def _write_tokens(
     corpus: PairSource,
     vocabulary: tokenizer.Vocabulary,
     directory: Path,
-    progress: Callable[[Iterable], Iterable],
+    advance: Callable[[int], None],
     chunk: int = 8192,
 ) -> None:
     lengths = ([], [])
@@ -89,13 +94,14 @@ def _write_tokens(
         open(directory / "source.ids", "wb") as source,
         open(directory / "target.ids", "wb") as target,
     ):
-        for start in progress(range(0, len(corpus), chunk)):
+        for start in range(0, len(corpus), chunk):
             texts = corpus.read(range(start, min(start + chunk, len(corpus))))
             for side, file in enumerate((source, target)):
                 sentences = tokenizer.encode(vocabulary[side], texts[side])
                 lengths[side].append(np.array([len(ids) for ids in sentences], np.int32))
                 flat = [i for ids in sentences for i in ids]
                 file.write(np.array(flat, _id_type(vocabulary[side])).tobytes())
+            advance(len(texts[0]))
     for side, name in enumerate(("source", "target")):
         offsets = np.cumsum(np.concatenate([[0], *lengths[side]]), dtype=np.int64)
         np.save(directory / f"{name}_offsets.npy", offsets)

@@ -260,6 +260,16 @@ class DecoderLayer(nn.Module):
         return self.network_residual.leave(x_BTD, y_BTD, train=train), keys_values
 
 
+def logits(x_BTD: Array, matrix_VD: Array) -> Array:
+    """What the softmax over the vocabulary is of (paper 3.4): [B, T, V] in float32."""
+    matrix_VD = matrix_VD.astype(x_BTD.dtype)
+    product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
+    if x_BTD.shape[0] * x_BTD.shape[1] <= 8 and x_BTD.dtype == jnp.float32:
+        # A sentence's beams: reading the matrix is the work. CPUs do it twice as fast this way.
+        return jnp.moveaxis(product("VD,BTD->VBT", matrix_VD, x_BTD), 0, -1)
+    return product("BTD,VD->BTV", x_BTD, matrix_VD)
+
+
 def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:
     """Position encodings [B, T, D] in float32, for any position (paper 3.5).
 

@@ -1,5 +1,6 @@
 """Lines in, lines out: plain text, columns or JSON objects, in UTF-8 whatever the locale."""
 
+import codecs
 import json
 import logging
 import math
@@ -15,6 +16,8 @@ def read(file: Iterable[bytes]) -> Iterator[str]:
     """Lines end at \\n only (or \\r\\n); bytes that are not UTF-8 are replaced, with a warning."""
     for number, line in enumerate(file, start=1):
         line = line.rstrip(b"\r\n")
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)  # Windows programs begin a file with it
         text = line.decode("utf-8", "replace")
         if text.encode() != line:
             logging.warning("line %d: bytes that are not UTF-8 were replaced", number)
@@ -41,7 +44,9 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
             except (ValueError, RecursionError):
                 found = None
             if not isinstance(found, dict):
-                raise ValueError(f"line {number} is no JSON object, such as {{{names[0]!r}: ...}}")
+                raise ValueError(
+                    f'line {number} is no JSON object, such as {{"{names[0]}": "..."}}'
+                )
         else:
             found = dict(zip(names, line.split("\t", len(names) - 1), strict=False))
         for i, name in enumerate(names):

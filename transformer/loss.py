@@ -1,6 +1,8 @@
 """Logits -> sums over real tokens: label-smoothed cross entropy."""
 
+import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -50,6 +52,64 @@ def cross_entropy(
         "correct": (correct_BT * weights_BT).sum(),
         "tokens": weights_BT.sum(),
     }
+
+
+def in_blocks(
+    logits: Callable[[Array, Array], Array],
+    x_BTD: Array,
+    matrix_VD: Array,
+    targets_BT: Array,
+    weights_BT: Array,
+    *,
+    blocks: int,
+    **smoothing: float | str,
+) -> dict[str, Array]:
+    """`cross_entropy` of logits(x, matrix), which are never in memory as a whole.
+
+    They are made for a block of positions after the other and forgotten once they have given the
+    block's sums and gradient: with 37,000 pieces, they would be the largest arrays of a training
+    step. There are `blocks` of them, or fewer if that does not divide T. Only 'loss' has a
+    gradient.
+    """
+    B, T = targets_BT.shape
+    blocks = math.gcd(blocks, T)
+
+    def split(array: Array) -> Array:  # along T: B may be spread over devices
+        return array.reshape(B, blocks, T // blocks, *array.shape[2:]).swapaxes(0, 1)
+
+    def block_sums(x_BTD: Array, matrix_VD: Array, targets_BT: Array, weights_BT: Array) -> tuple:
+        sums = cross_entropy(logits(x_BTD, matrix_VD), targets_BT, weights_BT, **smoothing)
+        return sums["loss"], sums
+
+    sums = _summed(block_sums, split(x_BTD), matrix_VD, split(targets_BT), split(weights_BT))
+    return {name: s if name == "loss" else jax.lax.stop_gradient(s) for name, s in sums.items()}
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _summed(block_sums: Callable, *arrays: Array) -> dict[str, Array]:
+    return _summed_forward(block_sums, *arrays)[0]
+
+
+def _summed_forward(block_sums: Callable, x: Array, matrix_VD: Array, *rest: Array) -> tuple:
+    """The sums over all blocks, and the gradients of 'loss', which is linear in them."""
+    gradient = jax.grad(block_sums, argnums=(0, 1), has_aux=True)
+
+    def add(total: tuple, block: tuple) -> tuple:
+        x_BTD, *others = block
+        (x_gradient, matrix_gradient), sums = gradient(x_BTD, matrix_VD, *others)
+        return jax.tree.map(jnp.add, total, (sums, matrix_gradient)), x_gradient
+
+    zeros = (dict.fromkeys(SUMS, jnp.float32(0)), jnp.zeros_like(matrix_VD))
+    (sums, matrix_gradient), x_gradient = jax.lax.scan(add, zeros, (x, *rest))
+    return sums, (x_gradient, matrix_gradient)
+
+
+def _summed_backward(block_sums: Callable, gradients: tuple, cotangents: dict) -> tuple:
+    scale = lambda gradient: (gradient * cotangents["loss"]).astype(gradient.dtype)
+    return (*map(scale, gradients), None, None)
+
+
+_summed.defvjp(_summed_forward, _summed_backward)
 
 
 def _entropy(on: float, off: float, V: int) -> float:

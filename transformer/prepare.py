@@ -1,5 +1,6 @@
 """Names -> what training reads: corpora, vocabulary, ids and the resolved config.json."""
 
+import functools
 import importlib.metadata
 import json
 import logging
@@ -28,7 +29,8 @@ from transformer.translator import Translator
 # What may change when a run is resumed: where things are, how long, and how it is looked at.
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("train.num_steps", "train.accumulate", "train.log_every", "train.save_every", "train.keep"),
+    *("train.num_steps", "train.accumulate", "train.loss_blocks", "train.log_every"),
+    *("train.save_every", "train.keep"),
     *("model.dtype", "vocabulary.model", "parallel.", "evaluate.", "decode."),
     *("translate.", "attention.", "compilation_cache"),
 )
@@ -93,9 +95,8 @@ def tokens(
 ) -> ids.Tokens:
     """A corpus's ids, cached under `data.data_dir`."""
     cache = Path(config.data.data_dir).expanduser() / "tokens"
-    return ids.tokenise(
-        pairs, vocabulary, cache, progress=lambda chunks: metrics.progress(chunks, what)
-    )
+    counter = functools.partial(metrics.counter, what)
+    return ids.tokenise(pairs, vocabulary, cache, counter=counter)
 
 
 def whole_tokens(
@@ -132,6 +133,7 @@ def check(config: ml_collections.ConfigDict) -> None:
         ("model.num_layers", model.num_layers),
         ("train.num_steps", config.train.num_steps),
         ("train.accumulate", config.train.accumulate),
+        ("train.loss_blocks", config.train.loss_blocks),
         ("train.log_every", config.train.log_every),
         ("train.save_every", config.train.save_every),
         ("evaluate.average_last", config.evaluate.average_last),

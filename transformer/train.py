@@ -23,6 +23,7 @@ from transformer import (
     checkpoint,
     evaluate,
     ids,
+    layers,
     loss,
     metrics,
     optimizer,
@@ -52,6 +53,7 @@ def train_step(
     learning_rate: Callable[[jax.Array], jax.Array],
     seed: int,
     accumulate: int,
+    loss_blocks: int,
     smoothing: dict,
     axis: str | None = None,
 ) -> tuple[TrainState, dict]:
@@ -65,10 +67,10 @@ def train_step(
     rng = parallel.random_per_device(rng, axis)
 
     def summed_loss(parameters: Tree, part: dict, rng: jax.Array) -> tuple[jax.Array, dict]:
-        logits_BTV = model.apply(
-            {"params": parameters}, **part["inputs"], train=True, rngs={"dropout": rng}
-        )
-        sums = loss.cross_entropy(logits_BTV, part["targets"], part["weights"], **smoothing)
+        options = {"train": True, "rngs": {"dropout": rng}, "method": "factors"}
+        factors = model.apply({"params": parameters}, **part["inputs"], **options)
+        tokens = (part["targets"], part["weights"])
+        sums = loss.in_blocks(layers.logits, *factors, *tokens, blocks=loss_blocks, **smoothing)
         return sums["loss"], sums
 
     gradient = jax.grad(summed_loss, has_aux=True)
@@ -126,6 +128,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
             learning_rate=learning_rate,
             seed=options.seed,
             accumulate=options.accumulate,
+            loss_blocks=options.loss_blocks,
             smoothing=config.loss.to_dict(),
         ),
         config.parallel.strategy,

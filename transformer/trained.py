@@ -105,7 +105,8 @@ def load(workdir: Path, config: ml_collections.ConfigDict) -> Run:
         return members[0]
     model = Ensemble(tuple(member.model for member in members))
     parameters = {f"members_{i}": member.parameters for i, member in enumerate(members)}
-    return members[0]._replace(model=model, parameters=parameters)
+    steps = [step for member in members for step in member.steps]
+    return Run(model, members[0].vocabulary, parameters, steps)
 
 
 def _load_one(

@@ -105,16 +105,21 @@ class Translator:
 
     def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
         chunk, size = [], 0
-        for request in requests:
-            text = len(request.source) + len(request.prefix)
-            if chunk and size + text > CHUNK_TEXT:
+        try:
+            for request in requests:
+                text = len(request.source) + len(request.prefix)
+                if chunk and size + text > CHUNK_TEXT:
+                    yield chunk
+                    chunk, size = [], 0
+                chunk.append(request)
+                size += text
+                if len(chunk) == self._chunk_lines:
+                    yield chunk
+                    chunk, size = [], 0
+        except ValueError:  # a line that is wrong; those before it are not
+            if chunk:
                 yield chunk
-                chunk, size = [], 0
-            chunk.append(request)
-            size += text
-            if len(chunk) == self._chunk_lines:
-                yield chunk
-                chunk, size = [], 0
+            raise
         if chunk:
             yield chunk
 
@@ -136,7 +141,7 @@ class Translator:
                     f"config.decode.max_length={self._max_length}"
                 )
             places.append([])
-            for i, ids in enumerate(self._parts(request.source)):
+            for i, ids in enumerate(self._parts(request.source, number)):
                 draw = () if self.searcher.method == "beam" else (number, i)
                 part = Part(tuple(ids), () if i else prefix, draw)
                 places[-1].append(place.setdefault(part, len(place)))
@@ -155,7 +160,7 @@ class Translator:
                 found.append(next(ranked))
             yield _joined([found[i] for i in line]) if line else [Hypothesis("", 0.0)]
 
-    def _parts(self, text: str) -> Iterator[list[int]]:
+    def _parts(self, text: str, number: int) -> Iterator[list[int]]:
         """A line's ids, in parts of at most max_length, cut before words; none of a blank line."""
         if not text.strip():
             return
@@ -177,9 +182,9 @@ class Translator:
         if count > 1:
             self.num_split += 1
             logging.warning(
-                "a line of %d characters is over config.decode.max_length=%d pieces: translated "
+                "line %d: %d characters are over config.decode.max_length=%d pieces: translated "
                 "in %d parts",
-                *(len(text), self._max_length, count),
+                *(number + 1, len(text), self._max_length, count),
             )
 
     def _ranked(self, found: list[Found]) -> Iterator[list[Hypothesis]]:

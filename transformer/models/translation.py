@@ -107,6 +107,22 @@ class Transformer(nn.Module):
         `target` is shifted right already. Segments number the sentence pairs of a packed row from
         1, 0 is padding; a position sees its own pair only, and of the target nothing behind itself.
         """
+        sides = (source, target, source_positions, target_positions)
+        x_BTD, matrix_VD = self.factors(*sides, source_segments, target_segments, train=train)
+        return layers.logits(x_BTD, matrix_VD)
+
+    def factors(
+        self,
+        source: Array,
+        target: Array,
+        source_positions: Array,
+        target_positions: Array,
+        source_segments: Array,
+        target_segments: Array,
+        *,
+        train: bool,
+    ) -> tuple[Array, Array]:
+        """What the logits are the product of, x_BTD and matrix_VD: `layers.logits(x, matrix)`."""
         memory_BSD = self.encode(source, source_positions, source_segments, train=train)
         x_BTD = self._embed_target(target, target_positions, train=train)
         mask_BTT = _same(target_segments, target_segments)
@@ -117,7 +133,7 @@ class Transformer(nn.Module):
             x_BTD, _ = layer(
                 x_BTD, memory, mask_BTT, memory_mask_BTS, remember=lambda new: new, train=train
             )
-        return self._logits(x_BTD)
+        return self._output(x_BTD)
 
     def encode(
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
@@ -189,7 +205,7 @@ class Transformer(nn.Module):
                 train=False,
             )
             updated.append(kept)
-        logits_BQV = self._logits(x_BQD)
+        logits_BQV = layers.logits(*self._output(x_BQD))
         logits_BWTV = logits_BQV.reshape(B, T, W, -1).swapaxes(1, 2)
         return logits_BWTV, {"keys_values": updated, "writers": writers_BWT}
 
@@ -257,16 +273,11 @@ class Transformer(nn.Module):
             x_BTD += layers.sinusoids(positions_BT, self.d_model, self.positions)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
 
-    def _logits(self, x_BTD: Array) -> Array:
+    def _output(self, x_BTD: Array) -> tuple[Array, Array]:
         if self.final_norm:
             x_BTD = self.decoder_norm(x_BTD)
         output = self.output_embedding if self.tied_embeddings == "none" else self.target_embedding
-        matrix_VD = output.embedding.astype(x_BTD.dtype)
-        product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
-        if x_BTD.shape[0] * x_BTD.shape[1] <= 8 and x_BTD.dtype == jnp.float32:
-            # A sentence's beams: reading the matrix is the work. CPUs do it twice as fast this way.
-            return jnp.moveaxis(product("VD,BTD->VBT", matrix_VD, x_BTD), 0, -1)
-        return product("BTD,VD->BTV", x_BTD, matrix_VD)
+        return x_BTD, output.embedding
 
 
 def _write(kept: layers.KeysValues, place: Array, new: layers.KeysValues) -> layers.KeysValues:
