@@ -234,7 +234,7 @@ def test_progress_of_nothing(caplog, total):
     caplog.set_level(logging.INFO)
     assert list(metrics.progress([], "translate", total=total, every=0)) == []
     [line] = [record.getMessage() for record in caplog.records]
-    assert line.startswith("translate: 0 lines in 0.0 s, 0 a second")
+    assert line.startswith("translate: 0 lines in 0.0 s, 0.0 a second")
 
 
 def test_time_left_is_not_said_before_anything_is_done(caplog, clock):
@@ -244,9 +244,9 @@ def test_time_left_is_not_said_before_anything_is_done(caplog, clock):
             clock[0] += 2
             advance(count)
     assert [record.getMessage() for record in caplog.records] == [
-        "translate: 0 lines, 0 a second",
-        "translate: 4 lines, 1 a second, 5 s left",
-        "translate: 4 lines in 4.0 s, 1 a second",
+        "translate: 0 lines, 0.0 a second",
+        "translate: 4 lines, 1.0 a second, 5 s left",
+        "translate: 4 lines in 4.0 s, 1.0 a second",
     ]
 
 

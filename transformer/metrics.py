@@ -99,12 +99,13 @@ def counter(
         if bar.disable and now - shown > every:
             shown, pace = now, done / (now - start)
             left = f", {duration((total - done) / pace)} left" if total and done else ""
-            logging.info("%s: %d lines, %.3g a second%s", what, done, pace, left)
+            logging.info("%s: %d lines, %.*f a second%s", what, done, pace < 9.5, pace, left)
 
     with bar:
         yield advance
     seconds = time.perf_counter() - start
-    logging.info("%s: %d lines in %.1f s, %.3g a second", what, done, seconds, done / seconds)
+    pace = done / seconds
+    logging.info("%s: %d lines in %.1f s, %.*f a second", what, done, seconds, pace < 9.5, pace)
 
 
 class Progress:
