@@ -53,6 +53,15 @@ FROM_CONFIG = ("train", "prepare")
 FROM_WORKDIR = ("evaluate", "translate", "score", "attention")
 MODES = FROM_CONFIG + FROM_WORKDIR
 
+# What glibc's allocator is told: to keep the memory that it is given back, as huge pages. Without
+# this the large arrays of each step are the kernel's to clear anew.
+ALLOCATOR = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+    "MALLOC_TOP_PAD_": str(1 << 28),
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+}
+
 # Keys that a trained workdir has settled.
 TRAINED = ("--config.architecture", "--config.model.", "--config.vocabulary.")
 
@@ -72,6 +81,8 @@ def main(arguments: list[str]) -> None:
     mode, workdir, config = parse(arguments)
     module = importlib.import_module(f"transformer.{mode}")
     keep_compiled(config.compilation_cache)
+    if mode == "train" and ALLOCATOR.items() <= os.environ.items():
+        logging.info("freed memory is kept, in huge pages (%s)", ", ".join(ALLOCATOR))
     getattr(module, mode)(config, workdir)
 
 
@@ -119,6 +130,16 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--workdir={workdir} is a file, expected a folder")
     return mode, folder, override(config, rest)
+
+
+def keep_memory() -> None:
+    """Starts this program anew with ALLOCATOR, which is read at the start of a process only.
+
+    Not where one of the variables is set already, nor without glibc.
+    """
+    if platform.libc_ver()[0] == "glibc" and not ALLOCATOR.keys() & os.environ.keys():
+        os.environ.update(ALLOCATOR)
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def keep_compiled(folder: str) -> None:
@@ -213,6 +234,7 @@ def typed_wrong(error: ValueError) -> bool:
 
 
 if __name__ == "__main__":
+    keep_memory()
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
     )

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import launch
-from transformer import batches, prepare, train
+from transformer import batches, prepare
 
 ROUNDS = 9
 
@@ -26,7 +26,7 @@ def main(arguments: list[str]) -> None:
     config = launch.parse(arguments)[2]
     with tempfile.TemporaryDirectory() as workdir:
         config, _, tokens = prepare.prepare(config, Path(workdir))
-        training = train.training_batches(config, tokens)
+        training = prepare.training_batches(config, tokens)
     pairs = sum(len(rows.pairs) for rows in training.groups)
     seconds = []
     for epoch in range(ROUNDS):

@@ -5,8 +5,9 @@
 
 A step is forward, backward and Adam, with dropout 0.1 and label smoothing 0.1, of random ids that
 fill every position. The engines take turns, each in a process of its own; medians are printed.
---peers names a Python that has PyTorch, if this one has not. With --memory=kept all of them run
-with an allocator that gives nothing back to the system and asks for huge pages.
+--peers names a Python that has PyTorch, if this one has not. All of them run with an allocator that
+gives nothing back to the system and asks for huge pages, as launch.py does; --memory=default leaves
+it as it is.
 
 The share of the peak counts a multiply-add as 2, for B pairs of S and T positions and L layers:
     forward = L B S (8 D^2 + 4 S D + 4 D F) + L B T (12 D^2 + 4 T D + 4 S D + 4 D F)
@@ -31,12 +32,6 @@ SIZES = {
 }
 THEIRS = ("torch", "torch-compile", "marian")
 OURS = ("this-float32", "this-bfloat16")
-KEPT = {
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(10**11),
-    "MALLOC_TOP_PAD_": str(2**28),
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
 DROPOUT, SMOOTHING, RATE, BETAS, EPSILON = 0.1, 0.1, 1e-4, (0.9, 0.98), 1e-9
 
 
@@ -45,7 +40,7 @@ def main() -> None:
     parser.add_argument("--model", choices=SIZES, default="small")
     parser.add_argument("--batch", type=int, default=0, help="pairs; 0: the model's own")
     parser.add_argument("--engines", default=",".join((*OURS, "torch", "marian")))
-    parser.add_argument("--memory", choices=("default", "kept"), default="default")
+    parser.add_argument("--memory", choices=("kept", "default"), default="kept")
     parser.add_argument("--peers", default=sys.executable)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0, help="a turn's")
@@ -60,7 +55,9 @@ def main() -> None:
 def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
     found = {name: [] for name in arguments.engines.split(",")}
-    environment = {**os.environ, **(KEPT if arguments.memory == "kept" else {})}
+    from launch import ALLOCATOR
+
+    environment = {**os.environ, **(ALLOCATOR if arguments.memory == "kept" else {})}
     for _ in range(arguments.turns):
         for name, turns in found.items():
             python = arguments.peers if name in THEIRS else sys.executable

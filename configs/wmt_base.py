@@ -84,6 +84,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.train.loss_blocks = 4  # parts that its logits are made in; with 'jit' on several
     # devices each of them costs a sum over the devices
     config.train.seed = 0
+    config.train.profile = 0  # steps to trace, into the workdir's profile/ (docs/performance.md)
     config.train.log_every = 100
     config.train.save_every = 1500  # the paper's ten minutes
     config.train.keep = 5

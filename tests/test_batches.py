@@ -64,7 +64,7 @@ def tokenised(vocabulary, tmp_path):
 
 
 def arrange(tokens, packed, seed, batch_tokens=5 * LENGTH):
-    """Training batches, as train.training_batches makes them."""
+    """Training batches, as prepare.training_batches makes them."""
     pairs = batches.trainable(tokens, LENGTH)
     groups = (
         [batches.pack(tokens, pairs, LENGTH, seed)]

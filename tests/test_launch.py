@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import platform
 import runpy
 import shutil
 import subprocess
@@ -464,6 +465,45 @@ def test_a_refused_ensemble_is_one_line_and_status_2(reversal_run, tiny_run, tmp
         [line] = done.stderr.splitlines()
         assert line.startswith("launch.py: ")
         assert words in line
+
+
+# The allocator
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What `keep_memory` starts anew: a list of (program, arguments)."""
+    calls = []
+    monkeypatch.setattr(os, "execv", lambda *call: calls.append(call))
+    for name in launch.ALLOCATOR:
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-O", "launch.py", "--help"])
+    return calls
+
+
+def test_the_allocator_is_set_up_by_starting_anew_once(started):
+    launch.keep_memory()
+    assert started == [(sys.executable, [sys.executable, "-O", "launch.py", "--help"])]
+    assert launch.ALLOCATOR.items() <= os.environ.items()
+    launch.keep_memory()
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("name", launch.ALLOCATOR)
+def test_an_allocator_that_is_set_up_stays_as_it_is(started, name):
+    os.environ[name] = "1"
+    launch.keep_memory()
+    assert not started
+    assert os.environ.keys() & launch.ALLOCATOR.keys() == {name}
+    assert os.environ[name] == "1"
+
+
+def test_only_glibc_is_told(started, monkeypatch):
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    launch.keep_memory()
+    assert not started
 
 
 # The configs

@@ -15,7 +15,7 @@ LEVELS = (
     ),
     ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation", "search"),
     ("trained", "translator"),
-    ("prepare", "score", "translate"),
+    ("performance", "prepare", "score", "translate"),
     ("attention", "evaluate"),
     ("train",),
 )

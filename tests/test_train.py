@@ -22,7 +22,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from transformer import checkpoint, evaluate, metrics, parallel, prepare, train, trained
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TIMES = {"tokens_per_second", "step_seconds", "seconds_left"}
+TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 TRAIN_KEYS = TIMES | {
     *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
     *("learning_rate", "gradient_norm", "padding"),

@@ -207,7 +207,7 @@ def test_a_generated_line_break_breaks_no_line(unable):
     assert len(PIECES.decode(spelt).splitlines()) > 1
     breaks = build(unable[0])
     breaks.searcher = Echo()
-    breaks._parts = lambda text: iter([[*spelt, tokenizer.END]])
+    breaks._parts = lambda text, number: iter([[*spelt, tokenizer.END]])
     found = list(breaks.translate(unable[1], ["a", "b c"]))
     assert [text.split() for text in found] == [["a", "b", "c"]] * 2
     assert not set("\r\n") & set("".join(found))

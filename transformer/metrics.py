@@ -118,14 +118,26 @@ class Progress:
             total=total, initial=step, desc="train", unit="step", file=sys.stderr, disable=None
         )
         self._clock = time.perf_counter()
-        self._pace = 0.0
+        self._pace = self._share = self._waited = 0.0
+
+    def waiting(self, batches: Iterable) -> Iterator:
+        """Gives the batches and takes the time that was spent waiting for them."""
+        batches = iter(batches)
+        while True:
+            start = time.perf_counter()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            self._waited += time.perf_counter() - start
+            yield batch
 
     def advance(self) -> None:
         """One more step is done."""
         self.step += 1
         self._bar.update()
         if self.step == self._first + 1:  # its time says nothing of the steps to come
-            logging.info("step %d, with compilation: %.1f s", self.step, self.lap()[0])
+            logging.info("step %d, with compilation: %.1f s", self.step, self.lap()["step_seconds"])
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -144,18 +156,24 @@ class Progress:
             "loss {loss:.3f}, {nats_per_token:.3f} nats/token, perplexity {perplexity:.2f}, "
             "accuracy {accuracy:.1%}, learning rate {learning_rate:.2e}, "
             "gradient {gradient_norm:.2f}, padding {padding:.1%}, "
-            "{tokens_per_second:,.0f} tokens/s, {step_seconds:.3f} s/step"
+            "{tokens_per_second:,.0f} tokens/s, {step_seconds:.3f} s/step, "
+            "{waiting:.1%} of it waiting for data"
         ).format(**values)
+        if "share_of_peak" in values:
+            text += f", {values['share_of_peak']:.1%} of the devices' peak"
         left = duration(values["seconds_left"])
         logging.info("step %d/%d: %s, %s left", self.step, self._total, text, left)
 
-    def lap(self) -> tuple[float, float]:
-        """Seconds a step since the last lap, and seconds left at that pace."""
+    def lap(self) -> dict[str, float]:
+        """Seconds a step since the last lap, the share of them that was spent waiting for batches,
+        and seconds left at that pace."""
         if self.step > self._logged:
             now = time.perf_counter()
             self._pace = (now - self._clock) / (self.step - self._logged)
-            self._clock, self._logged = now, self.step
-        return self._pace, self._pace * (self._total - self.step)
+            self._share = self._waited / max(now - self._clock, 1e-9)
+            self._clock, self._logged, self._waited = now, self.step, 0.0
+        left = self._pace * (self._total - self.step)
+        return {"step_seconds": self._pace, "waiting": self._share, "seconds_left": left}
 
     def close(self) -> None:
         self._bar.close()

@@ -14,6 +14,7 @@ import sacrebleu
 from flax.traverse_util import flatten_dict
 
 from transformer import (
+    batches,
     checkpoint,
     corpora,
     ids,
@@ -29,8 +30,8 @@ from transformer.translator import Translator
 # What may change when a run is resumed: where things are, how long, and how it is looked at.
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("train.num_steps", "train.accumulate", "train.loss_blocks", "train.log_every"),
-    *("train.save_every", "train.keep"),
+    *("train.num_steps", "train.accumulate", "train.loss_blocks", "train.profile"),
+    *("train.log_every", "train.save_every", "train.keep"),
     *("model.dtype", "vocabulary.model", "parallel.", "evaluate.", "decode."),
     *("translate.", "attention.", "compilation_cache"),
 )
@@ -99,6 +100,17 @@ def tokens(
     return ids.tokenise(pairs, vocabulary, cache, counter=counter)
 
 
+def training_batches(config: ml_collections.ConfigDict, tokens: ids.Tokens) -> batches.Batches:
+    """The training split in batches of about `data.batch_tokens` target positions."""
+    data, seed = config.data, config.train.seed
+    pairs = batches.trainable(tokens, data.max_length)
+    if data.pack:
+        groups = [batches.pack(tokens, pairs, data.row_length, seed)]
+    else:
+        groups = batches.unpacked(tokens, pairs, data.row_length)
+    return batches.Batches(tokens, groups, data.batch_tokens, seed)
+
+
 def whole_tokens(
     config: ml_collections.ConfigDict,
     pairs: corpora.Corpus,
@@ -150,8 +162,9 @@ def check(config: ml_collections.ConfigDict) -> None:
         if not 0 <= found < 1:
             raise ValueError(f"config.{key} is from 0 to below 1, found {found}")
     sacrebleu.BLEU(tokenize=config.evaluate.tokenize)  # it may want a package of its own
-    if config.train.seed < 0:
-        raise ValueError(f"config.train.seed is at least 0, found {config.train.seed}")
+    for key, found in (("train.seed", config.train.seed), ("train.profile", config.train.profile)):
+        if found < 0:
+            raise ValueError(f"config.{key} is at least 0, found {found}")
     if data.pack and data.max_length > data.row_length:
         raise ValueError(
             f"config.data.max_length={data.max_length} does not fit into "

@@ -22,12 +22,12 @@ from transformer import (
     batches,
     checkpoint,
     evaluate,
-    ids,
     layers,
     loss,
     metrics,
     optimizer,
     parallel,
+    performance,
     prepare,
     trained,
 )
@@ -104,7 +104,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     model = trained.build_model(config, vocabulary)
     translator = Translator(model, vocabulary, **config.decode)
     examiner = evaluate.Examiner(config, "validation", translator)
-    training = training_batches(config, tokens)
+    training = prepare.training_batches(config, tokens)
 
     learning_rate = functools.partial(
         optimizer.inverse_square_root,
@@ -144,7 +144,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
             parameters = state.parameters
             examine(step, parameters, examiner, checkpoints, log, config.evaluate.samples)
 
-    step = int(state.step)
+    first = step = int(state.step)
     describe(config, state.parameters, training, mesh)
     log = metrics.Log(workdir, step)
     progress = metrics.Progress(step, options.num_steps)
@@ -156,10 +156,13 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     if finished:
         logging.info("already at step %d: nothing is left to train", step)
     with stop_signals() as stop:
-        for batch in batches.ahead(load, range(step, step if finished else options.num_steps)):
+        steps = range(step, step if finished else options.num_steps)
+        for batch in progress.waiting(batches.ahead(load, steps)):
             state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
             step += 1
-            late.append((step, sums, batch["weights"].size * jax.process_count()))
+            positions = batch["weights"].size * jax.process_count()
+            late.append((step, sums, positions, performance.least_seconds(model, batch)))
+            performance.trace(step, first, options.profile, workdir / "profile")
             last, stopping = step == options.num_steps, stop.is_set()
             saves = last or stopping or step % options.save_every == 0
             # Metrics are fetched two steps late: the device always has the next step waiting.
@@ -183,17 +186,6 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
         logging.info("stopped after step %d was saved; the same command goes on from there", step)
         sys.exit(128 + signal.SIGTERM)
     evaluate.evaluate(config, workdir)
-
-
-def training_batches(config: ml_collections.ConfigDict, tokens: ids.Tokens) -> batches.Batches:
-    """The training split in batches of about `data.batch_tokens` target positions."""
-    data, seed = config.data, config.train.seed
-    pairs = batches.trainable(tokens, data.max_length)
-    if data.pack:
-        groups = [batches.pack(tokens, pairs, data.row_length, seed)]
-    else:
-        groups = batches.unpacked(tokens, pairs, data.row_length)
-    return batches.Batches(tokens, groups, data.batch_tokens, seed)
 
 
 def first_state(
@@ -228,7 +220,13 @@ def due(step: int, config: ml_collections.ConfigDict) -> bool:
 
 
 def record(
-    step: int, sums: dict, positions: int, log: metrics.Log, progress: metrics.Progress, every: int
+    step: int,
+    sums: dict,
+    positions: int,
+    least_seconds: float,
+    log: metrics.Log,
+    progress: metrics.Progress,
+    every: int,
 ) -> None:
     """Takes note of a finished step, and logs every so many."""
     sums = {name: float(value) for name, value in sums.items()}
@@ -240,16 +238,17 @@ def record(
         )
     progress.advance()
     if step % every == 0:
-        seconds, left = progress.lap()
+        times = progress.lap()
         values = {
             **evaluate.per_token(sums),
             "learning_rate": sums["learning_rate"],
             "gradient_norm": sums["gradient_norm"],
             "padding": 1 - sums["tokens"] / positions,
-            "tokens_per_second": sums["tokens"] / seconds,
-            "step_seconds": seconds,
-            "seconds_left": left,
+            "tokens_per_second": sums["tokens"] / times["step_seconds"],
+            **times,
         }
+        if least_seconds:
+            values["share_of_peak"] = least_seconds / times["step_seconds"]
         log.write("train", step, values)
         progress.show(values)
 

@@ -1,0 +1,75 @@
+"""How fast training could be, and where its time goes: FLOPs, peaks of devices, traces."""
+
+import logging
+from pathlib import Path
+
+import flax.linen as nn
+import jax
+
+from transformer.models.translation import Transformer
+
+WARM_UP = 10  # steps before a trace: the first ones compile
+
+# Dense bfloat16 FLOP/s of one device, by a part of its name in JAX (vendors' data sheets).
+PEAKS = {
+    "H100 PCIe": 756e12,
+    "H100": 989e12,
+    "H200": 989e12,
+    "A100": 312e12,
+    "TPU v4": 275e12,
+    "TPU v5 lite": 197e12,
+    "TPU v5": 459e12,
+    "TPU v6 lite": 918e12,
+}
+
+
+def peak(device_kind: str) -> float:
+    """A device's FLOP/s; 0 if they are not known."""
+    return next((flops for name, flops in PEAKS.items() if name in device_kind), 0.0)
+
+
+def least_seconds(model: nn.Module, batch: dict) -> float:
+    """How long a step would take at the peak of all devices; 0 if that is not known.
+
+    `batch` has this process's rows. Only the Transformer's FLOPs are known.
+    """
+    devices = jax.devices()
+    flops = len(devices) * peak(devices[0].device_kind)
+    if not flops or not isinstance(model, Transformer):
+        return 0.0
+    (B, S), T = batch["inputs"]["source"].shape, batch["targets"].shape[1]
+    return step_flops(model, B * jax.process_count(), S, T) / flops
+
+
+def step_flops(model: Transformer, rows: int, source_length: int, target_length: int) -> int:
+    """The FLOPs of one training step, a multiply-add counted as two.
+
+    Only products of matrices count, attention between all positions of a row; the backward pass is
+    two of the forward pass, and recomputation is no work.
+    """
+    B, S, T = rows, source_length, target_length
+    D, F, L, V = model.d_model, model.d_ff, model.num_layers, model.target_vocab_size
+    K, C = (
+        model.num_heads * (size or D // model.num_heads)
+        for size in (model.key_size, model.value_size)
+    )
+
+    def attention(queries: int, keys: int) -> int:
+        projections = queries * D * (K + C) + keys * D * (K + C)
+        return 2 * B * (projections + queries * keys * (K + C))
+
+    network = 2 * B * 2 * D * F
+    encoder = attention(S, S) + S * network
+    decoder = attention(T, T) + attention(T, S) + T * network
+    return 3 * (L * (encoder + decoder) + 2 * B * T * D * V)
+
+
+def trace(step: int, first: int, count: int, folder: Path) -> None:
+    """Traces `count` steps (0: none) of a run that began at step `first`; told after each step."""
+    if not count:
+        return
+    if step == first + WARM_UP:
+        jax.profiler.start_trace(str(folder), create_perfetto_trace=True)
+    if step == first + WARM_UP + count:
+        jax.profiler.stop_trace()
+        logging.info("a trace of %d steps is in %s (docs/performance.md)", count, folder)
