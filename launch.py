@@ -53,8 +53,8 @@ FROM_CONFIG = ("train", "prepare")
 FROM_WORKDIR = ("evaluate", "translate", "score", "attention")
 MODES = FROM_CONFIG + FROM_WORKDIR
 
-# What glibc's allocator is told: to keep the memory that it is given back, as huge pages. Without
-# this the large arrays of each step are the kernel's to clear anew.
+# What glibc's allocator is told: to keep the memory that it is given back, in huge pages if there
+# are any. Otherwise the kernel clears the large arrays of each step anew.
 ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> None:
     module = importlib.import_module(f"transformer.{mode}")
     keep_compiled(config.compilation_cache)
     if mode == "train" and ALLOCATOR.items() <= os.environ.items():
-        logging.info("freed memory is kept, in huge pages (%s)", ", ".join(ALLOCATOR))
+        logging.info("the allocator keeps memory and asks for huge pages: %s", ", ".join(ALLOCATOR))
     getattr(module, mode)(config, workdir)
 
 
@@ -135,9 +135,10 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
 def keep_memory() -> None:
     """Starts this program anew with ALLOCATOR, which is read at the start of a process only.
 
-    Not where one of the variables is set already, nor without glibc.
+    Not where one of the variables is set already, nor without glibc, nor inside another program.
     """
-    if platform.libc_ver()[0] == "glibc" and not ALLOCATOR.keys() & os.environ.keys():
+    alone = sys.executable and sys.orig_argv[-len(sys.argv) :] == sys.argv
+    if alone and platform.libc_ver()[0] == "glibc" and not ALLOCATOR.keys() & os.environ.keys():
         os.environ.update(ALLOCATOR)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 

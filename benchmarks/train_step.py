@@ -7,12 +7,8 @@ A step is forward, backward and Adam, with dropout 0.1 and label smoothing 0.1, 
 fill every position. The engines take turns, each in a process of its own; medians are printed.
 --peers names a Python that has PyTorch, if this one has not. All of them run with an allocator that
 gives nothing back to the system and asks for huge pages, as launch.py does; --memory=default leaves
-it as it is.
-
-The share of the peak counts a multiply-add as 2, for B pairs of S and T positions and L layers:
-    forward = L B S (8 D^2 + 4 S D + 4 D F) + L B T (12 D^2 + 4 T D + 4 S D + 4 D F)
-              + L B S 4 D^2 + 2 B T D V
-    step    = 3 forward
+it as it is. FLOPs are by the formula in docs/performance.md. All drop what the paper says, sub-layers'
+outputs and embeddings.
 """
 
 import argparse
@@ -42,6 +38,7 @@ def main() -> None:
     parser.add_argument("--engines", default=",".join((*OURS, "torch", "marian")))
     parser.add_argument("--memory", choices=("kept", "default"), default="kept")
     parser.add_argument("--peers", default=sys.executable)
+    parser.add_argument("--cache", default="", help="a folder for our compiled programs")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0, help="a turn's")
     parser.add_argument("--engine", help="one engine's turn (for the program itself)")
@@ -57,6 +54,8 @@ def report(arguments: argparse.Namespace) -> None:
     found = {name: [] for name in arguments.engines.split(",")}
     from launch import ALLOCATOR
 
+    from transformer import performance
+
     environment = {**os.environ, **(ALLOCATOR if arguments.memory == "kept" else {})}
     for _ in range(arguments.turns):
         for name, turns in found.items():
@@ -67,7 +66,9 @@ def report(arguments: argparse.Namespace) -> None:
             ).stdout.splitlines()[-1]
             turns.append(json.loads(line))
     sizes = sizes_of(arguments)
-    tokens, flops = sizes["B"] * sizes["T"], step_flops(**sizes)
+    tokens = sizes["B"] * sizes["T"]
+    _, model = transformer(sizes, "float32")
+    flops = performance.step_flops(model, *(sizes[letter] for letter in "BST"))
     print("target tokens/s | GFLOP/s | ms a step | first step, s | memory, GB | engine")
     for name, turns in found.items():
         middle = {key: statistics.median(t[key] for t in turns) for key in turns[0]}
@@ -82,7 +83,10 @@ def report(arguments: argparse.Namespace) -> None:
 def turn(arguments: argparse.Namespace) -> None:
     """One engine's turn: its step's median, its start-up and memory on standard output, as JSON."""
     name, sizes = arguments.engine, sizes_of(arguments)
-    step = ours(name.removeprefix("this-"), sizes) if name in OURS else theirs(name, sizes)
+    if name in OURS:
+        step = ours(name.removeprefix("this-"), sizes, arguments.cache)
+    else:
+        step = theirs(name, sizes)
     step()
     first = time.time() - START
     for _ in range(2):
@@ -101,14 +105,20 @@ def sizes_of(arguments: argparse.Namespace) -> dict[str, int]:
     return {**sizes, "B": arguments.batch or sizes["B"]}
 
 
-def step_flops(V: int, D: int, H: int, F: int, L: int, B: int, S: int, T: int) -> int:
-    """By the formula above."""
-    encoder = B * S * (8 * D**2 + 4 * S * D + 4 * D * F)
-    decoder = B * T * (12 * D**2 + 4 * T * D + 4 * S * D + 4 * D * F) + B * S * 4 * D**2
-    return 3 * (L * (encoder + decoder) + 2 * B * T * D * V)
+def transformer(sizes: dict[str, int], dtype: str) -> tuple:
+    """The config and the model."""
+    from configs import wmt_base
+    from transformer import models
+
+    config = wmt_base.get_config()
+    names = {"d_model": "D", "d_ff": "F", "num_heads": "H", "num_layers": "L"}
+    config.model.update({name: sizes[letter] for name, letter in names.items()})
+    config.model.dtype = dtype
+    vocabulary = {f"{side}_vocab_size": sizes["V"] for side in ("source", "target")}
+    return config, models.build("transformer", config.model.to_dict(), **vocabulary)
 
 
-def ours(dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
+def ours(dtype: str, sizes: dict[str, int], cache: str = "") -> Callable[[], float]:
     """A function that makes one update and gives its loss."""
     import functools
 
@@ -116,19 +126,11 @@ def ours(dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
     import numpy as np
 
     import launch
-    from configs import wmt_base
-    from transformer import models, optimizer, parallel, train, trained
+    from transformer import optimizer, parallel, train, trained
 
-    config = wmt_base.get_config()
-    launch.keep_compiled(os.environ.get("COMPILATION_CACHE", ""))
+    launch.keep_compiled(cache)
     V, B, S, T = (sizes[letter] for letter in "VBST")
-    config.model.update(
-        {"d_model": sizes["D"], "d_ff": sizes["F"], "num_heads": sizes["H"], "dtype": dtype}
-    )
-    config.model.num_layers = sizes["L"]
-    model = models.build(
-        "transformer", config.model.to_dict(), source_vocab_size=V, target_vocab_size=V
-    )
+    config, model = transformer(sizes, dtype)
     rate = functools.partial(optimizer.inverse_square_root, d_model=512, warmup_steps=4000)
     rate = functools.partial(rate, factor=config.optimizer.factor)
     adam = optimizer.adam(rate, **config.optimizer.adam)
@@ -207,6 +209,11 @@ def torch_transformer(sizes: dict[str, int]) -> tuple:
             ),
         }
     )
+    for module in model.modules():
+        if isinstance(module, nn.MultiheadAttention):
+            module.dropout = 0.0
+        if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+            module.dropout.p = 0.0  # inside the feed-forward network
     matrix = model["embedding"].weight
     nn.init.normal_(matrix, std=D**-0.5)
 

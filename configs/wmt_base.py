@@ -81,8 +81,9 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.train = ConfigDict()
     config.train.num_steps = 100_000
     config.train.accumulate = 1  # parts that a batch goes through the model in
-    config.train.loss_blocks = 4  # parts that its logits are made in; with 'jit' on several
-    # devices each of them costs a sum over the devices
+    # Parts that its logits are made in, as far as they divide a row; with 'jit' on several devices
+    # each of them costs a sum over the devices.
+    config.train.loss_blocks = 4
     config.train.seed = 0
     config.train.profile = 0  # steps to trace, into the workdir's profile/ (docs/performance.md)
     config.train.log_every = 100

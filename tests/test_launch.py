@@ -480,6 +480,7 @@ def started(monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
     monkeypatch.setattr(sys, "orig_argv", ["python", "-O", "launch.py", "--help"])
+    monkeypatch.setattr(sys, "argv", ["launch.py", "--help"])
     return calls
 
 
@@ -498,6 +499,12 @@ def test_an_allocator_that_is_set_up_stays_as_it_is(started, name):
     assert not started
     assert os.environ.keys() & launch.ALLOCATOR.keys() == {name}
     assert os.environ[name] == "1"
+
+
+def test_a_program_that_runs_launch_py_is_left_alone(started, monkeypatch):
+    monkeypatch.setattr(sys, "orig_argv", ["python", "ipython"])
+    launch.keep_memory()
+    assert not started
 
 
 def test_only_glibc_is_told(started, monkeypatch):

@@ -313,6 +313,9 @@ def assert_glorot_uniform(kernel, fan_in, fan_out):
         ((2, 3, 4), (4, 5, 6), (((2,), (0,)), ((), ()))),
         ((2, 3, 4, 5), (4, 5, 6), (((2, 3), (0, 1)), ((), ()))),
         ((4,), (4, 5), (((0,), (0,)), ((), ()))),
+        ((4, 4), (4, 4), (((1,), (1,)), ((), ()))),
+        ((4, 4), (4, 4), (((0,), (0,)), ((), ()))),
+        ((4, 4, 2), (4, 4, 5), (((1, 0), (0, 1)), ((), ()))),
         ((2, 3, 4, 5), (2, 3, 5, 6), (((3,), (2,)), ((0, 1), (0, 1)))),
     ],
 )
@@ -337,7 +340,7 @@ def test_dot_general_is_the_library_s_with_its_gradients(x, y, dimensions, dtype
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.9])
 @pytest.mark.parametrize("size", [1000, 999, 1])
 def test_dropout_drops_at_its_rate_and_each_number_for_itself(rate, size):
-    """Within four standard deviations: the rate, in every column, and of any two neighbours."""
+    """Within 4.5 standard deviations: the rate, in every column, and of any two neighbours."""
     x = jnp.ones((1_000_000 // size, size))
     module = layers.Dropout(rate)
     apply = functools.partial(module.apply, {}, x, deterministic=False)
@@ -350,8 +353,7 @@ def test_dropout_drops_at_its_rate_and_each_number_for_itself(rate, size):
 
     near(dropped.sum(), rate, found.size)
     rows = len(found)
-    columns = dropped.sum(axis=0) if rows >= 1000 else []
-    for count in columns:
+    for count in dropped.sum(axis=0):
         near(count, rate, rows)
     for one, other in ((dropped[1:], dropped[:-1]), (dropped[:, 1:], dropped[:, :-1])):
         if one.size:

@@ -124,10 +124,11 @@ def test_json_objects_keep_their_other_keys_in_their_order():
 
 
 def test_what_is_no_json_number_comes_out_as_null():
-    """Python reads NaN and Infinity, other programs do not."""
-    line = '{"source": "a", "x": NaN, "tags": [Infinity, {"y": -Infinity}]}'
+    """Python reads NaN, Infinity and 1e999, other programs do not."""
+    line = '{"source": "a", "x": NaN, "tags": [Infinity, {"y": -Infinity}, 1e999, 1.5]}'
     [found] = columns([line], form="json")
-    assert found == {"source": "a", "x": None, "tags": [None, {"y": None}]}
+    out = json.loads(lines.to_json(found), parse_constant=pytest.fail)
+    assert out == {"source": "a", "x": None, "tags": [None, {"y": None}, None, 1.5]}
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def step(strategy, num_devices, accumulate=1, model=model()):  # noqa: B008
         learning_rate=LEARNING_RATE,
         seed=0,
         accumulate=accumulate,
-        loss_blocks=2,
+        loss_blocks=num_devices,  # one for one device, more for more
         smoothing=SMOOTHING,
     )
     return parallel.compile_step(update, strategy, mesh), mesh

@@ -64,6 +64,7 @@ def test_step_flops_of_base_in_numbers():
         *(("NVIDIA H100 80GB HBM3", 989), ("NVIDIA H100 PCIe", 756), ("NVIDIA H200", 989)),
         *(("NVIDIA A100-SXM4-40GB", 312), ("TPU v4", 275), ("TPU v5 lite", 197)),
         *(("TPU v5p", 459), ("TPU v5", 459), ("TPU v6 lite", 918), ("cpu", 0)),
+        *(("TPU v5e", 197), ("NVIDIA H100 NVL", 835), ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 0)),
     ],
 )
 def test_peaks_are_found_by_the_name_that_a_device_has(name, teraflops):
@@ -80,23 +81,33 @@ def test_least_seconds_are_flops_over_the_peak_of_all_devices(monkeypatch):
     assert performance.least_seconds(object(), batch) == 0  # another model's are not known
 
 
+def calls_traced(folder, count, steps):
+    """How often a function was called in the trace of `count` steps of a run that began at 30."""
+    function = jax.jit(lambda x: x @ x)
+    x = function(jnp.ones((8, 8)))
+    with performance.traced(30, count, folder) as trace:
+        for number in range(31, 31 + steps):
+            x = function(x)
+            trace(number, x)
+            assert folder.exists() == (number >= 40 + count)
+    [file] = folder.rglob("perfetto_trace.json.gz")
+    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    return sum("PjitFunction" in str(event.get("name")) for event in events)
+
+
 @pytest.mark.slow
 def test_a_trace_has_the_steps_asked_for(tmp_path):
-    step = jax.jit(lambda x: x @ x)
-    x = jnp.ones((8, 8))
-    for number in range(31, 61):  # of a run that went on from step 30
-        x = jax.block_until_ready(step(x))
-        performance.trace(number, 30, 2, tmp_path / "profile")
-        assert (tmp_path / "profile").exists() == (number >= 42)
-    [file] = (tmp_path / "profile").rglob("perfetto_trace.json.gz")
-    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
-    assert any("PjitFunction" in (event["name"] or "") for event in events if "name" in event)
+    one = calls_traced(tmp_path / "one", 1, 20)
+    assert one > 0
+    assert calls_traced(tmp_path / "three", 3, 20) == 3 * one
+    assert calls_traced(tmp_path / "cut", 50, 12) == 2 * one  # the run ends before the trace
 
 
 def test_no_trace_unless_it_is_asked_for(monkeypatch, tmp_path):
     monkeypatch.setattr(jax.profiler, "start_trace", None)
-    for number in range(30):
-        performance.trace(number, 0, 0, tmp_path)
+    with performance.traced(0, 0, tmp_path) as trace:
+        for number in range(30):
+            trace(number, None)
 
 
 def test_waiting_is_the_share_of_the_time_between_batches(monkeypatch):
@@ -109,8 +120,13 @@ def test_waiting_is_the_share_of_the_time_between_batches(monkeypatch):
             now[0] += 1
             yield number
 
-    for _ in progress.waiting(slowly()):
+    for _ in progress.waiting(slowly(), lambda: False):
         now[0] += 3
         progress.advance()
     assert progress.lap()["waiting"] == pytest.approx(0.25)
+    busy = iter([True, False, True, True])  # the device, when a batch comes
+    for _ in progress.waiting(slowly(), lambda: next(busy)):
+        now[0] += 3
+        progress.advance()
+    assert progress.lap()["waiting"] == pytest.approx(1 / 16)
     progress.close()

@@ -13,7 +13,7 @@ import numpy as np
 
 from transformer import tokenizer
 
-# Of how many there are in all, makes what is told how many more are done.
+# Given total=..., a context whose function is told how many more pairs are done.
 Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
 
 

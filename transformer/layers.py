@@ -27,31 +27,38 @@ def dot_general(x: Array, y: Array, dimensions: Any, **_: Any) -> Array:
 
     Accelerators do so anyway; for bfloat16 on CPUs it is what makes their matrix units be used.
     """
-    (contracted, _), (batch, _) = dimensions
-    if batch:
-        return _product(x, y, dimensions)
-    # As a product of matrices: the gradient of y sums over one dimension then, and XLA on CPUs does
-    # not have to transpose x and the output's gradient first.
-    rows, columns = x.shape[: -len(contracted)], y.shape[len(contracted) :]
+    (of_x, of_y), (batch, _) = dimensions
+    count = len(of_x)
+    last, first = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
+    if batch or (tuple(of_x), tuple(of_y)) != (last, first):
+        return _product(x, y, dimensions, x.dtype)
+    # A dense layer, as a product of matrices: the gradient of y sums over one dimension then, and
+    # XLA on CPUs does not have to transpose x and the output's gradient first.
+    rows, columns = x.shape[:-count], y.shape[count:]
     x = x.reshape(math.prod(rows), -1)
     y = y.reshape(-1, math.prod(columns))
-    return _product(x, y, (((1,), (0,)), ((), ()))).reshape(*rows, *columns)
+    return _product(x, y, (((1,), (0,)), ((), ())), x.dtype).reshape(*rows, *columns)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _product(x: Array, y: Array, dimensions: Any) -> Array:
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def _product(x: Array, y: Array, dimensions: Any, dtype: jnp.dtype) -> Array:
     product = jax.lax.dot_general(x, y, dimensions, preferred_element_type=jnp.float32)
-    return product.astype(x.dtype)
+    return product.astype(dtype)
 
 
-def _product_forward(x: Array, y: Array, dimensions: Any) -> tuple[Array, tuple[Array, Array]]:
-    return _product(x, y, dimensions), (x, y)
+def _product_forward(
+    x: Array, y: Array, dimensions: Any, dtype: jnp.dtype
+) -> tuple[Array, tuple[Array, Array]]:
+    return _product(x, y, dimensions, dtype), (x, y)
 
 
-def _product_backward(dimensions: Any, operands: tuple[Array, Array], gradient: Array) -> tuple:
+def _product_backward(
+    dimensions: Any, dtype: jnp.dtype, operands: tuple[Array, Array], gradient: Array
+) -> tuple[Array, Array]:
     # That of a product whose result is of the operands' type: the other's gradient, float32, would
     # have both products of the backward pass multiply float32.
-    return jax.vjp(lambda x, y: jax.lax.dot_general(x, y, dimensions), *operands)[1](gradient)
+    backward = jax.vjp(lambda x, y: jax.lax.dot_general(x, y, dimensions), *operands)[1]
+    return backward(gradient.astype(operands[0].dtype))
 
 
 _product.defvjp(_product_forward, _product_backward)
@@ -94,7 +101,8 @@ class Dropout(nn.Module):
         shape = (*x.shape[:-1], -(-x.shape[-1] // 2))
         words = jax.random.bits(self.make_rng("dropout"), shape, jnp.uint32)
         halves = jax.lax.bitcast_convert_type(words, jnp.uint16).reshape(*shape[:-1], -1)
-        return jnp.where(halves[..., : x.shape[-1]] < kept, x * (2**16 / kept), 0)
+        scaled = (x.astype(jnp.float32) * (2**16 / kept)).astype(x.dtype)
+        return jnp.where(halves[..., : x.shape[-1]] < kept, scaled, 0)
 
 
 class MultiHeadAttention(nn.Module):
@@ -263,11 +271,11 @@ class DecoderLayer(nn.Module):
 def logits(x_BTD: Array, matrix_VD: Array) -> Array:
     """What the softmax over the vocabulary is of (paper 3.4): [B, T, V] in float32."""
     matrix_VD = matrix_VD.astype(x_BTD.dtype)
-    product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
     if x_BTD.shape[0] * x_BTD.shape[1] <= 8 and x_BTD.dtype == jnp.float32:
         # A sentence's beams: reading the matrix is the work. CPUs do it twice as fast this way.
-        return jnp.moveaxis(product("VD,BTD->VBT", matrix_VD, x_BTD), 0, -1)
-    return product("BTD,VD->BTV", x_BTD, matrix_VD)
+        return jnp.moveaxis(jnp.einsum("VD,BTD->VBT", matrix_VD, x_BTD), 0, -1)
+    # einsum("BTD,VD->BTV")
+    return _product(x_BTD, matrix_VD, (((2,), (1,)), ((), ())), jnp.float32)
 
 
 def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:

@@ -40,7 +40,7 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
     for number, line in enumerate(lines, start=1):
         if form == "json":
             try:
-                found = json.loads(line, parse_constant=lambda name: None)  # NaN is no JSON
+                found = json.loads(line)
             except (ValueError, RecursionError):
                 found = None
             if not isinstance(found, dict):
@@ -66,11 +66,7 @@ def write(file: BinaryIO, text: str) -> None:
 
 def to_json(values: dict) -> str:
     """A JSON object; a number that JSON cannot say, such as -inf, is null."""
-    finite = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in values.items()
-    }
-    return json.dumps(finite, ensure_ascii=False)
+    return json.dumps(_finite(values), ensure_ascii=False)
 
 
 def count(file: BinaryIO) -> int | None:
@@ -83,6 +79,14 @@ def count(file: BinaryIO) -> int | None:
         last = block[-1:]
     file.seek(start)
     return lines + (last != b"\n")
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _finite(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _whole(text: str) -> str:

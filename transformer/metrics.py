@@ -99,13 +99,13 @@ def counter(
         if bar.disable and now - shown > every:
             shown, pace = now, done / (now - start)
             left = f", {duration((total - done) / pace)} left" if total and done else ""
-            logging.info("%s: %d lines, %.*f a second%s", what, done, pace < 9.5, pace, left)
+            logging.info("%s: %d lines, %s a second%s", what, done, _rounded(pace), left)
 
     with bar:
         yield advance
     seconds = time.perf_counter() - start
-    pace = done / seconds
-    logging.info("%s: %d lines in %.1f s, %.*f a second", what, done, seconds, pace < 9.5, pace)
+    pace = _rounded(done / seconds)
+    logging.info("%s: %d lines in %.1f s, %s a second", what, done, seconds, pace)
 
 
 class Progress:
@@ -120,8 +120,9 @@ class Progress:
         self._clock = time.perf_counter()
         self._pace = self._share = self._waited = 0.0
 
-    def waiting(self, batches: Iterable) -> Iterator:
-        """Gives the batches and takes the time that was spent waiting for them."""
+    def waiting(self, batches: Iterable, computing: Callable[[], bool]) -> Iterator:
+        """Gives the batches, and takes the time of waiting for those after which the device is not
+        computing any more."""
         batches = iter(batches)
         while True:
             start = time.perf_counter()
@@ -129,7 +130,8 @@ class Progress:
                 batch = next(batches)
             except StopIteration:
                 return
-            self._waited += time.perf_counter() - start
+            if not computing():
+                self._waited += time.perf_counter() - start
             yield batch
 
     def advance(self) -> None:
@@ -160,7 +162,7 @@ class Progress:
             "{waiting:.1%} of it waiting for data"
         ).format(**values)
         if "share_of_peak" in values:
-            text += f", {values['share_of_peak']:.1%} of the devices' peak"
+            text += f", {values['share_of_peak']:.1%} of the devices' bfloat16 peak"
         left = duration(values["seconds_left"])
         logging.info("step %d/%d: %s, %s left", self.step, self._total, text, left)
 
@@ -177,6 +179,10 @@ class Progress:
 
     def close(self) -> None:
         self._bar.close()
+
+
+def _rounded(pace: float) -> str:
+    return f"{pace:.0f}" if pace >= 10 else f"{pace:.1f}"
 
 
 def duration(seconds: float) -> str:

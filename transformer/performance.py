@@ -1,23 +1,32 @@
 """How fast training could be, and where its time goes: FLOPs, peaks of devices, traces."""
 
+import contextlib
 import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import flax.linen as nn
 import jax
 
 from transformer.models.translation import Transformer
 
+Tree = Any
+
 WARM_UP = 10  # steps before a trace: the first ones compile
 
 # Dense bfloat16 FLOP/s of one device, by a part of its name in JAX (vendors' data sheets).
 PEAKS = {
+    "MIG": 0.0,  # a part of a card
+    "NVL": 835e12,
     "H100 PCIe": 756e12,
     "H100": 989e12,
     "H200": 989e12,
     "A100": 312e12,
+    "TPU v4 lite": 138e12,
     "TPU v4": 275e12,
     "TPU v5 lite": 197e12,
+    "TPU v5e": 197e12,
     "TPU v5": 459e12,
     "TPU v6 lite": 918e12,
 }
@@ -64,12 +73,30 @@ def step_flops(model: Transformer, rows: int, source_length: int, target_length:
     return 3 * (L * (encoder + decoder) + 2 * B * T * D * V)
 
 
-def trace(step: int, first: int, count: int, folder: Path) -> None:
-    """Traces `count` steps (0: none) of a run that began at step `first`; told after each step."""
-    if not count:
-        return
-    if step == first + WARM_UP:
-        jax.profiler.start_trace(str(folder), create_perfetto_trace=True)
-    if step == first + WARM_UP + count:
+@contextlib.contextmanager
+def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree], None]]:
+    """A function to tell each finished step of a run that began at `first`, and its state.
+
+    It traces `count` steps (0: none) into the folder. They end with the context, if it ends before.
+    """
+    begin, running = first + WARM_UP, False
+
+    def stop() -> None:
         jax.profiler.stop_trace()
-        logging.info("a trace of %d steps is in %s (docs/performance.md)", count, folder)
+        logging.info("a trace of up to %d steps is in %s (docs/performance.md)", count, folder)
+
+    def finished(step: int, state: Tree) -> None:
+        nonlocal running
+        if count and step in (begin, begin + count) and jax.process_index() == 0:
+            jax.block_until_ready(state)
+            running = step == begin
+            if running:
+                jax.profiler.start_trace(str(folder), create_perfetto_trace=True)
+            else:
+                stop()
+
+    try:
+        yield finished
+    finally:
+        if running:
+            stop()

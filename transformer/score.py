@@ -91,7 +91,7 @@ def over_long(number: int, source: int, target: int, options: ml_collections.Con
         return False
     logging.warning(
         "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow %d and %d: "
-        "left out",
+        "not computed",
         *(number, source, target, *most),
     )
     return True

@@ -139,6 +139,9 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
         rows = parallel.padded_rows(training.num_rows(t), mesh, options.accumulate)
         return training.rows(t, *parallel.host_rows(rows))
 
+    def computing() -> bool:
+        return bool(late) and not late[-1][1]["loss"].is_ready()
+
     def validate() -> None:
         with progress.paused():
             parameters = state.parameters
@@ -155,14 +158,16 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
     if finished:
         logging.info("already at step %d: nothing is left to train", step)
-    with stop_signals() as stop:
+    tracing = performance.traced(first, options.profile, workdir / "profile")
+    with stop_signals() as stop, tracing as trace:
         steps = range(step, step if finished else options.num_steps)
-        for batch in progress.waiting(batches.ahead(load, steps)):
+        for batch in progress.waiting(batches.ahead(load, steps), computing):
             state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
             step += 1
             positions = batch["weights"].size * jax.process_count()
             late.append((step, sums, positions, performance.least_seconds(model, batch)))
-            performance.trace(step, first, options.profile, workdir / "profile")
+            with progress.paused():
+                trace(step, state)
             last, stopping = step == options.num_steps, stop.is_set()
             saves = last or stopping or step % options.save_every == 0
             # Metrics are fetched two steps late: the device always has the next step waiting.
