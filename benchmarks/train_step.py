@@ -3,12 +3,12 @@
     pip install torch transformers
     python -m benchmarks.train_step --model small
 
-A step is forward, backward and Adam, with dropout 0.1 and label smoothing 0.1, of random ids that
-fill every position. The engines take turns, each in a process of its own; medians are printed.
---peers names a Python that has PyTorch, if this one has not. All of them run with an allocator that
-gives nothing back to the system and asks for huge pages, as launch.py does; --memory=default leaves
-it as it is. FLOPs are by the formula in docs/performance.md. All drop what the paper says, sub-layers'
-outputs and embeddings.
+A step is forward, backward and Adam, with label smoothing 0.1 and the paper's dropout of 0.1 (of
+sub-layers' outputs and embeddings, not of weights of attention), of random ids that fill every
+position. The engines take turns, each in a process of its own; medians are printed. --peers names
+a Python that has PyTorch, if this one has not. All of them run with an allocator that gives nothing
+back to the system and asks for huge pages, as launch.py does; --memory=default leaves it as it is.
+FLOPs are by the formula in docs/performance.md.
 """
 
 import argparse
@@ -53,7 +53,6 @@ def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
     found = {name: [] for name in arguments.engines.split(",")}
     from launch import ALLOCATOR
-
     from transformer import performance
 
     environment = {**os.environ, **(ALLOCATOR if arguments.memory == "kept" else {})}
