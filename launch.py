@@ -81,8 +81,6 @@ def main(arguments: list[str]) -> None:
     mode, workdir, config = parse(arguments)
     module = importlib.import_module(f"transformer.{mode}")
     keep_compiled(config.compilation_cache)
-    if mode == "train" and ALLOCATOR.items() <= os.environ.items():
-        logging.info("the allocator keeps memory and asks for huge pages: %s", ", ".join(ALLOCATOR))
     getattr(module, mode)(config, workdir)
 
 

@@ -63,6 +63,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.model.dropout_rate = 0.1
     config.model.attention_dropout_rate = 0.0
     config.model.activation_dropout_rate = 0.0
+    config.model.remat = False  # True: less memory in training, for time (docs/performance.md)
     config.model.dtype = "float32"  # or 'bfloat16' (see README); parameters are float32 always
 
     config.loss = ConfigDict()

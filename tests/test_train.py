@@ -510,7 +510,7 @@ def validations(*scores):
     ],
 )
 def test_patience(scores, patience, stops):
-    assert train.out_of_patience(validations(*scores), patience) == stops
+    assert metrics.out_of_patience(validations(*scores), patience) == stops
 
 
 def test_stops_early_and_stays_stopped(tiny_config, tmp_path, monkeypatch):

@@ -590,3 +590,29 @@ def test_dropout_of_the_embedded_input():
     assert 0.3 < (dropped == 0).mean() < 0.7
     np.testing.assert_allclose(dropped[dropped != 0], 2 * plain[dropped != 0], rtol=1e-6)
     assert np.abs(logits_dropped - logits_plain).max() > 0.1
+
+
+# Memory
+
+
+@pytest.mark.slow
+def test_remat_computes_every_layer_again_and_changes_no_gradient():
+    """With the same units dropped."""
+    changes = {"num_layers": 3, "dropout_rate": 0.2, "activation_dropout_rate": 0.2}
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(tiny.model(**changes), inputs)
+
+    def total(parameters, remat, train=True):
+        rngs = {"dropout": jax.random.key(0)}
+        model = tiny.model(**changes, remat=remat)
+        return jnp.square(
+            model.apply({"params": parameters}, **inputs, train=train, rngs=rngs)
+        ).sum()
+
+    gradients = [tiny.jit(jax.grad(total), static_argnums=1)(parameters, r) for r in (False, True)]
+    for one, other in zip(*map(jax.tree.leaves, gradients), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * np.abs(one).max())
+    for remat, train, count in ((False, True, 0), (True, True, 6), (True, False, 0)):
+        jaxpr = jax.make_jaxpr(functools.partial(total, remat=remat, train=train))(parameters)
+        names = [equation.primitive.name for equation in jaxpr.eqns]
+        assert sum(name in ("checkpoint", "remat2") for name in names) == count

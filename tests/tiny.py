@@ -35,6 +35,7 @@ ARGUMENTS = {
     "attention_dropout_rate": 0.0,
     "activation_dropout_rate": 0.0,
     "dtype": "float32",
+    "remat": False,
 }
 
 

@@ -65,6 +65,12 @@ def read(workdir: Path) -> list[dict]:
     return [json.loads(line) for line in lines[:-1]]
 
 
+def out_of_patience(lines: list[dict], patience: int) -> bool:
+    """Whether the last `patience` validations (0: never) brought no better BLEU than before."""
+    bleu = [line["bleu"] for line in lines if line["kind"] == "validation"]
+    return 0 < patience < len(bleu) and max(bleu[-patience:]) <= max(bleu[:-patience])
+
+
 def progress(
     iterable: Iterable, what: str, *, total: int | None = None, every: float = 30.0
 ) -> Iterator:

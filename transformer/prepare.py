@@ -32,7 +32,7 @@ FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("train.num_steps", "train.accumulate", "train.loss_blocks", "train.profile"),
     *("train.log_every", "train.save_every", "train.keep"),
-    *("model.dtype", "vocabulary.model", "parallel.", "evaluate.", "decode."),
+    *("model.dtype", "model.remat", "vocabulary.model", "parallel.", "evaluate.", "decode."),
     *("translate.", "attention.", "compilation_cache"),
 )
 PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")

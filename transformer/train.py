@@ -5,6 +5,7 @@ import contextlib
 import functools
 import logging
 import math
+import os
 import signal
 import sys
 import threading
@@ -154,7 +155,9 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     late = collections.deque()  # sums that the device may still be computing
     if step and due(step, config) and not log.validated(step):
         validate()  # the run was stopped between this checkpoint and its validation
-    finished = step >= options.num_steps or out_of_patience(log.lines, config.evaluate.patience)
+    finished = step >= options.num_steps or metrics.out_of_patience(
+        log.lines, config.evaluate.patience
+    )
 
     if finished:
         logging.info("already at step %d: nothing is left to train", step)
@@ -179,7 +182,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
                 break
             if due(step, config):
                 validate()
-                finished = last or out_of_patience(log.lines, config.evaluate.patience)
+                finished = last or metrics.out_of_patience(log.lines, config.evaluate.patience)
                 if finished and not saves:
                     checkpoints.save(step, state.parameters, state.optimizer_state)
                 if finished:
@@ -278,12 +281,6 @@ def examine(
     )
 
 
-def out_of_patience(lines: list[dict], patience: int) -> bool:
-    """Whether the last `patience` validations (0: never) brought no better BLEU than before."""
-    bleu = [line["bleu"] for line in lines if line["kind"] == "validation"]
-    return 0 < patience < len(bleu) and max(bleu[-patience:]) <= max(bleu[:-patience])
-
-
 @contextlib.contextmanager
 def stop_signals() -> Iterator[threading.Event]:
     """Set by SIGTERM or Ctrl-C: finish the step, save, stop. A second Ctrl-C stops at once."""
@@ -309,6 +306,8 @@ def describe(
     mesh: parallel.Mesh,
 ) -> None:
     """Says what is about to run."""
+    told = [f"{n}={v}" for n, v in os.environ.items() if n.startswith(("MALLOC_", "GLIBC_"))]
+    logging.info("the allocator is told: %s", " ".join(told) or "nothing")
     source, target = batches.filled(training)
     logging.info(
         "%s parameters; %d device(s) (%s), %s, %s; %d batches an epoch of %d target positions, "

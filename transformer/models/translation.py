@@ -49,6 +49,7 @@ class Transformer(nn.Module):
     attention_dropout_rate: float
     activation_dropout_rate: float  # inside the feed-forward network
     dtype: str
+    remat: bool  # in training, compute a layer's activations anew in the backward pass
 
     def setup(self) -> None:
         self._check()
@@ -128,11 +129,14 @@ class Transformer(nn.Module):
         mask_BTT = _same(target_segments, target_segments)
         mask_BTT &= target_positions[:, :, None] >= target_positions[:, None, :]
         memory_mask_BTS = _same(target_segments, source_segments)
+
+        def decode(layer: nn.Module, x_BTD: Array, memory_BSD: Array) -> Array:
+            memory, masks = layer.cross_attention.project(memory_BSD), (mask_BTT, memory_mask_BTS)
+            return layer(x_BTD, memory, *masks, remember=lambda new: new, train=train)[0]
+
+        decode = nn.remat(decode) if self.remat and train else decode
         for layer in self.decoder:
-            memory = layer.cross_attention.project(memory_BSD)
-            x_BTD, _ = layer(
-                x_BTD, memory, mask_BTT, memory_mask_BTS, remember=lambda new: new, train=train
-            )
+            x_BTD = decode(layer, x_BTD, memory_BSD)
         return self._output(x_BTD)
 
     def encode(
@@ -145,8 +149,10 @@ class Transformer(nn.Module):
         learned = self.source_position_embedding if self.positions == "learned" else None
         x_BSD = self._embed(embedding, learned, source, source_positions, train=train)
         mask_BSS = _same(source_segments, source_segments)
+        encode = lambda layer, x_BSD: layer(x_BSD, mask_BSS, train=train)
+        encode = nn.remat(encode) if self.remat and train else encode
         for layer in self.encoder:
-            x_BSD = layer(x_BSD, mask_BSS, train=train)
+            x_BSD = encode(layer, x_BSD)
         return self.encoder_norm(x_BSD) if self.final_norm else x_BSD
 
     def prepare(
