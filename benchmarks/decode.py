@@ -6,7 +6,7 @@
 
 The first decodes 25 source ids to exactly 30 target ids by random parameters, beam 4, length
 penalty 0.6. The second translates a file from text to text. The engines take turns, each in a
-process of its own; medians are printed. CTranslate2 is tried with every division of the cores into
+process of its own, with the allocator that launch.py sets up; medians are printed. CTranslate2 is tried with every division of the cores into
 workers and threads.
 """
 
@@ -81,8 +81,9 @@ def report(arguments: argparse.Namespace) -> None:
         for name, times in seconds.items():
             command = [sys.executable, "-m", "benchmarks.decode", *sys.argv[1:], "--engine", name]
             command += ["--folder", str(arguments.folder)]
-            line = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
-            found = json.loads(line)
+            environment = {**os.environ, **launch.ALLOCATOR}
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
+            found = json.loads(done.stdout)
             times.append(statistics.median(found["seconds"]))
             first.setdefault(name, found["first"])
             same[name] = found["found"]
