@@ -6,8 +6,8 @@
 
 The first decodes 25 source ids to exactly 30 target ids by random parameters, beam 4, length
 penalty 0.6. The second translates a file from text to text. The engines take turns, each in a
-process of its own, with the allocator that launch.py sets up; medians are printed. CTranslate2 is tried with every division of the cores into
-workers and threads.
+process of its own, with the allocator that launch.py sets up; medians are printed. CTranslate2 is
+tried with every division of the cores into workers and threads.
 """
 
 import argparse
