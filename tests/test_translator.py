@@ -1,6 +1,7 @@
 """Text in, text out: a task with known answers, odd lines, any batching, samples, static shapes."""
 
 import logging
+import time
 
 import jax
 import numpy as np
@@ -200,6 +201,16 @@ def test_no_lines(unable):
 def test_any_text_gives_one_line(text, unable):
     [found] = build(unable[0], beam_width=1).translate(unable[1], [text])
     assert "\n" not in found
+
+
+def test_the_time_of_a_line_does_not_grow_with_the_square_of_its_parts(unable):
+    letters = reversal.sentences(1, seed=1, shortest=1_200_000, longest=1_200_000)
+    able = build(unable[0])
+    able.searcher = Echo()
+    start = time.process_time()
+    assert list(able.translate(unable[1], letters)) == letters
+    assert len(able.searcher.seen) > 70_000  # each with each would take a minute
+    assert time.process_time() - start < 20
 
 
 def test_a_generated_line_break_breaks_no_line(unable):

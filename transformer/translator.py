@@ -156,8 +156,7 @@ class Translator:
         finished(1)
         found = []
         for line in places:  # whose parts come in their order, but for those that came before
-            while line and len(found) <= max(line):
-                found.append(next(ranked))
+            found.extend(itertools.islice(ranked, max(0, max(line, default=-1) + 1 - len(found))))
             yield _joined([found[i] for i in line]) if line else [Hypothesis("", 0.0)]
 
     def _parts(self, text: str, number: int) -> Iterator[list[int]]:
