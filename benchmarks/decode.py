@@ -16,8 +16,6 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,24 +26,20 @@ import jax
 import numpy as np
 
 import launch
-from benchmarks import ctranslate2_model
+from benchmarks import ctranslate2_model, yardstick
 from configs import wmt_base
-from transformer import models, trained
+from transformer import trained
 from transformer.search import Part, in_dtype
 from transformer.tokenizer import END
 from transformer.translator import Translator
 
-SIZES = {
-    "small": {"vocabulary": 8000, "d_model": 256, "d_ff": 1024, "num_heads": 4, "num_layers": 3},
-    "base": {"vocabulary": 37000},
-}
 SOURCE, TARGET = 25, 30
 CORES = len(os.sched_getaffinity(0))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=SIZES, default="small")
+    parser.add_argument("--model", choices=yardstick.SIZES, default="small")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--workdir", type=Path)
     parser.add_argument("--file", type=Path)
@@ -77,13 +71,11 @@ def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
     seconds = {name: [] for name in engines(arguments)}
     first, same = {}, {}
+    environment = {**os.environ, **launch.ALLOCATOR}
     for _ in range(arguments.turns):
         for name, times in seconds.items():
-            command = [sys.executable, "-m", "benchmarks.decode", *sys.argv[1:], "--engine", name]
-            command += ["--folder", str(arguments.folder)]
-            environment = {**os.environ, **launch.ALLOCATOR}
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
-            found = json.loads(done.stdout)
+            folder = ("--folder", str(arguments.folder))
+            found = yardstick.take_turn("benchmarks.decode", name, *folder, environment=environment)
             times.append(statistics.median(found["seconds"]))
             first.setdefault(name, found["first"])
             same[name] = found["found"]
@@ -112,11 +104,7 @@ def turn(arguments: argparse.Namespace) -> None:
     found = run()
     first = time.perf_counter() - start
     run()
-    seconds, begun = [], time.perf_counter()
-    while len(seconds) < 3 or time.perf_counter() - begun < arguments.seconds:
-        start = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - start)
+    seconds = yardstick.timed(run, least=3, seconds=arguments.seconds)
     values = {"seconds": seconds, "first": first, "found": found, "count": count, "unit": unit}
     print(json.dumps(values))
 
@@ -184,22 +172,15 @@ def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Cal
 
 def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
     """(config, model, random parameters, random source ids)."""
-    config = wmt_base.get_config()
-    sizes = dict(SIZES[arguments.model])
-    vocabulary = sizes.pop("vocabulary")
-    config.model.update({**sizes, "dtype": dtype})
+    config, model = yardstick.transformer(arguments.model, dtype)
     # As many ids as the source has before its end symbol and 5 more: 30 with the end symbol.
     config.decode.min_length = TARGET - 1
     config.decode.extra_length = TARGET - SOURCE
-    model = models.build(
-        "transformer",
-        config.model.to_dict(),
-        source_vocab_size=vocabulary,
-        target_vocab_size=vocabulary,
-    )
     initialise = functools.partial(trained.initial_parameters, model)
     parameters = jax.jit(initialise)(jax.random.key(0))
-    random = np.random.default_rng(0).integers(4, vocabulary, (arguments.batch, SOURCE - 1))
+    random = np.random.default_rng(0).integers(
+        4, model.source_vocab_size, (arguments.batch, SOURCE - 1)
+    )
     return config, model, parameters, [[*map(int, ids), END] for ids in random]
 
 

@@ -16,16 +16,14 @@ import json
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 
+from benchmarks import yardstick
+
 START = time.time()
-SIZES = {
-    "small": {"V": 8000, "D": 256, "H": 4, "F": 1024, "L": 3, "B": 64, "S": 32, "T": 32},
-    "base": {"V": 37000, "D": 512, "H": 8, "F": 2048, "L": 6, "B": 16, "S": 64, "T": 64},
-}
+BATCHES = {"small": {"B": 64, "S": 32, "T": 32}, "base": {"B": 16, "S": 64, "T": 64}}
 THEIRS = ("torch", "torch-compile", "marian")
 OURS = ("this-float32", "this-bfloat16")
 DROPOUT, SMOOTHING, RATE, BETAS, EPSILON = 0.1, 0.1, 1e-4, (0.9, 0.98), 1e-9
@@ -33,7 +31,7 @@ DROPOUT, SMOOTHING, RATE, BETAS, EPSILON = 0.1, 0.1, 1e-4, (0.9, 0.98), 1e-9
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=SIZES, default="small")
+    parser.add_argument("--model", choices=yardstick.SIZES, default="small")
     parser.add_argument("--batch", type=int, default=0, help="pairs; 0: the model's own")
     parser.add_argument("--engines", default=",".join((*OURS, "torch", "marian")))
     parser.add_argument("--memory", choices=("kept", "default"), default="kept")
@@ -59,14 +57,11 @@ def report(arguments: argparse.Namespace) -> None:
     for _ in range(arguments.turns):
         for name, turns in found.items():
             python = arguments.peers if name in THEIRS else sys.executable
-            command = [python, "-m", "benchmarks.train_step", *sys.argv[1:], "--engine", name]
-            line = subprocess.run(
-                command, check=True, stdout=subprocess.PIPE, env=environment
-            ).stdout.splitlines()[-1]
-            turns.append(json.loads(line))
+            options = {"environment": environment, "python": python}
+            turns.append(yardstick.take_turn("benchmarks.train_step", name, **options))
     sizes = sizes_of(arguments)
     tokens = sizes["B"] * sizes["T"]
-    _, model = transformer(sizes, "float32")
+    _, model = yardstick.transformer(arguments.model, "float32")
     flops = performance.step_flops(model, *(sizes[letter] for letter in "BST"))
     print("target tokens/s | GFLOP/s | ms a step | first step, s | memory, GB | engine")
     for name, turns in found.items():
@@ -83,41 +78,24 @@ def turn(arguments: argparse.Namespace) -> None:
     """One engine's turn: its step's median, its start-up and memory on standard output, as JSON."""
     name, sizes = arguments.engine, sizes_of(arguments)
     if name in OURS:
-        step = ours(name.removeprefix("this-"), sizes, arguments.cache)
+        step = ours(arguments, name.removeprefix("this-"), sizes)
     else:
         step = theirs(name, sizes)
     step()
     first = time.time() - START
     for _ in range(2):
         step()
-    seconds, begun = [], time.perf_counter()
-    while len(seconds) < 5 or time.perf_counter() - begun < arguments.seconds:
-        start = time.perf_counter()
-        step()
-        seconds.append(time.perf_counter() - start)
+    seconds = yardstick.timed(step, least=5, seconds=arguments.seconds)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(json.dumps({"seconds": statistics.median(seconds), "first": first, "memory": memory}))
 
 
 def sizes_of(arguments: argparse.Namespace) -> dict[str, int]:
-    sizes = SIZES[arguments.model]
+    sizes = {**yardstick.SIZES[arguments.model], **BATCHES[arguments.model]}
     return {**sizes, "B": arguments.batch or sizes["B"]}
 
 
-def transformer(sizes: dict[str, int], dtype: str) -> tuple:
-    """The config and the model."""
-    from configs import wmt_base
-    from transformer import models
-
-    config = wmt_base.get_config()
-    names = {"d_model": "D", "d_ff": "F", "num_heads": "H", "num_layers": "L"}
-    config.model.update({name: sizes[letter] for name, letter in names.items()})
-    config.model.dtype = dtype
-    vocabulary = {f"{side}_vocab_size": sizes["V"] for side in ("source", "target")}
-    return config, models.build("transformer", config.model.to_dict(), **vocabulary)
-
-
-def ours(dtype: str, sizes: dict[str, int], cache: str = "") -> Callable[[], float]:
+def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
     """A function that makes one update and gives its loss."""
     import functools
 
@@ -125,26 +103,31 @@ def ours(dtype: str, sizes: dict[str, int], cache: str = "") -> Callable[[], flo
     import numpy as np
 
     import launch
-    from transformer import optimizer, parallel, train, trained
+    from transformer import optimizer, parallel, train
 
-    launch.keep_compiled(cache)
+    launch.keep_compiled(arguments.cache)
     V, B, S, T = (sizes[letter] for letter in "VBST")
-    config, model = transformer(sizes, dtype)
-    rate = functools.partial(optimizer.inverse_square_root, d_model=512, warmup_steps=4000)
-    rate = functools.partial(rate, factor=config.optimizer.factor)
+    config, model = yardstick.transformer(arguments.model, dtype)
+    rate = functools.partial(
+        optimizer.inverse_square_root,
+        d_model=config.model.d_model,
+        warmup_steps=config.optimizer.warmup_steps,
+        factor=config.optimizer.factor,
+    )
     adam = optimizer.adam(rate, **config.optimizer.adam)
-    update = functools.partial(train.train_step, model=model, adam=adam, learning_rate=rate)
-    update = functools.partial(update, seed=0, accumulate=1, smoothing=config.loss.to_dict())
-    update = functools.partial(update, loss_blocks=config.train.loss_blocks)
+    update = functools.partial(
+        train.train_step,
+        model=model,
+        adam=adam,
+        learning_rate=rate,
+        seed=0,
+        accumulate=1,
+        loss_blocks=config.train.loss_blocks,
+        smoothing=config.loss.to_dict(),
+    )
     mesh = parallel.data_mesh()
     update = parallel.compile_step(update, config.parallel.strategy, mesh)
-
-    def initialise(rng: jax.Array) -> train.TrainState:
-        parameters = trained.initial_parameters(model, rng)
-        return train.TrainState(jax.numpy.int32(0), parameters, adam.init(parameters))
-
-    sharding = parallel.replicated(mesh)
-    state = jax.jit(initialise, out_shardings=sharding)(jax.random.key(0))
+    state = train.first_state(model, adam, 0, None, parallel.replicated(mesh))
     random = np.random.default_rng(0)
     source, targets = (random.integers(4, V, (B, n)).astype(np.int32) for n in (S, T))
     inputs = {"source": source, "target": np.roll(targets, 1)}

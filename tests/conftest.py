@@ -16,8 +16,8 @@ os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {QUICK}"
 os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
-import jax  # noqa: E402
-import pytest  # noqa: E402
+import jax  # noqa: E402 (it reads the environment set above)
+import pytest  # noqa: E402 (likewise)
 
 
 class Run(NamedTuple):

@@ -200,7 +200,7 @@ def first_state(
     model: nn.Module,
     adam: optax.GradientTransformation,
     seed: int,
-    checkpoints: checkpoint.Checkpoints,
+    checkpoints: checkpoint.Checkpoints | None,
     sharding: parallel.Sharding,
 ) -> TrainState:
     """The state to start from: the newest checkpoint's, else one of random parameters."""
@@ -209,7 +209,7 @@ def first_state(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
         jax.eval_shape(adam.init, parameters),
     )
-    if restored := checkpoints.restore(parameters, optimizer_state):
+    if checkpoints and (restored := checkpoints.restore(parameters, optimizer_state)):
         step, parameters, optimizer_state = restored
         logging.info("going on from step %d", step)
         return TrainState(jax.device_put(jnp.int32(step), sharding), parameters, optimizer_state)
