@@ -92,25 +92,9 @@ class Transformer(nn.Module):
             self.target_position_embedding = matrix(self.max_positions)
         self.dropout = layers.Dropout(self.dropout_rate)
 
-    def __call__(
-        self,
-        source: Array,
-        target: Array,
-        source_positions: Array,
-        target_positions: Array,
-        source_segments: Array,
-        target_segments: Array,
-        *,
-        train: bool,
-    ) -> Array:
-        """Logits [B, T, V] in float32; all arguments are int [B, S] or [B, T].
-
-        `target` is shifted right already. Segments number the sentence pairs of a packed row from
-        1, 0 is padding; a position sees its own pair only, and of the target nothing behind itself.
-        """
-        sides = (source, target, source_positions, target_positions)
-        x_BTD, matrix_VD = self.factors(*sides, source_segments, target_segments, train=train)
-        return layers.logits(x_BTD, matrix_VD)
+    def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
+        """Logits [B, T, V] in float32; the inputs are those of `factors`."""
+        return layers.logits(*self.factors(*inputs, **named_inputs, train=train))
 
     def factors(
         self,
@@ -123,7 +107,12 @@ class Transformer(nn.Module):
         *,
         train: bool,
     ) -> tuple[Array, Array]:
-        """What the logits are the product of, x_BTD and matrix_VD: `layers.logits(x, matrix)`."""
+        """What the logits are the product of, x_BTD and matrix_VD: `layers.logits(x, matrix)`.
+
+        All arguments are int [B, S] or [B, T]. `target` is shifted right already. Segments number
+        the sentence pairs of a packed row from 1, 0 is padding; a position sees its own pair only,
+        and of the target nothing behind itself.
+        """
         memory_BSD = self.encode(source, source_positions, source_segments, train=train)
         x_BTD = self._embed_target(target, target_positions, train=train)
         mask_BTT = _same(target_segments, target_segments)
