@@ -52,6 +52,7 @@ HERE = Path(__file__).resolve().parent
 FROM_CONFIG = ("train", "prepare")
 FROM_WORKDIR = ("evaluate", "translate", "score", "attention")
 MODES = FROM_CONFIG + FROM_WORKDIR
+SHARED = ("train", "prepare", "evaluate")  # by all processes of a run
 
 # What glibc's allocator is told: to keep the memory that it is given back, in huge pages if there
 # are any. Otherwise the kernel clears the large arrays of each step anew.
@@ -79,6 +80,8 @@ def main(arguments: list[str]) -> None:
             print(f"The config of {' '.join(asked)}:\n\n{parse(asked)[2]}")
         return
     mode, workdir, config = parse(arguments)
+    if mode in SHARED:
+        join(config.parallel)
     module = importlib.import_module(f"transformer.{mode}")
     keep_compiled(config.compilation_cache)
     getattr(module, mode)(config, workdir)
@@ -139,6 +142,22 @@ def keep_memory() -> None:
     if alone and platform.libc_ver()[0] == "glibc" and not ALLOCATOR.keys() & os.environ.keys():
         os.environ.update(ALLOCATOR)
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def join(options: ConfigDict) -> None:
+    """Makes this process one of the run's, if it has several; the first one speaks for all."""
+    import jax
+
+    from transformer import processes
+
+    processes.connect(options.coordinator, options.num_processes, options.process_id)
+    if jax.process_count() > 1:
+        # On CPUs a library tells standard output, which is for results, of each connection.
+        results = os.dup(sys.stdout.fileno())
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        sys.stdout = open(results, "w", encoding=sys.stdout.encoding)  # noqa: SIM115 (to the end)
+    if not processes.is_first():
+        logging.getLogger().setLevel(logging.WARNING)
 
 
 def keep_compiled(folder: str) -> None:
@@ -222,10 +241,23 @@ def near(found: str, right: Iterable[str], prefix: str = "") -> str:
     return f"; did you mean {prefix}{nearest[0]}?" if nearest else ""
 
 
-def typed_wrong(error: ValueError) -> bool:
-    """Whether a `raise` of ours raised it: then it is about what a user typed.
+def leave(status: int) -> None:
+    """Ends a process that failed; not by JAX's way out, where it would wait for the run's others,
+    and they for it."""
+    jax = sys.modules.get("jax")
+    if jax and jax.distributed.is_initialized():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def typed_wrong(error: Exception) -> bool:
+    """Whether it is a ValueError by a `raise` of ours: then it is about what a user typed.
 
     A library's, or one of int() or zip(), is a fault of ours."""
+    if not isinstance(error, ValueError):
+        return False
     last = traceback.extract_tb(error.__traceback__)[-1]
     file = Path(last.filename).resolve()
     ours = file.is_relative_to(HERE) and "site-packages" not in file.parts
@@ -243,12 +275,13 @@ if __name__ == "__main__":
         with logging_redirect_tqdm():  # so that a line does not run into a progress bar
             main(sys.argv[1:])
     except KeyboardInterrupt:
-        sys.exit(130)
+        leave(130)
     except BrokenPipeError:  # whoever read the results wants no more, as in `... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except ValueError as error:
+        leave(1)
+    except Exception as error:
         if not typed_wrong(error):
-            raise
+            traceback.print_exc()
+            leave(1)
         print(f"launch.py: {error}", file=sys.stderr)
-        sys.exit(2)
+        leave(2)

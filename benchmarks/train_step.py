@@ -125,9 +125,9 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
         loss_blocks=config.train.loss_blocks,
         smoothing=config.loss.to_dict(),
     )
-    mesh = parallel.data_mesh()
-    update = parallel.compile_step(update, config.parallel.strategy, mesh)
-    state = train.first_state(model, adam, 0, None, parallel.replicated(mesh))
+    layout = parallel.spread(config.parallel.strategy)
+    state = train.first_state(model, adam, 0, None, layout)
+    update = parallel.compile_step(update, layout, state)
     random = np.random.default_rng(0)
     source, targets = (random.integers(4, V, (B, n)).astype(np.int32) for n in (S, T))
     inputs = {"source": source, "target": np.roll(targets, 1)}
@@ -136,9 +136,12 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
         inputs[f"{side}_segments"] = np.ones((B, n), np.int32)
     batch = {"inputs": inputs, "targets": targets, "weights": np.ones((B, T), np.float32)}
 
+    def rows(start: int, stop: int) -> dict:
+        return jax.tree.map(lambda x: x[start:stop], batch)
+
     def step() -> float:
         nonlocal state
-        state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
+        state, sums = update(state, parallel.place(rows, B, layout))
         jax.block_until_ready(state)
         return float(sums["loss"])
 

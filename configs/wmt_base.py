@@ -93,6 +93,12 @@ def get_config(preset: str = "paper") -> ConfigDict:
 
     config.parallel = ConfigDict()
     config.parallel.strategy = "pmap"  # or 'jit'
+    # Devices along (data, fsdp, tensor), 0: all that are left; the last two split parameters and
+    # moments, and want 'jit' (docs/running.md).
+    config.parallel.mesh = (0, 1, 1)
+    config.parallel.coordinator = ""  # HOST:PORT of process 0, if JAX cannot find the others itself
+    config.parallel.num_processes = 0  # then, too
+    config.parallel.process_id = 0
 
     config.evaluate = ConfigDict()
     config.evaluate.every = 5000  # steps; 0: at the end only

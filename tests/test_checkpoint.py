@@ -22,7 +22,7 @@ def state(seed, num_devices=1):
     draw = lambda *shape: random.standard_normal(shape, np.float32)
     parameters = {"embedding": {"embedding": draw(300, 16)}, "layer_0": {"kernel": draw(16, 2, 8)}}
     parameters["layer_0"]["bias"] = np.array([-0.0, 1e-45, np.inf, np.nan, 1 / 3], np.float32)
-    whole = parallel.replicated(parallel.data_mesh(num_devices))
+    whole = parallel.spread("jit", num_devices=num_devices).whole
     optimizer_state = jax.tree.map(
         lambda x: draw(*x.shape) if x.ndim else np.int32(seed + 1), ADAM.init(parameters)
     )
@@ -30,7 +30,7 @@ def state(seed, num_devices=1):
 
 
 def abstract(tree, num_devices=1):
-    whole = parallel.replicated(parallel.data_mesh(num_devices))
+    whole = parallel.spread("jit", num_devices=num_devices).whole
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), tree)
 
 
@@ -93,7 +93,7 @@ def test_round_trip_is_bit_equal(opened):
 def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
     """On a CPU a host copy may be the array itself, which the next step overwrites."""
     draw = lambda: np.random.default_rng(0).standard_normal((1500, 1000), np.float32)
-    whole = parallel.replicated(parallel.data_mesh(num_devices))
+    whole = parallel.spread("jit", num_devices=num_devices).whole
     parameters, moments = jax.device_put(({"kernel": draw()}, {"moment": draw()}), whole)
 
     @jax.jit
@@ -321,7 +321,7 @@ def test_restores_onto_another_number_of_devices(opened, before, after):
     opened().save(1, *state(1, before))
     _, *found = restore(opened(), after)
     assert_same_bits(tuple(found), state(1))
-    expected = parallel.replicated(parallel.data_mesh(after))
+    expected = parallel.spread("jit", num_devices=after).whole
     for leaf in jax.tree.leaves(found):
         assert leaf.sharding == expected
         assert len(leaf.addressable_shards) == after
@@ -337,7 +337,7 @@ def test_loaded_parameters_go_where_they_are_wanted(opened, tmp_path):
     for weights in ("latest", "average"):
         for leaf in jax.tree.leaves(load(tmp_path, weights)[0]):
             assert isinstance(leaf, jax.Array)
-            assert leaf.sharding == parallel.replicated(parallel.data_mesh(1))
+            assert leaf.sharding == parallel.spread("jit", num_devices=1).whole
 
 
 # Small files

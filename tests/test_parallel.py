@@ -1,4 +1,4 @@
-"""Eight devices, mapped or global, in one part or in several, train as one device does."""
+"""Eight devices, mapped or global, in one part or in several, by any mesh, train as one does."""
 
 import functools
 import itertools
@@ -36,9 +36,12 @@ def batch(seed, num_rows, rows_per_device=2):
     return tiny.batch([*rows, *[[]] * (num_rows - len(rows))], 18, 20)
 
 
-def step(strategy, num_devices, accumulate=1, model=model()):  # noqa: B008
-    """The compiled step, and the mesh it is compiled for."""
-    mesh = parallel.data_mesh(num_devices)
+def layout(strategy, num_devices, mesh=(0, 1, 1)):
+    return parallel.spread(strategy, mesh, num_devices)
+
+
+def step(layout, state, accumulate=1, model=model()):  # noqa: B008
+    """The compiled step."""
     update = functools.partial(
         train.train_step,
         model=model,
@@ -46,34 +49,40 @@ def step(strategy, num_devices, accumulate=1, model=model()):  # noqa: B008
         learning_rate=LEARNING_RATE,
         seed=0,
         accumulate=accumulate,
-        loss_blocks=num_devices,  # one for one device, more for more
+        loss_blocks=layout.mesh.size,  # one for one device, more for more
         smoothing=SMOOTHING,
     )
-    return parallel.compile_step(update, strategy, mesh), mesh
+    return parallel.compile_step(update, layout, state)
 
 
-def first_state(mesh, model=model()):  # noqa: B008
+def first_state(layout, model=model()):  # noqa: B008
     parameters = tiny.parameters(model, batch(0, 16)["inputs"])
     state = train.TrainState(jnp.int32(0), parameters, ADAM.init(parameters))
-    return jax.device_put(state, parallel.replicated(mesh))
+    return jax.device_put(state, parallel.state_shardings(state, layout))
 
 
-def run(strategy, num_devices, accumulate=1, num_rows=16):
+def place(rows, layout):
+    """A batch that is all there, as the step wants it."""
+    part = lambda start, stop: jax.tree.map(lambda x: x[start:stop], rows)
+    return parallel.place(part, len(rows["targets"]), layout)
+
+
+def run(layout, accumulate=1, num_rows=16, steps=STEPS, **changes):
     """The sums of a few steps, and the parameters after them."""
-    update, mesh = step(strategy, num_devices, accumulate)
-    state, curve = first_state(mesh), []
-    for t in range(STEPS):
-        rows = parallel.padded_rows(num_rows, mesh, accumulate)
-        state, sums = update(state, parallel.place(batch(t, rows), strategy, mesh))
+    state, curve = first_state(layout, model(**changes)), []
+    update = step(layout, state, accumulate, model(**changes))
+    for t in range(steps):
+        rows = parallel.padded_rows(num_rows, layout, accumulate)
+        state, sums = update(state, place(batch(t, rows), layout))
         curve.append({name: float(value) for name, value in sums.items()})
-    assert int(state.step) == STEPS
-    return curve, jax.tree.map(np.asarray, parallel.on_one_device(state.parameters))
+    assert int(state.step) == steps
+    return curve, jax.tree.map(np.asarray, parallel.gathered(state.parameters, layout))
 
 
 @pytest.fixture(scope="module")
 def alone():
     """What one device does, which XLA's own reduction knows nothing of."""
-    return run("jit", 1)
+    return run(layout("jit", 1))
 
 
 def assert_same_run(found, expected):
@@ -94,7 +103,7 @@ def test_the_curve_is_a_curve(alone):
     assert shares.min() == 0
     losses = [sums["loss"] / sums["tokens"] for sums in alone[0]]
     assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3
-    before = first_state(parallel.data_mesh(1)).parameters
+    before = first_state(layout("jit", 1)).parameters
     moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, alone[1])
     assert min(jax.tree.leaves(moved)) > 1e-3
 
@@ -107,12 +116,105 @@ def test_the_curve_is_a_curve(alone):
     ],
 )
 def test_trains_as_one_device(alone, strategy, num_devices, accumulate):
-    assert_same_run(run(strategy, num_devices, accumulate), alone)
+    assert_same_run(run(layout(strategy, num_devices), accumulate), alone)
 
 
 @pytest.mark.parametrize("strategy", parallel.STRATEGIES)
 def test_empty_rows_change_nothing(alone, strategy):
-    assert_same_run(run(strategy, 8, num_rows=24), alone)
+    assert_same_run(run(layout(strategy, 8), num_rows=24), alone)
+
+
+# Meshes
+
+MESHES = [
+    (data, fsdp, 8 // data // fsdp)
+    for data in (1, 2, 4, 8)
+    for fsdp in (1, 2, 4, 8)
+    if data * fsdp <= 8
+]
+# What eight devices can split, and its dropout: a global program's random numbers know no devices.
+SPLITTABLE = {
+    **{"source_vocab_size": 16, "target_vocab_size": 16, "num_heads": 8, "attention_bias": True},
+    **{"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "activation_dropout_rate": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def alone_long():
+    return run(layout("jit", 1), steps=20, **SPLITTABLE)
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_every_mesh_trains_as_one_device(alone_long, mesh):
+    assert_same_run(run(layout("jit", 8, mesh), steps=20, **SPLITTABLE), alone_long)
+
+
+@pytest.mark.parametrize("mesh", [(2, 2, 2), (1, 8, 1), (1, 1, 8)], ids=str)
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_what_a_mesh_cannot_split_stays_whole(alone, mesh, accumulate):
+    """13 pieces, 2 heads."""
+    assert_same_run(run(layout("jit", 8, mesh), accumulate), alone)
+
+
+@pytest.fixture(scope="module")
+def abstract():
+    """A function of a mesh: a larger model's step, its state and a batch, without any arrays."""
+    sizes = {"d_model": 128, "d_ff": 512, "num_layers": 1, "key_size": 16, "value_size": 16}
+    vocabulary = {"source_vocab_size": 1024, "target_vocab_size": 1024}
+    large = tiny.model(**SPLITTABLE | sizes | vocabulary)
+    rows = batch(0, 64)
+
+    def initial(rng):
+        parameters = large.init(rng, **rows["inputs"], train=False)["params"]
+        return train.TrainState(jnp.int32(0), parameters, ADAM.init(parameters))
+
+    shapes = jax.eval_shape(initial, jax.random.key(0))
+
+    def spread(mesh):
+        found = layout("jit", 8, mesh)
+        state = parallel.to_restore(shapes, found)
+        return step(found, state, model=large), state, rows
+
+    return spread
+
+
+def megabytes(tree):
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)) / 1e6
+
+
+@pytest.mark.parametrize("mesh", [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2), (1, 2, 4)], ids=str)
+def test_memory_falls_with_what_is_split(abstract, mesh):
+    """By the compiled program's own account: the state but for norms and biases, and the rows."""
+    update, state, rows = abstract(mesh)
+    found = update.lower(state, rows).compile().memory_analysis()
+    data, fsdp, tensor = mesh
+    expected = megabytes(state) / (fsdp * tensor) + megabytes(rows) / (data * fsdp)
+    assert megabytes(state) > 5
+    assert expected <= found.argument_size_in_bytes / 1e6 < 1.05 * expected
+    assert parallel.bytes_per_device(state) / 1e6 == pytest.approx(
+        found.argument_size_in_bytes / 1e6 - megabytes(rows) / (data * fsdp), abs=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "mesh", "words"),
+    [
+        ("jit", (2, 2, 1), r"config.parallel.mesh=\(2, 2, 1\) does not make use of 8 device"),
+        ("jit", (0, 3, 1), r"does not make use of 8 device"),
+        ("jit", (8, 1), r"is \(data, fsdp, tensor\), such as \(0, 1, 1\), found \(8, 1\)"),
+        ("jit", (8, 0, 1), r"found \(8, 0, 1\)"),
+        ("jit", (-8, -1, 1), r"found \(-8, -1, 1\)"),
+        ("pmap", (0, 8, 1), r"splits the state, which config.parallel.strategy='pmap' cannot"),
+        ("ddp", (0, 1, 1), r"config.parallel.strategy is .*found 'ddp'"),
+    ],
+)
+def test_layouts_that_cannot_be(strategy, mesh, words):
+    with pytest.raises(ValueError, match=words):
+        parallel.spread(strategy, mesh)
+
+
+def test_what_is_left_goes_to_data():
+    assert dict(layout("jit", 8, (0, 2, 1)).mesh.shape) == {"data": 4, "fsdp": 2, "tensor": 1}
 
 
 # Random numbers
@@ -122,11 +224,12 @@ def loss_of_copies(num_devices, accumulate, copies):
     """With dropout, the loss of a batch that has the same two rows `copies` times, a copy: the same
     for any number of them (as it is without dropout) if all drop the same units."""
     rows = [tiny.pairs([(5, 4), (3, 6)], seed=3), tiny.pairs([(7, 9)], seed=4)]
-    update, mesh = step("pmap", num_devices, accumulate, model(**DROPPING))
+    mapped = layout("pmap", num_devices)
+    state = first_state(mapped, model(**DROPPING))
+    update = step(mapped, state, accumulate, model(**DROPPING))
     # Every device's rows are dealt out to the parts in turn: each part gets both.
     each = np.repeat(np.arange(2), copies // num_devices).tolist() * num_devices
-    placed = parallel.place(tiny.batch([rows[i] for i in each], 18, 20), "pmap", mesh)
-    _, sums = update(first_state(mesh, model(**DROPPING)), placed)
+    _, sums = update(state, place(tiny.batch([rows[i] for i in each], 18, 20), mapped))
     return float(sums["loss"]) / copies
 
 
@@ -159,9 +262,10 @@ def test_every_device_has_a_mask_of_its_own():
 
 
 def test_steps_and_seeds_drop_different_units():
-    update, mesh = step("pmap", 1, model=model(**DROPPING))
-    placed = parallel.place(batch(0, 16), "pmap", mesh)
-    start = lambda: first_state(mesh, model(**DROPPING))
+    mapped = layout("pmap", 1)
+    start = lambda: first_state(mapped, model(**DROPPING))
+    update = step(mapped, start(), model=model(**DROPPING))
+    placed = place(batch(0, 16), mapped)
     found = [float(update(start()._replace(step=n), placed)[1]["loss"]) for n in (0, 0, 1, 2)]
     assert found[0] == found[1]
     assert len(set(found)) == 3
@@ -183,14 +287,16 @@ def compiled():
     return names
 
 
-@pytest.mark.parametrize("strategy", parallel.STRATEGIES)
-def test_one_program_for_first_and_restored_state(strategy, compiled, tmp_path):
+@pytest.mark.parametrize(
+    ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
+)
+def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_path):
     """A first state that is not placed as the step returns it would be compiled for apart."""
-    update, mesh = step(strategy, 8)
-    whole = parallel.replicated(mesh)
-    places = [parallel.place(batch(t, 16), strategy, mesh) for t in range(4)]
+    spread = layout(strategy, 8, mesh)
+    places = [place(batch(t, 16), spread) for t in range(4)]
     checkpoints = checkpoint.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
-    state = train.first_state(model(), ADAM, 0, checkpoints, whole)
+    state = train.first_state(model(), ADAM, 0, checkpoints, spread)
+    update = step(spread, state)
     counts = []
 
     def advance(state, t):
@@ -204,7 +310,7 @@ def test_one_program_for_first_and_restored_state(strategy, compiled, tmp_path):
     checkpoints.save(3, state.parameters, state.optimizer_state)
     checkpoints.close()
     checkpoints = checkpoint.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
-    restored = train.first_state(model(), ADAM, 0, checkpoints, whole)
+    restored = train.first_state(model(), ADAM, 0, checkpoints, spread)
     checkpoints.close()
     assert int(restored.step) == 3
     for x, y in zip(jax.tree.leaves(restored), jax.tree.leaves(state), strict=True):
@@ -221,9 +327,9 @@ def test_one_program_for_first_and_restored_state(strategy, compiled, tmp_path):
 @pytest.mark.parametrize("num_devices", [1, 2, 8])
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_rows_are_padded_to_the_next_multiple(num_devices, accumulate):
-    mesh = parallel.data_mesh(num_devices)
+    spread = layout("jit", num_devices)
     for rows in range(1, 60):
-        padded = parallel.padded_rows(rows, mesh, accumulate)
+        padded = parallel.padded_rows(rows, spread, accumulate)
         assert padded % (num_devices * accumulate) == 0
         assert rows <= padded < rows + num_devices * accumulate
 
@@ -238,6 +344,23 @@ def test_parts_take_every_row_once_and_from_every_device():
         assert devices[part].tolist() == list(range(8))
 
 
-def test_unknown_strategy():
-    with pytest.raises(ValueError, match=r"config.parallel.strategy is .*found 'ddp'"):
-        step("ddp", 1)
+@pytest.mark.parametrize("mesh", [(8, 1, 1), (2, 4, 1), (2, 2, 2), (1, 1, 8)], ids=str)
+def test_devices_get_their_rows_of_the_global_batch(mesh):
+    spread = layout("jit", 8, mesh)
+    asked = []
+
+    def load(start, stop):
+        asked.append((start, stop))
+        return {"x": np.arange(start, stop)[:, None] * np.ones(3)}
+
+    placed = parallel.place(load, 16, spread)["x"]
+    assert asked == [(0, 16)]
+    np.testing.assert_array_equal(placed, np.arange(16)[:, None] * np.ones(3))
+    assert {shard.data.shape for shard in placed.addressable_shards} == {
+        (16 // spread.row_parts, 3)
+    }
+
+
+def test_mapped_devices_get_their_rows_of_the_global_batch():
+    placed = parallel.place(lambda start, stop: np.arange(start, stop), 16, layout("pmap", 8))
+    np.testing.assert_array_equal(placed, np.arange(16).reshape(8, 2))

@@ -43,7 +43,7 @@ def test_step_flops_are_three_times_the_products_of_the_forward_pass(changes):
     inputs = dict(ids)
     for side in ("source", "target"):
         inputs |= {f"{side}_positions": ids[side], f"{side}_segments": ids[side]}
-    parameters = trained.abstract_parameters(model, None)
+    parameters = trained.abstract_parameters(model)
     call = lambda parameters: model.apply({"params": parameters}, **inputs, train=False)
     forward = products(jax.make_jaxpr(call)(parameters).jaxpr)
     assert forward > 0
@@ -73,12 +73,11 @@ def test_peaks_are_found_by_the_name_that_a_device_has(name, teraflops):
 
 def test_least_seconds_are_flops_over_the_peak_of_all_devices(monkeypatch):
     model = tiny.model()
-    batch = tiny.batch([[]] * B, S, T)
-    assert performance.least_seconds(model, batch) == 0  # of CPUs, which are not in the table
+    assert performance.least_seconds(model, B, S) == 0  # of CPUs, which are not in the table
     monkeypatch.setattr(jax, "devices", lambda: [types.SimpleNamespace(device_kind="TPU v4")] * 4)
-    expected = performance.step_flops(model, B, S, T) / (4 * 275e12)
-    assert performance.least_seconds(model, batch) == pytest.approx(expected)
-    assert performance.least_seconds(object(), batch) == 0  # another model's are not known
+    expected = performance.step_flops(model, B, S, S) / (4 * 275e12)
+    assert performance.least_seconds(model, B, S) == pytest.approx(expected)
+    assert performance.least_seconds(object(), B, S) == 0  # another model's are not known
 
 
 def calls_traced(folder, count, steps):

@@ -11,7 +11,16 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LEVELS = (
     (
         *("checkpoint", "consensus", "decode", "grammar", "layers", "lexicon", "lines", "loss"),
-        *("metrics", "optimizer", "parallel", "shapes", "text_files", "tokenizer", "wmt"),
+        *(
+            "metrics",
+            "optimizer",
+            "parallel",
+            "processes",
+            "shapes",
+            "text_files",
+            "tokenizer",
+            "wmt",
+        ),
     ),
     ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation", "search"),
     ("trained", "translator"),

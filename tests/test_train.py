@@ -37,7 +37,7 @@ def newest(config, workdir):
     """The newest step and its parameters, on one device."""
     vocabulary = trained.read_vocabulary(workdir, trained.read_config(workdir))
     model = trained.build_model(config, vocabulary)
-    like = trained.abstract_parameters(model, parallel.one_device())
+    like = parallel.to_restore(trained.abstract_parameters(model))
     options = {"weights": "latest", "average_last": 1, "every": 1}
     found, steps = checkpoint.load(workdir, like, vocabulary.fingerprint, **options)
     return steps[-1], jax.tree.map(np.asarray, found)
@@ -429,10 +429,10 @@ def test_stopped_run_saves_and_goes_on(tiny_config, tiny_values, uninterrupted, 
 @pytest.fixture
 def devices(monkeypatch):
     """Sets how many devices training sees."""
-    mesh = parallel.data_mesh
+    spread = parallel.spread
 
     def see(number):
-        monkeypatch.setattr(parallel, "data_mesh", lambda: mesh(number))
+        monkeypatch.setattr(parallel, "spread", lambda *asked: spread(*asked, number))
 
     return see
 
@@ -451,8 +451,8 @@ SHORT = {
 def ten_steps(tiny_config, tmp_path_factory):
     """Ten steps on one device."""
     with pytest.MonkeyPatch.context() as patch:
-        mesh = parallel.data_mesh
-        patch.setattr(parallel, "data_mesh", lambda: mesh(1))
+        spread = parallel.spread
+        patch.setattr(parallel, "spread", lambda *asked: spread(*asked, 1))
         workdir = tmp_path_factory.mktemp("runs") / "ten"
         config = tiny_config({**SHORT, "train.num_steps": 10, "parallel.strategy": "jit"})
         train.train(config, workdir)

@@ -115,9 +115,10 @@ class Batches:
         """Batches in an epoch."""
         return sum(self._sizes)
 
-    def num_rows(self, t: int) -> int:
-        """How many rows batch t has."""
-        return self._rows_in_batch(self._locate(t)[0])
+    def shape(self, t: int) -> tuple[int, int]:
+        """How many rows batch t has, and how many positions a side they have."""
+        group, _ = self._locate(t)
+        return self._rows_in_batch(group), self.groups[group].length
 
     def rows(self, t: int, start: int, stop: int) -> dict:
         """Rows start to stop of batch t; those past its end are empty."""
@@ -131,7 +132,7 @@ class Batches:
         return _assemble(self.tokens, pairs, row_of_pair, (stop - start, rows.length))
 
     def __getitem__(self, t: int) -> dict:
-        return self.rows(t, 0, self.num_rows(t))
+        return self.rows(t, 0, self.shape(t)[0])
 
     @property
     def _sizes(self) -> list[int]:

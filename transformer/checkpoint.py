@@ -148,7 +148,8 @@ def load(
             restored = jax.tree.map(lambda x: np.asarray(x, np.float32), restored)
             total = restored if total is None else jax.tree.map(np.add, total, restored)
     mean = jax.tree.map(lambda x: x / np.float32(len(steps)), total)
-    return jax.tree.map(lambda x, like: jax.device_put(x, like.sharding), mean, parameters), steps
+    place = lambda x, like: jax.make_array_from_callback(x.shape, like.sharding, x.__getitem__)
+    return jax.tree.map(place, mean, parameters), steps
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -168,6 +169,10 @@ def _manager(
         create=not read_only,
         read_only=read_only,
         cleanup_tmp_directories=not read_only,
+        # Several managers save the same step: processes wait for each other by this name, too.
+        multiprocessing_options=ocp.options.MultiprocessingOptions(
+            barrier_sync_key_prefix=directory.name
+        ),
     )
     return ocp.CheckpointManager(directory.absolute(), options=options)
 

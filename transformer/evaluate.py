@@ -14,7 +14,7 @@ import ml_collections
 import numpy as np
 import sacrebleu
 
-from transformer import batches, checkpoint, loss, metrics, prepare, trained
+from transformer import batches, checkpoint, loss, metrics, parallel, prepare, processes, trained
 from transformer.translator import Translator
 
 Tree = dict
@@ -54,14 +54,26 @@ class Examiner:
 
     def loss(self, parameters: Tree) -> dict:
         """Loss, nats a token, perplexity and token accuracy over the split."""
-        sums = [self._sums(parameters, self._batches[t]) for t in range(len(self._batches))]
-        return per_token(jax.tree.map(lambda *x: sum(map(float, x)), *sums))
+        devices = parallel.num_devices(parameters)
+
+        def batch_sums(t: int) -> dict:
+            num_rows, _ = self._batches.shape(t)
+            batch = self._batches.rows(t, 0, -(-num_rows // devices) * devices)
+            return self._sums(parameters, parallel.by_rows(batch, parameters))
+
+        count = len(self._batches)
+        found = [batch_sums(t) for t in processes.share(count)]
+        found = processes.exchange([jax.tree.map(float, x) for x in found], count)
+        return per_token(jax.tree.map(lambda *x: sum(x), *found))
 
     def translations(self, parameters: Tree) -> list[str]:
-        """The translation of every source of the split."""
-        what = f"translate {self._split}"
-        with metrics.counter(what, total=len(self.sources)) as advance:
-            return list(self._translator.translate(parameters, self.sources, advance))
+        """The translation of every source of the split, each found by one of the processes."""
+        count = len(self.sources)
+        mine = processes.share(count)
+        with metrics.counter(f"translate {self._split}", total=len(mine)) as advance:
+            lines = self.sources[mine.start :: mine.step]
+            found = list(self._translator.translate(parameters, lines, advance, numbers=mine))
+        return processes.exchange(found, count)
 
     def examine(self, parameters: Tree) -> tuple[dict, list[str]]:
         """Loss and BLEU, and the translations."""
@@ -103,6 +115,8 @@ def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     translator = Translator(run.model, run.vocabulary, **config.decode)
     examiner = Examiner(config, split, translator)
     scores, translations = examiner.examine(run.parameters)
+    if not processes.is_first():
+        return
     result = {
         **scores,
         "sentences": len(translations),

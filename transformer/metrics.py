@@ -19,12 +19,15 @@ class Log:
 
     Each line has 'kind' ('train' or 'validation') and 'step'. Lines past `step`, the one that
     training resumes from, are cut: the log of a resumed run is that of an uninterrupted one, but
-    for times.
+    for times. Of several processes, one writes.
     """
 
-    def __init__(self, workdir: Path, step: int):
+    def __init__(self, workdir: Path, step: int, *, writes: bool = True):
         path = workdir / "metrics.jsonl"
         self.lines = [line for line in read(workdir) if line["step"] <= step]
+        self._writes = writes
+        if not writes:
+            return
         with tempfile.NamedTemporaryFile("w", dir=workdir, encoding="utf-8", delete=False) as file:
             file.writelines(map(_json_line, self.lines))
         os.chmod(file.name, 0o644)
@@ -40,6 +43,8 @@ class Log:
         """Logs numbers, and texts (which TensorBoard shows as such)."""
         line = {"kind": kind, "step": step, **values}
         self.lines.append(line)
+        if not self._writes:
+            return
         self._file.write(_json_line(line))
         for name, value in values.items():
             if isinstance(value, int | float):
@@ -52,8 +57,9 @@ class Log:
         return any(line["kind"] == "validation" and line["step"] == step for line in self.lines)
 
     def close(self) -> None:
-        self._file.close()
-        self._tensorboard.close()
+        if self._writes:
+            self._file.close()
+            self._tensorboard.close()
 
 
 def read(workdir: Path) -> list[dict]:

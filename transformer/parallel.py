@@ -2,84 +2,240 @@
 
 A train step is written once, `train_step(state, batch, *, axis=None)`. 'pmap' runs it on every
 device with its part of the batch, and the step sums over the mapped `axis` itself; 'jit' runs it as
-one global program whose batch is sharded, and XLA finds the sums. Either can go on where the other
-stopped: the state is the same.
+one global program whose batch is split by rows and whose state is split by the table RULES, and XLA
+finds what has to be sent. Either can go on where the other stopped: the state is the same.
+
+The devices are those of all processes. A process reads the rows that its own devices want.
 """
 
+import collections
 import functools
-from collections.abc import Callable
-from typing import Any
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
-from jax.sharding import (
-    AxisType,
-    Mesh,
-    NamedSharding,
-    PartitionSpec,
-    Sharding,
-    SingleDeviceSharding,
-)
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 Tree = Any
 
 STRATEGIES = ("pmap", "jit")
-AXIS = "data"
+# Copies of the state; parts of it that are put together when they are used (fully sharded data
+# parallelism, ZeRO: Rajbhandari et al. 2020); parts that are multiplied where they are (tensor
+# parallelism: Shoeybi et al. 2019).
+AXES = ("data", "fsdp", "tensor")
+AXIS = "data"  # the mapped one
+ROWS = ("data", "fsdp")  # a batch's rows are split over both
+
+# By the end of a parameter's path: the axis that each dimension is split over. Adam's moments have
+# their parameters' paths, and are split likewise. All else is whole on every device, and so is a
+# dimension that the axis does not divide.
+RULES = (
+    (r"embedding", ("tensor", "fsdp")),  # VD
+    (r"(query|key|value)/kernel", ("fsdp", "tensor", None)),  # DHK
+    (r"(query|key|value)/bias", ("tensor", None)),  # HK
+    (r"output/kernel", ("tensor", None, "fsdp")),  # HCD
+    (r"inner/kernel", ("fsdp", "tensor")),  # DF
+    (r"inner/bias", ("tensor",)),  # F
+    (r"outer/kernel", ("tensor", "fsdp")),  # FD
+)
 
 
-def data_mesh(num_devices: int = 0) -> Mesh:
-    """All devices in a row (or the first `num_devices`), along the batch."""
+class Layout(NamedTuple):
+    """How a run is spread: by which strategy, over which mesh of devices, whose axes are AXES."""
+
+    strategy: str
+    mesh: Mesh
+
+    @property
+    def rows(self) -> NamedSharding:
+        """A global batch, split by rows."""
+        return NamedSharding(self.mesh, PartitionSpec(ROWS))
+
+    @property
+    def whole(self) -> NamedSharding:
+        """An array that every device has."""
+        return NamedSharding(self.mesh, PartitionSpec())
+
+    @property
+    def row_parts(self) -> int:
+        """How many parts a batch's rows are split into."""
+        return math.prod(self.mesh.shape[axis] for axis in ROWS)
+
+
+def spread(strategy: str, mesh: tuple[int, ...] = (0, 1, 1), num_devices: int = 0) -> Layout:
+    """All devices, or the first so many, as a mesh of (data, fsdp, tensor); 0: all that are left.
+
+    ValueError if they do not make such a mesh.
+    """
+    if strategy not in STRATEGIES:
+        known = ", ".join(STRATEGIES)
+        raise ValueError(f"config.parallel.strategy is one of {known}, found {strategy!r}")
     devices = jax.devices()[: num_devices or None]
-    return jax.make_mesh((len(devices),), (AXIS,), axis_types=(AxisType.Auto,), devices=devices)
+    if len(mesh) != 3 or mesh[0] < 0 or min(mesh[1:]) < 1:
+        raise ValueError(
+            f"config.parallel.mesh is (data, fsdp, tensor), such as (0, 1, 1), found {mesh}"
+        )
+    split = mesh[1] * mesh[2]
+    shape = (mesh[0] or max(1, len(devices) // split), *mesh[1:])
+    if math.prod(shape) != len(devices):
+        raise ValueError(
+            f"config.parallel.mesh={mesh} does not make use of {len(devices)} device(s): (data, "
+            "fsdp, tensor) have to multiply to that, and data=0 takes what is left"
+        )
+    if strategy == "pmap" and split > 1:
+        raise ValueError(
+            f"config.parallel.mesh={mesh} splits the state, which config.parallel.strategy='pmap' "
+            "cannot: set it to 'jit'"
+        )
+    axis_types = (AxisType.Auto,) * len(AXES)
+    return Layout(strategy, jax.make_mesh(shape, AXES, axis_types=axis_types, devices=devices))
 
 
-def replicated(mesh: Mesh) -> NamedSharding:
-    """The sharding of the state under both strategies: whole on every device."""
-    return NamedSharding(mesh, PartitionSpec())
+# The state.
 
 
-def one_device() -> Sharding:
-    """Whole on the first device that this process has."""
-    return SingleDeviceSharding(jax.local_devices()[0])
+def state_shardings(state: Tree, layout: Layout) -> Tree:
+    """Where each array of a state is while it is trained, by its path and shape."""
+    if layout.strategy == "pmap":
+        own = _on(layout.mesh.local_devices)
+        return jax.tree.map(lambda _: own, state)
+
+    def by_rule(path: tuple, x: jax.ShapeDtypeStruct) -> NamedSharding:
+        name = "/".join(str(getattr(key, "key", key)) for key in path)
+        axes = next((axes for end, axes in RULES if re.search(f"(^|/)({end})$", name)), None)
+        axes = axes or (None,) * x.ndim
+        fits = [
+            axis if axis and size % layout.mesh.shape[axis] == 0 else None
+            for axis, size in zip(axes, x.shape, strict=True)
+        ]
+        return NamedSharding(layout.mesh, PartitionSpec(*fits))
+
+    return jax.tree_util.tree_map_with_path(by_rule, state)
 
 
-def compile_step(train_step: Callable, strategy: str, mesh: Mesh) -> Callable:
-    """The compiled (state, batch) -> (state, metrics); it reuses the memory of the state."""
-    if strategy == "pmap":
+def to_restore(shapes: Tree, layout: Layout | None = None) -> Tree:
+    """What a checkpoint's arrays are restored as: as they are trained, but that each is one array
+    of all processes; without a layout, whole on all devices."""
+    if layout is None or layout.strategy == "pmap":
+        mesh = layout.mesh if layout else Mesh(jax.devices(), (AXIS,))
+        shardings = jax.tree.map(lambda _: NamedSharding(mesh, PartitionSpec()), shapes)
+    else:
+        shardings = state_shardings(shapes, layout)
+    like = lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
+    return jax.tree.map(like, shapes, shardings)
+
+
+def to_save(state: Tree, layout: Layout) -> Tree:
+    """A state as checkpoints take it: mapped processes have a copy each, here they are one."""
+    return state if layout.strategy == "jit" else _regarded(state, layout.whole)
+
+
+def from_saved(state: Tree, layout: Layout) -> Tree:
+    """A state that was restored as `to_restore` says, as it is trained."""
+    return state if layout.strategy == "jit" else own(state)
+
+
+def _regarded(tree: Tree, sharding: NamedSharding) -> Tree:
+    """Whole arrays, by another sharding that has them whole on this process's devices."""
+
+    def regard(x: jax.Array) -> jax.Array:
+        parts = [shard.data for shard in x.addressable_shards]
+        return jax.make_array_from_single_device_arrays(x.shape, sharding, parts)
+
+    return jax.tree.map(regard, tree)
+
+
+def bytes_per_device(state: Tree) -> int:
+    """What a state, or its abstract one, takes on one device."""
+    shapes = ((x.sharding.shard_shape(x.shape), x.dtype.itemsize) for x in jax.tree.leaves(state))
+    return sum(math.prod(shape) * size for shape, size in shapes)
+
+
+# The step.
+
+
+def compile_step(train_step: Callable, layout: Layout, state: Tree) -> Callable:
+    """The compiled (state, batch) -> (state, metrics); it reuses the memory of the state.
+
+    Of `state`, only shapes and shardings matter, which are those of the one that comes out.
+    """
+    if layout.strategy == "pmap":
         return jax.pmap(
             functools.partial(train_step, axis=AXIS),
             axis_name=AXIS,
             in_axes=(None, 0),
             out_axes=None,
             donate_argnums=0,
-            devices=list(mesh.devices.flat),
+            devices=list(layout.mesh.devices.flat),
         )
-    if strategy == "jit":
-        whole, rows = replicated(mesh), NamedSharding(mesh, PartitionSpec(AXIS))
-        return jax.jit(
-            train_step, in_shardings=(whole, rows), out_shardings=whole, donate_argnums=0
-        )
-    raise ValueError(f"config.parallel.strategy is one of {STRATEGIES}, found {strategy!r}")
+
+    def spread_step(state: Tree, batch: Tree) -> tuple[Tree, Tree]:
+        with nn.intercept_methods(functools.partial(_by_rows, layout)):
+            return train_step(state, batch)
+
+    shardings = jax.tree.map(lambda x: x.sharding, state)
+    return jax.jit(
+        spread_step,
+        in_shardings=(shardings, layout.rows),
+        out_shardings=(shardings, layout.whole),
+        donate_argnums=0,
+    )
 
 
-def padded_rows(num_rows: int, mesh: Mesh, accumulate: int) -> int:
+def _by_rows(layout: Layout, method: Callable, args: tuple, kwargs: dict, _: object) -> Tree:
+    """Keeps what a module gives out split by rows; its other dimensions are as XLA likes them.
+
+    With parameters split over 'fsdp', XLA would otherwise split activations by features here and
+    there, and send these instead of parameters.
+    """
+
+    def keep(x: Any) -> Any:
+        if getattr(x, "ndim", 0) < 3 or x.shape[0] % layout.row_parts:
+            return x
+        others = [PartitionSpec.UNCONSTRAINED] * (x.ndim - 1)
+        spec = PartitionSpec(ROWS, *others)
+        return jax.lax.with_sharding_constraint(x, NamedSharding(layout.mesh, spec))
+
+    return jax.tree.map(keep, method(*args, **kwargs))
+
+
+def padded_rows(num_rows: int, layout: Layout, accumulate: int) -> int:
     """`num_rows` and the empty rows it takes for every device and micro-batch to get as many."""
-    parts = mesh.size * accumulate
+    parts = layout.row_parts * accumulate
     return -(-num_rows // parts) * parts
 
 
-def host_rows(num_rows: int) -> tuple[int, int]:
-    """The rows (start, stop) of the global batch that this process has to load."""
-    share = num_rows // jax.process_count()
-    return jax.process_index() * share, (jax.process_index() + 1) * share
+def place(load: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
+    """The batch of `num_rows` rows as the compiled step wants it.
 
+    load(start, stop) gives the rows from `start` to `stop`; it is asked for those that this
+    process's devices want.
+    """
+    wanted = layout.rows.addressable_devices_indices_map((num_rows,))
+    ranges = {device: index[0].indices(num_rows)[:2] for device, index in wanted.items()}
+    first = min(start for start, _ in ranges.values())
+    rows = load(first, max(stop for _, stop in ranges.values()))
 
-def place(batch: Tree, strategy: str, mesh: Mesh) -> Tree:
-    """This process's rows, as the compiled step wants them."""
-    if strategy == "pmap":
-        devices = len(mesh.local_devices)
-        return jax.tree.map(lambda x: x.reshape(devices, -1, *x.shape[1:]), batch)
-    rows = NamedSharding(mesh, PartitionSpec(AXIS))
-    return jax.tree.map(lambda x: jax.make_array_from_process_local_data(rows, x), batch)
+    def part(x: np.ndarray, start: int, stop: int) -> np.ndarray:
+        return x[start - first : stop - first]
+
+    if layout.strategy == "pmap":
+        parts = [ranges[device] for device in layout.mesh.local_devices]
+        return jax.tree.map(lambda x: np.stack([part(x, *r) for r in parts]), rows)
+
+    def spread_rows(x: np.ndarray) -> jax.Array:
+        return jax.make_array_from_callback(
+            (num_rows, *x.shape[1:]),
+            layout.rows,
+            lambda index: part(x, *index[0].indices(num_rows)[:2]),
+        )
+
+    return jax.tree.map(spread_rows, rows)
 
 
 def micro_batches(batch: Tree, accumulate: int) -> Tree:
@@ -97,6 +253,61 @@ def sum_over_devices(tree: Tree, axis: str | None) -> Tree:
     return tree if axis is None else jax.lax.psum(tree, axis)
 
 
-def on_one_device(tree: Tree) -> Tree:
-    """A replicated tree as arrays of this process's first device."""
-    return jax.tree.map(lambda x: jax.device_put(x.addressable_data(0), one_device()), tree)
+def agreement(layout: Layout) -> Callable[[bool], bool]:
+    """A function to tell, after each step, whether this process asks for something.
+
+    It says whether any of them does, to all of them after the same step, which is the second one
+    after that: nobody waits.
+    """
+    flags = collections.deque()
+    split = NamedSharding(layout.mesh, PartitionSpec(AXES))
+    count = jax.jit(jnp.sum, out_shardings=layout.whole)
+
+    def agreed(asks: bool) -> bool:
+        if jax.process_count() == 1:
+            return asks
+        flag = lambda _: np.array([asks], np.int32)
+        flags.append(count(jax.make_array_from_callback((layout.mesh.size,), split, flag)))
+        return len(flags) > 2 and bool(flags.popleft())
+
+    return agreed
+
+
+# Decoding and evaluation: each process for itself, its devices with the whole parameters.
+
+
+def own(tree: Tree) -> Tree:
+    """Arrays that all devices have, as this process's alone."""
+    shards = jax.tree.leaves(tree)[0].addressable_shards
+    return _regarded(tree, _on([shard.device for shard in shards]))
+
+
+def gathered(parameters: Tree, layout: Layout) -> Tree:
+    """The parameters that are trained, as decoding and evaluation want them."""
+    if layout.strategy == "jit":
+        parameters = jax.jit(_same, out_shardings=layout.whole)(parameters)
+    return own(parameters)
+
+
+def num_devices(parameters: Tree) -> int:
+    """How many devices such parameters are on: rows have to be a multiple of it."""
+    leaf = jax.tree.leaves(parameters)[0]
+    return len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
+
+
+def by_rows(tree: Tree, parameters: Tree) -> Tree:
+    """Arrays split by rows over the devices that the parameters are on; numbers on each."""
+    if num_devices(parameters) == 1:
+        return tree
+    whole = jax.tree.leaves(parameters)[0].sharding
+    rows = NamedSharding(whole.mesh, PartitionSpec(AXIS))
+    return jax.device_put(tree, jax.tree.map(lambda x: rows if np.ndim(x) else whole, tree))
+
+
+def _on(devices: Sequence[jax.Device]) -> NamedSharding:
+    """Whole on each of these."""
+    return NamedSharding(Mesh(devices, (AXIS,)), PartitionSpec())
+
+
+def _same(tree: Tree) -> Tree:
+    return tree

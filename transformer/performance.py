@@ -37,17 +37,16 @@ def peak(device_kind: str) -> float:
     return next((flops for name, flops in PEAKS.items() if name in device_kind), 0.0)
 
 
-def least_seconds(model: nn.Module, batch: dict) -> float:
+def least_seconds(model: nn.Module, rows: int, length: int) -> float:
     """How long a step would take at the peak of all devices; 0 if that is not known.
 
-    `batch` has this process's rows. Only the Transformer's FLOPs are known.
+    A batch has `rows` of `length` positions a side. Only the Transformer's FLOPs are known.
     """
     devices = jax.devices()
     flops = len(devices) * peak(devices[0].device_kind)
     if not flops or not isinstance(model, Transformer):
         return 0.0
-    (B, S), T = batch["inputs"]["source"].shape, batch["targets"].shape[1]
-    return step_flops(model, B * jax.process_count(), S, T) / flops
+    return step_flops(model, rows, length, length) / flops
 
 
 def step_flops(model: Transformer, rows: int, source_length: int, target_length: int) -> int:

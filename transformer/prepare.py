@@ -22,6 +22,7 @@ from transformer import (
     metrics,
     models,
     parallel,
+    processes,
     tokenizer,
     trained,
 )
@@ -50,14 +51,21 @@ def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     """Builds what is missing of the corpus, the vocabulary and the ids, and writes config.json.
 
     A workdir that was made with another config is refused, and so is every split that the run will
-    want and that cannot be read: before hours were spent, not after.
+    want and that cannot be read: before hours were spent, not after. Of several processes the first
+    one does so; the others read the workdir, and prepare what is not on a disk they share.
     """
     check(config)
+    with processes.first_before_others("prepared"):
+        return _prepare(config, workdir)
+
+
+def _prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     pairs = {x: corpus(config, x) for x in ("train", "validation", config.evaluate.split)}
     config = config.copy_and_resolve_references()
     config.data.fingerprint = pairs["train"].fingerprint
     # A workdir without a checkpoint has settled nothing: what it holds is made anew.
-    if (workdir / "config.json").is_file() and (workdir / "checkpoints").is_dir():
+    settled = (workdir / "config.json").is_file() and (workdir / "checkpoints").is_dir()
+    if settled or not processes.is_first():
         made = trained.read_config(workdir)
         config.vocabulary.fingerprint = made.vocabulary.fingerprint
         _check_same_run(config, made, workdir)
@@ -67,12 +75,20 @@ def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
         config.vocabulary.fingerprint = vocabulary.fingerprint
     for split in ("validation", config.evaluate.split):
         whole_tokens(config, pairs[split], vocabulary, split)
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    content = json.dumps({**config.to_dict(), "versions": versions}, indent=2, ensure_ascii=False)
-    checkpoint.write_file(workdir / "config.json", content.encode() + b"\n")
+    if processes.is_first():
+        _write_config(config, workdir)
     return Prepared(
         config, vocabulary, tokens(config, pairs["train"], vocabulary, "tokenise train")
     )
+
+
+def _write_config(config: ml_collections.ConfigDict, workdir: Path) -> None:
+    """The resolved config, but for who the processes of this run are."""
+    config = ml_collections.ConfigDict(config)
+    config.parallel.update(coordinator="", num_processes=0, process_id=0)
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
+    content = json.dumps({**config.to_dict(), "versions": versions}, indent=2, ensure_ascii=False)
+    checkpoint.write_file(workdir / "config.json", content.encode() + b"\n")
 
 
 def corpus(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
@@ -184,7 +200,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     # What model and translator check themselves, over vocabularies of any size.
     sizes = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
     toy = models.build(config.architecture, model.to_dict(), **sizes)
-    trained.abstract_parameters(toy, parallel.one_device())
+    trained.abstract_parameters(toy)
     Translator(toy, None, **decode)
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from transformer import decode, shapes, tokenizer
+from transformer import decode, parallel, shapes, tokenizer
 
 Tree = dict
 Found = list[tuple[list[int], float]]  # a sentence's hypotheses: ids without the end symbol, score
@@ -126,12 +126,16 @@ class Searcher:
         longest = [max(len(part.source), len(part.prefix)) for part in parts]
         order = sorted(range(len(parts)), key=lambda i: -longest[i])
         order = [(i, draw) for i in order for draw in range(self._draws)]
-        share = len(order) // self._workers  # all of them are to have something to do
+        # Several devices search a batch together, one batch after the other.
+        devices = parallel.num_devices(parameters)
+        workers = self._workers if devices == 1 else 1
+        share = len(order) // (workers * devices)  # all of them are to have something to do
         batches = []
         while order:
             length = shapes.bucket(longest[order[0][0]]) + self._extra_length
             full = max(1, self._batch_tokens // length)
-            rows = shapes.power(4, full, most=min(full, max(4, share), max(4, len(order))))
+            left = -(-len(order) // devices)
+            rows = devices * shapes.power(4, full, most=min(full, max(4, share), max(4, left)))
             batches.append(order[:rows])
             order = order[rows:]
         search = functools.partial(self._search_batch, parameters)
@@ -141,7 +145,8 @@ class Searcher:
         else:
             rows = [[_drawn(parts[i], draw) for i, draw in batch] for batch in batches]
         done = 0
-        for batch, results in zip(batches, self._pool.map(search, rows), strict=True):
+        searched = (self._pool.map if workers > 1 else map)(search, rows)
+        for batch, results in zip(batches, searched, strict=True):
             done += len(batch)
             finished(done / (len(parts) * self._draws))
             for (i, _), hypotheses in zip(batch, results, strict=True):
@@ -161,7 +166,8 @@ class Searcher:
 
     def _search_batch(self, parameters: Tree, batch: list[Part]) -> list[Found]:
         """Each row's hypotheses, (ids, score)."""
-        rows = shapes.power(4, len(batch))
+        devices = parallel.num_devices(parameters)
+        rows = shapes.multiple(devices, len(batch))
         longest = max(len(part.source) for part in batch)
         length = shapes.bucket(longest)
         sources = [part.source for part in batch]
@@ -186,6 +192,7 @@ class Searcher:
             self.num_positions += source_BS.size
             self.num_padding += int((source_BS == tokenizer.PAD).sum())
 
+        source_BS, draws, bounds = parallel.by_rows((source_BS, draws, bounds), parameters)
         room = length  # for tokens, so far
         with self._compiling("start", source_BS.shape):
             memory, search, rng_B = self._start(
@@ -193,7 +200,7 @@ class Searcher:
             )
         found, here = [[]] * rows, np.arange(rows)  # which row each of those in the search was
         while True:
-            until = len(here) // 4
+            until = len(here) // 4 if len(here) > devices else 0
             with self._compiling("advance", length, last, *search.tokens_BWT.shape):
                 search = self._advance(
                     parameters, memory, search, bounds, rng_B, until_active=until
@@ -209,12 +216,13 @@ class Searcher:
                 found[row] = _finished(tokens, scores)
             if done.all():
                 return found[: len(batch)]
-            size = shapes.power(4, int(active.sum()))
+            size = shapes.multiple(devices, int(active.sum()))
             keep = np.argsort(~active, kind="stable")[:size]
             if t == room:
                 room = min(last, 2 * room)
             state = (memory, search, bounds, rng_B)
-            memory, search, bounds, rng_B = _resized(state, keep, model=self.model, room=room)
+            state = _resized(state, keep, model=self.model, room=room)
+            memory, search, bounds, rng_B = parallel.by_rows(state, parameters)
             here = here[keep]
 
 

@@ -18,3 +18,8 @@ def power(base: int, size: int, *, most: int = 1 << 30) -> int:
     while rounded < size and rounded * base <= most:
         rounded *= base
     return rounded
+
+
+def multiple(devices: int, rows: int) -> int:
+    """As many rows on each device: the next of 1, 4, 16, ..., times the devices."""
+    return devices * power(4, -(-rows // devices))

@@ -1,15 +1,13 @@
 """The story, top to bottom: what one update is, and the loop around it."""
 
 import collections
-import contextlib
 import functools
 import logging
 import math
 import os
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +28,7 @@ from transformer import (
     parallel,
     performance,
     prepare,
+    processes,
     trained,
 )
 from transformer.translator import Translator
@@ -100,7 +99,8 @@ def train_step(
 
 def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """--mode=train: trains, or goes on where the workdir stands, then scores the test split."""
-    options, mesh = config.train, parallel.data_mesh()
+    options = config.train
+    layout = parallel.spread(config.parallel.strategy, config.parallel.mesh)
     config, vocabulary, tokens = prepare.prepare(config, workdir)
     model = trained.build_model(config, vocabulary)
     translator = Translator(model, vocabulary, **config.decode)
@@ -120,7 +120,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
         every=options.save_every,
         vocabulary=vocabulary.fingerprint,
     )
-    state = first_state(model, adam, options.seed, checkpoints, parallel.replicated(mesh))
+    state = first_state(model, adam, options.seed, checkpoints, layout)
     update = parallel.compile_step(
         functools.partial(
             train_step,
@@ -132,25 +132,31 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
             loss_blocks=options.loss_blocks,
             smoothing=config.loss.to_dict(),
         ),
-        config.parallel.strategy,
-        mesh,
+        layout,
+        state,
     )
 
-    def load(t: int) -> dict:
-        rows = parallel.padded_rows(training.num_rows(t), mesh, options.accumulate)
-        return training.rows(t, *parallel.host_rows(rows))
+    def load(t: int) -> tuple[dict, int, int]:
+        """Batch t, the rows it has with those that were added, and their length."""
+        num_rows, length = training.shape(t)
+        num_rows = parallel.padded_rows(num_rows, layout, options.accumulate)
+        rows = functools.partial(training.rows, t)
+        return parallel.place(rows, num_rows, layout), num_rows, length
 
     def computing() -> bool:
         return bool(late) and not late[-1][1]["loss"].is_ready()
 
     def validate() -> None:
         with progress.paused():
-            parameters = state.parameters
-            examine(step, parameters, examiner, checkpoints, log, config.evaluate.samples)
+            examine(step, state, layout, examiner, checkpoints, log, config.evaluate.samples)
+
+    def save() -> None:
+        whole = parallel.to_save(state, layout)
+        checkpoints.save(step, whole.parameters, whole.optimizer_state)
 
     first = step = int(state.step)
-    describe(config, state.parameters, training, mesh)
-    log = metrics.Log(workdir, step)
+    describe(config, state, training, layout)
+    log = metrics.Log(workdir, step, writes=processes.is_first())
     progress = metrics.Progress(step, options.num_steps)
     late = collections.deque()  # sums that the device may still be computing
     if step and due(step, config) and not log.validated(step):
@@ -162,35 +168,36 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     if finished:
         logging.info("already at step %d: nothing is left to train", step)
     tracing = performance.traced(first, options.profile, workdir / "profile")
-    with stop_signals() as stop, tracing as trace:
+    agreed = parallel.agreement(layout)
+    with processes.stop_signals() as stop, tracing as trace:
         steps = range(step, step if finished else options.num_steps)
-        for batch in progress.waiting(batches.ahead(load, steps), computing):
-            state, sums = update(state, parallel.place(batch, config.parallel.strategy, mesh))
+        for batch, *shape in progress.waiting(batches.ahead(load, steps), computing):
+            state, sums = update(state, batch)
             step += 1
-            positions = batch["weights"].size * jax.process_count()
-            late.append((step, sums, positions, performance.least_seconds(model, batch)))
+            least_seconds = performance.least_seconds(model, *shape)
+            late.append((step, sums, math.prod(shape), least_seconds))
             with progress.paused():
                 trace(step, state)
-            last, stopping = step == options.num_steps, stop.is_set()
+            last, stopping = step == options.num_steps, agreed(stop.is_set())
             saves = last or stopping or step % options.save_every == 0
             # Metrics are fetched two steps late: the device always has the next step waiting.
             while len(late) > (0 if saves or due(step, config) else 2):
                 record(*late.popleft(), log, progress, options.log_every)
             if saves:
-                checkpoints.save(step, state.parameters, state.optimizer_state)
+                save()
             if stopping:
                 break
             if due(step, config):
                 validate()
                 finished = last or metrics.out_of_patience(log.lines, config.evaluate.patience)
                 if finished and not saves:
-                    checkpoints.save(step, state.parameters, state.optimizer_state)
+                    save()
                 if finished:
                     break
     progress.close()
     log.close()
     checkpoints.close()
-    if stop.is_set():
+    if any(processes.exchange([stop.is_set()], jax.process_count())):
         logging.info("stopped after step %d was saved; the same command goes on from there", step)
         sys.exit(128 + signal.SIGTERM)
     evaluate.evaluate(config, workdir)
@@ -201,24 +208,23 @@ def first_state(
     adam: optax.GradientTransformation,
     seed: int,
     checkpoints: checkpoint.Checkpoints | None,
-    sharding: parallel.Sharding,
+    layout: parallel.Layout,
 ) -> TrainState:
     """The state to start from: the newest checkpoint's, else one of random parameters."""
-    parameters = trained.abstract_parameters(model, sharding)
-    optimizer_state = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
-        jax.eval_shape(adam.init, parameters),
-    )
-    if checkpoints and (restored := checkpoints.restore(parameters, optimizer_state)):
-        step, parameters, optimizer_state = restored
-        logging.info("going on from step %d", step)
-        return TrainState(jax.device_put(jnp.int32(step), sharding), parameters, optimizer_state)
 
     def initialise(rng: jax.Array) -> TrainState:
         parameters = trained.initial_parameters(model, rng)
         return TrainState(jnp.int32(0), parameters, adam.init(parameters))
 
-    return jax.jit(initialise, out_shardings=sharding)(jax.random.key(seed))
+    shapes = jax.eval_shape(initialise, jax.random.key(seed))
+    like = parallel.to_restore(shapes, layout)
+    if checkpoints and (restored := checkpoints.restore(like.parameters, like.optimizer_state)):
+        step, *trees = restored
+        logging.info("going on from step %d", step)
+        number = jax.jit(lambda: jnp.int32(step), out_shardings=like.step.sharding)()
+        return parallel.from_saved(TrainState(number, *trees), layout)
+    shardings = parallel.state_shardings(shapes, layout)
+    return jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
 
 
 def due(step: int, config: ml_collections.ConfigDict) -> bool:
@@ -263,16 +269,18 @@ def record(
 
 def examine(
     step: int,
-    parameters: Tree,
+    state: TrainState,
+    layout: parallel.Layout,
     examiner: evaluate.Examiner,
     checkpoints: checkpoint.Checkpoints,
     log: metrics.Log,
     samples: int,
 ) -> None:
     """Loss, BLEU and sample translations of the validation split; keeps the best parameters."""
-    scores, translations = examiner.examine(parallel.on_one_device(parameters))
+    scores, translations = examiner.examine(parallel.gathered(state.parameters, layout))
     sample = examiner.sample(translations, samples)
     log.write("validation", step, {**scores, "samples": sample})
+    parameters = parallel.to_save(state, layout).parameters
     best = checkpoints.save_best(step, parameters, scores["bleu"])
     logging.info(
         "step %d: validation BLEU %.2f%s, chrF %.2f, loss %.4f, perplexity %.3f\n\n%s",
@@ -281,38 +289,26 @@ def examine(
     )
 
 
-@contextlib.contextmanager
-def stop_signals() -> Iterator[threading.Event]:
-    """Set by SIGTERM or Ctrl-C: finish the step, save, stop. A second Ctrl-C stops at once."""
-    stop = threading.Event()
-
-    def request(number: int, _: object) -> None:
-        stop.set()
-        logging.info("%s: saving after this step", signal.Signals(number).name)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = {n: signal.signal(n, request) for n in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def describe(
     config: ml_collections.ConfigDict,
-    parameters: Tree,
+    state: TrainState,
     training: batches.Batches,
-    mesh: parallel.Mesh,
+    layout: parallel.Layout,
 ) -> None:
     """Says what is about to run."""
     told = [f"{n}={v}" for n, v in os.environ.items() if n.startswith(("MALLOC_", "GLIBC_"))]
     logging.info("the allocator is told: %s", " ".join(told) or "nothing")
     source, target = batches.filled(training)
+    count = f"{sum(x.size for x in jax.tree.leaves(state.parameters)):,}"
     logging.info(
-        "%s parameters; %d device(s) (%s), %s, %s; %d batches an epoch of %d target positions, "
-        "%.1f %% of them and %.1f %% of the source's filled",
-        f"{sum(x.size for x in jax.tree.leaves(parameters)):,}",
-        *(mesh.size, jax.devices()[0].device_kind, config.parallel.strategy, config.model.dtype),
+        "%s parameters in %s, the state %.1f MB a device; %d process(es), %d device(s) (%s), %s, "
+        "(data, fsdp, tensor) = %s",
+        *(count, config.model.dtype, parallel.bytes_per_device(state) / 1e6),
+        *(jax.process_count(), layout.mesh.size, jax.devices()[0].device_kind),
+        *(layout.strategy, tuple(layout.mesh.shape.values())),
+    )
+    logging.info(
+        "%d batches an epoch of %d target positions, %.1f %% of them and %.1f %% of the source's "
+        "filled",
         *(len(training), config.data.batch_tokens, 100 * target, 100 * source),
     )

@@ -79,13 +79,9 @@ def initial_parameters(model: nn.Module, rng: jax.Array) -> Tree:
     return model.init(rng, ids, ids, ids, ids, ids, ids, train=False)["params"]
 
 
-def abstract_parameters(model: nn.Module, sharding: parallel.Sharding) -> Tree:
+def abstract_parameters(model: nn.Module) -> Tree:
     """Shapes and types of a model's parameters, without any being made."""
-    initialise = functools.partial(initial_parameters, model)
-    return jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
-        jax.eval_shape(initialise, jax.random.key(0)),
-    )
+    return jax.eval_shape(functools.partial(initial_parameters, model), jax.random.key(0))
 
 
 def load(workdir: Path, config: ml_collections.ConfigDict) -> Run:
@@ -117,10 +113,10 @@ def _load_one(
     model = build_model(own, vocabulary)
     parameters, steps = checkpoint.load(
         workdir,
-        abstract_parameters(model, parallel.one_device()),
+        parallel.to_restore(abstract_parameters(model)),
         vocabulary.fingerprint,
         weights=asked.evaluate.weights,
         average_last=asked.evaluate.average_last,
         every=own.train.save_every,
     )
-    return Run(model, vocabulary, parameters, steps)
+    return Run(model, vocabulary, parallel.own(parameters), steps)

@@ -81,9 +81,16 @@ class Translator:
         parameters: Tree,
         lines: Iterable[str],
         advance: Callable[[int], None] = lambda count: None,
+        *,
+        numbers: Iterable[int] | None = None,
     ) -> Iterator[str]:
-        """The best translation of every line, in order; a blank line's is empty."""
-        for hypotheses in self.hypotheses(parameters, map(Request, lines), advance):
+        """The best translation of every line, in order; a blank line's is empty.
+
+        `numbers` are the lines' in the whole text, if these are some of its lines: what is drawn at
+        random depends on them.
+        """
+        requests = map(Request, lines)
+        for hypotheses in self.hypotheses(parameters, requests, advance, numbers=numbers):
             yield hypotheses[0].text
 
     def hypotheses(
@@ -91,6 +98,8 @@ class Translator:
         parameters: Tree,
         requests: Iterable[Request],
         advance: Callable[[int], None] = lambda count: None,
+        *,
+        numbers: Iterable[int] | None = None,
     ) -> Iterator[list[Hypothesis]]:
         """`num_hypotheses` translations of every line, or as many as there are, best first.
 
@@ -98,10 +107,10 @@ class Translator:
         `advance` is told how many more lines are done, before they are given out.
         """
         parameters = in_dtype(parameters, dtype=self.model.dtype)
-        first = 0
+        numbers = itertools.count() if numbers is None else iter(numbers)
         for chunk in self._chunks(requests):
-            yield from self._translate_chunk(parameters, chunk, first, advance)
-            first += len(chunk)
+            numbered = list(itertools.islice(numbers, len(chunk)))
+            yield from self._translate_chunk(parameters, chunk, numbered, advance)
 
     def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
         chunk, size = [], 0
@@ -127,13 +136,13 @@ class Translator:
         self,
         parameters: Tree,
         requests: list[Request],
-        first: int,
+        numbers: list[int],
         advance: Callable[[int], None],
     ) -> Iterator[list[Hypothesis]]:
-        """Each line's hypotheses; `first` is the number of the chunk's first line."""
+        """Each line's hypotheses; `numbers` are the lines'."""
         place = {}  # of a part among those to search; equal ones are searched once
         places = []  # of each line's parts
-        for number, request in enumerate(requests, start=first):
+        for number, request in zip(numbers, requests, strict=True):
             prefix = tuple(tokenizer.encode(self.vocabulary.target, [request.prefix])[0][:-1])
             if len(prefix) > self._max_length:
                 raise ValueError(

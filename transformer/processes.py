@@ -1,0 +1,92 @@
+"""One process -> many: joining the others, taking turns, sharing work and results, stopping."""
+
+import contextlib
+import importlib.util
+import json
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+# What says that this process is one of several which JAX can find by itself: Slurm's srun, Open
+# MPI, TPUs on Kubernetes, an indexed job there.
+CLUSTERS = (
+    *("SLURM_STEP_NODELIST", "OMPI_MCA_orte_hnp_uri"),
+    *("TPU_WORKER_HOSTNAMES", "TPU_PROCESS_ADDRESSES", "JOB_COMPLETION_INDEX"),
+)
+
+TPU_DEVICES = (Path("/dev/accel0"), Path("/dev/vfio/0"))
+
+
+def connect(coordinator: str, num_processes: int, process_id: int) -> None:
+    """Joins the run's other processes, if there are any, before anything else asks JAX.
+
+    Cloud TPU, Slurm, Open MPI and Kubernetes say themselves who they are; elsewhere `coordinator`
+    is the HOST:PORT at which process 0 of `num_processes` listens.
+    """
+    who = (coordinator, num_processes, process_id) if coordinator else ()
+    tpu = importlib.util.find_spec("libtpu") and any(map(Path.exists, TPU_DEVICES))
+    if who or tpu or any(name in os.environ for name in CLUSTERS):
+        # By default, the others would wait a minute and a half for one that died.
+        jax.distributed.initialize(*who, heartbeat_timeout_seconds=30, shutdown_timeout_seconds=30)
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes what only one can write."""
+    return jax.process_index() == 0
+
+
+@contextlib.contextmanager
+def first_before_others(what: str) -> Iterator[None]:
+    """Process 0 does what is inside, then the others do.
+
+    Where disks are shared, these find it done.
+    """
+    if not is_first():
+        multihost_utils.sync_global_devices(what)
+    yield
+    if is_first():
+        multihost_utils.sync_global_devices(what)
+
+
+def share(count: int) -> range:
+    """Which of `count` things are this process's: each is one process's."""
+    return range(jax.process_index(), count, jax.process_count())
+
+
+def exchange(found: list, count: int) -> list:
+    """Everybody's: the `count` things of which each process has found its `share`. They are
+    numbers, texts, or lists and dicts of such."""
+    if jax.process_count() == 1:
+        return found
+    text = np.frombuffer(json.dumps(found).encode(), np.uint8)
+    lengths = multihost_utils.process_allgather(np.int64(len(text)))
+    texts = multihost_utils.process_allgather(np.pad(text, (0, max(lengths) - len(text))))
+    everything = [None] * count
+    for process, (text, length) in enumerate(zip(texts, lengths, strict=True)):
+        everything[process :: jax.process_count()] = json.loads(text[:length].tobytes())
+    return everything
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[threading.Event]:
+    """Set by SIGTERM or Ctrl-C: finish the step, save, stop. A second Ctrl-C stops at once."""
+    stop = threading.Event()
+
+    def request(number: int, _: object) -> None:
+        stop.set()
+        logging.info("%s: saving after this step", signal.Signals(number).name)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {n: signal.signal(n, request) for n in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
