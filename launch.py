@@ -123,7 +123,7 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         config = read_config(Path(workdir).expanduser())
         asked = flatten(load_config(str(HERE / "configs" / "wmt_base.py")))
         for key in asked.keys() - flatten(config).keys():
-            if key.startswith(("compilation_cache", "evaluate.", "decode.", mode)):
+            if key.startswith(("compilation_cache", "parallel.", "evaluate.", "decode.", mode)):
                 raise ValueError(
                     f"{workdir}/config.json has no {key}: another version of this code made it"
                 )
