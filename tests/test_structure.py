@@ -10,7 +10,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # A module imports only from lower levels.
 LEVELS = (
     (
-        *("checkpoint", "consensus", "decode", "grammar", "layers", "lexicon", "lines", "loss"),
+        *(
+            "checkpoint",
+            "checksums",
+            "consensus",
+            "decode",
+            "grammar",
+            "layers",
+            "lexicon",
+            "lines",
+            "loss",
+        ),
         *(
             "metrics",
             "optimizer",
@@ -32,9 +42,10 @@ LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODELS = {f"models.{path.stem}" for path in (ROOT / "transformer" / "models").glob("[!_]*.py")}
 LEVEL |= dict.fromkeys(MODELS, LEVEL["models"])  # a fork's own, too
 # Within a level: ids of the special pieces, words of the grammar, what is put into rows, the
-# table of classes.
+# table of classes, what a checkpoint's files are held against and who looks.
 NEIGHBOURS = {
     ("decode", "tokenizer"),
+    *(("checkpoint", "checksums"), ("checkpoint", "processes"), ("checksums", "processes")),
     ("grammar", "lexicon"),
     ("batches", "ids"),
     *(("models", model) for model in MODELS),
