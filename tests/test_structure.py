@@ -10,7 +10,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # A module imports only from lower levels.
 LEVELS = (
     (
-        *("checkpoint", "consensus", "decode", "grammar", "layers", "lexicon", "lines", "loss"),
+        *(
+            "checkpoint",
+            "collectives",
+            "consensus",
+            "decode",
+            "grammar",
+            "layers",
+            "lexicon",
+            "lines",
+            "loss",
+        ),
         *(
             "metrics",
             "optimizer",
@@ -27,6 +37,7 @@ LEVELS = (
     ("performance", "prepare", "score", "translate"),
     ("attention", "evaluate"),
     ("train",),
+    ("plan",),
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODELS = {f"models.{path.stem}" for path in (ROOT / "transformer" / "models").glob("[!_]*.py")}
@@ -45,7 +56,7 @@ NEIGHBOURS = {
 KEPT_TO = {
     "absl.flags": {"launch"},
     "ml_collections": {
-        *("launch", "prepare", "train", "evaluate", "trained"),
+        *("launch", "prepare", "train", "evaluate", "trained", "plan"),
         *("translate", "score", "attention", "configs"),
     },
     "tensorflow_datasets": {"corpora", "wmt"},
