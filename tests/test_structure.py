@@ -13,6 +13,7 @@ LEVELS = (
         *(
             "checkpoint",
             "checksums",
+            "collectives",
             "consensus",
             "decode",
             "grammar",
@@ -37,6 +38,7 @@ LEVELS = (
     ("performance", "prepare", "score", "translate"),
     ("attention", "evaluate"),
     ("train",),
+    ("plan",),
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODELS = {f"models.{path.stem}" for path in (ROOT / "transformer" / "models").glob("[!_]*.py")}
@@ -56,7 +58,7 @@ NEIGHBOURS = {
 KEPT_TO = {
     "absl.flags": {"launch"},
     "ml_collections": {
-        *("launch", "prepare", "train", "evaluate", "trained"),
+        *("launch", "prepare", "train", "evaluate", "trained", "plan"),
         *("translate", "score", "attention", "configs"),
     },
     "tensorflow_datasets": {"corpora", "wmt"},
