@@ -35,7 +35,7 @@ LEVELS = (
     ),
     ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation", "search"),
     ("trained", "translator"),
-    ("performance", "prepare", "score", "translate"),
+    ("performance", "prepare", "score", "translate", "update"),
     ("attention", "evaluate"),
     ("train",),
     ("plan",),
@@ -58,7 +58,7 @@ NEIGHBOURS = {
 KEPT_TO = {
     "absl.flags": {"launch"},
     "ml_collections": {
-        *("launch", "prepare", "train", "evaluate", "trained", "plan"),
+        *("launch", "prepare", "train", "evaluate", "trained", "plan", "update"),
         *("translate", "score", "attention", "configs"),
     },
     "tensorflow_datasets": {"corpora", "wmt"},

@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 TRAIN_KEYS = TIMES | {
     *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
-    *("learning_rate", "gradient_norm", "padding"),
+    *("learning_rate", "gradient_norm", "padding", "left_out"),
 }
 VALIDATION_KEYS = {
     *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
