@@ -17,6 +17,7 @@ LEVELS = (
             "parallel",
             "processes",
             "shapes",
+            "storage",
             "text_files",
             "tokenizer",
             "wmt",
@@ -31,10 +32,12 @@ LEVELS = (
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODELS = {f"models.{path.stem}" for path in (ROOT / "transformer" / "models").glob("[!_]*.py")}
 LEVEL |= dict.fromkeys(MODELS, LEVEL["models"])  # a fork's own, too
-# Within a level: ids of the special pieces, words of the grammar, what is put into rows, the
-# table of classes.
+# Within a level: ids of the special pieces, words of the grammar, where files go, what is put into
+# rows, the table of classes.
 NEIGHBOURS = {
     ("decode", "tokenizer"),
+    ("checkpoint", "storage"),
+    ("metrics", "storage"),
     ("grammar", "lexicon"),
     ("batches", "ids"),
     *(("models", model) for model in MODELS),
@@ -50,6 +53,8 @@ KEPT_TO = {
     },
     "tensorflow_datasets": {"corpora", "wmt"},
     "orbax": {"checkpoint"},
+    "etils": {"storage"},
+    "fsspec": {"storage"},
     "jax.sharding": {"parallel"},
     "jax.pmap": {"parallel"},
     "jax.shard_map": {"parallel"},

@@ -1,4 +1,4 @@
-"""State <-> disk: Orbax, asynchronous and atomic.
+"""State <-> disk, or bucket: Orbax, asynchronous and atomic.
 
     WORKDIR/checkpoints/parameters/STEP   the newest `keep`, what is averaged
     WORKDIR/checkpoints/optimizer/STEP    of the newest two, what training resumes from
@@ -8,14 +8,14 @@ Every parameter checkpoint names the vocabulary it was trained with.
 """
 
 import logging
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+
+from transformer import storage
 
 Tree = Any
 
@@ -152,15 +152,6 @@ def load(
     return jax.tree.map(place, mean, parameters), steps
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Writes a file that appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        file.write(content)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
-
-
 def _manager(
     directory: Path, keep: int | None = None, read_only: bool = False
 ) -> ocp.CheckpointManager:
@@ -174,7 +165,9 @@ def _manager(
             barrier_sync_key_prefix=directory.name
         ),
     )
-    return ocp.CheckpointManager(directory.absolute(), options=options)
+    # epath's absolute() makes a local path of gs://.
+    place = directory if storage.in_bucket(directory) else directory.absolute()
+    return ocp.CheckpointManager(place, options=options)
 
 
 def _arguments(parameters: Tree, about: dict) -> ocp.args.Composite:

@@ -151,6 +151,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
             examine(step, state, layout, examiner, checkpoints, log, config.evaluate.samples)
 
     def save() -> None:
+        log.flush()
         whole = parallel.to_save(state, layout)
         checkpoints.save(step, whole.parameters, whole.optimizer_state)
 
