@@ -1,4 +1,4 @@
-"""Train, evaluate and use the Transformer of "Attention Is All You Need".
+r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
 
   python launch.py --config=configs/quickstart.py [--workdir=DIR] [--config.KEY=VALUE ...]
       Trains, or goes on if DIR has a checkpoint, then scores the test set. DIR is runs/CONFIG by
@@ -18,6 +18,11 @@
 
   python launch.py --mode=prepare --config=configs/wmt_base.py
       Builds corpus, vocabulary and ids, and trains nothing.
+
+  python launch.py --mode=plan --config=configs/wmt_big.py --config.plan.num_devices=64 \
+      --config.plan.device="TPU v5e"
+      Memory, FLOPs, communication and time of such a run, from its compiled step: no corpus and no
+      such devices are needed. One JSON line on standard output.
 
 Any key of a config can be set: --config.model.d_model=256 --config.train.num_steps=1000. To see the
 keys and their values: python launch.py --config=configs/quickstart.py --help. A config is Python
@@ -51,7 +56,7 @@ HERE = Path(__file__).resolve().parent
 
 # Each mode's code is a function of the same name in a file of its own, imported when it is asked
 # for. A mode starts from a --config or from the config.json of a trained --workdir.
-FROM_CONFIG = ("train", "prepare")
+FROM_CONFIG = ("train", "prepare", "plan")
 FROM_WORKDIR = ("evaluate", "translate", "score", "attention")
 MODES = FROM_CONFIG + FROM_WORKDIR
 SHARED = ("train", "prepare", "evaluate")  # by all processes of a run
@@ -125,7 +130,7 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         config = read_config(storage.path(workdir))
         asked = flatten(load_config(str(HERE / "configs" / "wmt_base.py")))
         for key in asked.keys() - flatten(config).keys():
-            if key.startswith(("compilation_cache", "evaluate.", "decode.", mode)):
+            if key.startswith(("compilation_cache", "parallel.", "evaluate.", "decode.", mode)):
                 raise ValueError(
                     f"{workdir}/config.json has no {key}: another version of this code made it"
                 )

@@ -144,6 +144,13 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.attention.head = 0  # likewise
     config.attention.pairs = 100  # whose weights are written to attention.npz
 
+    config.plan = ConfigDict()
+    # How many devices to plan for: they are simulated on the CPU. 0: those that there are.
+    config.plan.num_devices = 0
+    config.plan.device = ""  # 'TPU v5e', 'H100', ... (performance.PEAKS); "": what is here
+    config.plan.share_of_peak = 0.4  # how much of its FLOP/s is reached
+    config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: performance.SURROUNDINGS has it
+
     apply_preset(config, preset)
     return config
 

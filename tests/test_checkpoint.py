@@ -1,5 +1,7 @@
 """What is saved comes back bit for bit, also on other devices and after a cut-off save."""
 
+import os
+import pathlib
 import shutil
 
 import jax
@@ -308,6 +310,138 @@ def test_best_of_steps_that_come_again_is_deleted(opened, tmp_path):
     assert restore(checkpoints)[0] == 2
     assert steps(tmp_path / "best") == []
     assert checkpoints.save_best(3, state(33)[0], 4.0)
+
+
+# Damage
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 16
+    path.write_bytes(content)
+
+
+def zero_a_block(path):
+    content = bytearray(path.read_bytes())
+    start = len(content) // 4
+    block = max(1, min(512, len(content) // 2))
+    content[start : start + block] = bytes(block)
+    path.write_bytes(content)
+
+
+DAMAGES = [truncate, pathlib.Path.unlink, flip_a_bit, zero_a_block]
+
+
+@pytest.fixture(scope="module")
+def three_steps(tmp_path_factory):
+    """A workdir with the steps 1, 2, 3, and 2 as the best."""
+    workdir = tmp_path_factory.mktemp("runs") / "three"
+    checkpoints = checkpoint.Checkpoints(workdir, keep=3, every=1, vocabulary=VOCABULARY)
+    for step in (1, 2, 3):
+        checkpoints.save(step, *state(step))
+    checkpoints.save_best(2, state(2)[0], 5.0)
+    assert checkpoints.close()
+    return workdir
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damage, caplog):
+    """Of every file of the newest step: it is restored to the bit, or the one before it is."""
+    folders = [three_steps / "checkpoints" / part / "3" for part in ("parameters", "optimizer")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    passed_over = 0
+    for file in files:
+        copy = tmp_path / "copy"
+        shutil.copytree(three_steps, copy)
+        damage(copy / file.relative_to(three_steps))
+        caplog.clear()
+        checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+        step, *found = restore(checkpoints)
+        checkpoints.close()
+        assert_same_bits(tuple(found), state(step))
+        if step != 3:
+            assert step == 2
+            assert str(copy / file.relative_to(three_steps)) in caplog.text
+            passed_over += 1
+        shutil.rmtree(copy)
+    sealed = sum(file.name == "checksums.json" for file in files)
+    assert passed_over == len(files) - (sealed if damage is pathlib.Path.unlink else 0)
+
+
+def test_without_a_whole_checkpoint_nothing_is_deleted(three_steps, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    for step in (2, 3):  # those that have an optimizer state
+        flip_a_bit(next((copy / "checkpoints" / "optimizer" / str(step)).rglob("d/*")))
+    before = sorted(copy.rglob("*"))
+    checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    with pytest.raises(ValueError, match=r"none of the checkpoints in .* is whole") as raised:
+        restore(checkpoints)
+    checkpoints.close()
+    one_line(raised)
+    assert sorted(copy.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("weights", "file"),
+    [
+        ("latest", "checkpoints/parameters/3"),
+        ("average", "checkpoints/parameters/1"),
+        ("best", "best/2"),
+    ],
+)
+def test_damaged_parameters_are_not_scored(three_steps, tmp_path, weights, file):
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    damaged = next((copy / file).rglob("d/*"))
+    flip_a_bit(damaged)
+    with pytest.raises(ValueError, match="other bytes than were written") as raised:
+        load(copy, weights, average_last=3)
+    one_line(raised)
+    assert str(damaged) in str(raised.value)
+
+
+def test_a_damaged_best_is_replaced(three_steps, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    flip_a_bit(next((copy / "best" / "2").rglob("d/*")))
+    checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    assert checkpoints.save_best(2, state(5)[0], 1.0)
+    checkpoints.close()
+    assert_same_bits(load(copy, "best")[0], state(5)[0])
+
+
+# Full disks
+
+
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_full_disk_keeps_what_was_saved_and_says_so(opened, tmp_path, when, monkeypatch, caplog):
+    checkpoints = opened()
+    assert checkpoints.save(1, *state(1))
+    assert checkpoints.finish()
+    with monkeypatch.context() as patch:
+        if when == "before":
+            patch.setattr(checkpoint.storage, "free_bytes", lambda folder: 1000)
+            assert not checkpoints.save(2, *state(2))
+        else:
+            fill = lambda directory: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+            patch.setattr(checkpoint.checksums, "seal", fill)
+            assert checkpoints.save(2, *state(2))  # begun
+            assert not checkpoints.finish()
+    assert "step 2 " in caplog.text
+    assert str(tmp_path / "checkpoints" / "parameters") in caplog.text
+    assert "MB left" in caplog.text
+    assert checkpoints.save(3, *state(3))  # there is room again
+    assert checkpoints.finish()
+    step, *found = restore(opened())
+    assert step == 3
+    assert_same_bits(tuple(found), state(3))
 
 
 # Devices

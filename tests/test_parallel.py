@@ -321,6 +321,36 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_
     assert counts[1:] == [0, 0, 0]
 
 
+# Checkpoints
+
+PLACES = [
+    *[("pmap", 8, (8, 1, 1)), ("pmap", 2, (2, 1, 1)), ("jit", 1, (1, 1, 1))],
+    *[("jit", 8, mesh) for mesh in ((8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2))],
+]
+
+
+@pytest.mark.parametrize("before", PLACES, ids=str)
+def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
+    saved = layout(*before)
+    splittable = model(**SPLITTABLE)
+    state = first_state(saved, splittable)
+    checkpoints = checkpoint.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
+    whole = parallel.to_save(state, saved)
+    checkpoints.save(3, whole.parameters, whole.optimizer_state)
+    checkpoints.close()
+    for after in PLACES:
+        spread = layout(*after)
+        checkpoints = checkpoint.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
+        found = train.first_state(splittable, ADAM, 0, checkpoints, spread)
+        checkpoints.close()
+        assert int(found.step) == 3
+        wanted = parallel.state_shardings(state, spread)
+        for x, y, sharding in zip(*map(jax.tree.leaves, (found, state, wanted)), strict=True):
+            assert x.sharding == sharding
+            if x.ndim:
+                np.testing.assert_array_equal(x, y)
+
+
 # Rows
 
 

@@ -39,7 +39,8 @@ class Objects(MemoryFileSystem):
 @pytest.fixture
 def bucket(monkeypatch, tmp_path):
     """The path of a run in an empty bucket, but for its checkpoints, which are in tmp_path."""
-    monkeypatch.setitem(_registry, "gcs", Objects)
+    for name in Objects.protocol:
+        monkeypatch.setitem(_registry, name, Objects)
     epath.backend.fsspec_backend._get_filesystem.cache_clear()
     Objects.store.clear()
     Objects.clear_instance_cache()
@@ -158,12 +159,14 @@ def test_a_path_on_a_disk_is_that_of_pathlib(monkeypatch, tmp_path):
 
 def test_what_cannot_be_reached_is_refused(monkeypatch):
     with pytest.raises(ValueError, match="gs://BUCKET/FOLDER, s3://BUCKET/FOLDER"):
-        launch.parse(["--config=configs/quickstart.py", "--workdir=http://host/run"])
+        launch.parse(
+            ["--mode=train", "--config=configs/quickstart.py", "--workdir=http://host/run"]
+        )
     monkeypatch.delitem(_registry, "gcs", raising=False)
     missing = {"class": "not_installed.FileSystem", "err": "Please install it"}
     monkeypatch.setitem(known_implementations, "gcs", missing)
     with pytest.raises(ValueError, match="gs://bucket/run: Please install it") as error:
-        launch.parse(["--config=configs/quickstart.py", f"--workdir={RUN}"])
+        launch.parse(["--mode=train", "--config=configs/quickstart.py", f"--workdir={RUN}"])
     assert launch.typed_wrong(error.value)
     with pytest.raises(ValueError, match="compilation_cache is a local folder"):
         launch.keep_compiled("gs://bucket/programs")

@@ -10,7 +10,18 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # A module imports only from lower levels.
 LEVELS = (
     (
-        *("checkpoint", "consensus", "decode", "grammar", "layers", "lexicon", "lines", "loss"),
+        *(
+            "checkpoint",
+            "checksums",
+            "collectives",
+            "consensus",
+            "decode",
+            "grammar",
+            "layers",
+            "lexicon",
+            "lines",
+            "loss",
+        ),
         *(
             "metrics",
             "optimizer",
@@ -28,16 +39,17 @@ LEVELS = (
     ("performance", "prepare", "score", "translate"),
     ("attention", "evaluate"),
     ("train",),
+    ("plan",),
 )
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODELS = {f"models.{path.stem}" for path in (ROOT / "transformer" / "models").glob("[!_]*.py")}
 LEVEL |= dict.fromkeys(MODELS, LEVEL["models"])  # a fork's own, too
-# Within a level: ids of the special pieces, words of the grammar, where files go, what is put into
-# rows, the table of classes.
+# Within a level: ids of the special pieces, words of the grammar, what is put into rows, the
+# table of classes, what a checkpoint's files are held against and who looks, where files are.
 NEIGHBOURS = {
     ("decode", "tokenizer"),
-    ("checkpoint", "storage"),
-    ("metrics", "storage"),
+    *(("checkpoint", "checksums"), ("checkpoint", "processes"), ("checksums", "processes")),
+    *((name, "storage") for name in ("checkpoint", "checksums", "metrics")),
     ("grammar", "lexicon"),
     ("batches", "ids"),
     *(("models", model) for model in MODELS),
@@ -48,7 +60,7 @@ NEIGHBOURS = {
 KEPT_TO = {
     "absl.flags": {"launch"},
     "ml_collections": {
-        *("launch", "prepare", "train", "evaluate", "trained"),
+        *("launch", "prepare", "train", "evaluate", "trained", "plan"),
         *("translate", "score", "attention", "configs"),
     },
     "tensorflow_datasets": {"corpora", "wmt"},

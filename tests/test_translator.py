@@ -10,7 +10,7 @@ import reversal
 import tiny
 
 from configs import wmt_base
-from transformer import consensus, decode, evaluate, search, tokenizer, translator
+from transformer import consensus, decode, evaluate, parallel, search, tokenizer, translator
 from transformer.search import Part, Searcher
 from transformer.translator import Hypothesis, Request, Translator
 
@@ -294,6 +294,29 @@ def test_translations_do_not_depend_on_the_order_of_lines(workers, unable, best)
 def test_translations_do_not_depend_on_other_lines(unable, best):
     for i in (0, 2, 5, 13, 20):
         same(found_by(unable, [LINES[i]], num_hypotheses=2), [best[i]])
+
+
+@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_devices_search_together_as_one_does(count, method, unable, best, drawn):
+    """Also a single line by eight devices."""
+    model, parameters = unable
+    spread = parallel.spread("pmap", num_devices=count)
+    placed = jax.device_put(parameters, parallel.state_shardings(parameters, spread))
+    assert parallel.num_devices(placed) == count
+    changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
+    for lines in (slice(None), slice(0, 1)):
+        same(found_by((model, placed), LINES[lines], **changes), expected[lines])
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_lines_of_a_text_are_translated_apart_as_together(method, unable, best, drawn):
+    """As several processes do, each of which has some of them."""
+    changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
+    for numbers in (range(1, len(LINES), 3), range(2, len(LINES), 3)):
+        requests = [Request(LINES[i]) for i in numbers]
+        found = build(unable[0], **changes).hypotheses(unable[1], requests, numbers=numbers)
+        same(list(found), [expected[i] for i in numbers])
 
 
 @pytest.mark.parametrize(("method", "searched"), [("beam", 3), ("sample", 7), ("mbr", 7)])

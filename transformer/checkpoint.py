@@ -4,10 +4,13 @@
     WORKDIR/checkpoints/optimizer/STEP    of the newest two, what training resumes from
     WORKDIR/best/STEP                     parameters of the highest validation BLEU
 
-Every parameter checkpoint names the vocabulary it was trained with.
+Every parameter checkpoint names the vocabulary it was trained with. Each is sealed by checksums of
+its files (checksums.py), which are looked at before it is read.
 """
 
+import concurrent.futures
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from transformer import storage
+from transformer import checksums, processes, storage
 
 Tree = Any
 
@@ -37,23 +40,65 @@ class Checkpoints:
         self._parameters = _manager(workdir / "checkpoints" / "parameters")
         self._optimizer = _manager(workdir / "checkpoints" / "optimizer", OPTIMIZER_STATES)
         self._best = _manager(workdir / "best")
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoints")
+        self._saving = None  # the step that is being saved, and what comes of it
 
-    def save(self, step: int, parameters: Tree, optimizer_state: Tree) -> None:
-        """Begins to save the state after `step` updates; the arrays may be donated after that."""
-        self._parameters.wait_until_finished()
+    def save(self, step: int, parameters: Tree, optimizer_state: Tree) -> bool:
+        """Begins to save the state after `step` updates; the arrays may be donated after that.
+
+        False if there is no room for it on the disk, or there was none for the one before; both are
+        logged, and what was saved earlier stays.
+        """
+        before = self.finish()
         self._delete_old()
+        state = (parameters, optimizer_state)
+        needed = sum(x.nbytes for x in jax.tree.leaves(state))
+        free = storage.free_bytes(self._parameters.directory)
+        if min(processes.exchange([free], jax.process_count())) < needed:
+            logging.error(
+                "step %d is not saved: it takes %.1f MB, %s has %.1f MB left",
+                *(step, needed / 1e6, self._parameters.directory, free / 1e6),
+            )
+            return False
         about = {"step": step, "vocabulary": self._vocabulary}
         self._parameters.save(step, args=_arguments(parameters, about))
         self._optimizer.save(step, args=ocp.args.StandardSave(optimizer_state))
+        self._saving = step, self._thread.submit(self._seal, step)
+        return before
+
+    def _seal(self, step: int) -> None:
+        """Waits until a step is written, and writes its checksums."""
+        for manager in (self._parameters, self._optimizer):
+            manager.wait_until_finished()
+            _seal(manager, step)
+
+    def finish(self) -> bool:
+        """Waits for what is being saved; False if the disk did not take it, which is logged."""
+        if not self._saving:
+            return True
+        (step, saving), self._saving = self._saving, None
+        error = saving.exception()
+        if error is None:
+            return True
+        directory = self._parameters.directory
+        free = storage.free_bytes(directory)
+        logging.error(
+            "step %d was not saved: %s; %s has %.1f MB left", step, error, directory, free / 1e6
+        )
+        return False
 
     def save_best(self, step: int, parameters: Tree, bleu: float) -> bool:
         """Keeps the parameters if their BLEU is the highest so far, and says whether it is."""
-        kept = _best_step(self._best)
+        whole = [step for step in self._best.all_steps() if not _faults(self._best, step)]
+        kept = _best_step(self._best, whole)
         if kept is not None and _about(self._best, kept)["bleu"] >= bleu:
             return False
         about = {"step": step, "vocabulary": self._vocabulary, "bleu": bleu}
+        if step in self._best.all_steps():
+            self._best.delete(step)  # it was damaged
         self._best.save(step, args=_arguments(parameters, about), force=True)
         self._best.wait_until_finished()
+        _seal(self._best, step)
         for old in set(self._best.all_steps()) - {step}:  # only now: one best is always whole
             self._best.delete(old)
         return True
@@ -62,18 +107,25 @@ class Checkpoints:
         """The newest whole state (step, parameters, optimizer state), or None if there is none.
 
         The arguments are trees of jax.ShapeDtypeStruct that say what is expected and where it goes:
-        the devices may be others than those that saved it. What a run saved after that state, in a
-        save that was cut off between its halves or as its best, is deleted: it will come again.
+        the devices may be others than those that saved it. A step with a damaged file is passed
+        over, with a warning that names it. What a run saved after that state, in a save that was
+        cut off between its halves or as its best, is deleted: it will come again.
         """
         saved = self._parameters.all_steps()
-        whole = set(saved) & set(self._optimizer.all_steps())
-        if len(saved) > 1 and not whole:
+        both = set(saved) & set(self._optimizer.all_steps())
+        if len(saved) > 1 and not both:
             raise ValueError(
                 f"{self._parameters.directory} has the steps {sorted(saved)}, but "
                 f"{self._optimizer.directory} has none of them: such a run can be evaluated, "
                 "not resumed; give another --workdir"
             )
-        step = max(whole, default=-1)
+        newest_first = sorted(both, reverse=True)
+        step = next((step for step in newest_first if self._is_whole(step)), -1)
+        if both and step < 0:
+            raise ValueError(
+                f"none of the checkpoints in {self._parameters.directory.parent} is whole (their "
+                "damaged files are named above); nothing was deleted"
+            )
         for manager in (self._parameters, self._optimizer, self._best):
             for later in manager.all_steps():
                 if later > step:
@@ -81,13 +133,17 @@ class Checkpoints:
                         "deleting %s, later than step %d", manager.directory / str(later), step
                     )
                     manager.delete(later)
-        if not whole:
+        if not both:
             return None
         _check(self._parameters, step, self._vocabulary)
         optimizer_state = self._optimizer.restore(
             step, args=ocp.args.StandardRestore(optimizer_state)
         )
         return step, _restore(self._parameters, step, parameters), optimizer_state
+
+    def _is_whole(self, step: int) -> bool:
+        """Whether no file of a step is damaged; they are named."""
+        return not (_faults(self._parameters, step) or _faults(self._optimizer, step))
 
     def _delete_old(self) -> None:
         """Makes room for one more: leaves keep - 1 regular ones, and the newest."""
@@ -97,10 +153,12 @@ class Checkpoints:
         for step in set(steps) - stays:
             self._parameters.delete(step)
 
-    def close(self) -> None:
+    def close(self) -> bool:
+        """Waits for what is being saved, as `finish` does."""
+        done = self.finish()
         for manager in (self._parameters, self._optimizer, self._best):
-            manager.wait_until_finished()
             manager.close()
+        return done
 
 
 def regular(steps: list[int], every: int) -> list[int]:
@@ -137,8 +195,10 @@ def load(
                 + ", ".join(repr(other) for other in WEIGHTS if other != weights)
             )
         if weights == "best":
-            steps = [_best_step(manager)]
+            steps = [_best_step(manager, steps)]
         steps = regular(steps, every)[-(average_last if weights == "average" else 1) :]
+        if faults := [fault for step in steps for fault in _faults(manager, step)]:
+            raise ValueError(f"damaged: {', '.join(faults)}; nothing was read")
         total = None
         for step in steps:
             _check(manager, step, vocabulary)
@@ -180,9 +240,32 @@ def _about(manager: ocp.CheckpointManager, step: int) -> dict:
     return manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
 
 
-def _best_step(manager: ocp.CheckpointManager) -> int | None:
+def _best_step(manager: ocp.CheckpointManager, steps: Iterable[int]) -> int | None:
     """The step of the highest BLEU: of two, if a save was cut off before it deleted the old one."""
-    return max(manager.all_steps(), key=lambda step: _about(manager, step)["bleu"], default=None)
+    return max(steps, key=lambda step: _about(manager, step)["bleu"], default=None)
+
+
+def _folder(manager: ocp.CheckpointManager, step: int) -> Path:
+    return storage.path(str(manager.directory)) / str(step)
+
+
+def _seal(manager: ocp.CheckpointManager, step: int) -> None:
+    """Writes the checksums of a step's files beside them."""
+    directory = _folder(manager, step)
+    if processes.is_first():
+        storage.write_file(directory / checksums.NAME, checksums.seal(directory))
+
+
+def _faults(manager: ocp.CheckpointManager, step: int) -> list[str]:
+    """The damaged files of a step, which are warned of. One that is not sealed is taken as it is:
+    it was cut off between its last file and its checksums, or has lost these."""
+    directory = _folder(manager, step)
+    faults = checksums.damaged(directory)
+    if faults is None:
+        logging.warning("%s has no %s: it is taken as it is", directory, checksums.NAME)
+    for fault in faults or ():
+        logging.warning("damaged: %s; step %d is not used", fault, step)
+    return faults or []
 
 
 def _check(manager: ocp.CheckpointManager, step: int, vocabulary: str) -> None:

@@ -5,7 +5,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -34,9 +34,39 @@ PEAKS = {
 }
 
 
+class Surroundings(NamedTuple):
+    """What is around the cores of one device; bytes, and bytes/s in one direction."""
+
+    memory: float
+    inside: float  # over all of its links at once, to the devices of its island
+    island: int  # how many devices these links join
+    outside: float  # to all others; 0: not known
+
+
+# By the names in PEAKS (vendors' data sheets and cloud.google.com/tpu/docs).
+SURROUNDINGS = {
+    "H100": Surroundings(80e9, 450e9, 8, 50e9),  # SXM: NVLink 4, one 400 Gb/s adapter a card
+    "H200": Surroundings(141e9, 450e9, 8, 50e9),
+    "A100": Surroundings(40e9, 300e9, 8, 25e9),  # NVLink 3, one 200 Gb/s adapter a card
+    "TPU v4": Surroundings(32 * 2**30, 300e9, 4096, 0.0),
+    "TPU v5 lite": Surroundings(16e9, 200e9, 256, 3.125e9),
+    "TPU v5e": Surroundings(16e9, 200e9, 256, 3.125e9),
+    "TPU v5": Surroundings(95 * 2**30, 600e9, 8960, 6.25e9),  # v5p
+}
+
+
 def peak(device_kind: str) -> float:
     """A device's FLOP/s; 0 if they are not known."""
-    return next((flops for name, flops in PEAKS.items() if name in device_kind), 0.0)
+    return PEAKS.get(_known(device_kind), 0.0)
+
+
+def surroundings(device_kind: str) -> Surroundings | None:
+    """A device's memory and links, if they are known."""
+    return SURROUNDINGS.get(_known(device_kind))
+
+
+def _known(device_kind: str) -> str:
+    return next((name for name in PEAKS if name in device_kind), "")
 
 
 def least_seconds(model: nn.Module, rows: int, length: int) -> float:

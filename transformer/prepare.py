@@ -35,7 +35,7 @@ FREE = (
     *("train.num_steps", "train.accumulate", "train.loss_blocks", "train.profile"),
     *("train.log_every", "train.save_every", "train.keep"),
     *("model.dtype", "model.remat", "vocabulary.model", "parallel.", "evaluate.", "decode."),
-    *("translate.", "attention.", "compilation_cache"),
+    *("translate.", "attention.", "plan.", "compilation_cache"),
 )
 PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")
 

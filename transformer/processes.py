@@ -33,6 +33,8 @@ def connect(coordinator: str, num_processes: int, process_id: int) -> None:
     who = (coordinator, num_processes, process_id) if coordinator else ()
     tpu = importlib.util.find_spec("libtpu") and any(map(Path.exists, TPU_DEVICES))
     if who or tpu or any(name in os.environ for name in CLUSTERS):
+        # It would catch SIGTERM, which `stop_signals` does in training and nothing should before.
+        jax.config.update("jax_enable_preemption_service", False)
         # By default, the others would wait a minute and a half for one that died.
         jax.distributed.initialize(*who, heartbeat_timeout_seconds=30, shutdown_timeout_seconds=30)
 

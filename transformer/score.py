@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import ml_collections
 import numpy as np
 
-from transformer import decode, lines, metrics, shapes, tokenizer, trained
+from transformer import decode, lines, metrics, parallel, shapes, tokenizer, trained
 from transformer.translator import Translator
 
 Tree = dict
@@ -66,10 +66,11 @@ def forced(
         longest = [max(map(len, pair)) for pair in ids]
         order = sorted(range(len(ids)), key=longest.__getitem__, reverse=True)
         order = [i for i in order if not over[i]]
+        devices = parallel.num_devices(run.parameters)
         while order:
             length = shapes.bucket(longest[order[0]])
             full = max(1, options.batch_tokens // length)
-            rows = shapes.power(4, len(order), most=full)
+            rows = devices * shapes.power(4, -(-len(order) // devices), most=full)
             batch, order = order[:rows], order[rows:]
             log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
             for i, value in zip(batch, log_probs, strict=True):
@@ -100,8 +101,14 @@ def over_long(number: int, source: int, target: int, options: ml_collections.Con
 def log_prob(
     run: trained.Run, pairs: list[tuple[list[int], list[int]]], *, rows: int, length: int
 ) -> list[float]:
-    """log P of each pair's target ids given its source's, in one batch of static shape."""
-    source, target = (tokenizer.padded(ids, rows, length) for ids in zip(*pairs, strict=True))
+    """log P of each pair's target ids given its source's, in one batch of static shape.
+
+    It has as many rows more as it takes for all devices to get as many.
+    """
+    devices = parallel.num_devices(run.parameters)
+    rows = -(-rows // devices) * devices
+    sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*pairs, strict=True))
+    source, target = parallel.by_rows(sides, run.parameters)
     found = _log_prob(run.parameters, source, target, model=run.model)
     return np.asarray(found).tolist()[: len(pairs)]
 

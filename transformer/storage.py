@@ -1,6 +1,8 @@
 """Paths and files: on a disk, or in a bucket (gs://, s3://), which epath reaches."""
 
 import os
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -47,3 +49,24 @@ def write_file(file: Path, content: bytes) -> None:
         draft.write(content)
     os.chmod(draft.name, 0o644)
     os.replace(draft.name, file)
+
+
+def files(folder: Path) -> list[str]:
+    """The names, from the folder, of all files in it and in its folders, in order."""
+    if not in_bucket(folder):
+        found = (file for file in folder.rglob("*") if file.is_file())
+        return sorted(str(file.relative_to(folder)) for file in found)
+    import fsspec
+
+    bucket, root = fsspec.core.url_to_fs(str(folder))
+    return sorted(name.removeprefix(f"{root}/") for name in bucket.find(root))
+
+
+def size(file: Path) -> int:
+    """How many bytes a file has."""
+    return file.stat().length if in_bucket(file) else file.stat().st_size
+
+
+def free_bytes(folder: Path) -> int:
+    """How many bytes a disk has left; a bucket has no end."""
+    return sys.maxsize if in_bucket(folder) else shutil.disk_usage(folder).free

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import ml_collections
 import optax
+from ml_collections import ConfigDict
 
 from transformer import (
     batches,
@@ -34,6 +34,7 @@ from transformer import (
 from transformer.translator import Translator
 
 Tree = Any
+Adam = optax.GradientTransformation
 
 
 class TrainState(NamedTuple):
@@ -49,7 +50,7 @@ def train_step(
     batch: dict,
     *,
     model: nn.Module,
-    adam: optax.GradientTransformation,
+    adam: Adam,
     learning_rate: Callable[[jax.Array], jax.Array],
     seed: int,
     accumulate: int,
@@ -97,7 +98,28 @@ def train_step(
     return TrainState(step, parameters, optimizer_state), sums
 
 
-def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def update_of(config: ConfigDict, model: nn.Module) -> tuple[Adam, Callable]:
+    """A config's Adam, and its `train_step` of a state, a batch and an axis."""
+    learning_rate = functools.partial(
+        optimizer.inverse_square_root,
+        d_model=config.model.d_model,
+        warmup_steps=config.optimizer.warmup_steps,
+        factor=config.optimizer.factor,
+    )
+    adam = optimizer.adam(learning_rate, **config.optimizer.adam)
+    return adam, functools.partial(
+        train_step,
+        model=model,
+        adam=adam,
+        learning_rate=learning_rate,
+        seed=config.train.seed,
+        accumulate=config.train.accumulate,
+        loss_blocks=config.train.loss_blocks,
+        smoothing=config.loss.to_dict(),
+    )
+
+
+def train(config: ConfigDict, workdir: Path) -> None:
     """--mode=train: trains, or goes on where the workdir stands, then scores the test split."""
     options = config.train
     layout = parallel.spread(config.parallel.strategy, config.parallel.mesh)
@@ -107,13 +129,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
     examiner = evaluate.Examiner(config, "validation", translator)
     training = prepare.training_batches(config, tokens)
 
-    learning_rate = functools.partial(
-        optimizer.inverse_square_root,
-        d_model=config.model.d_model,
-        warmup_steps=config.optimizer.warmup_steps,
-        factor=config.optimizer.factor,
-    )
-    adam = optimizer.adam(learning_rate, **config.optimizer.adam)
+    adam, update = update_of(config, model)
     checkpoints = checkpoint.Checkpoints(
         workdir,
         keep=max(options.keep, config.evaluate.average_last),
@@ -121,20 +137,7 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
         vocabulary=vocabulary.fingerprint,
     )
     state = first_state(model, adam, options.seed, checkpoints, layout)
-    update = parallel.compile_step(
-        functools.partial(
-            train_step,
-            model=model,
-            adam=adam,
-            learning_rate=learning_rate,
-            seed=options.seed,
-            accumulate=options.accumulate,
-            loss_blocks=options.loss_blocks,
-            smoothing=config.loss.to_dict(),
-        ),
-        layout,
-        state,
-    )
+    update = parallel.compile_step(update, layout, state)
 
     def load(t: int) -> tuple[dict, int, int]:
         """Batch t, the rows it has with those that were added, and their length."""
@@ -206,17 +209,13 @@ def train(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 def first_state(
     model: nn.Module,
-    adam: optax.GradientTransformation,
+    adam: Adam,
     seed: int,
     checkpoints: checkpoint.Checkpoints | None,
     layout: parallel.Layout,
 ) -> TrainState:
     """The state to start from: the newest checkpoint's, else one of random parameters."""
-
-    def initialise(rng: jax.Array) -> TrainState:
-        parameters = trained.initial_parameters(model, rng)
-        return TrainState(jnp.int32(0), parameters, adam.init(parameters))
-
+    initialise = functools.partial(random_state, model, adam)
     shapes = jax.eval_shape(initialise, jax.random.key(seed))
     like = parallel.to_restore(shapes, layout)
     if checkpoints and (restored := checkpoints.restore(like.parameters, like.optimizer_state)):
@@ -228,7 +227,13 @@ def first_state(
     return jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
 
 
-def due(step: int, config: ml_collections.ConfigDict) -> bool:
+def random_state(model: nn.Module, adam: Adam, rng: jax.Array) -> TrainState:
+    """The state before the first update."""
+    parameters = trained.initial_parameters(model, rng)
+    return TrainState(jnp.int32(0), parameters, adam.init(parameters))
+
+
+def due(step: int, config: ConfigDict) -> bool:
     """Whether the run is validated after this step: every so often, and at its end."""
     every = config.evaluate.every
     return step == config.train.num_steps or bool(every and step % every == 0)
@@ -291,7 +296,7 @@ def examine(
 
 
 def describe(
-    config: ml_collections.ConfigDict,
+    config: ConfigDict,
     state: TrainState,
     training: batches.Batches,
     layout: parallel.Layout,

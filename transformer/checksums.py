@@ -1,0 +1,67 @@
+"""Files -> checksums: what is read is what was written, or it is said which file is not."""
+
+import concurrent.futures
+import hashlib
+import json
+from pathlib import Path
+
+from transformer import processes, storage
+
+NAME = "checksums.json"
+READ = 1 << 20  # bytes at a time
+
+
+def seal(directory: Path) -> bytes:
+    """The content of a file NAME for a folder: size and sha256 of every other file in it."""
+    files = _files(directory)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        found = dict(
+            zip(files, pool.map(lambda name: _digest(directory / name), files), strict=True)
+        )
+    return json.dumps({"files": found, "sha256": _own(found)}, indent=1).encode()
+
+
+def damaged(directory: Path) -> list[str] | None:
+    """The files of a sealed folder that are not what they were, each with what it is; None if it
+    is not sealed. Of several processes, each looks at some of the files."""
+    path = directory / NAME
+    if not path.exists():
+        return None
+    try:
+        expected = json.loads(path.read_bytes())
+        files, own = expected["files"], expected["sha256"]
+    except (ValueError, TypeError, KeyError):  # whatever damage makes of JSON
+        files, own = {}, ""
+    if own != _own(files):
+        return [f"{path} (other bytes than were written)"]
+    names = sorted(files)
+    mine = [names[i] for i in processes.share(len(names))]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        faults = pool.map(lambda name: _fault(directory / name, *files[name]), mine)
+        found = processes.exchange(list(faults), len(names))
+    return [fault for fault in found if fault]
+
+
+def _own(files: dict) -> str:
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+
+
+def _files(directory: Path) -> list[str]:
+    return [name for name in storage.files(directory) if Path(name).name != NAME]
+
+
+def _digest(path: Path) -> tuple[int, str]:
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while chunk := file.read(READ):
+            digest.update(chunk)
+            size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def _fault(path: Path, size: int, digest: str) -> str:
+    if not path.is_file():
+        return f"{path} (missing)"
+    if (found := storage.size(path)) != size:
+        return f"{path} ({found} bytes, {size} were written)"
+    return "" if _digest(path)[1] == digest else f"{path} (other bytes than were written)"

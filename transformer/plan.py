@@ -1,0 +1,238 @@
+"""A config -> what its training would take: memory, FLOPs, communication, time.
+
+Nothing of the model is allocated: the step is compiled for shapes, and the program says the rest.
+"""
+
+import collections
+import json
+import logging
+import os
+from pathlib import Path
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from ml_collections import ConfigDict
+
+from transformer import batches, models, parallel, performance, prepare, train
+from transformer.collectives import Collective
+from transformer.collectives import collectives as collectives_of
+from transformer.models.translation import Transformer
+
+Tree = dict
+
+# Accelerators order a program's instructions for memory, XLA on CPUs for its threads.
+FOR_MEMORY = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
+
+
+def plan(config: ConfigDict, workdir: Path) -> None:
+    """--mode=plan: prints what the run would take, one JSON line; the workdir is not looked at."""
+    check(config)
+    if config.plan.num_devices:
+        simulate(config.plan.num_devices)
+    prepare.check(config)
+    found = planned(config)
+    describe(found)
+    print(json.dumps(found))
+
+
+def check(config: ConfigDict) -> None:
+    """ValueError for values of `config.plan` that cannot work."""
+    options = config.plan
+    if options.num_devices < 0:
+        raise ValueError(
+            "config.plan.num_devices is at least 1, or 0 for the devices that there are, found "
+            f"{options.num_devices}"
+        )
+    if options.device and not performance.peak(options.device):
+        known = ", ".join(name for name, flops in performance.PEAKS.items() if flops)
+        raise ValueError(f"config.plan.device is one of {known}, found {options.device!r}")
+    if not 0 < options.share_of_peak <= 1:
+        raise ValueError(
+            f"config.plan.share_of_peak is above 0 and at most 1, found {options.share_of_peak}"
+        )
+    if options.bandwidth < 0:
+        raise ValueError(
+            "config.plan.bandwidth is in bytes/s, or 0 for what is known of the device, found "
+            f"{options.bandwidth}"
+        )
+
+
+def simulate(num_devices: int) -> None:
+    """Has JAX see so many devices, all on the CPU: before anything else asks it for any."""
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FOR_MEMORY}"
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", num_devices)
+
+
+def planned(config: ConfigDict) -> dict:
+    """The plan, in bytes, FLOPs and seconds; None where something is not known."""
+    options = config.plan
+    layout = parallel.spread(config.parallel.strategy, config.parallel.mesh, options.num_devices)
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
+    model = models.build(config.architecture, config.model.to_dict(), **sizes)
+    rows, length = batch_shape(config, layout)
+    state, program = compiled(config, model, layout, rows, length)
+    memory = program.memory_analysis()
+    sizes = {
+        "parameters": parallel.bytes_per_device(state.parameters),
+        "moments": parallel.bytes_per_device(state.optimizer_state),
+        "batch": memory.argument_size_in_bytes - parallel.bytes_per_device(state),
+        "temporaries": memory.temp_size_in_bytes
+        + memory.output_size_in_bytes
+        - memory.alias_size_in_bytes,
+    }
+    known = isinstance(model, Transformer)
+    flops = performance.step_flops(model, rows, length, length) if known else None
+    devices, steps = layout.mesh.size, config.train.num_steps
+    kind = options.device or jax.devices()[0].device_kind
+    sent = collectives_of(program.as_text(), devices)
+    return {
+        "parameters": sum(x.size for x in jax.tree.leaves(state.parameters)),
+        "devices": devices,
+        "device": kind,
+        "strategy": layout.strategy,
+        "mesh": tuple(layout.mesh.shape.values()),
+        "rows": rows,
+        "length": length,
+        "bytes_per_device": sizes | {"total": sum(sizes.values())},
+        "memory": getattr(performance.surroundings(kind), "memory", None),
+        "checkpoint_bytes": sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)),
+        "flops_per_step": flops,
+        "flops_per_run": flops and flops * steps,
+        "collectives": summed(sent),
+        "loops_counted": all(one.counted for one in sent),
+        **times(sent, flops, devices, kind, config),
+    }
+
+
+def batch_shape(config: ConfigDict, layout: parallel.Layout) -> tuple[int, int]:
+    """Rows and positions a side of a batch of the run; of the longest, if they differ."""
+    data, length = config.data, config.data.row_length
+    if not data.pack:
+        lengths = batches.static_lengths(length, data.max_length)
+        length = next(length for length in lengths if length >= data.max_length)
+    rows = max(1, data.batch_tokens // length)
+    return parallel.padded_rows(rows, layout, config.train.accumulate), length
+
+
+def abstract_batch(layout: parallel.Layout, rows: int, length: int) -> Tree:
+    """Shapes and types of a batch as `parallel.place` gives it to the step."""
+    parts = (layout.mesh.size, rows // layout.mesh.size)
+    shape = (*(parts if layout.strategy == "pmap" else (rows,)), length)
+    ids = jax.ShapeDtypeStruct(shape, jnp.int32)
+    names = (f"{side}{x}" for side in ("source", "target") for x in ("", "_positions", "_segments"))
+    weights = jax.ShapeDtypeStruct(shape, jnp.float32)
+    return {"inputs": dict.fromkeys(names, ids), "targets": ids, "weights": weights}
+
+
+def compiled(
+    config: ConfigDict, model: nn.Module, layout: parallel.Layout, rows: int, length: int
+) -> tuple[train.TrainState, jax.stages.Compiled]:
+    """The abstract state, and the compiled step: the program that `train` has."""
+    adam, update = train.update_of(config, model)
+    shapes = jax.eval_shape(lambda: train.random_state(model, adam, jax.random.key(0)))
+    state = parallel.to_restore(shapes, layout)
+    logging.info(
+        "compiling the step for %d device(s), (data, fsdp, tensor) = %s, %d rows of %d: seconds, "
+        "for large models minutes",
+        *(layout.mesh.size, tuple(layout.mesh.shape.values()), rows, length),
+    )
+    step = parallel.compile_step(update, layout, state)
+    return state, step.lower(state, abstract_batch(layout, rows, length)).compile()
+
+
+def summed(sent: list[Collective]) -> list[dict]:
+    """By kind and number of devices: how many a step, the bytes of their arrays on a device, and
+    those that the device sends."""
+    totals = collections.defaultdict(lambda: [0, 0, 0.0])
+    for one in sent:
+        total = totals[one.kind, len(one.group)]
+        for i, value in enumerate((1, one.size, one.sent)):
+            total[i] += one.count * value
+    return [
+        {"kind": kind, "group": group, "count": count, "bytes": size, "sent": round(out)}
+        for (kind, group), (count, size, out) in sorted(totals.items())
+    ]
+
+
+def times(
+    sent: list[Collective], flops: int | None, devices: int, kind: str, config: ConfigDict
+) -> dict:
+    """The seconds of a step and of the run: of computing or of communicating, what takes longer."""
+    options, steps = config.plan, config.train.num_steps
+    reached = devices * performance.peak(kind) * options.share_of_peak
+    computing = flops / reached if flops and reached else None
+    rates = [options.bandwidth or rate(kind, one.group) for one in sent]
+    known = all(rates)
+    pairs = zip(sent, rates, strict=True)
+    communicating = sum(one.count * one.sent / r for one, r in pairs) if known else None
+    both = computing is not None and communicating is not None
+    step = max(computing, communicating) if both else None
+    return {
+        "share_of_peak": options.share_of_peak,
+        "compute_seconds": computing,
+        "communication_seconds": communicating,
+        "bound_by": None if step is None else "compute" if step == computing else "communication",
+        "step_seconds": step,
+        "step_seconds_without_overlap": computing + communicating if both else None,
+        "num_steps": steps,
+        "run_seconds": step and step * steps,
+    }
+
+
+def rate(kind: str, group: tuple[int, ...]) -> float:
+    """Bytes/s that each device of a group sends; 0 if that is not known.
+
+    A ring through several islands leaves each of them by the adapters of all its members there.
+    """
+    around = performance.surroundings(kind)
+    if around is None:
+        return 0.0
+    together = sum(device // around.island == group[0] // around.island for device in group)
+    if together == len(group):
+        return around.inside
+    return min(around.inside, together * around.outside)
+
+
+def describe(found: dict) -> None:
+    """Says it to a reader."""
+    size = lambda count: f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
+    lines = [
+        f"{found['parameters']:,} parameters, a checkpoint {size(found['checkpoint_bytes'])}",
+        f"a batch has {found['rows']} rows of {found['length']} positions a side",
+        "on each device:",
+        *(f"  {size(count):>10}  {name}" for name, count in found["bytes_per_device"].items()),
+    ]
+    if found["memory"]:
+        share = found["bytes_per_device"]["total"] / found["memory"]
+        lines.append(
+            f"  {100 * share:.0f} % of the {size(found['memory'])} that {found['device']} has"
+        )
+    lines.append("each device sends, a step:" if found["collectives"] else "nothing is sent")
+    lines += [
+        f"  {size(one['sent']):>10}  {one['count']} {one['kind']} of {size(one['bytes'])} among "
+        f"{one['group']}"
+        for one in found["collectives"]
+    ]
+    if not found["loops_counted"]:
+        lines.append("  some are in loops of unknown length, and counted for one iteration")
+    if found["flops_per_step"]:
+        lines.append(
+            f"FLOPs: {found['flops_per_step']:.3e} a step, {found['flops_per_run']:.3e} the run of "
+            f"{found['num_steps']} steps"
+        )
+    if found["step_seconds"]:
+        lines.append(
+            f"{found['devices']} {found['device']} at {100 * found['share_of_peak']:.0f} % of the "
+            f"peak: {1e3 * found['compute_seconds']:.2f} ms of computing a step, "
+            f"{1e3 * found['communication_seconds']:.2f} ms of communication"
+        )
+        lines.append(
+            f"bound by {found['bound_by']}: {1e3 * found['step_seconds']:.2f} ms a step, "
+            f"{found['run_seconds'] / 3600:.2f} hours the run, if all of the other is hidden"
+        )
+    else:
+        lines.append("no times: the peak or the links of the device are not known")
+    for line in lines:
+        logging.info("%s", line)
