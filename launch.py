@@ -171,14 +171,14 @@ def keep_compiled(folder: str) -> None:
     """Has JAX keep compiled programs in a folder, so that the next process finds them."""
     import jax
 
+    if storage.in_bucket(folder):
+        raise ValueError(f"config.compilation_cache is a local folder, found {folder!r}")
     if folder and not jax.config.jax_compilation_cache_dir:
         # JAX does not ask which CPU a program was compiled for, and homes are shared by machines.
         cpu = Path("/proc/cpuinfo")
         lines = cpu.read_text().splitlines() if cpu.exists() else []
         features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
         kind = hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:8]
-        if storage.in_bucket(folder):
-            raise ValueError(f"config.compilation_cache is a local folder, found {folder!r}")
         place = Path(folder).expanduser() / kind
         try:
             place.mkdir(parents=True, exist_ok=True)
