@@ -2,7 +2,7 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
 
   python launch.py --config=configs/quickstart.py [--workdir=DIR] [--config.KEY=VALUE ...]
       Trains, or goes on if DIR has a checkpoint, then scores the test set. DIR is runs/CONFIG by
-      default.
+      default; gs://BUCKET/FOLDER and s3://BUCKET/FOLDER are folders, too (docs/running.md).
 
   python launch.py --mode=evaluate --workdir=DIR [--config.evaluate.split=validation]
       Scores a trained workdir; the result is one JSON line on standard output.
@@ -49,6 +49,8 @@ from pathlib import Path
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 from tqdm.contrib.logging import logging_redirect_tqdm
+
+from transformer import storage
 
 HERE = Path(__file__).resolve().parent
 
@@ -125,14 +127,14 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
                 raise ValueError(f"{argument}: the parameters in {workdir} fit no other value")
         from transformer.trained import read_config
 
-        config = read_config(Path(workdir).expanduser())
+        config = read_config(storage.path(workdir))
         asked = flatten(load_config(str(HERE / "configs" / "wmt_base.py")))
         for key in asked.keys() - flatten(config).keys():
             if key.startswith(("compilation_cache", "parallel.", "evaluate.", "decode.", mode)):
                 raise ValueError(
                     f"{workdir}/config.json has no {key}: another version of this code made it"
                 )
-    folder = Path(workdir).expanduser()
+    folder = storage.path(workdir)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--workdir={workdir} is a file, expected a folder")
     return mode, folder, override(config, rest)
@@ -169,6 +171,8 @@ def keep_compiled(folder: str) -> None:
     """Has JAX keep compiled programs in a folder, so that the next process finds them."""
     import jax
 
+    if storage.in_bucket(folder):
+        raise ValueError(f"config.compilation_cache is a local folder, found {folder!r}")
     if folder and not jax.config.jax_compilation_cache_dir:
         # JAX does not ask which CPU a program was compiled for, and homes are shared by machines.
         cpu = Path("/proc/cpuinfo")
@@ -274,7 +278,7 @@ if __name__ == "__main__":
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
     )
-    for library in ("absl", "jax", "orbax"):
+    for library in ("absl", "fsspec", "gcsfs", "jax", "orbax"):
         logging.getLogger(library).setLevel(logging.ERROR)
     try:
         with logging_redirect_tqdm():  # so that a line does not run into a progress bar

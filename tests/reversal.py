@@ -11,7 +11,7 @@ import optax
 import tiny
 
 from configs import wmt_base
-from transformer import checkpoint, loss, tokenizer
+from transformer import checkpoint, loss, storage, tokenizer
 
 LETTERS = "abcdefgh"
 LONGEST = 15  # letters in a sentence; with its end symbol, 16 ids
@@ -134,8 +134,8 @@ def write_workdir(folder):
     config.evaluate.weights = "latest"
     config.decode.update(DECODE)
     config.data.data_dir = str(folder / "nowhere")
-    checkpoint.write_file(folder / "config.json", config.to_json().encode())
-    checkpoint.write_file(folder / "vocabulary" / "shared.model", vocabulary_model())
+    storage.write_file(folder / "config.json", config.to_json().encode())
+    storage.write_file(folder / "vocabulary" / "shared.model", vocabulary_model())
     saved = checkpoint.Checkpoints(folder, keep=1, every=1, vocabulary=vocabulary().fingerprint)
     saved.save(7, parameters(), {"count": np.zeros(1)})
     saved.close()

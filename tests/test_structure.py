@@ -9,10 +9,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # A module imports only from lower levels.
 LEVELS = (
+    ("storage",),
+    ("processes",),
+    ("checksums",),
     (
         *(
             "checkpoint",
-            "checksums",
             "collectives",
             "consensus",
             "decode",
@@ -26,7 +28,6 @@ LEVELS = (
             "metrics",
             "optimizer",
             "parallel",
-            "processes",
             "shapes",
             "text_files",
             "tokenizer",
@@ -44,10 +45,9 @@ LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
 MODELS = {f"models.{path.stem}" for path in (ROOT / "transformer" / "models").glob("[!_]*.py")}
 LEVEL |= dict.fromkeys(MODELS, LEVEL["models"])  # a fork's own, too
 # Within a level: ids of the special pieces, words of the grammar, what is put into rows, the
-# table of classes, what a checkpoint's files are held against and who looks.
+# table of classes, what a checkpoint's files are held against and who looks, where files are.
 NEIGHBOURS = {
     ("decode", "tokenizer"),
-    *(("checkpoint", "checksums"), ("checkpoint", "processes"), ("checksums", "processes")),
     ("grammar", "lexicon"),
     ("batches", "ids"),
     *(("models", model) for model in MODELS),
@@ -63,6 +63,8 @@ KEPT_TO = {
     },
     "tensorflow_datasets": {"corpora", "wmt"},
     "orbax": {"checkpoint"},
+    "etils": {"storage"},
+    "fsspec": {"storage"},
     "jax.sharding": {"parallel"},
     "jax.pmap": {"parallel"},
     "jax.shard_map": {"parallel"},

@@ -14,7 +14,7 @@ import ml_collections
 import numpy as np
 import sentencepiece
 
-from transformer import checkpoint, lines, score, shapes, tokenizer, trained
+from transformer import lines, score, shapes, storage, tokenizer, trained
 
 Tree = dict
 
@@ -54,7 +54,7 @@ def attention(config: ml_collections.ConfigDict, workdir: Path) -> None:
             kept |= {f"{number}/{name}": array for name, array in found.items()}
     file = io.BytesIO()
     np.savez_compressed(file, **kept)
-    checkpoint.write_file(workdir / "attention.npz", file.getvalue())
+    storage.write_file(workdir / "attention.npz", file.getvalue())
     logging.info("%s", workdir / "attention.npz")
 
 

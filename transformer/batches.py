@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer import checkpoint, tokenizer
+from transformer import storage, tokenizer
 from transformer.ids import Tokens
 
 OPEN_ROWS = 512  # rows that `pack` still offers a pair; more fill hardly better and take longer
@@ -65,7 +65,7 @@ def pack(tokens: Tokens, pairs: np.ndarray, length: int, seed: int) -> Rows:
         row_of_pair = _first_fit(source, target, length, seed)
         content = io.BytesIO()
         np.save(content, row_of_pair)
-        checkpoint.write_file(path, content.getvalue())
+        storage.write_file(path, content.getvalue())
     row_of_pair = np.load(path)
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_pair))])
     return Rows(length, pairs[np.argsort(row_of_pair, kind="stable")], offsets)

@@ -1,4 +1,4 @@
-"""State <-> disk: Orbax, asynchronous and atomic.
+"""State <-> disk, or bucket: Orbax, asynchronous and atomic.
 
     WORKDIR/checkpoints/parameters/STEP   the newest `keep`, what is averaged
     WORKDIR/checkpoints/optimizer/STEP    of the newest two, what training resumes from
@@ -10,9 +10,6 @@ its files (checksums.py), which are looked at before it is read.
 
 import concurrent.futures
 import logging
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from transformer import checksums, processes
+from transformer import checksums, processes, storage
 
 Tree = Any
 
@@ -56,7 +53,7 @@ class Checkpoints:
         self._delete_old()
         state = (parameters, optimizer_state)
         needed = sum(x.nbytes for x in jax.tree.leaves(state))
-        free = shutil.disk_usage(self._parameters.directory).free
+        free = storage.free_bytes(self._parameters.directory)
         if min(processes.exchange([free], jax.process_count())) < needed:
             logging.error(
                 "step %d is not saved: it takes %.1f MB, %s has %.1f MB left",
@@ -84,7 +81,7 @@ class Checkpoints:
         if error is None:
             return True
         directory = self._parameters.directory
-        free = shutil.disk_usage(directory).free
+        free = storage.free_bytes(directory)
         logging.error(
             "step %d was not saved: %s; %s has %.1f MB left", step, error, directory, free / 1e6
         )
@@ -219,15 +216,6 @@ def load(
     return jax.tree.map(place, mean, parameters), steps
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Writes a file that appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        file.write(content)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
-
-
 def _manager(
     directory: Path, keep: int | None = None, read_only: bool = False
 ) -> ocp.CheckpointManager:
@@ -241,7 +229,9 @@ def _manager(
             barrier_sync_key_prefix=directory.name
         ),
     )
-    return ocp.CheckpointManager(directory.absolute(), options=options)
+    # epath's absolute() makes a local path of gs://.
+    place = directory if storage.in_bucket(directory) else directory.absolute()
+    return ocp.CheckpointManager(place, options=options)
 
 
 def _arguments(parameters: Tree, about: dict) -> ocp.args.Composite:
@@ -259,17 +249,21 @@ def _best_step(manager: ocp.CheckpointManager, steps: Iterable[int]) -> int | No
     return max(steps, key=lambda step: _about(manager, step)["bleu"], default=None)
 
 
+def _folder(manager: ocp.CheckpointManager, step: int) -> Path:
+    return storage.path(str(manager.directory)) / str(step)
+
+
 def _seal(manager: ocp.CheckpointManager, step: int) -> None:
     """Writes the checksums of a step's files beside them."""
-    directory = Path(manager.directory) / str(step)
+    directory = _folder(manager, step)
     if processes.is_first():
-        write_file(directory / checksums.NAME, checksums.seal(directory))
+        storage.write_file(directory / checksums.NAME, checksums.seal(directory))
 
 
 def _faults(manager: ocp.CheckpointManager, step: int) -> list[str]:
     """The damaged files of a step, which are warned of. One that is not sealed is taken as it is:
     it was cut off between its last file and its checksums, or has lost these."""
-    directory = Path(manager.directory) / str(step)
+    directory = _folder(manager, step)
     faults = checksums.damaged(directory)
     if faults is None:
         logging.warning("%s has no %s: it is taken as it is", directory, checksums.NAME)

@@ -5,7 +5,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from transformer import processes
+from transformer import processes, storage
 
 NAME = "checksums.json"
 READ = 1 << 20  # bytes at a time
@@ -47,8 +47,7 @@ def _own(files: dict) -> str:
 
 
 def _files(directory: Path) -> list[str]:
-    files = (path for path in sorted(directory.rglob("*")) if path.is_file())
-    return [str(path.relative_to(directory)) for path in files if path.name != NAME]
+    return [name for name in storage.files(directory) if Path(name).name != NAME]
 
 
 def _digest(path: Path) -> tuple[int, str]:
@@ -63,6 +62,6 @@ def _digest(path: Path) -> tuple[int, str]:
 def _fault(path: Path, size: int, digest: str) -> str:
     if not path.is_file():
         return f"{path} (missing)"
-    if (found := path.stat().st_size) != size:
+    if (found := storage.size(path)) != size:
         return f"{path} ({found} bytes, {size} were written)"
     return "" if _digest(path)[1] == digest else f"{path} (other bytes than were written)"

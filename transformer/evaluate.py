@@ -14,7 +14,16 @@ import ml_collections
 import numpy as np
 import sacrebleu
 
-from transformer import batches, checkpoint, loss, metrics, parallel, prepare, processes, trained
+from transformer import (
+    batches,
+    loss,
+    metrics,
+    parallel,
+    prepare,
+    processes,
+    storage,
+    trained,
+)
 from transformer.translator import Translator
 
 Tree = dict
@@ -134,10 +143,10 @@ def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     )
     for name, lines in sentences:
         path = workdir / "evaluation" / f"{Path(split).name}.{name}"
-        checkpoint.write_file(path, "".join(line + "\n" for line in lines).encode())
+        storage.write_file(path, "".join(line + "\n" for line in lines).encode())
     content = json.dumps(result, indent=2).encode()
-    checkpoint.write_file(workdir / "evaluation.json", content)
-    checkpoint.write_file(workdir / "evaluation" / f"{Path(split).name}.json", content)
+    storage.write_file(workdir / "evaluation.json", content)
+    storage.write_file(workdir / "evaluation" / f"{Path(split).name}.json", content)
     logging.info("%s:\n\n%s", split, examiner.sample(translations, config.evaluate.samples))
     logging.info("BLEU %.2f (%s)", result["bleu"], result["signature"])
     print(json.dumps(result), file=sys.stdout, flush=True)

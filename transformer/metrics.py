@@ -5,16 +5,18 @@ import contextlib
 import json
 import logging
 import math
-import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import tqdm
 from tensorboardX import SummaryWriter
+
+from transformer import storage
+
+REWRITE_SECONDS = 30  # a bucket takes no more than one write of an object a second
 
 
 class Log:
@@ -23,19 +25,23 @@ class Log:
     Each line has 'kind' ('train' or 'validation') and 'step'. Lines past `step`, the one that
     training resumes from, are cut: the log of a resumed run is that of an uninterrupted one, but
     for times. Of several processes, one writes.
+
+    Nothing can be appended to a file in a bucket: there, the log is written anew every
+    REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
     """
 
     def __init__(self, workdir: Path, step: int, *, writes: bool = True):
-        path = workdir / "metrics.jsonl"
+        self._path = workdir / "metrics.jsonl"
         self.lines = [line for line in read(workdir) if line["step"] <= step]
         self._writes = writes
+        self._appends = writes and not storage.in_bucket(workdir)
         if not writes:
             return
-        with tempfile.NamedTemporaryFile("w", dir=workdir, encoding="utf-8", delete=False) as file:
-            file.writelines(map(_json_line, self.lines))
-        os.chmod(file.name, 0o644)
-        os.replace(file.name, path)
-        self._file = open(path, "a", 1, encoding="utf-8")  # noqa: SIM115 (`close` closes it)
+        self._rewrite()
+        if not self._appends:
+            logging.info("%s is in a bucket: metrics.jsonl, but no TensorBoard files", workdir)
+            return
+        self._file = open(self._path, "a", 1, encoding="utf-8")  # noqa: SIM115 (`close` closes it)
         self._tensorboard = SummaryWriter(
             str(workdir / "tensorboard"),
             purge_step=step + 1,
@@ -48,6 +54,10 @@ class Log:
         self.lines.append(line)
         if not self._writes:
             return
+        if not self._appends:
+            if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
+                self._rewrite()
+            return
         self._file.write(_json_line(line))
         for name, value in values.items():
             if isinstance(value, int | float):
@@ -59,8 +69,18 @@ class Log:
         """Whether the validation of that step is in the log."""
         return any(line["kind"] == "validation" and line["step"] == step for line in self.lines)
 
+    def flush(self) -> None:
+        """Before a checkpoint: the lines up to it are kept, as the next run does not write them."""
+        if self._writes and not self._appends:
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        storage.write_file(self._path, "".join(map(_json_line, self.lines)).encode())
+        self._rewritten = time.perf_counter()
+
     def close(self) -> None:
-        if self._writes:
+        self.flush()
+        if self._appends:
             self._file.close()
             self._tensorboard.close()
 
@@ -70,7 +90,7 @@ def read(workdir: Path) -> list[dict]:
     path = workdir / "metrics.jsonl"
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = path.read_bytes().decode().split("\n")
     return [json.loads(line) for line in lines[:-1]]
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 
+from transformer import storage
 from transformer.models.translation import Transformer
 
 Tree = Any
@@ -110,8 +112,11 @@ def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree
     """
     begin, running = first + WARM_UP, False
 
-    def stop() -> None:
+    def stop(place: Path) -> None:
         jax.profiler.stop_trace()
+        if place != folder:
+            for file in filter(Path.is_file, place.rglob("*")):
+                storage.write_file(folder / file.relative_to(place), file.read_bytes())
         logging.info("a trace of up to %d steps is in %s (docs/performance.md)", count, folder)
 
     def finished(step: int, state: Tree) -> None:
@@ -120,12 +125,14 @@ def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree
             jax.block_until_ready(state)
             running = step == begin
             if running:
-                jax.profiler.start_trace(str(folder), create_perfetto_trace=True)
+                jax.profiler.start_trace(str(place), create_perfetto_trace=True)
             else:
-                stop()
+                stop(place)
 
-    try:
-        yield finished
-    finally:
-        if running:
-            stop()
+    with tempfile.TemporaryDirectory() as scratch:  # JAX writes traces on disks only
+        place = Path(scratch) if storage.in_bucket(folder) else folder
+        try:
+            yield finished
+        finally:
+            if running:
+                stop(place)

@@ -23,6 +23,7 @@ from transformer import (
     models,
     parallel,
     processes,
+    storage,
     tokenizer,
     trained,
 )
@@ -88,7 +89,7 @@ def _write_config(config: ml_collections.ConfigDict, workdir: Path) -> None:
     config.parallel.update(coordinator="", num_processes=0, process_id=0)
     versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     content = json.dumps({**config.to_dict(), "versions": versions}, indent=2, ensure_ascii=False)
-    checkpoint.write_file(workdir / "config.json", content.encode() + b"\n")
+    storage.write_file(workdir / "config.json", content.encode() + b"\n")
 
 
 def corpus(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
@@ -241,13 +242,13 @@ def _write_vocabulary(
         ]
     pieces = [tokenizer.load(model, str(path)) for path, model in zip(given, learnt, strict=True)]
     for name, model, table in zip(names, learnt, map(tokenizer.table, pieces), strict=True):
-        checkpoint.write_file(workdir / "vocabulary" / f"{name}.model", model)
-        checkpoint.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
+        storage.write_file(workdir / "vocabulary" / f"{name}.model", model)
+        storage.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
     return tokenizer.Vocabulary(pieces[0], pieces[-1])
 
 
 def _given_models(options: ml_collections.ConfigDict) -> list[Path]:
-    paths = [Path(path).expanduser() for path in options.model.split(",")]
+    paths = [storage.path(name) for name in options.model.split(",")]
     expected = 1 if options.shared else 2
     if len(paths) != expected:
         raise ValueError(

@@ -16,6 +16,8 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from transformer import storage
+
 # What says that this process is one of several which JAX can find by itself: Slurm's srun, Open
 # MPI, TPUs on Kubernetes, an indexed job there.
 CLUSTERS = (
@@ -82,9 +84,9 @@ def exchange(found: list, count: int) -> list:
 def alone_in(workdir: Path) -> Iterator[None]:
     """Holds a workdir for this run; ValueError if another one holds it.
 
-    The lock goes with the process that has it, however it ends.
+    The lock goes with the process that has it, however it ends. Buckets know no locks.
     """
-    if not is_first():
+    if not is_first() or storage.in_bucket(workdir):
         yield
         return
     workdir.mkdir(parents=True, exist_ok=True)

@@ -87,6 +87,7 @@ def run(
             examine(step, state, layout, examiner, checkpoints, log, config.evaluate.samples)
 
     def save() -> None:
+        log.flush()
         whole = parallel.to_save(state, layout)
         checkpoints.save(step, whole.parameters, whole.optimizer_state)
 

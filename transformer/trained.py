@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
-from transformer import checkpoint, models, parallel, tokenizer
+from transformer import checkpoint, models, parallel, storage, tokenizer
 from transformer.models.ensemble import Ensemble
 
 Tree = dict
@@ -88,7 +88,7 @@ def load(workdir: Path, config: ml_collections.ConfigDict) -> Run:
     """A workdir's model by `config.evaluate.weights`, in one with those of `evaluate.ensemble`."""
     members = [_load_one(workdir, config, config)]
     for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
-        other = Path(name).expanduser()
+        other = storage.path(name)
         own = read_config(other)
         if read_vocabulary(other, own).fingerprint != config.vocabulary.fingerprint:
             files = ",".join(map(str, _vocabulary_files(workdir, config)))

@@ -1,0 +1,172 @@
+"""Files appear whole, on a disk and in a bucket; a run in a bucket is the one on a disk.
+
+The bucket is a fake, in memory, that epath takes for Google's. Orbax goes to buckets by a way of
+its own, which no fake reaches: its folders are on a disk here.
+"""
+
+import json
+import pathlib
+import stat
+
+import pytest
+from etils import epath
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry, known_implementations
+
+import launch
+from transformer import checkpoint, evaluate, metrics, storage, train
+
+RUN = "gs://bucket/run"
+
+
+class Objects(MemoryFileSystem):
+    """Like a bucket, it neither appends nor renames, and asks for no folders."""
+
+    protocol = ("gs", "gcs")
+    store = {}  # noqa: RUF012 (as its parent has it)
+    pseudo_dirs = [""]  # noqa: RUF012
+
+    def _open(self, path, mode="rb", **options):
+        assert mode in ("rb", "wb"), f"{path} is opened as {mode}"
+        return super()._open(path, mode, **options)
+
+    def mv(self, *paths, **options):
+        raise AssertionError(f"{paths} are renamed")
+
+    mkdir = makedirs = None
+
+
+@pytest.fixture
+def bucket(monkeypatch, tmp_path):
+    """The path of a run in an empty bucket, but for its checkpoints, which are in tmp_path."""
+    for name in Objects.protocol:
+        monkeypatch.setitem(_registry, name, Objects)
+    epath.backend.fsspec_backend._get_filesystem.cache_clear()
+    Objects.store.clear()
+    Objects.clear_instance_cache()
+    manager = checkpoint._manager
+
+    def elsewhere(directory, *arguments, **options):
+        if storage.in_bucket(directory):
+            (directory / "elsewhere").write_bytes(b"")
+            directory = tmp_path / "objects" / str(directory).removeprefix("gs://")
+        return manager(directory, *arguments, **options)
+
+    monkeypatch.setattr(checkpoint, "_manager", elsewhere)
+    yield storage.path(RUN)
+    epath.backend.fsspec_backend._get_filesystem.cache_clear()
+
+
+def objects():
+    """What is in the bucket, by its name in the run."""
+    return {name.removeprefix(f"{RUN}/"): file.getvalue() for name, file in Objects.store.items()}
+
+
+# On a disk
+
+
+def test_written_file_is_whole_and_alone(tmp_path):
+    path = tmp_path / "folder" / "config.json"
+    storage.write_file(path, b"{}")
+    storage.write_file(path, json.dumps({"a": 1}).encode())
+    assert json.loads(path.read_bytes()) == {"a": 1}
+    assert [p.name for p in path.parent.iterdir()] == ["config.json"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_file_is_the_old_one_until_the_new_one_is_whole(tmp_path, monkeypatch):
+    path = tmp_path / "config.json"
+    storage.write_file(path, b"old")
+    seen = []
+
+    def replace(source, target):
+        seen.append((path.read_bytes(), pathlib.Path(source).read_bytes(), target))
+
+    monkeypatch.setattr(storage.os, "replace", replace)
+    storage.write_file(path, b"new")
+    assert seen == [(b"old", b"new", path)]
+
+
+# In a bucket
+
+
+def untimed(lines):
+    """The lines of a log without what depends on the machine."""
+    times = ("step_seconds", "seconds_left", "tokens_per_second", "waiting", "share_of_peak")
+    return [{k: v for k, v in line.items() if k not in times} for line in lines]
+
+
+@pytest.mark.slow
+def test_a_run_in_a_bucket_is_the_one_on_a_disk(
+    bucket, tiny_run, tiny_config, answered, capsysbinary
+):
+    config = tiny_config({"train.num_steps": 80})
+    train.train(config.copy_and_resolve_references(), bucket)
+    config = tiny_config({"train.profile": 2})
+    train.train(config.copy_and_resolve_references(), bucket)  # goes on
+    found, local = objects(), tiny_run.workdir
+    for name in ("vocabulary/shared.model", "vocabulary/shared.vocab", "evaluation/test.source"):
+        assert found[name] == (local / name).read_bytes()
+    scores = [
+        json.loads(x) for x in (found["evaluation.json"], (local / "evaluation.json").read_bytes())
+    ]
+    assert scores[0] == scores[1]
+    assert untimed(metrics.read(bucket)) == untimed(metrics.read(local))
+    kept = {name.partition("/")[0] for name in found}
+    assert kept == {path.name for path in local.iterdir()} - {"tensorboard"} | {"profile"}
+    assert any(name.endswith("perfetto_trace.json.gz") for name in found)
+
+    _, workdir, config = launch.parse([f"--workdir={RUN}", "--mode=evaluate"])
+    capsysbinary.readouterr()
+    evaluate.evaluate(config, workdir)
+    assert json.loads(capsysbinary.readouterr().out) == scores[0]
+    assert answered("translate", bucket, b"a\n") == answered("translate", local, b"a\n")
+    answered("attention", bucket, b"a\tb\n")
+    assert "attention.npz" in objects()
+
+
+def test_a_log_in_a_bucket_has_all_lines_up_to_a_checkpoint(bucket, monkeypatch):
+    log = metrics.Log(bucket, 0)
+    log.write("train", 1, {"loss": 1.0})
+    log.write("train", 2, {"loss": 1.0})
+    log.flush()
+    log.write("train", 3, {"loss": 1.0})  # then the machine dies
+    log = metrics.Log(bucket, 1)
+    assert [line["step"] for line in metrics.read(bucket)] == [1]
+    log.write("train", 2, {"loss": 2.0})
+    assert len(metrics.read(bucket)) == 1
+    log.write("validation", 2, {"bleu": 2.0})
+    assert len(metrics.read(bucket)) == 3
+    monkeypatch.setattr(metrics, "REWRITE_SECONDS", 0)
+    log.write("train", 3, {"loss": 2.0})
+    assert len(metrics.read(bucket)) == 4
+    log.write("train", 4, {"loss": 2.0})
+    log.close()
+    assert metrics.read(bucket) == log.lines
+
+
+def test_others_see_no_old_listings(bucket):
+    assert bucket._backend.fs(RUN).storage_options["use_listings_cache"] is False
+
+
+def test_a_path_on_a_disk_is_that_of_pathlib(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, expected in (("runs//x", "runs/x"), ("~/x", tmp_path / "x"), ("/gs/x", "/gs/x")):
+        assert storage.path(name) == pathlib.Path(expected)
+        assert isinstance(storage.path(name), pathlib.Path)
+        assert not storage.in_bucket(storage.path(name))
+
+
+def test_what_cannot_be_reached_is_refused(monkeypatch):
+    with pytest.raises(ValueError, match="gs://BUCKET/FOLDER, s3://BUCKET/FOLDER"):
+        launch.parse(
+            ["--mode=train", "--config=configs/quickstart.py", "--workdir=http://host/run"]
+        )
+    monkeypatch.delitem(_registry, "gcs", raising=False)
+    missing = {"class": "not_installed.FileSystem", "err": "Please install it"}
+    monkeypatch.setitem(known_implementations, "gcs", missing)
+    with pytest.raises(ValueError, match="gs://bucket/run: Please install it") as error:
+        launch.parse(["--mode=train", "--config=configs/quickstart.py", f"--workdir={RUN}"])
+    assert launch.typed_wrong(error.value)
+    with pytest.raises(ValueError, match="compilation_cache is a local folder"):
+        launch.keep_compiled("gs://bucket/programs")
