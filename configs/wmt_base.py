@@ -147,6 +147,8 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.plan = ConfigDict()
     # How many devices to plan for: they are simulated on the CPU. 0: those that there are.
     config.plan.num_devices = 0
+    # Or a slice of a TPU pod, such as 'v5e:4x4', whose compiler is asked: it wants libtpu, no TPU.
+    config.plan.topology = ""
     config.plan.device = ""  # 'TPU v5e', 'H100', ... (performance.PEAKS); "": what is here
     config.plan.share_of_peak = 0.4  # how much of its FLOP/s is reached
     config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: performance.SURROUNDINGS has it

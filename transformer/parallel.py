@@ -67,15 +67,20 @@ class Layout(NamedTuple):
         return math.prod(self.mesh.shape[axis] for axis in ROWS)
 
 
-def spread(strategy: str, mesh: tuple[int, ...] = (0, 1, 1), num_devices: int = 0) -> Layout:
+def spread(
+    strategy: str,
+    mesh: tuple[int, ...] = (0, 1, 1),
+    num_devices: int = 0,
+    devices: Sequence[jax.Device] = (),
+) -> Layout:
     """All devices, or the first so many, as a mesh of (data, fsdp, tensor); 0: all that are left.
 
-    ValueError if they do not make such a mesh.
+    ValueError if they do not make such a mesh. `devices` may be some that are not here, to compile.
     """
     if strategy not in STRATEGIES:
         known = ", ".join(STRATEGIES)
         raise ValueError(f"config.parallel.strategy is one of {known}, found {strategy!r}")
-    devices = jax.devices()[: num_devices or None]
+    devices = (devices or jax.devices())[: num_devices or None]
     if len(mesh) != 3 or mesh[0] < 0 or min(mesh[1:]) < 1:
         raise ValueError(
             f"config.parallel.mesh is (data, fsdp, tensor), such as (0, 1, 1), found {mesh}"

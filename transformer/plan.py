@@ -4,14 +4,17 @@ Nothing of the model is allocated: the step is compiled for shapes, and the prog
 """
 
 import collections
+import importlib.util
 import json
 import logging
 import os
+import re
 from pathlib import Path
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.experimental import topologies
 from ml_collections import ConfigDict
 
 from transformer import batches, models, parallel, performance, prepare, update
@@ -28,8 +31,8 @@ FOR_MEMORY = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 def plan(config: ConfigDict, workdir: Path) -> None:
     """--mode=plan: prints what the run would take, one JSON line; the workdir is not looked at."""
     check(config)
-    if config.plan.num_devices:
-        simulate(config.plan.num_devices)
+    if config.plan.num_devices or config.plan.topology:
+        simulate(config.plan.num_devices or 1)
     prepare.check(config)
     found = planned(config)
     describe(found)
@@ -43,6 +46,21 @@ def check(config: ConfigDict) -> None:
         raise ValueError(
             "config.plan.num_devices is at least 1, or 0 for the devices that there are, found "
             f"{options.num_devices}"
+        )
+    if options.topology and options.num_devices:
+        raise ValueError(
+            f"config.plan.topology={options.topology} has its own number of devices, found "
+            f"config.plan.num_devices={options.num_devices} besides"
+        )
+    if options.topology and not re.fullmatch(r"v\w+:\d+(x\d+){1,2}", options.topology):
+        raise ValueError(
+            "config.plan.topology is a slice of a TPU pod, such as v5e:4x4 or v4:2x2x4, found "
+            f"{options.topology!r}"
+        )
+    if options.topology and not importlib.util.find_spec("libtpu"):
+        raise ValueError(
+            f"config.plan.topology={options.topology} wants the TPUs' compiler, found no libtpu: "
+            "pip install jax[tpu]"
         )
     if options.device and not performance.peak(options.device):
         known = ", ".join(name for name, flops in performance.PEAKS.items() if flops)
@@ -65,13 +83,21 @@ def simulate(num_devices: int) -> None:
     jax.config.update("jax_num_cpu_devices", num_devices)
 
 
+def slice_of_pod(topology: str) -> list[jax.Device]:
+    """The devices of such a slice, to compile for: none of them is here."""
+    os.environ["TPU_SKIP_MDS_QUERY"] = "1"  # otherwise libtpu asks the network where it is
+    return topologies.get_topology_desc(topology, platform="tpu").devices
+
+
 def planned(config: ConfigDict) -> dict:
     """The plan, in bytes, FLOPs and seconds; None where something is not known."""
-    options = config.plan
-    layout = parallel.spread(config.parallel.strategy, config.parallel.mesh, options.num_devices)
+    options, how = config.plan, (config.parallel.strategy, config.parallel.mesh)
+    elsewhere = slice_of_pod(options.topology) if options.topology else ()
+    layout = parallel.spread(*how, options.num_devices, elsewhere)
     sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
     model = models.build(config.architecture, config.model.to_dict(), **sizes)
-    rows, length = batch_shape(config, layout)
+    filled, length = batch_shape(config)
+    rows = parallel.padded_rows(filled, layout, config.train.accumulate)
     state, program = compiled(config, model, layout, rows, length)
     memory = program.memory_analysis()
     sizes = {
@@ -85,7 +111,7 @@ def planned(config: ConfigDict) -> dict:
     known = isinstance(model, Transformer)
     flops = performance.step_flops(model, rows, length, length) if known else None
     devices, steps = layout.mesh.size, config.train.num_steps
-    kind = options.device or jax.devices()[0].device_kind
+    kind = options.device or layout.mesh.devices.flat[0].device_kind
     sent = collectives_of(program.as_text(), devices)
     return {
         "parameters": sum(x.size for x in jax.tree.leaves(state.parameters)),
@@ -94,6 +120,7 @@ def planned(config: ConfigDict) -> dict:
         "strategy": layout.strategy,
         "mesh": tuple(layout.mesh.shape.values()),
         "rows": rows,
+        "empty_rows": rows - filled,
         "length": length,
         "bytes_per_device": sizes | {"total": sum(sizes.values())},
         "memory": getattr(performance.surroundings(kind), "memory", None),
@@ -106,14 +133,13 @@ def planned(config: ConfigDict) -> dict:
     }
 
 
-def batch_shape(config: ConfigDict, layout: parallel.Layout) -> tuple[int, int]:
+def batch_shape(config: ConfigDict) -> tuple[int, int]:
     """Rows and positions a side of a batch of the run; of the longest, if they differ."""
     data, length = config.data, config.data.row_length
     if not data.pack:
         lengths = batches.static_lengths(length, data.max_length)
         length = next(length for length in lengths if length >= data.max_length)
-    rows = max(1, data.batch_tokens // length)
-    return parallel.padded_rows(rows, layout, config.train.accumulate), length
+    return max(1, data.batch_tokens // length), length
 
 
 def abstract_batch(layout: parallel.Layout, rows: int, length: int) -> Tree:
@@ -200,7 +226,8 @@ def describe(found: dict) -> None:
     size = lambda count: f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
     lines = [
         f"{found['parameters']:,} parameters, a checkpoint {size(found['checkpoint_bytes'])}",
-        f"a batch has {found['rows']} rows of {found['length']} positions a side",
+        f"a batch has {found['rows']} rows of {found['length']} positions a side, "
+        f"{found['empty_rows']} of them empty",
         "on each device:",
         *(f"  {size(count):>10}  {name}" for name, count in found["bytes_per_device"].items()),
     ]
