@@ -16,6 +16,9 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
   python launch.py --mode=attention --workdir=DIR < pairs.tsv
       Word alignments of each SOURCE<tab>TARGET, and DIR/attention.npz with all attention weights.
 
+  python launch.py --mode=verify --workdir=DIR
+      Holds the files of all checkpoints against their checksums.
+
   python launch.py --mode=prepare --config=configs/wmt_base.py
       Builds corpus, vocabulary and ids, and trains nothing.
 
@@ -57,7 +60,7 @@ HERE = Path(__file__).resolve().parent
 # Each mode's code is a function of the same name in a file of its own, imported when it is asked
 # for. A mode starts from a --config or from the config.json of a trained --workdir.
 FROM_CONFIG = ("train", "prepare", "plan")
-FROM_WORKDIR = ("evaluate", "translate", "score", "attention")
+FROM_WORKDIR = ("evaluate", "translate", "score", "attention", "verify")
 MODES = FROM_CONFIG + FROM_WORKDIR
 SHARED = ("train", "prepare", "evaluate")  # by all processes of a run
 

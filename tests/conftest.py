@@ -1,7 +1,9 @@
 """Every test sees eight CPU devices; one tiny trained run serves all tests that only read a run."""
 
+import contextlib
 import importlib
 import os
+import resource
 import sys
 import tempfile
 from typing import NamedTuple
@@ -103,6 +105,22 @@ def reversal_run(tmp_path_factory):
     workdir = tmp_path_factory.mktemp("runs") / "reversal"
     reversal.write_workdir(workdir)
     return workdir
+
+
+@pytest.fixture
+def no_file_over():
+    """A context in which no file grows over so many bytes, as if the disk were full."""
+
+    @contextlib.contextmanager
+    def limited(count):
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (count, limits[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    return limited
 
 
 @pytest.fixture

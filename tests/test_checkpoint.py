@@ -1,5 +1,6 @@
 """What is saved comes back bit for bit, also on other devices and after a cut-off save."""
 
+import json
 import os
 import pathlib
 import shutil
@@ -9,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 
-from transformer import checkpoint, parallel
+from transformer import checkpoint, parallel, verify
 
 VOCABULARY = "some pieces"
 ADAM = optax.adam(0.1)
@@ -417,31 +418,93 @@ def test_a_damaged_best_is_replaced(three_steps, tmp_path):
     assert_same_bits(load(copy, "best")[0], state(5)[0])
 
 
+def test_verify_names_what_is_damaged(three_steps, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    verify.verify(None, copy)
+    whole = json.loads(capsys.readouterr().out)
+    steps = [f"checkpoints/{part}/{i}" for part in ("parameters", "optimizer") for i in (1, 2, 3)]
+    kept = [*steps[:3], *steps[4:], "best/2"]  # the optimizer's of two steps
+    assert whole == {name: [] for name in kept}
+    damaged = next((copy / "checkpoints" / "parameters" / "2").rglob("d/*"))
+    flip_a_bit(damaged)
+    with pytest.raises(SystemExit) as status:
+        verify.verify(None, copy)
+    assert status.value.code == 1
+    found = json.loads(capsys.readouterr().out)
+    fault = f"{damaged} (other bytes than were written)"
+    assert found == {**whole, "checkpoints/parameters/2": [fault]}
+    with pytest.raises(ValueError, match="holds no checkpoint"):
+        verify.verify(None, tmp_path)
+
+
 # Full disks
 
 
 @pytest.mark.parametrize("when", ["before", "while"])
-def test_a_full_disk_keeps_what_was_saved_and_says_so(opened, tmp_path, when, monkeypatch, caplog):
+def test_a_full_disk_keeps_what_was_saved_and_says_so(
+    opened, tmp_path, when, no_file_over, monkeypatch, caplog
+):
     checkpoints = opened()
     assert checkpoints.save(1, *state(1))
+    assert checkpoints.save_best(1, state(1)[0], 1.0)
     assert checkpoints.finish()
-    with monkeypatch.context() as patch:
-        if when == "before":
-            patch.setattr(checkpoint.storage, "free_bytes", lambda folder: 1000)
+    if when == "before":
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint.storage, "free_bytes", lambda path: 1000)
             assert not checkpoints.save(2, *state(2))
-        else:
-            fill = lambda directory: (_ for _ in ()).throw(OSError(28, "No space left on device"))
-            patch.setattr(checkpoint.checksums, "seal", fill)
+    else:
+        with no_file_over(4096):
             assert checkpoints.save(2, *state(2))  # begun
             assert not checkpoints.finish()
+            assert not checkpoints.save_best(2, state(2)[0], 2.0)
+        assert "the best of step 2 was not saved" in caplog.text
     assert "step 2 " in caplog.text
-    assert str(tmp_path / "checkpoints" / "parameters") in caplog.text
+    assert str(tmp_path) in caplog.text
     assert "MB left" in caplog.text
+    assert checkpoints.newest() == 1
+    copy = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-copy")
+    other = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    step, *found = restore(other)
+    assert step == 1
+    assert_same_bits(tuple(found), state(1))
+    assert load(copy, "best")[1] == [1]
     assert checkpoints.save(3, *state(3))  # there is room again
+    assert checkpoints.save_best(3, state(3)[0], 2.0)
     assert checkpoints.finish()
     step, *found = restore(opened())
     assert step == 3
     assert_same_bits(tuple(found), state(3))
+    assert load(tmp_path, "best")[1] == [3]
+
+
+# Retention
+
+
+@pytest.mark.slow
+def test_the_newest_and_the_best_are_kept_whatever_the_scores(tmp_path):
+    """Of 200 random sequences of scores, NaNs among them."""
+    choose = np.random.default_rng(0)
+    small = lambda t: {"x": jax.numpy.full(3, t, np.float32)}
+    for sequence in range(200):
+        workdir = tmp_path / str(sequence)
+        keep = int(choose.integers(1, 4))
+        checkpoints = checkpoint.Checkpoints(workdir, keep=keep, every=1, vocabulary=VOCABULARY)
+        scores = choose.integers(0, 4, choose.integers(1, 4)).astype(float)
+        scores[choose.random(len(scores)) < 0.3] = np.nan
+        best = None
+        for step, score in enumerate(scores, start=1):
+            checkpoints.save(step, small(step), {"m": small(step)["x"]})
+            better = not np.isnan(score) and (best is None or score > scores[best - 1])
+            assert checkpoints.save_best(step, small(step), score) == better
+            best = step if better else best
+        assert checkpoints.close()
+        last = len(scores)
+        assert steps(workdir / "checkpoints" / "parameters") == list(
+            range(max(1, last - max(2, keep) + 1), last + 1)  # the last but one until it is whole
+        )
+        assert last in steps(workdir / "checkpoints" / "optimizer")
+        assert steps(workdir / "best") == ([best] if best else [])
 
 
 # Devices

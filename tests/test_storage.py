@@ -82,7 +82,7 @@ def test_file_is_the_old_one_until_the_new_one_is_whole(tmp_path, monkeypatch):
     def replace(source, target):
         seen.append((path.read_bytes(), pathlib.Path(source).read_bytes(), target))
 
-    monkeypatch.setattr(storage.os, "replace", replace)
+    monkeypatch.setattr(pathlib.Path, "replace", replace)
     storage.write_file(path, b"new")
     assert seen == [(b"old", b"new", path)]
 

@@ -36,7 +36,7 @@ LEVELS = (
     ),
     ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation", "search"),
     ("trained", "translator"),
-    ("performance", "prepare", "score", "translate", "update"),
+    ("performance", "prepare", "score", "translate", "update", "verify"),
     ("attention", "evaluate"),
     ("train",),
     ("plan",),
@@ -58,7 +58,7 @@ NEIGHBOURS = {
 KEPT_TO = {
     "absl.flags": {"launch"},
     "ml_collections": {
-        *("launch", "prepare", "train", "evaluate", "trained", "plan", "update"),
+        *("launch", "prepare", "train", "evaluate", "trained", "plan", "update", "verify"),
         *("translate", "score", "attention", "configs"),
     },
     "tensorflow_datasets": {"corpora", "wmt"},

@@ -177,6 +177,28 @@ def test_log_is_cut_where_a_run_goes_on(tmp_path):
 # What a person sees who waits for translations
 
 
+def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, caplog):
+    log = metrics.Log(tmp_path, 0)
+    values = {"text": "x" * 1000, **{f"number_{i}": float(i) for i in range(20)}}
+    line = lambda step: {"kind": "train", "step": step, **values}
+    log.write("train", 1, values)
+    with no_file_over(2000):
+        for step in range(2, 60):
+            log.write("train", step, values)
+            assert metrics.read(tmp_path) == [line(1)]  # no half a line after it
+        errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+        assert len(errors) == 1  # said once
+        assert str(tmp_path / "metrics.jsonl") in errors[0]
+    log.write("train", 60, values)
+    assert metrics.read(tmp_path) == [line(step) for step in range(1, 61)]
+    log.write("train", 61, values)
+    log.close()
+    assert metrics.read(tmp_path) == [line(step) for step in range(1, 62)]
+    assert [path.name for path in tmp_path.glob("metrics*")] == ["metrics.jsonl"]
+    shown = scalars(tmp_path)
+    assert [step for tag, step in shown if tag == "train/number_3" and step > 59] == [60, 61]
+
+
 @pytest.fixture
 def clock(monkeypatch):
     """The time in seconds, as metrics.py sees it: a list of one number."""

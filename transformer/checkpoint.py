@@ -9,7 +9,9 @@ its files (checksums.py), which are looked at before it is read.
 """
 
 import concurrent.futures
+import contextlib
 import logging
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -37,17 +39,21 @@ class Checkpoints:
         self._keep = keep
         self._every = every
         self._vocabulary = vocabulary
-        self._parameters = _manager(workdir / "checkpoints" / "parameters")
-        self._optimizer = _manager(workdir / "checkpoints" / "optimizer", OPTIMIZER_STATES)
-        self._best = _manager(workdir / "best")
+        self._workdir = workdir
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoints")
         self._saving = None  # the step that is being saved, and what comes of it
+        self._open()
+
+    def _open(self) -> None:
+        self._parameters = _manager(self._workdir / "checkpoints" / "parameters")
+        self._optimizer = _manager(self._workdir / "checkpoints" / "optimizer", OPTIMIZER_STATES)
+        self._best = _manager(self._workdir / "best")
 
     def save(self, step: int, parameters: Tree, optimizer_state: Tree) -> bool:
         """Begins to save the state after `step` updates; the arrays may be donated after that.
 
         False if there is no room for it on the disk, or there was none for the one before; both are
-        logged, and what was saved earlier stays.
+        logged, and what was saved earlier stays. Waits for the save before, so none pile up.
         """
         before = self.finish()
         self._delete_old()
@@ -57,7 +63,7 @@ class Checkpoints:
         if min(processes.exchange([free], jax.process_count())) < needed:
             logging.error(
                 "step %d is not saved: it takes %.1f MB, %s has %.1f MB left",
-                *(step, needed / 1e6, self._parameters.directory, free / 1e6),
+                *(step, needed / 1e6, self._workdir, free / 1e6),
             )
             return False
         about = {"step": step, "vocabulary": self._vocabulary}
@@ -68,8 +74,10 @@ class Checkpoints:
 
     def _seal(self, step: int) -> None:
         """Waits until a step is written, and writes its checksums."""
+        with contextlib.ExitStack() as both:  # also if one of them fails
+            for manager in (self._optimizer, self._parameters):
+                both.callback(manager.wait_until_finished)
         for manager in (self._parameters, self._optimizer):
-            manager.wait_until_finished()
             _seal(manager, step)
 
     def finish(self) -> bool:
@@ -77,31 +85,39 @@ class Checkpoints:
         if not self._saving:
             return True
         (step, saving), self._saving = self._saving, None
-        error = saving.exception()
+        return self._took(f"step {step}", saving.exception())
+
+    def _took(self, what: str, error: BaseException | None) -> bool:
+        """Whether the disk took something; says so if it did not."""
         if error is None:
             return True
-        directory = self._parameters.directory
-        free = storage.free_bytes(directory)
+        reason, free = str(error).partition("\n")[0], storage.free_bytes(self._best.directory)
         logging.error(
-            "step %d was not saved: %s; %s has %.1f MB left", step, error, directory, free / 1e6
+            "%s was not saved: %s; %s has %.1f MB left", what, reason, self._workdir, free / 1e6
         )
+        self._open()  # a manager that has failed once fails again, and keeps what is half there
         return False
 
     def save_best(self, step: int, parameters: Tree, bleu: float) -> bool:
-        """Keeps the parameters if their BLEU is the highest so far, and says whether it is."""
+        """Keeps the parameters if their BLEU is the highest so far, and says whether it does."""
         whole = [step for step in self._best.all_steps() if not _faults(self._best, step)]
         kept = _best_step(self._best, whole)
-        if kept is not None and _about(self._best, kept)["bleu"] >= bleu:
+        if math.isnan(bleu) or (kept is not None and _about(self._best, kept)["bleu"] >= bleu):
             return False
+        saving = self._thread.submit(self._write_best, step, parameters, bleu)
+        if not self._took(f"the best of step {step}", saving.exception()):
+            return False
+        for old in set(self._best.all_steps()) - {step}:  # only now: one best is always whole
+            self._best.delete(old)
+        return True
+
+    def _write_best(self, step: int, parameters: Tree, bleu: float) -> None:
         about = {"step": step, "vocabulary": self._vocabulary, "bleu": bleu}
         if step in self._best.all_steps():
             self._best.delete(step)  # it was damaged
         self._best.save(step, args=_arguments(parameters, about), force=True)
         self._best.wait_until_finished()
         _seal(self._best, step)
-        for old in set(self._best.all_steps()) - {step}:  # only now: one best is always whole
-            self._best.delete(old)
-        return True
 
     def restore(self, parameters: Tree, optimizer_state: Tree) -> tuple[int, Tree, Tree] | None:
         """The newest whole state (step, parameters, optimizer state), or None if there is none.
@@ -155,7 +171,8 @@ class Checkpoints:
 
     def newest(self) -> int | None:
         """The step that was saved last, as far as it is known by now."""
-        return max(self._optimizer.all_steps(), default=None)
+        both = set(self._parameters.all_steps()) & set(self._optimizer.all_steps())
+        return max(both, default=None)
 
     def close(self) -> bool:
         """Waits for what is being saved, as `finish` does."""
@@ -163,6 +180,17 @@ class Checkpoints:
         for manager in (self._parameters, self._optimizer, self._best):
             manager.close()
         return done
+
+
+def verify(workdir: Path) -> dict[str, list[str]]:
+    """The damaged files of each of a workdir's checkpoints, by the checkpoint's place in it."""
+    found = {}
+    for place in ("checkpoints/parameters", "checkpoints/optimizer", "best"):
+        if (workdir / place).is_dir():
+            with _manager(workdir / place, read_only=True) as manager:
+                for step in sorted(manager.all_steps()):
+                    found[f"{place}/{step}"] = _faults(manager, step)
+    return found
 
 
 def regular(steps: list[int], every: int) -> list[int]:

@@ -2,9 +2,12 @@
 
 import collections
 import contextlib
+import errno
 import json
 import logging
 import math
+import os
+import socket
 import statistics
 import sys
 import time
@@ -12,7 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import tqdm
-from tensorboardX import SummaryWriter
+from tensorboardX import summary
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tensorboardX.record_writer import RecordWriter
 
 from transformer import storage
 
@@ -24,7 +29,8 @@ class Log:
 
     Each line has 'kind' ('train' or 'validation') and 'step'. Lines past `step`, the one that
     training resumes from, are cut: the log of a resumed run is that of an uninterrupted one, but
-    for times. Of several processes, one writes.
+    for times. Of several processes, one writes. What a full disk does not take comes when there is
+    room again.
 
     Nothing can be appended to a file in a bucket: there, the log is written anew every
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
@@ -37,16 +43,12 @@ class Log:
         self._appends = writes and not storage.in_bucket(workdir)
         if not writes:
             return
+        self._file, self._behind = None, False
         self._rewrite()
         if not self._appends:
             logging.info("%s is in a bucket: metrics.jsonl, but no TensorBoard files", workdir)
             return
-        self._file = open(self._path, "a", 1, encoding="utf-8")  # noqa: SIM115 (`close` closes it)
-        self._tensorboard = SummaryWriter(
-            str(workdir / "tensorboard"),
-            purge_step=step + 1,
-            flush_secs=1,  # of points that a killed run loses; two minutes by default
-        )
+        self._show(step + 1)
 
     def write(self, kind: str, step: int, values: dict) -> None:
         """Logs numbers, and texts (which TensorBoard shows as such)."""
@@ -58,12 +60,37 @@ class Log:
             if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
                 self._rewrite()
             return
-        self._file.write(_json_line(line))
-        for name, value in values.items():
-            if isinstance(value, int | float):
-                self._tensorboard.add_scalar(f"{kind}/{name}", value, step)
-            else:
-                self._tensorboard.add_text(f"{kind}/{name}", str(value), step)
+        try:
+            if self._behind:
+                self._rewrite()
+                self._show(step)
+            elif self._file.write(content := _json_line(line).encode()) < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            for name, value in values.items():
+                show = summary.scalar if isinstance(value, int | float) else summary.text
+                self._event(step=step, summary=show(f"{kind}/{name}", value))
+            self._tensorboard.flush()
+            self._behind = False
+        except OSError as error:
+            if not self._behind:
+                logging.error("%s: %s; lines wait until there is room", self._path, error)
+            self._behind = True
+
+    def _show(self, step: int) -> None:
+        """Begins a file for TensorBoard, which from that step on shows this one.
+
+        SummaryWriter would write in a thread, which ends when a disk is full, and the run with it.
+        """
+        folder = self._path.parent / "tensorboard"
+        folder.mkdir(exist_ok=True)
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"
+        self._tensorboard = RecordWriter(str(folder / name))
+        self._event(file_version="brain.Event:2")
+        self._event(step=step, session_log=SessionLog(status=SessionLog.START))
+
+    def _event(self, **content: object) -> None:
+        event = Event(wall_time=time.time(), **content)
+        self._tensorboard.write(event.SerializeToString())
 
     def validated(self, step: int) -> bool:
         """Whether the validation of that step is in the log."""
@@ -77,6 +104,10 @@ class Log:
     def _rewrite(self) -> None:
         storage.write_file(self._path, "".join(map(_json_line, self.lines)).encode())
         self._rewritten = time.perf_counter()
+        if self._appends:
+            if self._file:
+                self._file.close()
+            self._file = open(self._path, "ab", 0)  # noqa: SIM115 (`close` closes it)
 
     def close(self) -> None:
         self.flush()

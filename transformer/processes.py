@@ -102,7 +102,12 @@ def alone_in(workdir: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()
-        yield
+        try:
+            yield
+        finally:
+            if os.listdir(workdir) == ["lock"]:  # nothing came of it
+                (workdir / "lock").unlink()
+                workdir.rmdir()
 
 
 @contextlib.contextmanager

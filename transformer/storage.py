@@ -45,10 +45,14 @@ def write_file(file: Path, content: bytes) -> None:
         file.write_bytes(content)
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=file.name, delete=False) as draft:
-        draft.write(content)
-    os.chmod(draft.name, 0o644)
-    os.replace(draft.name, file)
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=file.name, delete=False) as made:
+        draft = Path(made.name)
+    try:
+        draft.write_bytes(content)
+        draft.chmod(0o644)
+        draft.replace(file)
+    finally:  # a full disk, say
+        draft.unlink(missing_ok=True)
 
 
 def files(folder: Path) -> list[str]:

@@ -1,0 +1,91 @@
+"""One run in a workdir, signals that ask to stop, shares of work."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from transformer import processes
+
+HOLD = """
+import pathlib, sys, time
+from transformer import processes
+with processes.alone_in(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def owner(tmp_path):
+    """Another process that holds tmp_path."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"held\n"
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_run_is_refused_by_the_firsts_name(owner, tmp_path):
+    name = f"process {owner.pid} on {socket.gethostname()}"
+    for _ in range(2):  # being refused changes nothing
+        match = f"is being trained in by {name}: "
+        with pytest.raises(ValueError, match=match) as error, processes.alone_in(tmp_path):
+            pytest.fail("two runs")
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_dead_owners_lock_does_not_linger(owner, tmp_path, number):
+    owner.send_signal(number)
+    owner.wait()
+    for _ in range(2):
+        with processes.alone_in(tmp_path):
+            assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+            (tmp_path / "config.json").touch()
+
+
+def test_the_lock_ends_with_the_run_also_if_it_fails(tmp_path):
+    with pytest.raises(KeyError), processes.alone_in(tmp_path / "new"):
+        raise KeyError
+    assert not (tmp_path / "new").exists()  # nothing came of it
+    with processes.alone_in(tmp_path / "new"):
+        (tmp_path / "new" / "config.json").touch()
+    assert (tmp_path / "new" / "config.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_signals_ask_to_stop_and_further_ones_do_no_harm(number):
+    before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)]
+    with processes.stop_signals() as stop:
+        assert not stop.is_set()
+        os.kill(os.getpid(), number)
+        assert stop.wait(1)
+        for again in (signal.SIGTERM, signal.SIGUSR1):
+            os.kill(os.getpid(), again)
+            time.sleep(0.01)
+    after = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)]
+    assert before == after
+
+
+def test_a_second_ctrl_c_stops_at_once():
+    with processes.stop_signals() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.wait(1)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9])
+@pytest.mark.parametrize("hosts", [1, 2, 4])
+def test_each_of_so_many_things_is_one_processes(count, hosts, monkeypatch):
+    monkeypatch.setattr(processes.jax, "process_count", lambda: hosts)
+    shares = []
+    for host in range(hosts):
+        monkeypatch.setattr(processes.jax, "process_index", lambda host=host: host)
+        shares += processes.share(count)
+    assert sorted(shares) == list(range(count))
