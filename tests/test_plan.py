@@ -125,9 +125,9 @@ print(grown, plan.planned(config)["bytes_per_device"]["total"])
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
 def test_a_training_step_takes_the_memory_that_was_planned():
-    """By the growth of the process, on one device."""
-    sizes = {"model.d_model": 256, "model.d_ff": 1024, "model.num_heads": 4, "model.num_layers": 2}
-    data = {"vocabulary.size": 8000, "data.batch_tokens": 2048, "data.row_length": 32}
+    """By the growth of the process, on one device; the state is half of it."""
+    sizes = {"model.d_model": 256, "model.d_ff": 4096, "model.num_heads": 4, "model.num_layers": 4}
+    data = {"vocabulary.size": 2000, "data.batch_tokens": 512, "data.row_length": 32}
     values = {**sizes, **data, "data.max_length": 32, "parallel.strategy": "jit"}
     # Large arrays are mapped apart: otherwise some are where the compiler's memory was.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 16)}
@@ -139,7 +139,7 @@ def test_a_training_step_takes_the_memory_that_was_planned():
         env=environment,
     )
     grown, total = map(int, done.stdout.split())
-    assert total > 3e8
+    assert total > 2e8
     assert grown == pytest.approx(total, rel=0.25)
 
 

@@ -85,7 +85,8 @@ def simulate(num_devices: int) -> None:
 
 def slice_of_pod(topology: str) -> list[jax.Device]:
     """The devices of such a slice, to compile for: none of them is here."""
-    os.environ["TPU_SKIP_MDS_QUERY"] = "1"  # otherwise libtpu asks the network where it is
+    # Otherwise libtpu asks the network where it is.
+    os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_WORKER_HOSTNAMES="localhost")
     return topologies.get_topology_desc(topology, platform="tpu").devices
 
 
