@@ -342,7 +342,8 @@ def test_nothing_is_allocated(monkeypatch):
         ("plan.share_of_peak", 0.0, "config.plan.share_of_peak is above 0 .* found 0.0"),
         ("plan.share_of_peak", 1.5, "at most 1, found 1.5"),
         ("plan.bandwidth", -1.0, "config.plan.bandwidth is in bytes/s.* found -1.0"),
-        ("plan.topology", "v5e", "such as v5e:4x4 or v4:2x2x4, found 'v5e'"),
+        ("plan.topology", "v5e", "such as v5e:4x4, found 'v5e'"),
+        ("plan.topology", "v4:2x2x4", "slice of TPU v5e or v6e.* found 'v4:2x2x4'"),
         ("plan.topology", "v5e:2x4", "found config.plan.num_devices=8 besides"),
         ("parallel.mesh", (3, 1, 1), r"config.parallel.mesh=\(3, 1, 1\) does not make use of 8"),
         ("parallel.mesh", (0, 8, 1), "which config.parallel.strategy='pmap' cannot"),
@@ -353,7 +354,7 @@ def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatc
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
     monkeypatch.setattr(plan, "simulate", lambda _: None)  # here are eight devices already
     config = config_of(**{key: value})
-    if value == "v5e":
+    if value in ("v5e", "v4:2x2x4"):
         config.plan.num_devices = 0
     with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
         plan.plan(config, tmp_path / "none")
