@@ -147,7 +147,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.plan = ConfigDict()
     # How many devices to plan for: they are simulated on the CPU. 0: those that there are.
     config.plan.num_devices = 0
-    # Or a slice of a TPU pod, such as 'v5e:4x4', whose compiler is asked: it wants libtpu, no TPU.
+    # Or a slice of TPUs, such as 'v5e:4x4', whose own compiler is asked: it wants libtpu, no TPU.
     config.plan.topology = ""
     config.plan.device = ""  # 'TPU v5e', 'H100', ... (performance.PEAKS); "": what is here
     config.plan.share_of_peak = 0.4  # how much of its FLOP/s is reached

@@ -125,9 +125,9 @@ print(grown, plan.planned(config)["bytes_per_device"]["total"])
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
 def test_a_training_step_takes_the_memory_that_was_planned():
-    """By the growth of the process, on one device."""
-    sizes = {"model.d_model": 256, "model.d_ff": 1024, "model.num_heads": 4, "model.num_layers": 2}
-    data = {"vocabulary.size": 8000, "data.batch_tokens": 2048, "data.row_length": 32}
+    """By the growth of the process, on one device; the state is half of it."""
+    sizes = {"model.d_model": 256, "model.d_ff": 4096, "model.num_heads": 4, "model.num_layers": 4}
+    data = {"vocabulary.size": 2000, "data.batch_tokens": 512, "data.row_length": 32}
     values = {**sizes, **data, "data.max_length": 32, "parallel.strategy": "jit"}
     # Large arrays are mapped apart: otherwise some are where the compiler's memory was.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 16)}
@@ -139,7 +139,7 @@ def test_a_training_step_takes_the_memory_that_was_planned():
         env=environment,
     )
     grown, total = map(int, done.stdout.split())
-    assert total > 3e8
+    assert total > 2e8
     assert grown == pytest.approx(total, rel=0.25)
 
 
@@ -342,7 +342,8 @@ def test_nothing_is_allocated(monkeypatch):
         ("plan.share_of_peak", 0.0, "config.plan.share_of_peak is above 0 .* found 0.0"),
         ("plan.share_of_peak", 1.5, "at most 1, found 1.5"),
         ("plan.bandwidth", -1.0, "config.plan.bandwidth is in bytes/s.* found -1.0"),
-        ("plan.topology", "v5e", "such as v5e:4x4 or v4:2x2x4, found 'v5e'"),
+        ("plan.topology", "v5e", "such as v5e:4x4, found 'v5e'"),
+        ("plan.topology", "v4:2x2x4", "slice of TPU v5e or v6e.* found 'v4:2x2x4'"),
         ("plan.topology", "v5e:2x4", "found config.plan.num_devices=8 besides"),
         ("parallel.mesh", (3, 1, 1), r"config.parallel.mesh=\(3, 1, 1\) does not make use of 8"),
         ("parallel.mesh", (0, 8, 1), "which config.parallel.strategy='pmap' cannot"),
@@ -353,7 +354,7 @@ def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatc
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
     monkeypatch.setattr(plan, "simulate", lambda _: None)  # here are eight devices already
     config = config_of(**{key: value})
-    if value == "v5e":
+    if value in ("v5e", "v4:2x2x4"):
         config.plan.num_devices = 0
     with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
         plan.plan(config, tmp_path / "none")

@@ -48,7 +48,7 @@ SURROUNDINGS = {
     "H100": Surroundings(80e9, 450e9, 8, 50e9),  # SXM: NVLink 4, one 400 Gb/s adapter a card
     "H200": Surroundings(141e9, 450e9, 8, 50e9),
     "A100": Surroundings(40e9, 300e9, 8, 25e9),  # NVLink 3, one 200 Gb/s adapter a card
-    "TPU v4": Surroundings(32 * 2**30, 300e9, 4096, 0.0),
+    "TPU v4": Surroundings(32 * 2**30, 270e9, 4096, 0.0),
     "TPU v5 lite": Surroundings(16e9, 200e9, 256, 3.125e9),
     "TPU v5e": Surroundings(16e9, 200e9, 256, 3.125e9),
     "TPU v5": Surroundings(95 * 2**30, 600e9, 8960, 6.25e9),  # v5p

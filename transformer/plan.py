@@ -52,10 +52,10 @@ def check(config: ConfigDict) -> None:
             f"config.plan.topology={options.topology} has its own number of devices, found "
             f"config.plan.num_devices={options.num_devices} besides"
         )
-    if options.topology and not re.fullmatch(r"v\w+:\d+(x\d+){1,2}", options.topology):
+    if options.topology and not re.fullmatch(r"v[56]e:\d+x\d+", options.topology):
         raise ValueError(
-            "config.plan.topology is a slice of a TPU pod, such as v5e:4x4 or v4:2x2x4, found "
-            f"{options.topology!r}"
+            "config.plan.topology is a slice of TPU v5e or v6e, such as v5e:4x4, found "
+            f"{options.topology!r} (for others set config.plan.num_devices)"
         )
     if options.topology and not importlib.util.find_spec("libtpu"):
         raise ValueError(
@@ -84,8 +84,12 @@ def simulate(num_devices: int) -> None:
 
 
 def slice_of_pod(topology: str) -> list[jax.Device]:
-    """The devices of such a slice, to compile for: none of them is here."""
-    os.environ["TPU_SKIP_MDS_QUERY"] = "1"  # otherwise libtpu asks the network where it is
+    """The devices of such a slice, to compile for: none of them is here.
+
+    Chips of two cores (v4, v5p) come as two devices, which in use are one: they are refused.
+    """
+    # Otherwise libtpu asks the network where it is.
+    os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_WORKER_HOSTNAMES="localhost")
     return topologies.get_topology_desc(topology, platform="tpu").devices
 
 
