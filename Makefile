@@ -3,12 +3,16 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
-.PHONY: train test lint
+.PHONY: train test lint kill-matrix
 train: .venv/installed
 	.venv/bin/python launch.py --config=configs/quickstart.py
 
 test: .venv/installed
 	.venv/bin/python -m pytest
+
+# One run, ended 20 times at random moments; `make test` does so five times.
+kill-matrix: .venv/installed
+	KILLS=20 .venv/bin/python -m pytest -k kill_matrix
 
 lint: .venv/installed
 	.venv/bin/ruff format --check

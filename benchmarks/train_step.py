@@ -97,37 +97,19 @@ def sizes_of(arguments: argparse.Namespace) -> dict[str, int]:
 
 def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
     """A function that makes one update and gives its loss."""
-    import functools
-
     import jax
     import numpy as np
 
     import launch
-    from transformer import optimizer, parallel, train
+    from transformer import parallel, train, update
 
     launch.keep_compiled(arguments.cache)
     V, B, S, T = (sizes[letter] for letter in "VBST")
     config, model = yardstick.transformer(arguments.model, dtype)
-    rate = functools.partial(
-        optimizer.inverse_square_root,
-        d_model=config.model.d_model,
-        warmup_steps=config.optimizer.warmup_steps,
-        factor=config.optimizer.factor,
-    )
-    adam = optimizer.adam(rate, **config.optimizer.adam)
-    update = functools.partial(
-        train.train_step,
-        model=model,
-        adam=adam,
-        learning_rate=rate,
-        seed=0,
-        accumulate=1,
-        loss_blocks=config.train.loss_blocks,
-        smoothing=config.loss.to_dict(),
-    )
+    adam, train_step = update.from_config(config, model)
     layout = parallel.spread(config.parallel.strategy)
     state = train.first_state(model, adam, 0, None, layout)
-    update = parallel.compile_step(update, layout, state)
+    compiled = parallel.compile_step(train_step, layout, state)
     random = np.random.default_rng(0)
     source, targets = (random.integers(4, V, (B, n)).astype(np.int32) for n in (S, T))
     inputs = {"source": source, "target": np.roll(targets, 1)}
@@ -141,7 +123,7 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
 
     def step() -> float:
         nonlocal state
-        state, sums = update(state, parallel.place(rows, B, layout))
+        state, sums = compiled(state, parallel.place(rows, B, layout))
         jax.block_until_ready(state)
         return float(sums["loss"])
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import tiny
 
-from transformer import checkpoint, loss, optimizer, parallel, train
+from transformer import checkpoint, loss, optimizer, parallel, train, update
 
 LEARNING_RATE = functools.partial(
     optimizer.inverse_square_root, d_model=16, warmup_steps=4, factor=1.0
 )
 # With the paper's epsilon, a gradient that is 0 but for rounding would be blown up to a whole step.
-ADAM = optimizer.adam(LEARNING_RATE, beta1=0.9, beta2=0.98, epsilon=1e-3, clip_norm=0.0)
+ADAM = optimizer.adam(beta1=0.9, beta2=0.98, epsilon=1e-3, clip_norm=0.0)
 SMOOTHING = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
 STEPS = 4
 DROPPING = {"dropout_rate": 0.5}
@@ -42,8 +42,8 @@ def layout(strategy, num_devices, mesh=(0, 1, 1)):
 
 def step(layout, state, accumulate=1, model=model()):  # noqa: B008
     """The compiled step."""
-    update = functools.partial(
-        train.train_step,
+    train_step = functools.partial(
+        update.train_step,
         model=model,
         adam=ADAM,
         learning_rate=LEARNING_RATE,
@@ -52,12 +52,12 @@ def step(layout, state, accumulate=1, model=model()):  # noqa: B008
         loss_blocks=layout.mesh.size,  # one for one device, more for more
         smoothing=SMOOTHING,
     )
-    return parallel.compile_step(update, layout, state)
+    return parallel.compile_step(train_step, layout, state)
 
 
 def first_state(layout, model=model()):  # noqa: B008
     parameters = tiny.parameters(model, batch(0, 16)["inputs"])
-    state = train.TrainState(jnp.int32(0), parameters, ADAM.init(parameters))
+    state = update.TrainState(jnp.int32(0), parameters, ADAM.init(parameters))
     return jax.device_put(state, parallel.state_shardings(state, layout))
 
 
@@ -166,7 +166,7 @@ def abstract():
 
     def initial(rng):
         parameters = large.init(rng, **rows["inputs"], train=False)["params"]
-        return train.TrainState(jnp.int32(0), parameters, ADAM.init(parameters))
+        return update.TrainState(jnp.int32(0), parameters, ADAM.init(parameters))
 
     shapes = jax.eval_shape(initial, jax.random.key(0))
 

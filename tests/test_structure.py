@@ -9,10 +9,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # A module imports only from lower levels.
 LEVELS = (
+    ("storage",),
+    ("processes",),
+    ("checksums",),
     (
         *(
             "checkpoint",
-            "checksums",
             "collectives",
             "consensus",
             "decode",
@@ -26,9 +28,7 @@ LEVELS = (
             "metrics",
             "optimizer",
             "parallel",
-            "processes",
             "shapes",
-            "storage",
             "text_files",
             "tokenizer",
             "wmt",
@@ -36,7 +36,7 @@ LEVELS = (
     ),
     ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation", "search"),
     ("trained", "translator"),
-    ("performance", "prepare", "score", "translate"),
+    ("performance", "prepare", "score", "translate", "update"),
     ("attention", "evaluate"),
     ("train",),
     ("plan",),
@@ -48,8 +48,6 @@ LEVEL |= dict.fromkeys(MODELS, LEVEL["models"])  # a fork's own, too
 # table of classes, what a checkpoint's files are held against and who looks, where files are.
 NEIGHBOURS = {
     ("decode", "tokenizer"),
-    *(("checkpoint", "checksums"), ("checkpoint", "processes"), ("checksums", "processes")),
-    *((name, "storage") for name in ("checkpoint", "checksums", "metrics")),
     ("grammar", "lexicon"),
     ("batches", "ids"),
     *(("models", model) for model in MODELS),
@@ -60,7 +58,7 @@ NEIGHBOURS = {
 KEPT_TO = {
     "absl.flags": {"launch"},
     "ml_collections": {
-        *("launch", "prepare", "train", "evaluate", "trained", "plan"),
+        *("launch", "prepare", "train", "evaluate", "trained", "plan", "update"),
         *("translate", "score", "attention", "configs"),
     },
     "tensorflow_datasets": {"corpora", "wmt"},

@@ -5,6 +5,8 @@ import json
 import logging
 import os
 import pathlib
+import random
+import re
 import shutil
 import signal
 import struct
@@ -25,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 TRAIN_KEYS = TIMES | {
     *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
-    *("learning_rate", "gradient_norm", "padding"),
+    *("learning_rate", "gradient_norm", "padding", "left_out"),
 }
 VALIDATION_KEYS = {
     *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
@@ -364,16 +366,18 @@ class Command:
         assert process.returncode == 0, errors
         return output, errors
 
-    def send(self, number, step):
-        """Starts it, sends a signal once a checkpoint of `step` is there, and waits for its end."""
+    def end(self, number, moment, seconds):
+        """Starts it and sends a signal: its exit status, what it said, and whether it trained.
+
+        `moment` is a function that says whether it has come; `seconds` pass after that.
+        """
         process = self.start()
-        saved = self.workdir / "checkpoints" / "optimizer" / str(step)
-        while not saved.exists():
-            assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.005)
+        while not moment() and process.poll() is None:
+            time.sleep(0.003)
+        time.sleep(seconds)
         process.send_signal(number)
-        process.communicate(timeout=300)
-        return process.returncode
+        _, errors = process.communicate(timeout=300)
+        return process.returncode, errors, "batches an epoch" in errors
 
 
 @pytest.fixture(scope="module")
@@ -395,32 +399,51 @@ def assert_equal_runs(config, workdir, expected, killed_at=0):
     assert (workdir / "evaluation.json").read_bytes() == (expected / "evaluation.json").read_bytes()
 
 
-@pytest.mark.slow
-def test_killed_run_goes_on_as_if_nothing_had_happened(
-    tiny_config, tiny_values, uninterrupted, tmp_path
-):
-    """Killed twice, at some moment after a save: between steps, in a save, in a validation."""
-    command = Command(tiny_values, tmp_path / "run")
-    for step in (40, 120):
-        assert command.send(signal.SIGKILL, step) == -signal.SIGKILL
-    _, errors = command.finish()
-    (resumed,) = (line for line in errors.splitlines() if "going on from step" in line)
-    step = int(resumed.split()[-1])
-    assert step >= 80  # the newest whole one, perhaps the one before 120
-    assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted, killed_at=step)
+def reached(workdir, step):
+    return any(line["step"] >= step for line in metrics.read(workdir))
+
+
+def saving(workdir, step):
+    """Whether a checkpoint of that step or a later one is being written."""
+    drafts = (workdir / "checkpoints").glob("*/*tmp*")
+    return any(int(draft.name.partition(".")[0]) >= step for draft in drafts)
 
 
 @pytest.mark.slow
-def test_stopped_run_saves_and_goes_on(tiny_config, tiny_values, uninterrupted, tmp_path):
-    command = Command(tiny_values, tmp_path / "run")
-    assert command.send(signal.SIGTERM, 40) == 143
-    step, _ = newest(tiny_config(LONGER), command.workdir)
-    assert 40 <= step < 240
-    assert (command.workdir / "checkpoints" / "optimizer" / str(step)).is_dir()
-    assert not (command.workdir / "evaluation.json").exists()
-    _, errors = command.finish()
-    assert f"going on from step {step}\n" in errors
-    assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted)
+def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
+    """Ended KILLS times, by SIGKILL, SIGTERM or SIGUSR1, at any moment: between steps, in the
+    middle of a save, in a validation, while it starts. The same command goes on each time, and
+    what comes out is what an uninterrupted run has, to the bit."""
+    kills = int(os.environ.get("KILLS", "5"))
+    command, choose = Command(tiny_values, tmp_path / "run"), random.Random(kills)
+    command.workdir.mkdir()
+    newest_killed = stopped = 0
+    for kill in range(kills):
+        target = 220 * (kill + 1) // (kills + 1)
+        number = choose.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
+        kind = ("save", "step", "start")[kill % 3]
+        moment = {
+            "save": lambda: saving(command.workdir, target),  # noqa: B023 (called at once)
+            "step": lambda: reached(command.workdir, target),  # noqa: B023
+            "start": lambda: True,
+        }[kind]
+        seconds = choose.uniform(0, {"save": 0.03, "step": 1, "start": 12}[kind])
+        status, errors, trained = command.end(number, moment, seconds)
+        assert status != 0, errors
+        assert "Traceback" not in errors
+        if number == signal.SIGKILL or not trained:
+            assert status == -number
+        else:
+            assert status in (143, -number)  # the latter before its first step
+        if status == 143:
+            stopped += 1
+            step = int(re.search(r"stopped after step (\d+) was saved", errors)[1])
+            assert newest(tiny_config(LONGER), command.workdir)[0] == step
+            assert not (command.workdir / "evaluation.json").exists()
+        newest_killed = max([newest_killed, *(x["step"] for x in metrics.read(command.workdir))])
+    assert stopped or kills < 5
+    command.finish()
+    assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted, newest_killed)
 
 
 # Moved to other devices

@@ -153,6 +153,10 @@ class Checkpoints:
         for step in set(steps) - stays:
             self._parameters.delete(step)
 
+    def newest(self) -> int | None:
+        """The step that was saved last, as far as it is known by now."""
+        return max(self._optimizer.all_steps(), default=None)
+
     def close(self) -> bool:
         """Waits for what is being saved, as `finish` does."""
         done = self.finish()

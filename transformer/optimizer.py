@@ -1,7 +1,5 @@
 """Gradients -> updates: the paper's section 5.3."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import optax
@@ -16,21 +14,13 @@ def inverse_square_root(
 
 
 def adam(
-    learning_rate: Callable[[jax.Array], jax.Array],
-    *,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    clip_norm: float,
+    *, beta1: float, beta2: float, epsilon: float, clip_norm: float
 ) -> optax.GradientTransformation:
-    """Adam (Kingma and Ba 2015), behind clipping by global norm if `clip_norm` > 0.
+    """Adam's direction (Kingma and Ba 2015), behind clipping by global norm if `clip_norm` > 0.
 
-    The paper clips nothing.
+    The paper clips nothing. What it gives is subtracted from the parameters, times the learning
+    rate, which goes by the number of the step and not by how often Adam was asked: updates can be
+    left out.
     """
     clip = [optax.clip_by_global_norm(clip_norm)] if clip_norm > 0 else []
-    return optax.chain(
-        *clip,
-        optax.scale_by_adam(b1=beta1, b2=beta2, eps=epsilon),
-        # optax counts updates from 0, the paper's first step is 1.
-        optax.scale_by_schedule(lambda count: -learning_rate(count + 1)),
-    )
+    return optax.chain(*clip, optax.scale_by_adam(b1=beta1, b2=beta2, eps=epsilon))

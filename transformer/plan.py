@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from ml_collections import ConfigDict
 
-from transformer import batches, models, parallel, performance, prepare, train
+from transformer import batches, models, parallel, performance, prepare, update
 from transformer.collectives import Collective
 from transformer.collectives import collectives as collectives_of
 from transformer.models.translation import Transformer
@@ -128,17 +128,17 @@ def abstract_batch(layout: parallel.Layout, rows: int, length: int) -> Tree:
 
 def compiled(
     config: ConfigDict, model: nn.Module, layout: parallel.Layout, rows: int, length: int
-) -> tuple[train.TrainState, jax.stages.Compiled]:
+) -> tuple[update.TrainState, jax.stages.Compiled]:
     """The abstract state, and the compiled step: the program that `train` has."""
-    adam, update = train.update_of(config, model)
-    shapes = jax.eval_shape(lambda: train.random_state(model, adam, jax.random.key(0)))
+    adam, train_step = update.from_config(config, model)
+    shapes = jax.eval_shape(lambda: update.random_state(model, adam, jax.random.key(0)))
     state = parallel.to_restore(shapes, layout)
     logging.info(
         "compiling the step for %d device(s), (data, fsdp, tensor) = %s, %d rows of %d: seconds, "
         "for large models minutes",
         *(layout.mesh.size, tuple(layout.mesh.shape.values()), rows, length),
     )
-    step = parallel.compile_step(update, layout, state)
+    step = parallel.compile_step(train_step, layout, state)
     return state, step.lower(state, abstract_batch(layout, rows, length)).compile()
 
 

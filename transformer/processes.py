@@ -1,11 +1,13 @@
 """One process -> many: joining the others, taking turns, sharing work and results, stopping."""
 
 import contextlib
+import fcntl
 import importlib.util
 import json
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,8 @@ from pathlib import Path
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
+
+from transformer import storage
 
 # What says that this process is one of several which JAX can find by itself: Slurm's srun, Open
 # MPI, TPUs on Kubernetes, an indexed job there.
@@ -77,8 +81,36 @@ def exchange(found: list, count: int) -> list:
 
 
 @contextlib.contextmanager
+def alone_in(workdir: Path) -> Iterator[None]:
+    """Holds a workdir for this run; ValueError if another one holds it.
+
+    The lock goes with the process that has it, however it ends. Buckets know no locks.
+    """
+    if not is_first() or storage.in_bucket(workdir):
+        yield
+        return
+    workdir.mkdir(parents=True, exist_ok=True)
+    with open(workdir / "lock", "a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise ValueError(
+                f"{workdir} is being trained in by {file.read() or 'another process'}: wait for it "
+                "or stop it, or give another --workdir"
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
+@contextlib.contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """Set by SIGTERM or Ctrl-C: finish the step, save, stop. A second Ctrl-C stops at once."""
+    """Set by SIGTERM, SIGUSR1 (Slurm's) or Ctrl-C: finish the step, save, stop.
+
+    Further ones change nothing, but a second Ctrl-C stops at once.
+    """
     stop = threading.Event()
 
     def request(number: int, _: object) -> None:
@@ -86,7 +118,8 @@ def stop_signals() -> Iterator[threading.Event]:
         logging.info("%s: saving after this step", signal.Signals(number).name)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    before = {n: signal.signal(n, request) for n in (signal.SIGTERM, signal.SIGINT)}
+    asking = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+    before = {number: signal.signal(number, request) for number in asking}
     try:
         yield stop
     finally:

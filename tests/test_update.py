@@ -1,0 +1,139 @@
+"""One update: Adam by the schedule, and what becomes of it where numbers are none."""
+
+import functools
+import logging
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+
+from transformer import metrics, optimizer, parallel, update
+
+RATE = functools.partial(optimizer.inverse_square_root, d_model=16, warmup_steps=4, factor=1.0)
+MODEL = tiny.model(num_layers=1)
+LAYOUTS = [("pmap", 1), ("pmap", 2), ("jit", 2)]
+
+
+def batch(seed):
+    random = np.random.default_rng(seed)
+    rows = [tiny.pairs(random.integers(1, 7, (2, 2)).tolist(), seed=seed + i) for i in range(4)]
+    return tiny.batch(rows, 14, 14)
+
+
+def spoiled(rows, value=np.nan):
+    weights = rows["weights"].copy()
+    weights[1, 0] = value
+    return {**rows, "weights": weights}
+
+
+@functools.cache
+def stepper(strategy="pmap", num_devices=1, clip_norm=0.0, accumulate=1):
+    """(step, first state) of the tiny model: step(state, batch) -> (state, sums)."""
+    adam = optimizer.adam(beta1=0.9, beta2=0.98, epsilon=1e-9, clip_norm=clip_norm)
+    layout = parallel.spread(strategy, num_devices=num_devices)
+    parameters = tiny.parameters(MODEL, batch(0)["inputs"])
+    state = update.TrainState(jnp.int32(0), parameters, adam.init(parameters))
+    shardings = parallel.state_shardings(state, layout)
+    train_step = functools.partial(
+        update.train_step,
+        model=MODEL,
+        adam=adam,
+        learning_rate=RATE,
+        seed=0,
+        accumulate=accumulate,
+        loss_blocks=1,
+        smoothing={"label_smoothing": 0.1, "smoothed_over": "all_classes"},
+    )
+    compiled = parallel.compile_step(train_step, layout, jax.device_put(state, shardings))
+
+    def step(state, rows):
+        part = lambda start, stop: jax.tree.map(lambda x: x[start:stop], rows)
+        return compiled(state, parallel.place(part, len(rows["targets"]), layout))
+
+    # Arrays of its own at each call: a step takes their memory.
+    own = jax.jit(lambda: jax.tree.map(jnp.asarray, state), out_shardings=shardings)
+    return step, own
+
+
+def assert_same_bits(found, expected):
+    for x, y in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+def test_the_first_update_is_step_1():
+    """Adam's first update is the sign of the gradient times the rate, which is 0 at step 0."""
+    step, start = stepper()
+    before = jax.tree.map(np.asarray, start().parameters)
+    after, sums = step(start(), batch(0))
+    moved = jax.tree.map(lambda x, y: np.abs(np.asarray(x) - y), after.parameters, before)
+    most = max(leaf.max() for leaf in jax.tree.leaves(moved))
+    assert most == pytest.approx(float(RATE(1)), rel=1e-3)
+    assert float(sums["learning_rate"]) == pytest.approx(float(RATE(1)))
+
+
+@pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS, ids=str)
+@pytest.mark.parametrize(
+    ("clip_norm", "accumulate"), [(0.0, 1), (0.5, 1), (0.0, 2)], ids=["plain", "clipped", "parts"]
+)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_none_never_enter_the_state(
+    strategy, num_devices, clip_norm, accumulate, value
+):
+    """The run is the one whose updates at these steps are left out; batch and rate go on."""
+    step, start = stepper(strategy, num_devices, clip_norm, accumulate)
+    state, expected = start(), start()
+    bad, left_out = {2, 4, 5}, []
+    for t in range(7):
+        rows = batch(t)
+        state, sums = step(state, spoiled(rows, value) if t in bad else rows)
+        left_out.append(int(sums["left_out"]))
+        assert np.isfinite(float(sums["loss"]) + float(sums["gradient_norm"])) == (t not in bad)
+        if t in bad:
+            expected = expected._replace(step=expected.step + 1)
+        else:
+            expected, _ = step(expected, rows)
+        assert_same_bits(state, expected)
+    assert left_out == [0, 0, 1, 1, 2, 3, 3]
+    assert int(state.step) == 7
+
+
+# What is said of it
+
+
+def sums(loss, left_out=0, gradient_norm=1.0):
+    values = {"loss": 10 * loss, "tokens": 10.0, "learning_rate": 1e-3}
+    return {**values, "left_out": left_out, "gradient_norm": gradient_norm}
+
+
+def test_ten_steps_without_numbers_in_a_row_end_the_run(caplog):
+    watch = metrics.Watch(lambda: 1500)
+    for t in range(1, 40):  # nine in a row, then one with numbers, and so on
+        assert watch.sees(t, sums(np.nan if t % 10 else 2.0, left_out=t)) == (t % 10 == 0)
+    assert "step 9: loss nan, gradient norm 1.0: its update is left out (9 in all)" in caplog.text
+    watch.sees(40, sums(2.0))
+    for t in range(41, 50):
+        assert not watch.sees(t, sums(2.0, gradient_norm=np.inf))
+    with pytest.raises(
+        FloatingPointError, match=r"\Astep 50: loss 2.0, gradient norm inf.* is 1500"
+    ):
+        watch.sees(50, sums(2.0, gradient_norm=np.inf))
+
+
+def test_a_batch_without_tokens_has_no_numbers():
+    assert not metrics.Watch(lambda: None).sees(1, {**sums(0.0), "tokens": 0.0})
+
+
+def test_jumps_of_the_loss_are_said_and_nothing_else(caplog):
+    watch = metrics.Watch(lambda: None)
+    random = np.random.default_rng(0)
+    with caplog.at_level(logging.WARNING):
+        for t in range(1, 400):
+            watch.sees(t, sums(2 + 5 * np.exp(-t / 60) + 0.02 * random.standard_normal()))
+        assert not caplog.records
+        watch.sees(400, sums(2.9))
+        watch.sees(401, sums(2.0))
+    assert [r.getMessage().partition(" jumps")[0] for r in caplog.records] == [
+        "step 400: loss 2.900"
+    ]
