@@ -120,7 +120,7 @@ def test_a_run_in_a_bucket_is_the_one_on_a_disk(
     assert scores[0] == scores[1]
     assert untimed(metrics.read(bucket)) == untimed(metrics.read(local))
     kept = {name.partition("/")[0] for name in found}
-    assert kept == {path.name for path in local.iterdir()} - {"tensorboard"} | {"profile"}
+    assert kept == {path.name for path in local.iterdir()} - {"tensorboard", "lock"} | {"profile"}
     assert any(name.endswith("perfetto_trace.json.gz") for name in found)
 
     _, workdir, config = launch.parse([f"--workdir={RUN}", "--mode=evaluate"])
