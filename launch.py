@@ -2,7 +2,7 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
 
   python launch.py --config=configs/quickstart.py [--workdir=DIR] [--config.KEY=VALUE ...]
       Trains, or goes on if DIR has a checkpoint, then scores the test set. DIR is runs/CONFIG by
-      default; gs://BUCKET/FOLDER and s3://BUCKET/FOLDER are folders, too (docs/running.md).
+      default; gs://BUCKET/FOLDER is a folder, too (docs/running.md).
 
   python launch.py --mode=evaluate --workdir=DIR [--config.evaluate.split=validation]
       Scores a trained workdir; the result is one JSON line on standard output.

@@ -14,7 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry, known_implementations
 
 import launch
-from transformer import checkpoint, evaluate, metrics, storage, train
+from transformer import checkpoint, checksums, evaluate, metrics, storage, train
 
 RUN = "gs://bucket/run"
 
@@ -98,8 +98,15 @@ def untimed(lines):
 
 @pytest.mark.slow
 def test_a_run_in_a_bucket_is_the_one_on_a_disk(
-    bucket, tiny_run, tiny_config, answered, capsysbinary
+    bucket, tiny_run, tiny_config, answered, capsysbinary, monkeypatch
 ):
+    save = checkpoint.Checkpoints.save
+
+    def saved(self, step, *trees):
+        assert metrics.read(bucket)[-1]["step"] == step
+        return save(self, step, *trees)
+
+    monkeypatch.setattr(checkpoint.Checkpoints, "save", saved)
     config = tiny_config({"train.num_steps": 80})
     train.train(config.copy_and_resolve_references(), bucket)
     config = tiny_config({"train.profile": 2})
@@ -145,6 +152,24 @@ def test_a_log_in_a_bucket_has_all_lines_up_to_a_checkpoint(bucket, monkeypatch)
     assert metrics.read(bucket) == log.lines
 
 
+def test_checksums_in_a_bucket_are_those_on_a_disk(bucket, tmp_path):
+    for name in ("a", "b/c", "b/d/e"):
+        for folder in (bucket / "1", tmp_path):
+            storage.write_file(folder / name, name.encode())
+    seal = checksums.seal(bucket / "1")
+    assert seal == checksums.seal(tmp_path)
+    storage.write_file(bucket / "1" / checksums.NAME, seal)
+    assert checksums.damaged(bucket / "1") == []
+    storage.write_file(bucket / "1" / "a", b"aa")
+    storage.write_file(bucket / "1" / "b/c", b"b/d")
+    (bucket / "1" / "b/d/e").unlink()
+    assert checksums.damaged(bucket / "1") == [
+        f"{RUN}/1/a (2 bytes, 1 were written)",
+        f"{RUN}/1/b/c (other bytes than were written)",
+        f"{RUN}/1/b/d/e (missing)",
+    ]
+
+
 def test_others_see_no_old_listings(bucket):
     assert bucket._backend.fs(RUN).storage_options["use_listings_cache"] is False
 
@@ -158,15 +183,15 @@ def test_a_path_on_a_disk_is_that_of_pathlib(monkeypatch, tmp_path):
 
 
 def test_what_cannot_be_reached_is_refused(monkeypatch):
-    with pytest.raises(ValueError, match="gs://BUCKET/FOLDER, s3://BUCKET/FOLDER"):
-        launch.parse(
-            ["--mode=train", "--config=configs/quickstart.py", "--workdir=http://host/run"]
-        )
+    train = ["--mode=train", "--config=configs/quickstart.py"]
+    for name in ("s3://bucket/run", "http://host/run"):
+        with pytest.raises(ValueError, match="neither a local path nor gs://BUCKET/FOLDER"):
+            launch.parse([*train, f"--workdir={name}"])
     monkeypatch.delitem(_registry, "gcs", raising=False)
     missing = {"class": "not_installed.FileSystem", "err": "Please install it"}
     monkeypatch.setitem(known_implementations, "gcs", missing)
     with pytest.raises(ValueError, match="gs://bucket/run: Please install it") as error:
-        launch.parse(["--mode=train", "--config=configs/quickstart.py", f"--workdir={RUN}"])
+        launch.parse([*train, f"--workdir={RUN}"])
     assert launch.typed_wrong(error.value)
     with pytest.raises(ValueError, match="compilation_cache is a local folder"):
         launch.keep_compiled("gs://bucket/programs")

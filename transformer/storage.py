@@ -1,4 +1,4 @@
-"""Paths and files: on a disk, or in a bucket (gs://, s3://), which epath reaches."""
+"""Paths and files: on a disk, or in a bucket (gs://), which epath reaches."""
 
 import os
 import shutil
@@ -6,29 +6,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-# By scheme: what fsspec calls it. The package that it wants of each is named in its own error.
-BUCKETS = {"gs": "gcs", "s3": "s3"}
-
 
 def path(name: str) -> Path:
     """A path on a disk, or one in a bucket, which has the same methods.
 
-    ValueError for another scheme, or if a package is missing.
+    ValueError for another scheme (Orbax has no checkpoints on s3://), or without gcsfs.
     """
-    scheme, has_scheme, _ = name.partition("://")
-    if not has_scheme:
+    if not in_bucket(name):
         return Path(name).expanduser()
-    if scheme not in BUCKETS:
-        expected = ", ".join(f"{known}://BUCKET/FOLDER" for known in BUCKETS)
-        raise ValueError(f"{name} is neither a local path nor one of {expected}")
+    if not name.startswith("gs://"):
+        raise ValueError(f"{name} is neither a local path nor gs://BUCKET/FOLDER")
     import fsspec
     from etils import epath
 
     # Other processes, and Orbax, write into the same folder: what a listing lacked may be there.
-    for protocol in (scheme, BUCKETS[scheme]):
+    for protocol in ("gs", "gcs"):
         fsspec.config.conf.setdefault(protocol, {}).setdefault("use_listings_cache", False)
     try:
-        fsspec.get_filesystem_class(BUCKETS[scheme])
+        fsspec.get_filesystem_class("gcs")
     except ImportError as error:
         raise ValueError(f"{name}: {error}") from error
     return epath.Path(name)
