@@ -1,6 +1,7 @@
 """Files -> checksums: what is read is what was written, or it is said which file is not."""
 
 import concurrent.futures
+import errno
 import hashlib
 import json
 import logging
@@ -87,4 +88,10 @@ def _fault(path: Path, size: int, digest: str) -> str:
         return f"{path} (missing)"
     if (found := path.stat().st_size) != size:
         return f"{path} ({found} bytes, {size} were written)"
-    return "" if _digest(path)[1] == digest else f"{path} (other bytes than were written)"
+    try:
+        found = _digest(path)[1]
+    except OSError as error:
+        if error.errno != errno.EIO:  # the disk's own word for damage
+            raise
+        return f"{path} ({error.strerror})"
+    return "" if found == digest else f"{path} (other bytes than were written)"
