@@ -2,6 +2,8 @@
 in a line that names it. Random damage comes from seeded generators."""
 
 import codecs
+import concurrent.futures
+import errno
 import gzip
 import io
 import logging
@@ -9,6 +11,7 @@ import lzma
 import os
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -103,6 +106,36 @@ def test_ids_are_looked_at_by_each_process_alone(vocabulary, tmp_path, monkeypat
     ids.tokenise(Source(0), vocabulary, tmp_path)
 
 
+def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, tmp_path):
+    tokens = ids.tokenise(Source(0), vocabulary, tmp_path)
+    whole, expected = contents(tokens.directory), np.array(tokens.source)
+    read = lambda _: np.array(ids.tokenise(Source(0), vocabulary, tmp_path).source)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            truncate(tokens.directory / "source.ids")
+            for found in pool.map(read, range(8)):
+                np.testing.assert_array_equal(found, expected)
+            assert contents(tokens.directory) == whole
+    assert list(tmp_path.iterdir()) == [tokens.directory]
+
+
+def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"a")
+    (tmp_path / checksums.NAME).write_bytes(checksums.seal(tmp_path))
+
+    def fail(number):
+        def read(path):
+            raise OSError(number, os.strerror(number), str(path))
+
+        monkeypatch.setattr(checksums, "_digest", read)
+
+    fail(errno.EIO)
+    assert checksums.damaged(tmp_path) == [f"{tmp_path / 'file'} (Input/output error)"]
+    fail(errno.EACCES)  # which is no damage, and not to be mended
+    with pytest.raises(PermissionError):
+        checksums.damaged(tmp_path)
+
+
 # Rows.
 
 
@@ -188,12 +221,39 @@ def test_a_damaged_corpus_is_named_and_prepared_anew(corpus, caplog, damage):
         assert {p.name for p in home.parent.iterdir()} == {home.name}
 
 
+LOADS = """
+import sys
+from pathlib import Path
+import test_damage
+corpus = test_damage.parallel_text(Path(sys.argv[1]))()
+source, target = corpus.read(range(len(corpus)))
+assert source == [f"de {i}" for i in range(30)] and len(target) == 30
+"""
+
+
+def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(tmp_path):
+    (tmp_path / "text").mkdir()
+    for language in ("de", "en"):
+        text = "".join(f"{language} {i}\n" for i in range(30))
+        (tmp_path / "text" / f"train.{language}").write_text(text)
+    parallel_text(tmp_path)()
+    (shard,) = tmp_path.rglob("*.array_record-*")
+    flip_a_bit(shard)
+    command = [sys.executable, "-c", LOADS, str(tmp_path)]
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    options = {"env": {**os.environ, "PYTHONPATH": path}, "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen(command, **options) for _ in range(3)]
+    said = [process.communicate()[1] for process in running]
+    assert [process.returncode for process in running] == [0] * 3, said
+    assert "".join(said).count("damaged: ") == 1
+    assert checksums.damaged(shard.parent, alone=True) == []
+
+
+@pytest.mark.parametrize("corpus", [wmt, builtin], indirect=True)
 def test_the_split_that_is_read_is_looked_at(corpus, caplog):
     """Not the others: the training split of WMT takes seconds that an evaluation need not wait."""
     load, home = corpus
     shards = {path.name.split("-")[1].split(".")[0]: path for path in home.glob("*.array_record-*")}
-    if "test" not in shards:
-        pytest.skip("one split a data set")
     flip_a_bit(shards["test"])
     load("train")
     assert not warnings(caplog)
@@ -277,8 +337,16 @@ def test_any_corpus_file_gives_its_lines_or_is_refused(tmp_path, end, compress):
     assert min(found) > 5
 
 
+def test_xz_is_not_the_older_format_that_has_no_check_of_its_content(tmp_path):
+    path = tmp_path / "train.de.xz"
+    path.write_bytes(lzma.compress(b"a\n", lzma.FORMAT_ALONE))
+    with pytest.raises(ValueError, match="is broken or not what its name says") as raised:
+        text_files.digest_and_count(path)
+    one_line_naming(raised.value, path)
+
+
 def test_any_bytes_are_as_many_lines():
-    chosen = random.Random(0)
+    chosen, said = random.Random(0), set()
     for _ in range(2000):
         alphabet = chosen.choice([bytes(range(256)), b"\n\r\xef\xbb\xbf\xff a", b"\n\r\0"])
         content = bytes(chosen.choices(alphabet, k=chosen.randint(0, 60)))
@@ -289,11 +357,13 @@ def test_any_bytes_are_as_many_lines():
             line.encode()  # whole characters
         for form in lines.FORMATS:
             try:
-                asked = list(lines.columns(read, ("source", "prefix"), needed=1, form=form))
+                asked = list(lines.columns(read, ("source", "prefix"), needed=2, form=form))
             except ValueError as error:
-                one_line_naming(error, "line")
+                one_line_naming(error, "line ")
+                said.add(re.sub(r"\d+", "N", str(error))[:9])
             else:
                 assert len(asked) == len(read)
+    assert said == {"line N is", "line N: e"}  # no JSON object; expected SOURCE, found ...
 
 
 @pytest.mark.slow
