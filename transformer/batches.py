@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer import storage, tokenizer
+from transformer import checksums, storage, tokenizer
 from transformer.ids import Tokens
 
 OPEN_ROWS = 512  # rows that `pack` still offers a pair; more fill hardly better and take longer
@@ -60,13 +60,15 @@ def pack(tokens: Tokens, pairs: np.ndarray, length: int, seed: int) -> Rows:
     """
     name = hashlib.sha256(pairs.tobytes() + f"{length} {seed} {OPEN_ROWS}".encode()).hexdigest()
     path = tokens.directory / f"packed-{name[:16]}.npy"
-    if not path.exists():
+    content = checksums.stamped(path)
+    if content is None:
         source, target = tokens.source_lengths[pairs], tokens.target_lengths[pairs]
         row_of_pair = _first_fit(source, target, length, seed)
-        content = io.BytesIO()
-        np.save(content, row_of_pair)
-        storage.write_file(path, content.getvalue())
-    row_of_pair = np.load(path)
+        array = io.BytesIO()
+        np.save(array, row_of_pair)
+        content = array.getvalue()
+        storage.write_file(path, checksums.stamp(content))
+    row_of_pair = np.load(io.BytesIO(content))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_pair))])
     return Rows(length, pairs[np.argsort(row_of_pair, kind="stable")], offsets)
 
@@ -163,8 +165,10 @@ def filled(batches: Batches) -> tuple[float, float]:
 
 
 def ahead(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[dict]:
-    """load(t) for each number, one ahead in a background thread; its errors come out here."""
-    with concurrent.futures.ThreadPoolExecutor(1, "batches") as thread:
+    """load(t) for each number, one ahead in a background thread; its errors come out here, at once:
+    nothing waits for the batch after that one."""
+    thread = concurrent.futures.ThreadPoolExecutor(1, "batches")
+    try:
         waiting = None
         for t in numbers:
             loading = thread.submit(load, t)
@@ -173,6 +177,8 @@ def ahead(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[dict]
             waiting = loading
         if waiting is not None:
             yield waiting.result()
+    finally:
+        thread.shutdown(wait=False, cancel_futures=True)
 
 
 def _first_fit(source: np.ndarray, target: np.ndarray, length: int, seed: int) -> np.ndarray:

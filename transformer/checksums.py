@@ -1,8 +1,11 @@
 """Files -> checksums: what is read is what was written, or it is said which file is not."""
 
 import concurrent.futures
+import errno
 import hashlib
 import json
+import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from transformer import processes, storage
@@ -21,9 +24,12 @@ def seal(directory: Path) -> bytes:
     return json.dumps({"files": found, "sha256": _own(found)}, indent=1).encode()
 
 
-def damaged(directory: Path) -> list[str] | None:
-    """The files of a sealed folder that are not what they were, each with what it is; None if it
-    is not sealed. Of several processes, each looks at some of the files."""
+def damaged(
+    directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
+) -> list[str] | None:
+    """The `wanted` files of a sealed folder that are not what they were, each with what it is; None
+    if it is not sealed. Of several processes, each looks at some of the files and all come here
+    together, unless this one does it `alone`."""
     path = directory / NAME
     if not path.exists():
         return None
@@ -34,12 +40,29 @@ def damaged(directory: Path) -> list[str] | None:
         files, own = {}, ""
     if own != _own(files):
         return [f"{path} (other bytes than were written)"]
-    names = sorted(files)
-    mine = [names[i] for i in processes.share(len(names))]
+    names = sorted(filter(wanted, files))
+    mine = names if alone else [names[i] for i in processes.share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        faults = pool.map(lambda name: _fault(directory / name, *files[name]), mine)
-        found = processes.exchange(list(faults), len(names))
+        found = list(pool.map(lambda name: _fault(directory / name, *files[name]), mine))
+    found = found if alone else processes.exchange(found, len(names))
     return [fault for fault in found if fault]
+
+
+def stamp(content: bytes) -> bytes:
+    """The content of a file that is whole by itself: its sha256 comes last."""
+    return content + hashlib.sha256(content).digest()
+
+
+def stamped(path: Path) -> bytes | None:
+    """What was stamped; None if the file is not there, or is damaged, of which it warns."""
+    if not path.exists():
+        return None
+    content = path.read_bytes()
+    size = max(0, len(content) - hashlib.sha256().digest_size)
+    if stamp(content[:size]) == content:
+        return content[:size]
+    logging.warning("damaged: %s (other bytes than were written); it is made anew", path)
+    return None
 
 
 def _own(files: dict) -> str:
@@ -64,4 +87,10 @@ def _fault(path: Path, size: int, digest: str) -> str:
         return f"{path} (missing)"
     if (found := storage.size(path)) != size:
         return f"{path} ({found} bytes, {size} were written)"
-    return "" if _digest(path)[1] == digest else f"{path} (other bytes than were written)"
+    try:
+        found = _digest(path)[1]
+    except OSError as error:
+        if error.errno != errno.EIO:  # the disk's own word for damage
+            raise
+        return f"{path} ({error.strerror})"
+    return "" if found == digest else f"{path} (other bytes than were written)"

@@ -22,7 +22,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from transformer import grammar, lexicon, text_files, wmt
+from transformer import checksums, grammar, lexicon, storage, text_files, wmt
 
 SPLITS = ("train", "validation", "test")
 SHARD_PAIRS = 1 << 17  # TFDS keeps one shard's sentences in memory while it writes them
@@ -82,6 +82,7 @@ def load(
             text_files.find(pathlib.Path(directory).expanduser(), split, languages), languages
         )
         build = functools.partial(ParallelText, config=config, data_dir=data_dir)
+        home = _home(data_dir, ParallelText, config)
         split = "pairs"
     else:
         pair = ("ko", "en") if corpus == "builtin" else tuple(corpus.split("/")[1].split("-"))
@@ -93,10 +94,13 @@ def load(
         if split not in SPLITS:
             raise ValueError(f"{corpus} has the splits {', '.join(SPLITS)}, found {split!r}")
         if corpus == "builtin":
-            build = functools.partial(Builtin, config=_builtin_config(), data_dir=data_dir)
+            config = _builtin_config()
+            build = functools.partial(Builtin, config=config, data_dir=data_dir)
+            home = _home(data_dir, Builtin, config)
         else:
             build = functools.partial(wmt.builder, corpus, data_dir)
-    builder = _prepared(build)
+            home = wmt.home(corpus, data_dir)
+    builder = _prepared(build, home, split)
     info = builder.info.splits[split]
     content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()
@@ -185,33 +189,39 @@ def _text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsCo
 # Preparing.
 
 
-def _prepared(build: Callable[[], Any]) -> Any:
-    """A builder whose data set is on disk, by this process or another."""
-    with _quiet():
-        builder = build()
-    home = pathlib.Path(builder.data_dir)  # data_dir/name/config/version
+def _home(data_dir: str, corpus: type[Pairs], config: PairsConfig) -> pathlib.Path:
+    return pathlib.Path(data_dir, corpus.name, config.name, str(corpus.VERSION))
+
+
+def _prepared(build: Callable[[], Any], home: pathlib.Path, split: str) -> Any:
+    """A builder whose data set is in `home` (data_dir/name/config/version), put there by this
+    process or another, and whose `split` is undamaged."""
     info = home / "dataset_info.json"
-    if not info.exists():
-        root = pathlib.Path(builder.data_dir_root)
+    if not info.exists() or _faults(home, split):
         # TFDS writes into a folder of its own and renames it at the end: nothing breaks without
         # the lock, but the second process to finish does the work in vain and then fails.
-        lock = root / builder.name / ".lock"
+        name, root = "/".join(home.parts[-3:-1]), home.parents[2]
+        lock = home.parents[1] / ".lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
         with lock.open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)  # until the file closes, or the process dies
+            faults = _faults(home, split)  # another process may have mended it
             _remove_half_made(home)
-            if not info.exists():
-                logging.info("preparing %s in %s", builder.info.full_name, root)
-                corpus = f"{builder.name}/{builder.builder_config.name}"
-                if corpus in wmt.CORPORA:
-                    wmt.check_archives(corpus, str(root))
+            if faults or not info.exists():
+                if faults:
+                    logging.warning("damaged: %s; prepared anew", ", ".join(faults))
+                logging.info("preparing %s in %s", name, root)
+                if name in wmt.CORPORA:
+                    wmt.check_archives(name, str(root))  # before the damaged one is removed
+                shutil.rmtree(home, ignore_errors=True)
                 try:
                     with _quiet(), wmt.without_tensorflow():
-                        builder.download_and_prepare(file_format="array_record")
+                        build().download_and_prepare(file_format="array_record")
                 finally:
                     _remove_half_made(home)
-        with _quiet():
-            builder = build()  # reads what is there now
+                storage.write_file(home / checksums.NAME, checksums.seal(home))
+    with _quiet():
+        builder = build()  # reads what is there now
     formats = sorted(f.value for f in builder.info.available_file_formats())
     if "array_record" not in formats:
         raise ValueError(
@@ -219,6 +229,14 @@ def _prepared(build: Callable[[], Any]) -> Any:
             "data_dir or remove that folder"
         )
     return builder
+
+
+def _faults(home: pathlib.Path, split: str) -> list[str]:
+    """What is damaged of a data set, the other splits' shards aside: a core takes about a second
+    for a GB, of which WMT's training pairs have several. One that is not sealed was made by TFDS
+    elsewhere, and is taken as it is."""
+    wanted = lambda name: ".array_record-" not in name or f"-{split}.array_record-" in name
+    return checksums.damaged(home, wanted=wanted, alone=True) or []
 
 
 def _remove_half_made(home: pathlib.Path) -> None:

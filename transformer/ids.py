@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
@@ -11,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from transformer import tokenizer
+from transformer import checksums, tokenizer
 
 # Given total=..., a context whose function is told how many more pairs are done.
 Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
@@ -58,17 +59,19 @@ def tokenise(
 
     The cache is keyed by content (the corpus and the pieces), so it never serves something else; it
     appears by rename, so that of several processes the first one wins and the others use its files.
+    It is sealed by checksums: a damaged one is named and made anew.
     """
     key = hashlib.sha256(f"{corpus.fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     directory = Path(cache) / key
-    if not directory.exists():
+    if not _is_whole(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f"{key}-draft-", dir=directory.parent))
         try:
             with counter(total=len(corpus)) as advance:
                 _write_tokens(corpus, vocabulary, draft, advance)
+            (draft / checksums.NAME).write_bytes(checksums.seal(draft))
             draft.chmod(0o755)  # mkdtemp's are private
-            _rename(draft, directory)
+            _move(draft, directory)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
     arrays = []
@@ -76,6 +79,19 @@ def tokenise(
         ids = np.memmap(directory / f"{side}.ids", _id_type(pieces), "r")
         arrays += [ids, np.load(directory / f"{side}_offsets.npy")]
     return Tokens(*arrays, directory)
+
+
+def _is_whole(directory: Path) -> bool:
+    """Whether a cache is there and undamaged; the damage is named. Processes come here when they
+    want to, so each looks at all files."""
+    if not directory.exists():
+        return False
+    faults = checksums.damaged(directory, alone=True)
+    if faults is None:
+        faults = [f"{directory / checksums.NAME} (missing)"]
+    if faults:
+        logging.warning("damaged: %s; the ids are made anew", ", ".join(faults))
+    return not faults
 
 
 def _id_type(pieces: Sized) -> type:
@@ -107,9 +123,13 @@ def _write_tokens(
         np.save(directory / f"{name}_offsets.npy", offsets)
 
 
-def _rename(draft: Path, directory: Path) -> None:
+def _move(draft: Path, directory: Path) -> None:
     try:
         os.rename(draft, directory)
     except OSError:
-        if not directory.exists():  # another process may have been first: then its files serve
+        if not directory.exists():
             raise
+        # It is damaged, or another process was first. One key has one content: whoever reads these
+        # files meanwhile finds, at each moment, every one of them, and keeps those it has mapped.
+        for file in draft.iterdir():
+            os.replace(file, directory / file.name)

@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import functools
 import gzip
 import hashlib
 import lzma
@@ -45,7 +46,9 @@ def find(folder: Path, split: str, languages: Sequence[str]) -> list[Path]:
 @contextlib.contextmanager
 def _open(file: Path) -> Iterator[BinaryIO]:
     """The uncompressed bytes of a file, after the byte order mark if there is one."""
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(file.suffix, open)(file, "rb")
+    # Not FORMAT_AUTO: that takes any bytes for the older .lzma, which has no check of its content.
+    xz = functools.partial(lzma.open, format=lzma.FORMAT_XZ)
+    opened = {".gz": gzip.open, ".xz": xz}.get(file.suffix, open)(file, "rb")
     try:
         with opened:
             if opened.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:

@@ -89,7 +89,8 @@ def load(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
     """The vocabulary from a .model file's bytes; other ids for the special pieces are refused."""
     try:
         pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
-    except RuntimeError as error:
+        table(pieces)  # a damaged model may have pieces that are no text
+    except (RuntimeError, UnicodeDecodeError) as error:
         raise ValueError(f"{name} is not a SentencePiece model") from error
     found = (pieces.pad_id(), pieces.eos_id(), pieces.unk_id(), pieces.bos_id())
     if found != (PAD, END, UNKNOWN, START):

@@ -25,13 +25,19 @@ def builder(corpus: str, data_dir: str) -> wmt14.Wmt14Translate:
     return wmt14.Wmt14Translate(config=corpus.split("/")[1], data_dir=data_dir)
 
 
+def home(corpus: str, data_dir: str) -> pathlib.Path:
+    """Where TFDS keeps a corpus in CORPORA once it is prepared."""
+    version = wmt14.Wmt14Translate.builder_configs[corpus.split("/")[1]].version
+    return pathlib.Path(data_dir, corpus, str(version))
+
+
 def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
     """The archives of a corpus in CORPORA by address, each with the two places where TFDS looks for
     it: put there by the user (its sha256 is checked), or downloaded earlier (with an .INFO file).
     """
-    translations = builder(corpus, data_dir)
-    language = translations.builder_config.language_pair[0]
     folder = pathlib.Path(data_dir) / "downloads"
+    translations = builder(corpus, str(folder))  # not data_dir: what is prepared may be damaged
+    language = translations.builder_config.language_pair[0]
     known = checksums.get_all_url_infos()
     places = {}
     for name in itertools.chain.from_iterable(translations.subsets.values()):

@@ -1,0 +1,232 @@
+"""Nothing that is read is run, and no name from outside leads out of the folders written to."""
+
+import ast
+import os
+import pathlib
+import pickle
+import sys
+import types
+
+import jax
+import numpy as np
+import pytest
+from test_batches import LENGTH, Source, learn
+
+from configs import quickstart
+from transformer import batches, checkpoint, checksums, corpora, evaluate, ids, tokenizer
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FILES = [
+    *(
+        path
+        for name in ("transformer", "configs", "benchmarks")
+        for path in (ROOT / name).rglob("*.py")
+    ),
+    ROOT / "launch.py",
+]
+
+# What runs what it reads.
+MODULES = {
+    "pickle",
+    "cPickle",
+    "_pickle",
+    "cloudpickle",
+    "dill",
+    "joblib",
+    "marshal",
+    "shelve",
+    "yaml",
+}
+BUILTINS = {"eval", "exec", "compile", "__import__"}
+ATTRIBUTES = {
+    "system",
+    "popen",
+    "exec_module",
+    "load_module",
+    "unpickle",
+    "read_pickle",
+    "to_pickle",
+}
+KEYWORDS = {"allow_pickle", "shell"}
+
+
+def dangers(source):
+    """The names in a source by which something read could be run."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= MODULES & {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= MODULES & {node.module.partition(".")[0]}
+            found |= ATTRIBUTES & {alias.name for alias in node.names}
+        elif isinstance(node, ast.Name):
+            found |= BUILTINS & {node.id}
+        elif isinstance(node, ast.Attribute):
+            found |= ATTRIBUTES & {node.attr}
+        elif isinstance(node, ast.keyword):
+            found |= KEYWORDS & {node.arg}
+    return found
+
+
+def test_nothing_read_is_run_but_the_config_that_is_named():
+    """launch.py runs the --config file, which is Python: that is what it is for."""
+    assert len(FILES) > 40
+    found = {str(path.relative_to(ROOT)): dangers(path.read_text()) for path in FILES}
+    assert {name: names for name, names in found.items() if names} == {"launch.py": {"exec_module"}}
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import pickle as p", "pickle"),
+        ("from pickle import load", "pickle"),
+        ("import yaml\nyaml.load(x)", "yaml"),
+        ("np.load(x, allow_pickle=True)", "allow_pickle"),
+        ("def f():\n    return eval(x)", "eval"),
+        ("exec(x)", "exec"),
+        ("os.system(x)", "system"),
+        ("from os import system", "system"),
+        ("subprocess.run(x, shell=True)", "shell"),
+    ],
+)
+def test_dangers_are_seen(source, found):
+    assert dangers(source) == {found}
+    assert not dangers("import re\nre.compile(x)\njax.eval_shape(f)\nos.execv(a, b)")
+
+
+# Pickles.
+
+
+class Canary:
+    """Unpickled, it writes a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.fixture
+def canary(tmp_path):
+    """An array with a pickle in it, as the file tmp_path/pickled.npy; nobody has unpickled it."""
+    path = tmp_path / "sung"
+    np.save(tmp_path / "pickled.npy", np.array([Canary(path)], dtype=object))
+    yield (tmp_path / "pickled.npy").read_bytes()
+    assert not path.exists()
+    np.load(tmp_path / "pickled.npy", allow_pickle=True)
+    assert path.exists()  # it would have sung
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    pieces = learn("source")
+    vocabulary = tokenizer.Vocabulary(pieces, pieces)
+    return lambda: ids.tokenise(Source(0), vocabulary, tmp_path / "tokens")
+
+
+def test_a_pickle_in_the_ids_is_refused(canary, tokens):
+    offsets = tokens().directory / "source_offsets.npy"
+    whole = offsets.read_bytes()
+    offsets.write_bytes(canary)
+    tokens()
+    assert offsets.read_bytes() == whole
+    offsets.write_bytes(canary)
+    seal = offsets.parent / checksums.NAME
+    seal.write_bytes(checksums.seal(offsets.parent))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        tokens()
+
+
+def test_a_pickle_in_a_packing_is_refused(canary, tokens):
+    found = tokens()
+    pairs = batches.trainable(found, LENGTH)
+    pack = lambda: batches.pack(found, pairs, LENGTH, 0)
+    rows = pack()
+    (path,) = found.directory.glob("packed-*")
+    path.write_bytes(canary)
+    np.testing.assert_array_equal(pack().pairs, rows.pairs)
+    path.write_bytes(checksums.stamp(canary))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        pack()
+
+
+UNPICKLED = []
+
+
+def _watch(event, arguments):
+    if event == "pickle.find_class":
+        UNPICKLED.append(arguments)
+
+
+def test_a_checkpoint_is_read_without_unpickling(canary, tmp_path):
+    """Wherever in its folders an array with a pickle lies."""
+    values = {"x": jax.numpy.arange(3.0)}
+    saved = checkpoint.Checkpoints(tmp_path / "run", keep=1, every=1, vocabulary="v")
+    saved.save(1, values, {"count": np.zeros(1)})
+    saved.close()
+    for folder in [tmp_path / "run", *(tmp_path / "run").rglob("*/")]:
+        for name in ("x.npy", "parameters.npz", "arrays.pickle"):
+            (folder / name).write_bytes(canary)
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    expected = {"x": jax.ShapeDtypeStruct((3,), np.float32, sharding=sharding)}
+    sys.addaudithook(_watch)  # for the rest of the process
+    UNPICKLED.clear()
+    found, _ = checkpoint.load(
+        tmp_path / "run", expected, "v", weights="latest", average_last=1, every=1
+    )
+    assert not UNPICKLED
+    np.testing.assert_array_equal(found["x"], values["x"])
+    pickle.loads(pickle.dumps(pathlib.Path()))
+    assert UNPICKLED  # it would have been seen
+
+
+# Paths.
+
+
+def tree(folder):
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+SPLITS = [
+    *("../../x", "../x", "..", "../..", "x/../../y", "a/b/c", "", ".", "~/x"),
+    *("/tmp/a.de,/tmp/b.en", "../a.de,../../b.en", "a.de,..", "a.de, ../../ b.en", "x\\..\\y"),
+]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_no_split_makes_evaluation_write_outside_its_folder(tmp_path, monkeypatch, split):
+    workdir = tmp_path / "one" / "two" / "run"
+    examiner = types.SimpleNamespace(
+        sources=["a"],
+        references=["b"],
+        sample=lambda *_: "",
+        examine=lambda _: ({"bleu": 0.0, "signature": ""}, ["c"]),
+    )
+    run = types.SimpleNamespace(model=None, vocabulary=None, parameters=None, steps=[1])
+    monkeypatch.setattr(evaluate.prepare, "check", lambda config: None)
+    monkeypatch.setattr(evaluate.trained, "load", lambda *_: run)
+    monkeypatch.setattr(evaluate, "Translator", lambda *_, **__: None)
+    monkeypatch.setattr(evaluate, "Examiner", lambda *_: examiner)
+    config = quickstart.get_config()
+    config.evaluate.split = split
+    evaluate.evaluate(config, workdir)
+    written = tree(tmp_path)
+    assert len(written) == 5
+    written.remove(workdir / "evaluation.json")
+    assert {path.parent for path in written} == {workdir / "evaluation"}
+
+
+@pytest.mark.parametrize("split", ["../elsewhere/x", "../elsewhere/x.de,../elsewhere/x.en"])
+def test_files_from_elsewhere_are_prepared_in_the_data_folder(tmp_path, split):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "text").mkdir()
+    for language in ("de", "en"):
+        (tmp_path / "elsewhere" / f"x.{language}").write_text("a\n")
+    before = tree(tmp_path)
+    languages = {"source_language": "de", "target_language": "en"}
+    folders = {"directory": str(tmp_path / "text"), "data_dir": str(tmp_path / "data")}
+    corpora.load("parallel_text", split, **languages, **folders)
+    written = tree(tmp_path) - before
+    assert written
+    assert all(path.is_relative_to(tmp_path / "data" / "parallel_text") for path in written)
