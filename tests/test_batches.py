@@ -180,6 +180,14 @@ def test_a_batch_has_as_many_rows_as_its_tokens_allow(tokenised, packed):
         assert batched[t]["targets"].shape == batched.shape(t)
 
 
+@PACKED
+def test_a_batch_of_each_length_the_longest_first(tokenised, packed):
+    batched = arrange(tokenised(Source(0)), packed, 3, batch_tokens=3 * LENGTH)
+    found = [batched.shape(t) for t in batched.first_of_each_length()]
+    assert found == sorted({batched.shape(t) for t in range(len(batched))}, key=lambda x: -x[1])
+    assert (len(found) == 1) == packed
+
+
 def test_rows_are_well_filled(tokenised):
     batched = arrange(tokenised(Source(0, count=2000)), True, 0, 20 * LENGTH)
     source, target = batches.filled(batched)

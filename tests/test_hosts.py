@@ -217,9 +217,11 @@ def test_a_host_without_the_shared_disk_prepares_its_own_text(start, alone, tmp_
 
 
 def test_what_was_typed_wrong_ends_all_processes(start, tmp_path):
-    """Each says so, but where only the first one finds out: then the others end for want of it."""
+    """Who finds out says so and ends; then the others end for want of it, if they have not yet."""
     run = start(tmp_path / "run", 2, values={"model.norm": "before"})
-    assert run.ends(within=60) == [2, 2]
+    statuses = run.ends(within=60)
+    assert 2 in statuses
+    assert set(statuses) <= {2, -signal.SIGABRT}
     run = start(tmp_path / "other", 2, values={"data.train": "nothing"})
     assert run.ends(within=60)[0] == 2
     assert run.ends(within=0)[1] != 0

@@ -468,6 +468,32 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
     assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted, newest_killed)
 
 
+# Memory
+
+
+def test_a_step_that_does_not_fit_says_what_to_lower():
+    said = r"\Aa step with 195 rows of 128 positions .* lower config.data.batch_tokens.*\Z"
+    with pytest.raises(ValueError, match=said), train.within_memory(195, 128):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
+    with pytest.raises(jax.errors.JaxRuntimeError), train.within_memory(195, 128):
+        raise jax.errors.JaxRuntimeError("INTERNAL: another fault")
+
+
+@pytest.mark.slow
+def test_all_lengths_are_compiled_before_step_1(tiny_config, tmp_path, caplog):
+    """And the run is the one without: its batches, its numbers."""
+    caplog.set_level(logging.INFO)
+    config = tiny_config({"data.pack": False, "train.num_steps": 6, "evaluate.every": 0})
+    config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
+    train.train(config.copy_and_resolve_references(), tmp_path / "run")
+    said = [record.getMessage() for record in caplog.records]
+    assert any(re.match("compiling for [2-4] lengths of rows, the longest first", x) for x in said)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train.batches.Batches, "first_of_each_length", lambda self: [0])
+        train.train(config.copy_and_resolve_references(), tmp_path / "without")
+    assert without_times(tmp_path / "run") == without_times(tmp_path / "without")
+
+
 # Moved to other devices
 
 

@@ -99,6 +99,16 @@ def test_numbers_that_are_none_never_enter_the_state(
     assert int(state.step) == 7
 
 
+@pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS, ids=str)
+def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devices):
+    """With which every shape is tried before the first step."""
+    step, start = stepper(strategy, num_devices)
+    state, _ = step(start(), batch(0))
+    expected = jax.tree.map(np.asarray, state)
+    state, _ = step(state, jax.tree.map(np.zeros_like, batch(1)))
+    assert_same_bits(state._replace(step=state.step - 1), expected)
+
+
 # What is said of it
 
 

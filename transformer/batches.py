@@ -122,6 +122,13 @@ class Batches:
         group, _ = self._locate(t)
         return self._rows_in_batch(group), self.groups[group].length
 
+    def first_of_each_length(self) -> list[int]:
+        """The number of a batch of each length that rows have, the longest first."""
+        starts = np.cumsum([0, *self._sizes])[:-1]
+        order = _permutation(self.seed, 0, -1, len(self)).tolist()
+        by_length = np.argsort([-rows.length for rows in self.groups], kind="stable")
+        return [order.index(int(starts[group])) for group in by_length]
+
     def rows(self, t: int, start: int, stop: int) -> dict:
         """Rows start to stop of batch t; those past its end are empty."""
         group, batch = self._locate(t)

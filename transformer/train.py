@@ -1,12 +1,14 @@
 """The story, top to bottom: one update after the other, saved, validated, logged."""
 
 import collections
+import contextlib
 import functools
 import logging
 import math
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,12 @@ def run(
         rows = functools.partial(training.rows, t)
         return parallel.place(rows, num_rows, layout), num_rows, length
 
+    def empty(t: int) -> dict:
+        """A batch of the shape of batch t, without a token."""
+        rows = lambda start, stop: training.rows(t, num_rows + start, num_rows + stop)
+        num_rows = parallel.padded_rows(training.shape(t)[0], layout, options.accumulate)
+        return parallel.place(rows, num_rows, layout)
+
     def computing() -> bool:
         return bool(late) and not late[-1][1]["loss"].is_ready()
 
@@ -104,12 +112,22 @@ def run(
     )
     if finished:
         logging.info("already at step %d: nothing is left to train", step)
+    lengths = [] if finished else training.first_of_each_length()
+    if len(lengths) > 1:
+        logging.info("compiling for %d lengths of rows, the longest first", len(lengths))
+        for t in lengths:  # no token, no numbers: the update is left out
+            with within_memory(*training.shape(t)):
+                state = jax.block_until_ready(compiled(state, empty(t))[0])
+            state = state._replace(step=state.step - 1)
     agreed = parallel.agreement(layout)
     tracing = performance.traced(first, options.profile, workdir / "profile")
     with processes.stop_signals() as stop, tracing as trace:
         steps = range(step, step if finished else options.num_steps)
         for batch, *shape in progress.waiting(batches.ahead(load, steps), computing):
-            state, sums = compiled(state, batch)
+            with within_memory(*shape) if step == first else contextlib.nullcontext():
+                state, sums = compiled(state, batch)
+                if step == first:
+                    jax.block_until_ready(sums)
             step += 1
             least_seconds = performance.least_seconds(model, *shape)
             late.append((step, sums, math.prod(shape), least_seconds))
@@ -137,6 +155,21 @@ def run(
         newest = checkpoints.newest()
         checkpoints.close()
     return step, newest, stop.is_set()
+
+
+@contextlib.contextmanager
+def within_memory(rows: int, length: int) -> Iterator[None]:
+    """Says what to lower if a step with a batch of that shape is too large for the devices."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise ValueError(
+            f"a step with {rows} rows of {length} positions does not fit into the devices' memory: "
+            "lower config.data.batch_tokens, raise config.train.accumulate, or set "
+            "config.model.remat=True"
+        ) from error
 
 
 def first_state(
