@@ -32,9 +32,8 @@ keys and their values: python launch.py --config=configs/quickstart.py --help. A
 code, and is run.
 
 Results go to standard output, all else to standard error. Exit status: 0 done; 2 a mistake in what
-was typed; 143 training was stopped by SIGTERM, SIGUSR1 or Ctrl-C, after saving (the same command goes
-on);
-130 anything else was stopped by Ctrl-C; 1 all other ends.
+was typed; 143 training was stopped by SIGTERM, SIGUSR1 or Ctrl-C, after saving (the same command
+goes on); 130 anything else was stopped by Ctrl-C; 1 all other ends.
 """
 
 import difflib
