@@ -213,6 +213,12 @@ def test_layouts_that_cannot_be(strategy, mesh, words):
         parallel.spread(strategy, mesh)
 
 
+def test_mapped_devices_are_in_the_order_of_their_processes():
+    """As pmap wants it; a TPU pod's are not by themselves."""
+    found = parallel.spread("pmap", devices=jax.devices()[::-1]).mesh.devices
+    assert list(found.flat) == jax.devices()
+
+
 def test_what_is_left_goes_to_data():
     assert dict(layout("jit", 8, (0, 2, 1)).mesh.shape) == {"data": 4, "fsdp": 2, "tensor": 1}
 
@@ -384,11 +390,10 @@ def test_devices_get_their_rows_of_the_global_batch(mesh):
         return {"x": np.arange(start, stop)[:, None] * np.ones(3)}
 
     placed = parallel.place(load, 16, spread)["x"]
-    assert asked == [(0, 16)]
+    parts = 16 // spread.row_parts
+    assert asked == [(start, start + parts) for start in range(0, 16, parts)]
     np.testing.assert_array_equal(placed, np.arange(16)[:, None] * np.ones(3))
-    assert {shard.data.shape for shard in placed.addressable_shards} == {
-        (16 // spread.row_parts, 3)
-    }
+    assert {shard.data.shape for shard in placed.addressable_shards} == {(parts, 3)}
 
 
 def test_mapped_devices_get_their_rows_of_the_global_batch():

@@ -31,6 +31,7 @@ LEVELS = (
             "shapes",
             "text_files",
             "tokenizer",
+            "watch",
             "wmt",
         ),
     ),

@@ -196,7 +196,20 @@ def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, cap
     assert metrics.read(tmp_path) == [line(step) for step in range(1, 62)]
     assert [path.name for path in tmp_path.glob("metrics*")] == ["metrics.jsonl"]
     shown = scalars(tmp_path)
+    log = metrics.Log(tmp_path, 61)
+    with no_file_over(1500):
+        log.write("train", 62, values)
+    log.close()  # there is room again
+    assert metrics.read(tmp_path) == [line(step) for step in range(1, 63)]
     assert [step for tag, step in shown if tag == "train/number_3" and step > 59] == [60, 61]
+
+
+def test_a_line_that_is_none_is_left_out(tmp_path, caplog):
+    """A power failure may leave zeros."""
+    good = '{"kind": "train", "step": 1}\n'
+    (tmp_path / "metrics.jsonl").write_bytes(good.encode() + bytes(9) + b"\n\xff\n" + good.encode())
+    assert [line["step"] for line in metrics.read(tmp_path)] == [1, 1]
+    assert "line 2, is no JSON" in caplog.text
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tiny
 
-from transformer import metrics, optimizer, parallel, update
+from transformer import optimizer, parallel, update, watch
 
 RATE = functools.partial(optimizer.inverse_square_root, d_model=16, warmup_steps=4, factor=1.0)
 MODEL = tiny.model(num_layers=1)
@@ -118,32 +118,32 @@ def sums(loss, left_out=0, gradient_norm=1.0):
 
 
 def test_ten_steps_without_numbers_in_a_row_end_the_run(caplog):
-    watch = metrics.Watch(lambda: 1500)
+    watching = watch.Watch(lambda: 1500)
     for t in range(1, 40):  # nine in a row, then one with numbers, and so on
-        assert watch.sees(t, sums(np.nan if t % 10 else 2.0, left_out=t)) == (t % 10 == 0)
+        assert watching.sees(t, sums(np.nan if t % 10 else 2.0, left_out=t)) == (t % 10 == 0)
     assert "step 9: loss nan, gradient norm 1.0: its update is left out (9 in all)" in caplog.text
-    watch.sees(40, sums(2.0))
+    watching.sees(40, sums(2.0))
     for t in range(41, 50):
-        assert not watch.sees(t, sums(2.0, gradient_norm=np.inf))
+        assert not watching.sees(t, sums(2.0, gradient_norm=np.inf))
     with pytest.raises(
         FloatingPointError, match=r"\Astep 50: loss 2.0, gradient norm inf.* is 1500"
     ):
-        watch.sees(50, sums(2.0, gradient_norm=np.inf))
+        watching.sees(50, sums(2.0, gradient_norm=np.inf))
 
 
 def test_a_batch_without_tokens_has_no_numbers():
-    assert not metrics.Watch(lambda: None).sees(1, {**sums(0.0), "tokens": 0.0})
+    assert not watch.Watch(lambda: None).sees(1, {**sums(0.0), "tokens": 0.0})
 
 
 def test_jumps_of_the_loss_are_said_and_nothing_else(caplog):
-    watch = metrics.Watch(lambda: None)
+    watching = watch.Watch(lambda: None)
     random = np.random.default_rng(0)
     with caplog.at_level(logging.WARNING):
         for t in range(1, 400):
-            watch.sees(t, sums(2 + 5 * np.exp(-t / 60) + 0.02 * random.standard_normal()))
+            watching.sees(t, sums(2 + 5 * np.exp(-t / 60) + 0.02 * random.standard_normal()))
         assert not caplog.records
-        watch.sees(400, sums(2.9))
-        watch.sees(401, sums(2.0))
+        watching.sees(400, sums(2.9))
+        watching.sees(401, sums(2.0))
     assert [r.getMessage().partition(" jumps")[0] for r in caplog.records] == [
         "step 400: loss 2.900"
     ]

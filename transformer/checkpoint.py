@@ -60,7 +60,8 @@ class Checkpoints:
         state = (parameters, optimizer_state)
         needed = sum(x.nbytes for x in jax.tree.leaves(state))
         free = storage.free_bytes(self._parameters.directory)
-        if min(processes.exchange([free], jax.process_count())) < needed:
+        free = min(processes.exchange([free], jax.process_count()))
+        if free < needed:
             logging.error(
                 "step %d is not saved: it takes %.1f MB, %s has %.1f MB left",
                 *(step, needed / 1e6, self._workdir, free / 1e6),
@@ -88,10 +89,12 @@ class Checkpoints:
         return self._took(f"step {step}", saving.exception())
 
     def _took(self, what: str, error: BaseException | None) -> bool:
-        """Whether the disk took something; says so if it did not."""
-        if error is None:
+        """Whether the disk took something, for every process; says so if it did not."""
+        own = error and (str(error) or repr(error)).partition("\n")[0]
+        reason = next(filter(None, processes.exchange([own], jax.process_count())), None)
+        if reason is None:
             return True
-        reason, free = str(error).partition("\n")[0], storage.free_bytes(self._best.directory)
+        free = storage.free_bytes(self._best.directory)
         logging.error(
             "%s was not saved: %s; %s has %.1f MB left", what, reason, self._workdir, free / 1e6
         )

@@ -1,14 +1,11 @@
 """Numbers -> metrics.jsonl, TensorBoard, and what a person sees while waiting."""
 
-import collections
 import contextlib
 import errno
 import json
 import logging
-import math
 import os
 import socket
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +16,7 @@ from tensorboardX import summary
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import RecordWriter
 
-from transformer import storage
+from transformer import processes, storage
 
 REWRITE_SECONDS = 30  # a bucket takes no more than one write of an object a second
 
@@ -38,12 +35,13 @@ class Log:
 
     def __init__(self, workdir: Path, step: int, *, writes: bool = True):
         self._path = workdir / "metrics.jsonl"
-        self.lines = [line for line in read(workdir) if line["step"] <= step]
-        self._writes = writes
+        lines = [line for line in read(workdir) if line["step"] <= step]
+        self.lines = processes.firsts(lines)  # all go on from the same, whatever their disks show
+        self._writes, self._behind = writes, False
         self._appends = writes and not storage.in_bucket(workdir)
         if not writes:
             return
-        self._file, self._behind = None, False
+        self._file = None
         self._rewrite()
         if not self._appends:
             logging.info("%s is in a bucket: metrics.jsonl, but no TensorBoard files", workdir)
@@ -56,11 +54,11 @@ class Log:
         self.lines.append(line)
         if not self._writes:
             return
-        if not self._appends:
-            if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
-                self._rewrite()
-            return
-        try:
+        with self._unless_full():
+            if not self._appends:
+                if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
+                    self._rewrite()
+                return
             if self._behind:
                 self._rewrite()
                 self._show(step)
@@ -70,6 +68,12 @@ class Log:
                 show = summary.scalar if isinstance(value, int | float) else summary.text
                 self._event(step=step, summary=show(f"{kind}/{name}", value))
             self._tensorboard.flush()
+
+    @contextlib.contextmanager
+    def _unless_full(self) -> Iterator[None]:
+        """Where a disk takes nothing more, that is said once, and the file is behind."""
+        try:
+            yield
             self._behind = False
         except OSError as error:
             if not self._behind:
@@ -98,8 +102,9 @@ class Log:
 
     def flush(self) -> None:
         """Before a checkpoint: the lines up to it are kept, as the next run does not write them."""
-        if self._writes and not self._appends:
-            self._rewrite()
+        if self._writes and (self._behind or not self._appends):
+            with self._unless_full():
+                self._rewrite()
 
     def _rewrite(self) -> None:
         storage.write_file(self._path, "".join(map(_json_line, self.lines)).encode())
@@ -113,7 +118,8 @@ class Log:
         self.flush()
         if self._appends:
             self._file.close()
-            self._tensorboard.close()
+            with contextlib.suppress(OSError):  # what a full disk has not taken of it
+                self._tensorboard.close()
 
 
 def read(workdir: Path) -> list[dict]:
@@ -121,8 +127,14 @@ def read(workdir: Path) -> list[dict]:
     path = workdir / "metrics.jsonl"
     if not path.exists():
         return []
-    lines = path.read_bytes().decode().split("\n")
-    return [json.loads(line) for line in lines[:-1]]
+    lines = path.read_bytes().decode(errors="replace").split("\n")
+    found = []
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            found.append(json.loads(line))
+        except ValueError:  # as a power failure may leave
+            logging.warning("%s, line %d, is no JSON: it is left out", path, number)
+    return found
 
 
 def out_of_patience(lines: list[dict], patience: int) -> bool:
@@ -245,54 +257,6 @@ class Progress:
 
     def close(self) -> None:
         self._bar.close()
-
-
-class Watch:
-    """Notices steps whose numbers are none, and losses that jump."""
-
-    MOST = 10  # steps without numbers in a row
-    WINDOW = 50  # losses that a jump is held against
-
-    def __init__(self, newest: Callable[[], int | None]):
-        """`newest` gives the step that was saved last."""
-        self._newest = newest
-        self._in_a_row = 0
-        self._losses = collections.deque(maxlen=self.WINDOW)
-
-    def sees(self, step: int, sums: dict) -> bool:
-        """Whether the step has numbers. If it has none, its update was left out, which is logged;
-        FloatingPointError after MOST of them in a row."""
-        loss = sums["loss"] / sums["tokens"] if sums["tokens"] else math.nan
-        if math.isfinite(loss + sums["gradient_norm"]):
-            self._in_a_row = 0
-            self._look_for_a_jump(step, loss)
-            self._losses.append(loss)
-            return True
-        self._in_a_row += 1
-        logging.warning(
-            "step %d: loss %s, gradient norm %s: its update is left out (%d in all)",
-            *(step, loss, sums["gradient_norm"], sums["left_out"]),
-        )
-        if self._in_a_row == self.MOST:
-            saved = self._newest()
-            last = "nothing was saved yet" if saved is None else f"the last one saved is {saved}"
-            raise FloatingPointError(
-                f"step {step}: loss {loss}, gradient norm {sums['gradient_norm']}, as in the "
-                f"{self.MOST - 1} steps before, at learning rate {sums['learning_rate']:.3g}; "
-                f"{last}. Lower config.optimizer.factor, or set config.optimizer.adam.clip_norm"
-            )
-        return False
-
-    def _look_for_a_jump(self, step: int, loss: float) -> None:
-        if len(self._losses) < self.WINDOW:
-            return
-        middle = statistics.median(self._losses)
-        spread = statistics.median(abs(x - middle) for x in self._losses)
-        if loss > middle + max(10 * spread, 0.2):
-            logging.warning(
-                "step %d: loss %.3f jumps from %.3f, the median of the last %d steps",
-                *(step, loss, middle, self.WINDOW),
-            )
 
 
 def _rounded(pace: float) -> str:

@@ -19,6 +19,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 Tree = Any
@@ -98,7 +99,12 @@ def spread(
             "cannot: set it to 'jit'"
         )
     axis_types = (AxisType.Auto,) * len(AXES)
-    return Layout(strategy, jax.make_mesh(shape, AXES, axis_types=axis_types, devices=devices))
+    if strategy == "pmap":  # which wants each process's devices side by side
+        devices = sorted(devices, key=lambda device: (device.process_index, device.id))
+        return Layout(strategy, Mesh(np.array(devices).reshape(shape), AXES, axis_types=axis_types))
+    # Neighbours along an axis are neighbours in the machine, as far as they can be.
+    arranged = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
+    return Layout(strategy, Mesh(arranged, AXES, axis_types=axis_types))
 
 
 # The state.
@@ -223,24 +229,20 @@ def place(load: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tr
     """
     wanted = layout.rows.addressable_devices_indices_map((num_rows,))
     ranges = {device: index[0].indices(num_rows)[:2] for device, index in wanted.items()}
-    first = min(start for start, _ in ranges.values())
-    rows = load(first, max(stop for _, stop in ranges.values()))
-
-    def part(x: np.ndarray, start: int, stop: int) -> np.ndarray:
-        return x[start - first : stop - first]
-
+    parts = {rows: load(*rows) for rows in sorted(set(ranges.values()))}
     if layout.strategy == "pmap":
-        parts = [ranges[device] for device in layout.mesh.local_devices]
-        return jax.tree.map(lambda x: np.stack([part(x, *r) for r in parts]), rows)
+        own = [parts[ranges[device]] for device in layout.mesh.local_devices]
+        return jax.tree.map(lambda *x: np.stack(x), *own)
 
-    def spread_rows(x: np.ndarray) -> jax.Array:
+    def spread_rows(*of_parts: np.ndarray) -> jax.Array:
+        found = dict(zip(parts, of_parts, strict=True))
         return jax.make_array_from_callback(
-            (num_rows, *x.shape[1:]),
+            (num_rows, *of_parts[0].shape[1:]),
             layout.rows,
-            lambda index: part(x, *index[0].indices(num_rows)[:2]),
+            lambda index: found[index[0].indices(num_rows)[:2]],
         )
 
-    return jax.tree.map(spread_rows, rows)
+    return jax.tree.map(spread_rows, *parts.values())
 
 
 def micro_batches(batch: Tree, accumulate: int) -> Tree:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from jax._src import distributed  # its barrier is nowhere else
 from jax.experimental import multihost_utils
 
 from transformer import storage
@@ -55,10 +56,18 @@ def first_before_others(what: str) -> Iterator[None]:
     Where disks are shared, these find it done.
     """
     if not is_first():
-        multihost_utils.sync_global_devices(what)
+        _meet(what)
     yield
     if is_first():
-        multihost_utils.sync_global_devices(what)
+        _meet(what)
+    _meet(f"{what} by all")
+
+
+def _meet(what: str) -> None:
+    """Waits for all processes, for hours if need be, and not by their devices: the libraries of
+    these wait less than a minute for each other's first word."""
+    if jax.process_count() > 1:
+        distributed.global_state.client.wait_at_barrier(what, 48 * 3600 * 1000)
 
 
 def share(count: int) -> range:
@@ -80,6 +89,11 @@ def exchange(found: list, count: int) -> list:
     return everything
 
 
+def firsts(value: object) -> object:
+    """Process 0's, for all."""
+    return exchange([value], jax.process_count())[0]
+
+
 @contextlib.contextmanager
 def alone_in(workdir: Path) -> Iterator[None]:
     """Holds a workdir for this run; ValueError if another one holds it.
@@ -99,6 +113,10 @@ def alone_in(workdir: Path) -> Iterator[None]:
                 f"{workdir} is being trained in by {file.read() or 'another process'}: wait for it "
                 "or stop it, or give another --workdir"
             ) from None
+        except OSError as error:  # some shared disks have no locks
+            logging.warning("%s: another run in it would not be noticed: %s", workdir, error)
+            yield
+            return
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}")
         file.flush()

@@ -28,6 +28,7 @@ from transformer import (
     processes,
     trained,
     update,
+    watch,
 )
 from transformer.translator import Translator
 
@@ -99,11 +100,15 @@ def run(
         whole = parallel.to_save(state, layout)
         checkpoints.save(step, whole.parameters, whole.optimizer_state)
 
+    def newest() -> int | None:
+        checkpoints.finish()
+        return checkpoints.newest()
+
     first = step = int(state.step)
     describe(config, state, training, layout)
     log = metrics.Log(workdir, step, writes=processes.is_first())
     progress = metrics.Progress(step, options.num_steps)
-    watch = metrics.Watch(checkpoints.newest)
+    watching = watch.Watch(newest)
     late = collections.deque()  # sums that the device may still be computing
     if step and due(step, config) and not log.validated(step):
         validate()  # the run was stopped between this checkpoint and its validation
@@ -137,7 +142,7 @@ def run(
             saves = last or stopping or step % options.save_every == 0
             # Metrics are fetched two steps late: the device always has the next step waiting.
             while len(late) > (0 if saves or due(step, config) else 2):
-                record(*late.popleft(), log, progress, watch, options.log_every)
+                record(*late.popleft(), log, progress, watching, options.log_every)
             if saves:
                 save()
             if stopping:
@@ -150,11 +155,10 @@ def run(
                 if finished:
                     break
         progress.close()
-        log.close()
-        checkpoints.finish()
-        newest = checkpoints.newest()
+        saved = newest()
         checkpoints.close()
-    return step, newest, stop.is_set()
+        log.close()
+    return step, saved, stop.is_set()
 
 
 @contextlib.contextmanager
@@ -205,13 +209,13 @@ def record(
     least_seconds: float,
     log: metrics.Log,
     progress: metrics.Progress,
-    watch: metrics.Watch,
+    watching: watch.Watch,
     every: int,
 ) -> None:
     """Takes note of a finished step, and logs every so many, but those without numbers."""
     sums = {name: float(value) for name, value in sums.items()}
     progress.advance()
-    if watch.sees(step, sums) and step % every == 0:
+    if watching.sees(step, sums) and step % every == 0:
         times = progress.lap()
         values = {
             **evaluate.per_token(sums),
@@ -240,9 +244,9 @@ def examine(
     """Loss, BLEU and sample translations of the validation split; keeps the best parameters."""
     scores, translations = examiner.examine(parallel.gathered(state.parameters, layout))
     sample = examiner.sample(translations, samples)
-    log.write("validation", step, {**scores, "samples": sample})
     parameters = parallel.to_save(state, layout).parameters
     best = checkpoints.save_best(step, parameters, scores["bleu"])
+    log.write("validation", step, {**scores, "samples": sample})  # last: it says that all is done
     logging.info(
         "step %d: validation BLEU %.2f%s, chrF %.2f, loss %.4f, perplexity %.3f\n\n%s",
         *(step, scores["bleu"], " (best so far)" if best else "", scores["chrf"]),
