@@ -368,11 +368,13 @@ def test_finished_run_is_only_evaluated_again(tiny_config, copied, capsys):
 
 # Killed, stopped, and started again by the same command, in processes of one device
 
-LONGER = {"train.num_steps": 240, "evaluate.every": 100}
+KILLS = int(os.environ.get("KILLS", "5"))  # of one run
+STEPS = 48 * KILLS
+LONGER = {"train.num_steps": STEPS, "evaluate.every": 100}
 
 
 class Command:
-    """`python launch.py` with the tiny quickstart, of 240 steps."""
+    """`python launch.py` with the tiny quickstart, of STEPS steps."""
 
     def __init__(self, values, workdir):
         arguments = [f"--config.{key}={value}" for key, value in {**values, **LONGER}.items()]
@@ -425,7 +427,7 @@ def uninterrupted(tiny_values, tmp_path_factory):
 
 def assert_equal_runs(config, workdir, expected, killed_at=0):
     step, parameters = newest(config, workdir)
-    assert step == 240
+    assert step == STEPS
     assert_same_bits(parameters, newest(config, expected)[1])
     assert without_times(workdir) == without_times(expected)
     assert_tensorboard_is_metrics(workdir, complete_after=killed_at)
@@ -449,12 +451,11 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
     """Ended KILLS times, by SIGKILL, SIGTERM or SIGUSR1, at any moment: between steps, in the
     middle of a save, in a validation, while it starts. The same command goes on each time, and
     what comes out is what an uninterrupted run has, to the bit."""
-    kills = int(os.environ.get("KILLS", "5"))
-    command, choose = Command(tiny_values, tmp_path / "run"), random.Random(kills)
+    command, choose = Command(tiny_values, tmp_path / "run"), random.Random(KILLS)
     command.workdir.mkdir()
     newest_killed = stopped = 0
-    for kill in range(kills):
-        target = 220 * (kill + 1) // (kills + 1)
+    for kill in range(KILLS):
+        target = (STEPS - 20) * (kill + 1) // (KILLS + 1)
         number = choose.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
         kind = ("save", "step", "start")[kill % 3]
         moment = {
@@ -462,7 +463,7 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
             "step": lambda: reached(command.workdir, target),  # noqa: B023
             "start": lambda: True,
         }[kind]
-        seconds = choose.uniform(0, {"save": 0.03, "step": 1, "start": 12}[kind])
+        seconds = choose.uniform(0, {"save": 0.03, "step": 0.5, "start": 6}[kind])
         status, errors, trained = command.end(number, moment, seconds)
         assert status != 0, errors
         assert "Traceback" not in errors
@@ -476,7 +477,7 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
             assert newest(tiny_config(LONGER), command.workdir)[0] == step
             assert not (command.workdir / "evaluation.json").exists()
         newest_killed = max([newest_killed, *(x["step"] for x in metrics.read(command.workdir))])
-    assert stopped or kills < 5
+    assert stopped or KILLS < 5
     command.finish()
     assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted, newest_killed)
 
