@@ -44,15 +44,15 @@ def bucket(monkeypatch, tmp_path):
     epath.backend.fsspec_backend._get_filesystem.cache_clear()
     Objects.store.clear()
     Objects.clear_instance_cache()
-    manager = checkpoint._manager
+    sealed = checkpoint.Sealed
 
-    def elsewhere(directory, *arguments, **options):
-        if storage.in_bucket(directory):
-            (directory / "elsewhere").write_bytes(b"")
-            directory = tmp_path / "objects" / str(directory).removeprefix("gs://")
-        return manager(directory, *arguments, **options)
+    def elsewhere(folder, **options):
+        if storage.in_bucket(folder):
+            (folder / "elsewhere").write_bytes(b"")
+            folder = tmp_path / "objects" / str(folder).removeprefix("gs://")
+        return sealed(folder, **options)
 
-    monkeypatch.setattr(checkpoint, "_manager", elsewhere)
+    monkeypatch.setattr(checkpoint, "Sealed", elsewhere)
     yield storage.path(RUN)
     epath.backend.fsspec_backend._get_filesystem.cache_clear()
 

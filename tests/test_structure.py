@@ -12,6 +12,7 @@ LEVELS = (
     ("storage",),
     ("processes",),
     ("checksums",),
+    ("sealed",),
     (
         *(
             "checkpoint",
@@ -63,7 +64,7 @@ KEPT_TO = {
         *("translate", "score", "attention", "configs"),
     },
     "tensorflow_datasets": {"corpora", "wmt"},
-    "orbax": {"checkpoint"},
+    "orbax": {"sealed"},
     "etils": {"storage"},
     "fsspec": {"storage"},
     "jax.sharding": {"parallel"},

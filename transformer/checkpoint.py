@@ -4,8 +4,7 @@
     WORKDIR/checkpoints/optimizer/STEP    of the newest two, what training resumes from
     WORKDIR/best/STEP                     parameters of the highest validation BLEU
 
-Every parameter checkpoint names the vocabulary it was trained with. Each is sealed by checksums of
-its files (checksums.py), which are looked at before it is read.
+Each is sealed by checksums (sealed.py), and names the vocabulary it was trained with.
 """
 
 import concurrent.futures
@@ -18,12 +17,13 @@ from typing import Any
 
 import jax
 import numpy as np
-import orbax.checkpoint as ocp
 
-from transformer import checksums, processes, storage
+from transformer import processes, storage
+from transformer.sealed import DamagedError, Sealed
 
 Tree = Any
 
+PLACES = ("checkpoints/parameters", "checkpoints/optimizer", "best")
 WEIGHTS = ("average", "best", "latest")
 OPTIMIZER_STATES = 2  # the newest and the one before: it outlives a newest that was cut off
 
@@ -45,9 +45,10 @@ class Checkpoints:
         self._open()
 
     def _open(self) -> None:
-        self._parameters = _manager(self._workdir / "checkpoints" / "parameters")
-        self._optimizer = _manager(self._workdir / "checkpoints" / "optimizer", OPTIMIZER_STATES)
-        self._best = _manager(self._workdir / "best")
+        parameters, optimizer, best = (self._workdir / place for place in PLACES)
+        self._parameters = Sealed(parameters)
+        self._optimizer = Sealed(optimizer, keep=OPTIMIZER_STATES)
+        self._best = Sealed(best)
 
     def save(self, step: int, parameters: Tree, optimizer_state: Tree) -> bool:
         """Begins to save the state after `step` updates; the arrays may be donated after that.
@@ -59,8 +60,7 @@ class Checkpoints:
         self._delete_old()
         state = (parameters, optimizer_state)
         needed = sum(x.nbytes for x in jax.tree.leaves(state))
-        free = storage.free_bytes(self._parameters.directory)
-        free = min(processes.exchange([free], jax.process_count()))
+        free = min(processes.everyones(storage.free_bytes(self._workdir)))
         if free < needed:
             logging.error(
                 "step %d is not saved: it takes %.1f MB, %s has %.1f MB left",
@@ -68,18 +68,16 @@ class Checkpoints:
             )
             return False
         about = {"step": step, "vocabulary": self._vocabulary}
-        self._parameters.save(step, args=_arguments(parameters, about))
-        self._optimizer.save(step, args=ocp.args.StandardSave(optimizer_state))
+        self._parameters.save(step, parameters, about)
+        self._optimizer.save(step, optimizer_state, about)
         self._saving = step, self._thread.submit(self._seal, step)
         return before
 
     def _seal(self, step: int) -> None:
         """Waits until a step is written, and writes its checksums."""
         with contextlib.ExitStack() as both:  # also if one of them fails
-            for manager in (self._optimizer, self._parameters):
-                both.callback(manager.wait_until_finished)
-        for manager in (self._parameters, self._optimizer):
-            _seal(manager, step)
+            for folder in (self._parameters, self._optimizer):
+                both.callback(folder.seal, step)
 
     def finish(self) -> bool:
         """Waits for what is being saved; False if the disk did not take it, which is logged."""
@@ -91,10 +89,10 @@ class Checkpoints:
     def _took(self, what: str, error: BaseException | None) -> bool:
         """Whether the disk took something, for every process; says so if it did not."""
         own = error and (str(error) or repr(error)).partition("\n")[0]
-        reason = next(filter(None, processes.exchange([own], jax.process_count())), None)
+        reason = next(filter(None, processes.everyones(own)), None)
         if reason is None:
             return True
-        free = storage.free_bytes(self._best.directory)
+        free = storage.free_bytes(self._workdir)
         logging.error(
             "%s was not saved: %s; %s has %.1f MB left", what, reason, self._workdir, free / 1e6
         )
@@ -103,24 +101,23 @@ class Checkpoints:
 
     def save_best(self, step: int, parameters: Tree, bleu: float) -> bool:
         """Keeps the parameters if their BLEU is the highest so far, and says whether it does."""
-        whole = [step for step in self._best.all_steps() if not _faults(self._best, step)]
+        whole = [step for step in self._best.steps() if not self._best.faults(step)]
         kept = _best_step(self._best, whole)
-        if math.isnan(bleu) or (kept is not None and _about(self._best, kept)["bleu"] >= bleu):
+        if math.isnan(bleu) or (kept is not None and self._best.about(kept)["bleu"] >= bleu):
             return False
         saving = self._thread.submit(self._write_best, step, parameters, bleu)
         if not self._took(f"the best of step {step}", saving.exception()):
             return False
-        for old in set(self._best.all_steps()) - {step}:  # only now: one best is always whole
+        for old in set(self._best.steps()) - {step}:  # only now: one best is always whole
             self._best.delete(old)
         return True
 
     def _write_best(self, step: int, parameters: Tree, bleu: float) -> None:
         about = {"step": step, "vocabulary": self._vocabulary, "bleu": bleu}
-        if step in self._best.all_steps():
+        if step in self._best.steps():
             self._best.delete(step)  # it was damaged
-        self._best.save(step, args=_arguments(parameters, about), force=True)
-        self._best.wait_until_finished()
-        _seal(self._best, step)
+        self._best.save(step, parameters, about, force=True)
+        self._best.seal(step)
 
     def restore(self, parameters: Tree, optimizer_state: Tree) -> tuple[int, Tree, Tree] | None:
         """The newest whole state (step, parameters, optimizer state), or None if there is none.
@@ -130,43 +127,46 @@ class Checkpoints:
         over, with a warning that names it. What a run saved after that state, in a save that was
         cut off between its halves or as its best, is deleted: it will come again.
         """
-        saved = self._parameters.all_steps()
-        both = set(saved) & set(self._optimizer.all_steps())
+        saved = self._parameters.steps()
+        both = set(saved) & set(self._optimizer.steps())
         if len(saved) > 1 and not both:
             raise ValueError(
-                f"{self._parameters.directory} has the steps {sorted(saved)}, but "
-                f"{self._optimizer.directory} has none of them: such a run can be evaluated, "
-                "not resumed; give another --workdir"
+                f"{self._parameters.folder} has the steps {saved}, but {self._optimizer.folder} "
+                "has none of them: such a run can be evaluated, not resumed; give another "
+                "--workdir"
             )
-        newest_first = sorted(both, reverse=True)
-        step = next((step for step in newest_first if self._is_whole(step)), -1)
-        if both and step < 0:
+        states = (self._restored(step, parameters, optimizer_state) for step in sorted(both)[::-1])
+        state = next(filter(None, states), None)
+        if both and not state:
             raise ValueError(
-                f"none of the checkpoints in {self._parameters.directory.parent} is whole (their "
+                f"none of the checkpoints in {self._parameters.folder.parent} is whole (their "
                 "damaged files are named above); nothing was deleted"
             )
-        for manager in (self._parameters, self._optimizer, self._best):
-            for later in manager.all_steps():
+        step = state[0] if state else -1
+        for folder in (self._parameters, self._optimizer, self._best):
+            for later in folder.steps():
                 if later > step:
-                    logging.info(
-                        "deleting %s, later than step %d", manager.directory / str(later), step
-                    )
-                    manager.delete(later)
-        if not both:
+                    logging.info("deleting %s, later than step %d", folder.place(later), step)
+                    folder.delete(later)
+        return state
+
+    def _restored(
+        self, step: int, parameters: Tree, optimizer_state: Tree
+    ) -> tuple[int, Tree, Tree] | None:
+        """The state of a step, or None if anything of it is damaged, which is named."""
+        if self._parameters.faults(step) or self._optimizer.faults(step):
             return None
         _check(self._parameters, step, self._vocabulary)
-        optimizer_state = self._optimizer.restore(
-            step, args=ocp.args.StandardRestore(optimizer_state)
-        )
-        return step, _restore(self._parameters, step, parameters), optimizer_state
-
-    def _is_whole(self, step: int) -> bool:
-        """Whether no file of a step is damaged; they are named."""
-        return not (_faults(self._parameters, step) or _faults(self._optimizer, step))
+        try:
+            parameters = self._parameters.restore(step, parameters)
+            return step, parameters, self._optimizer.restore(step, optimizer_state)
+        except DamagedError as error:
+            logging.warning("damaged: %s; step %d is not used", error, step)
+            return None
 
     def _delete_old(self) -> None:
         """Makes room for one more: leaves keep - 1 regular ones, and the newest."""
-        steps = sorted(self._parameters.all_steps())
+        steps = self._parameters.steps()
         counted = [step for step in steps if step % self._every == 0]
         stays = {*steps[-1:], *counted[max(0, len(counted) - self._keep + 1) :]}
         for step in set(steps) - stays:
@@ -174,26 +174,15 @@ class Checkpoints:
 
     def newest(self) -> int | None:
         """The step that was saved last, as far as it is known by now."""
-        both = set(self._parameters.all_steps()) & set(self._optimizer.all_steps())
+        both = set(self._parameters.steps()) & set(self._optimizer.steps())
         return max(both, default=None)
 
     def close(self) -> bool:
         """Waits for what is being saved, as `finish` does."""
         done = self.finish()
-        for manager in (self._parameters, self._optimizer, self._best):
-            manager.close()
+        for folder in (self._parameters, self._optimizer, self._best):
+            folder.close()
         return done
-
-
-def verify(workdir: Path) -> dict[str, list[str]]:
-    """The damaged files of each of a workdir's checkpoints, by the checkpoint's place in it."""
-    found = {}
-    for place in ("checkpoints/parameters", "checkpoints/optimizer", "best"):
-        if (workdir / place).is_dir():
-            with _manager(workdir / place, read_only=True) as manager:
-                for step in sorted(manager.all_steps()):
-                    found[f"{place}/{step}"] = _faults(manager, step)
-    return found
 
 
 def regular(steps: list[int], every: int) -> list[int]:
@@ -218,11 +207,11 @@ def load(
     """
     if weights not in WEIGHTS:
         raise ValueError(f"config.evaluate.weights is one of {WEIGHTS}, found {weights!r}")
-    directory = workdir / ("best" if weights == "best" else "checkpoints/parameters")
+    directory = workdir / PLACES[2 if weights == "best" else 0]
     if not directory.is_dir():
         raise ValueError(f"{directory} does not exist: nothing has been saved in {workdir} yet")
-    with _manager(directory, read_only=True) as manager:
-        steps = sorted(manager.all_steps())
+    with contextlib.closing(Sealed(directory, read_only=True)) as folder:
+        steps = folder.steps()
         if not steps:
             raise ValueError(
                 f"{directory} holds no checkpoint yet; "
@@ -230,14 +219,14 @@ def load(
                 + ", ".join(repr(other) for other in WEIGHTS if other != weights)
             )
         if weights == "best":
-            steps = [_best_step(manager, steps)]
+            steps = [_best_step(folder, steps)]
         steps = regular(steps, every)[-(average_last if weights == "average" else 1) :]
-        if faults := [fault for step in steps for fault in _faults(manager, step)]:
-            raise ValueError(f"damaged: {', '.join(faults)}; nothing was read")
+        if faults := [fault for step in steps for fault in folder.faults(step)]:
+            raise DamagedError(f"damaged: {', '.join(faults)}; nothing was read")
         total = None
         for step in steps:
-            _check(manager, step, vocabulary)
-            restored = _restore(manager, step, parameters)
+            _check(folder, step, vocabulary)
+            restored = folder.restore(step, parameters)
             if len(steps) == 1:
                 return restored, steps
             restored = jax.tree.map(lambda x: np.asarray(x, np.float32), restored)
@@ -247,71 +236,15 @@ def load(
     return jax.tree.map(place, mean, parameters), steps
 
 
-def _manager(
-    directory: Path, keep: int | None = None, read_only: bool = False
-) -> ocp.CheckpointManager:
-    options = ocp.CheckpointManagerOptions(
-        max_to_keep=keep,
-        create=not read_only,
-        read_only=read_only,
-        cleanup_tmp_directories=not read_only,
-        # Several managers save the same step: processes wait for each other by this name, too.
-        multiprocessing_options=ocp.options.MultiprocessingOptions(
-            barrier_sync_key_prefix=directory.name
-        ),
-    )
-    # epath's absolute() makes a local path of gs://.
-    place = directory if storage.in_bucket(directory) else directory.absolute()
-    return ocp.CheckpointManager(place, options=options)
-
-
-def _arguments(parameters: Tree, about: dict) -> ocp.args.Composite:
-    return ocp.args.Composite(
-        parameters=ocp.args.StandardSave(parameters), about=ocp.args.JsonSave(about)
-    )
-
-
-def _about(manager: ocp.CheckpointManager, step: int) -> dict:
-    return manager.restore(step, args=ocp.args.Composite(about=ocp.args.JsonRestore()))["about"]
-
-
-def _best_step(manager: ocp.CheckpointManager, steps: Iterable[int]) -> int | None:
+def _best_step(folder: Sealed, steps: Iterable[int]) -> int | None:
     """The step of the highest BLEU: of two, if a save was cut off before it deleted the old one."""
-    return max(steps, key=lambda step: _about(manager, step)["bleu"], default=None)
+    return max(steps, key=lambda step: folder.about(step)["bleu"], default=None)
 
 
-def _folder(manager: ocp.CheckpointManager, step: int) -> Path:
-    return storage.path(str(manager.directory)) / str(step)
-
-
-def _seal(manager: ocp.CheckpointManager, step: int) -> None:
-    """Writes the checksums of a step's files beside them."""
-    directory = _folder(manager, step)
-    if processes.is_first():
-        storage.write_file(directory / checksums.NAME, checksums.seal(directory))
-
-
-def _faults(manager: ocp.CheckpointManager, step: int) -> list[str]:
-    """The damaged files of a step, which are warned of. One that is not sealed is taken as it is:
-    it was cut off between its last file and its checksums, or has lost these."""
-    directory = _folder(manager, step)
-    faults = checksums.damaged(directory)
-    if faults is None:
-        logging.warning("%s has no %s: it is taken as it is", directory, checksums.NAME)
-    for fault in faults or ():
-        logging.warning("damaged: %s; step %d is not used", fault, step)
-    return faults or []
-
-
-def _check(manager: ocp.CheckpointManager, step: int, vocabulary: str) -> None:
-    found = _about(manager, step)["vocabulary"]
+def _check(folder: Sealed, step: int, vocabulary: str) -> None:
+    found = folder.about(step)["vocabulary"]
     if found != vocabulary:
         raise ValueError(
-            f"{manager.directory / str(step)} was trained with the vocabulary {found}, "
-            f"but this run's is {vocabulary}: ids would mean other pieces"
+            f"{folder.place(step)} was trained with the vocabulary {found}, but this run's is "
+            f"{vocabulary}: ids would mean other pieces"
         )
-
-
-def _restore(manager: ocp.CheckpointManager, step: int, parameters: Tree) -> Tree:
-    arguments = ocp.args.Composite(parameters=ocp.args.StandardRestore(parameters))
-    return manager.restore(step, args=arguments)["parameters"]

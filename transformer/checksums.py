@@ -1,14 +1,21 @@
-"""Files -> checksums: what is read is what was written, or it is said which file is not."""
+"""Files and arrays -> checksums: what is read is what was written, or it is said what is not."""
 
 import concurrent.futures
 import errno
+import functools
 import hashlib
 import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
 
 from transformer import processes, storage
+
+Tree = Any
 
 NAME = "checksums.json"
 READ = 1 << 20  # bytes at a time
@@ -46,6 +53,30 @@ def damaged(
         found = list(pool.map(lambda name: _fault(directory / name, *files[name]), mine))
     found = found if alone else processes.exchange(found, len(names))
     return [fault for fault in found if fault]
+
+
+def of_arrays(tree: Tree) -> dict[str, int]:
+    """A number of each array, by its path, shape and bits, and not by how it is split.
+
+    One element that changes always changes it; more of them do but for one time in 2^32.
+    """
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    name = functools.partial(jax.tree_util.keystr, simple=True, separator="/")
+    numbers = {name(path): _number(x) for path, x in paths}
+    return {name: int(number) for name, number in numbers.items()}
+
+
+@jax.jit
+def _number(x: jax.Array) -> jax.Array:
+    bits = jax.lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}").astype(jnp.uint32)
+    place = jnp.zeros_like(bits)
+    for axis, size in enumerate(x.shape):
+        place = place * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, x.shape, axis)
+    mixed = bits + place * jnp.uint32(0x9E3779B9)
+    # MurmurHash3's last steps, each of which can be undone: other bits, another number.
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(factor)
+    return mixed.sum(dtype=jnp.uint32)
 
 
 def stamp(content: bytes) -> bytes:

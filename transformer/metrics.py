@@ -33,13 +33,14 @@ class Log:
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
     """
 
-    def __init__(self, workdir: Path, step: int, *, writes: bool = True):
+    def __init__(self, workdir: Path, step: int):
         self._path = workdir / "metrics.jsonl"
         lines = [line for line in read(workdir) if line["step"] <= step]
-        self.lines = processes.firsts(lines)  # all go on from the same, whatever their disks show
-        self._writes, self._behind = writes, False
-        self._appends = writes and not storage.in_bucket(workdir)
-        if not writes:
+        # All go on from the first one's, whatever their disks show.
+        self.lines = processes.everyones(lines)[0]
+        self._writes, self._behind = processes.is_first(), False
+        self._appends = self._writes and not storage.in_bucket(workdir)
+        if not self._writes:
             return
         self._file = None
         self._rewrite()

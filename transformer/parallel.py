@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import mesh_utils
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 Tree = Any
 
@@ -98,13 +98,12 @@ def spread(
             f"config.parallel.mesh={mesh} splits the state, which config.parallel.strategy='pmap' "
             "cannot: set it to 'jit'"
         )
-    axis_types = (AxisType.Auto,) * len(AXES)
     if strategy == "pmap":  # which wants each process's devices side by side
         devices = sorted(devices, key=lambda device: (device.process_index, device.id))
-        return Layout(strategy, Mesh(np.array(devices).reshape(shape), AXES, axis_types=axis_types))
-    # Neighbours along an axis are neighbours in the machine, as far as they can be.
-    arranged = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
-    return Layout(strategy, Mesh(arranged, AXES, axis_types=axis_types))
+        arranged = np.array(devices).reshape(shape)
+    else:  # neighbours along an axis are neighbours in the machine, as far as they can be
+        arranged = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
+    return Layout(strategy, Mesh(arranged, AXES))
 
 
 # The state.
@@ -133,8 +132,8 @@ def to_restore(shapes: Tree, layout: Layout | None = None) -> Tree:
     """What a checkpoint's arrays are restored as: as they are trained, but that each is one array
     of all processes; without a layout, whole on all devices."""
     if layout is None or layout.strategy == "pmap":
-        mesh = layout.mesh if layout else Mesh(jax.devices(), (AXIS,))
-        shardings = jax.tree.map(lambda _: NamedSharding(mesh, PartitionSpec()), shapes)
+        whole = layout.whole if layout else _on(jax.devices())
+        shardings = jax.tree.map(lambda _: whole, shapes)
     else:
         shardings = state_shardings(shapes, layout)
     like = lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)

@@ -48,7 +48,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
         if saved != step:
             logging.error("step %d is not saved, the newest is %s", step, saved)
             sys.exit(1)
-        if any(processes.exchange([stopped], jax.process_count())):
+        if any(processes.everyones(stopped)):
             logging.info("stopped after step %d was saved; the same command goes on there", step)
             sys.exit(128 + signal.SIGTERM)
         evaluate.evaluate(prepared.config, workdir)
@@ -106,7 +106,7 @@ def run(
 
     first = step = int(state.step)
     describe(config, state, training, layout)
-    log = metrics.Log(workdir, step, writes=processes.is_first())
+    log = metrics.Log(workdir, step)
     progress = metrics.Progress(step, options.num_steps)
     watching = watch.Watch(newest)
     late = collections.deque()  # sums that the device may still be computing
