@@ -37,6 +37,7 @@ goes on); 130 anything else was stopped by Ctrl-C; 1 all other ends.
 """
 
 import difflib
+import errno
 import hashlib
 import importlib
 import importlib.util
@@ -264,16 +265,25 @@ def leave(status: int) -> None:
     sys.exit(status)
 
 
-def typed_wrong(error: Exception) -> bool:
-    """Whether it is a ValueError by a `raise` of ours: then it is about what a user typed.
+# What a path is said to be by the system where it cannot be used.
+UNUSABLE = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP),
+)
 
-    A library's, or one of int() or zip(), is a fault of ours."""
+
+def mistake(error: Exception) -> str:
+    """The line for a user who is to mend it: of a path that cannot be used, or of a ValueError by a
+    `raise` of ours. "" if it is a fault of ours, such as a ValueError of a library's, or of int().
+    """
+    if isinstance(error, OSError) and error.errno in UNUSABLE:
+        return f"{error.filename}: {error.strerror}"
     if not isinstance(error, ValueError):
-        return False
+        return ""
     last = traceback.extract_tb(error.__traceback__)[-1]
     file = Path(last.filename).resolve()
     ours = file.is_relative_to(HERE) and "site-packages" not in file.parts
-    return ours and last.line.startswith("raise")
+    return str(error) if ours and last.line.startswith("raise") else ""
 
 
 if __name__ == "__main__":
@@ -292,8 +302,9 @@ if __name__ == "__main__":
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         leave(1)
     except Exception as error:
-        if not typed_wrong(error):
+        line = mistake(error)
+        if not line:
             traceback.print_exc()
             leave(1)
-        print(f"launch.py: {error}", file=sys.stderr)
+        print(f"launch.py: {line}", file=sys.stderr)
         leave(2)

@@ -28,8 +28,8 @@ import numpy as np
 import launch
 from benchmarks import ctranslate2_model, yardstick
 from configs import wmt_base
-from transformer import trained
-from transformer.search import Part, in_dtype
+from transformer import stages, trained
+from transformer.search import Part
 from transformer.tokenizer import END
 from transformer.translator import Translator
 
@@ -121,7 +121,7 @@ def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]
         return lambda: list(translator.translate(run.parameters, text)), len(text), "sentences"
     config, model, parameters, sources = synthetic(arguments, dtype)
     translator = Translator(model, None, **config.decode)
-    parameters = in_dtype(parameters, dtype=dtype)
+    parameters = stages.in_dtype(parameters, dtype=dtype)
     parts = [Part(tuple(source)) for source in sources]
 
     def decode() -> list[list[int]]:

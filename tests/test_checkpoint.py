@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import time
 
 import jax
 import numpy as np
@@ -543,6 +544,28 @@ def test_a_full_disk_keeps_what_was_saved_and_says_so(
     assert step == 3
     assert_same_bits(tuple(found), state(3))
     assert load(tmp_path, "best")[1] == [3]
+
+
+# Slow disks
+
+
+def test_a_slow_save_is_waited_for(opened, monkeypatch):
+    """By the next one: none pile up, and none is left out."""
+    checkpoints, sealed = opened(keep=4), []
+    seal = checkpoint.Sealed.seal
+
+    def slow(self, step):
+        time.sleep(0.2)
+        seal(self, step)
+        sealed.append(step)
+
+    monkeypatch.setattr(checkpoint.Sealed, "seal", slow)
+    for step in (1, 2, 3, 4):
+        assert checkpoints.save(step, *state(step))
+        assert sorted(sealed) == sorted([*range(1, step)] * 2)  # of the halves before this one
+    assert checkpoints.finish()
+    assert sorted(sealed) == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert restore(opened(keep=4))[0] == 4
 
 
 # Retention

@@ -26,7 +26,7 @@ import reversal
 from test_batches import LENGTH, Source, learn
 from test_corpora import TEST, TRAIN, VALIDATION, catalogue, everything
 
-from transformer import batches, checksums, corpora, ids, lines, text_files, tokenizer
+from transformer import batches, checksums, corpora, ids, lines, text_files, tokenizer, trained
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -414,6 +414,24 @@ def test_any_model_is_loaded_or_refused(kind):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("name", ["shared.model", "shared.vocab", "checksums.json"])
+def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, damage):
+    """Also where the pieces are the same: other flags make other ids."""
+    shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
+    shutil.copy(tiny_run.workdir / "config.json", tmp_path)
+    config = trained.read_config(tmp_path)
+    trained.read_vocabulary(tmp_path, config)
+    damaged = tmp_path / "vocabulary" / name
+    damage(damaged)
+    if damaged.name == "checksums.json" and not damaged.exists():
+        trained.read_vocabulary(tmp_path, config)  # as a copy by hand may be
+        return
+    with pytest.raises(ValueError, match=r"damaged|missing") as raised:
+        trained.read_vocabulary(tmp_path, config)
+    one_line_naming(raised.value, str(damaged))
 
 
 def test_a_piece_that_is_no_text_is_refused():

@@ -49,7 +49,7 @@ def mistake(*arguments):
     """The one line that a mistaken command line is answered with, before a mode is imported."""
     with pytest.raises(ValueError) as error:  # noqa: PT011 (the caller looks at the words)
         launch.parse(list(arguments))
-    assert launch.typed_wrong(error.value)
+    assert launch.mistake(error.value)
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -251,7 +251,7 @@ def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, monkeyp
             ]
         )
     said = str(error.value)
-    assert launch.typed_wrong(error.value)
+    assert launch.mistake(error.value)
     assert "\n" not in said
     assert right in said
     assert str(value) in said or value is False
@@ -277,7 +277,21 @@ def test_only_what_we_raise_is_a_mistake_of_the_user(
     path.write_text(code)
     with pytest.raises(ValueError) as error:  # noqa: PT011 (any at all)
         runpy.run_path(str(path))
-    assert launch.typed_wrong(error.value) is typed_wrong
+    assert bool(launch.mistake(error.value)) is typed_wrong
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (PermissionError(13, "Permission denied", "/a/b"), "/a/b: Permission denied"),
+        (OSError(30, "Read-only file system", "/a/b"), "/a/b: Read-only file system"),
+        (FileNotFoundError(2, "No such file or directory", "/a/b"), ""),
+        (OSError(5, "Input/output error", "/a/b"), ""),
+        (RuntimeError("a fault"), ""),
+    ],
+)
+def test_a_path_that_cannot_be_used_is_a_mistake_of_the_user(error, line):
+    assert launch.mistake(error) == line
 
 
 # The whole program
@@ -318,7 +332,7 @@ def test_a_mistake_is_one_line_and_status_2(arguments, words, tmp_path):
 
 
 def test_a_fault_is_a_traceback_and_status_1(tmp_path):
-    (tmp_path / "config.json").write_text("no JSON")  # a ValueError too, but json's
+    (tmp_path / "config.json").write_text("[]")
     done = run("--mode=translate", f"--workdir={tmp_path}")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
@@ -437,7 +451,7 @@ def test_an_ensemble_over_two_vocabularies_is_refused(mode, reversal_run, tiny_r
     keys = [f"--config.evaluate.ensemble={reversal_run}", "--config.evaluate.weights=latest"]
     with pytest.raises(ValueError, match=r"\Aconfig.evaluate.ensemble: [^\n]*\Z") as error:
         launch.main([f"--mode={mode}", f"--workdir={tiny_run.workdir}", *keys])
-    assert launch.typed_wrong(error.value)
+    assert launch.mistake(error.value)
     said = str(error.value)
     assert f"{reversal_run} has another vocabulary than {tiny_run.workdir}" in said
     assert f"--config.vocabulary.model={tiny_run.workdir}/vocabulary/shared.model" in said

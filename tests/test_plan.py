@@ -359,7 +359,7 @@ def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatc
         config.plan.num_devices = 0
     with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
         plan.plan(config, tmp_path / "none")
-    assert launch.typed_wrong(error.value)
+    assert launch.mistake(error.value)
     assert re.fullmatch(f".*{words}.*", str(error.value))
 
 

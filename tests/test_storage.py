@@ -24,7 +24,7 @@ class Objects(MemoryFileSystem):
 
     protocol = ("gs", "gcs")
     store = {}  # noqa: RUF012 (as its parent has it)
-    pseudo_dirs = [""]  # noqa: RUF012
+    pseudo_dirs = [""]  # noqa: RUF012 (likewise)
 
     def _open(self, path, mode="rb", **options):
         assert mode in ("rb", "wb"), f"{path} is opened as {mode}"
@@ -192,6 +192,6 @@ def test_what_cannot_be_reached_is_refused(monkeypatch):
     monkeypatch.setitem(known_implementations, "gcs", missing)
     with pytest.raises(ValueError, match="gs://bucket/run: Please install it") as error:
         launch.parse([*train, f"--workdir={RUN}"])
-    assert launch.typed_wrong(error.value)
+    assert launch.mistake(error.value)
     with pytest.raises(ValueError, match="compilation_cache is a local folder"):
         launch.keep_compiled("gs://bucket/programs")

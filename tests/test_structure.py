@@ -26,6 +26,7 @@ LEVELS = (
             "loss",
         ),
         *(
+            "memory",
             "metrics",
             "optimizer",
             "parallel",
@@ -36,7 +37,8 @@ LEVELS = (
             "wmt",
         ),
     ),
-    ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation", "search"),
+    ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation", "stages"),
+    ("search",),
     ("trained", "translator"),
     ("performance", "prepare", "score", "translate", "update", "verify"),
     ("attention", "evaluate"),

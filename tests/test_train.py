@@ -1,5 +1,6 @@
 """Trained end to end on the built-in corpus: killed, stopped, moved, resumed, and logged."""
 
+import functools
 import io
 import json
 import logging
@@ -21,7 +22,17 @@ import numpy as np
 import pytest
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from transformer import checkpoint, evaluate, metrics, parallel, prepare, train, trained
+from transformer import (
+    checkpoint,
+    evaluate,
+    memory,
+    metrics,
+    parallel,
+    prepare,
+    stages,
+    train,
+    trained,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
@@ -459,8 +470,8 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
         number = choose.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
         kind = ("save", "step", "start")[kill % 3]
         moment = {
-            "save": lambda: saving(command.workdir, target),  # noqa: B023 (called at once)
-            "step": lambda: reached(command.workdir, target),  # noqa: B023
+            "save": functools.partial(saving, command.workdir, target),
+            "step": functools.partial(reached, command.workdir, target),
             "start": lambda: True,
         }[kind]
         seconds = choose.uniform(0, {"save": 0.03, "step": 0.5, "start": 6}[kind])
@@ -482,28 +493,96 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
     assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted, newest_killed)
 
 
-# Memory
+VALIDATED_BETWEEN = {"train.num_steps": 60, "evaluate.every": 50, "evaluate.samples": 1}
 
 
-def test_a_step_that_does_not_fit_says_what_to_lower():
-    said = r"\Aa step with 195 rows of 128 positions .* lower config.data.batch_tokens.*\Z"
-    with pytest.raises(ValueError, match=said), train.within_memory(195, 128):
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
-    with pytest.raises(jax.errors.JaxRuntimeError), train.within_memory(195, 128):
-        raise jax.errors.JaxRuntimeError("INTERNAL: another fault")
+@pytest.fixture(scope="module")
+def validated_between(tiny_config, tmp_path_factory):
+    """A run that is validated at step 50, which is not saved."""
+    workdir = tmp_path_factory.mktemp("runs") / "validated"
+    train.train(tiny_config(VALIDATED_BETWEEN), workdir)
+    return workdir
 
 
 @pytest.mark.slow
-def test_all_lengths_are_compiled_before_step_1(tiny_config, tmp_path, caplog):
+@pytest.mark.parametrize("name", ["_translations", "_batch_sums"])
+def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
+    tiny_config, validated_between, tmp_path, monkeypatch, name
+):
+    changes, told = VALIDATED_BETWEEN, []
+
+    def tell(self, *arguments, **options):
+        if not told and callable(arguments[-1]):  # the rehearsal before step 1 does not ask
+            told.append(os.kill(os.getpid(), signal.SIGTERM))
+        return find(self, *arguments, **options)
+
+    find = getattr(evaluate.Examiner, name)
+    monkeypatch.setattr(evaluate.Examiner, name, tell)
+    with pytest.raises(SystemExit) as status:
+        train.train(tiny_config(changes), tmp_path / "run")
+    assert status.value.code == 143
+    assert newest(tiny_config(changes), tmp_path / "run")[0] == 50
+    assert not any(line["kind"] == "validation" for line in metrics.read(tmp_path / "run"))
+    train.train(tiny_config(changes), tmp_path / "run")
+    assert without_times(tmp_path / "run") == without_times(validated_between)
+    runs = [newest(tiny_config(changes), run) for run in (tmp_path / "run", validated_between)]
+    assert_same_bits(runs[0][1], runs[1][1])
+
+
+# Memory
+
+
+def test_what_does_not_fit_says_what_to_lower():
+    said = r"\Aa step with 195 rows does not fit into the devices' memory: lower config.x\Z"
+    with (
+        pytest.raises(ValueError, match=said),
+        memory.holds("a step with 195 rows", "lower config.x"),
+    ):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
+    with pytest.raises(jax.errors.JaxRuntimeError), memory.holds("a step", "lower config.x"):
+        raise jax.errors.JaxRuntimeError("INTERNAL: another fault")
+
+
+def exhausted(*_, **__):
+    raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        (
+            parallel,
+            "compile_step",
+            r"a step with 32 rows of 32 positions .*config.data.batch_tokens",
+        ),
+        (evaluate, "_sums", r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens"),
+        (stages, "start", r"a search of \d+ sentences of \d+ pieces, 1 beams each, .*batch_tokens"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_step_1(
+    tiny_config, tmp_path, monkeypatch, caplog, owner, name, said
+):
+    """A step, a validation's loss, its search."""
+    shown = lambda *_: lambda *_: exhausted()
+    monkeypatch.setattr(owner, name, shown if name == "compile_step" else exhausted)
+    with pytest.raises(ValueError, match=said) as raised:
+        train.train(tiny_config(), tmp_path)
+    assert "\n" not in str(raised.value)
+    assert not metrics.read(tmp_path)
+    assert not list((tmp_path / "checkpoints" / "parameters").iterdir())
+
+
+@pytest.mark.slow
+def test_all_lengths_are_tried_before_step_1(tiny_config, tmp_path, caplog):
     """And the run is the one without: its batches, its numbers."""
     caplog.set_level(logging.INFO)
     config = tiny_config({"data.pack": False, "train.num_steps": 6, "evaluate.every": 0})
     config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
     train.train(config.copy_and_resolve_references(), tmp_path / "run")
     said = [record.getMessage() for record in caplog.records]
-    assert any(re.match("compiling for [2-4] lengths of rows, the longest first", x) for x in said)
+    assert any(re.match(r"tried: steps with rows of [2-4] length", x) for x in said)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train.batches.Batches, "first_of_each_length", lambda self: [0])
+        patch.setattr(train, "rehearse", lambda state, *_: state)
         train.train(config.copy_and_resolve_references(), tmp_path / "without")
     assert without_times(tmp_path / "run") == without_times(tmp_path / "without")
 

@@ -247,7 +247,7 @@ def test_a_wrong_json_line_is_named(line, words, translated):
         translated(content, **{"translate.format": "json"})
     assert words in str(error.value)
     assert "\n" not in str(error.value)
-    assert launch.typed_wrong(error.value)
+    assert launch.mistake(error.value)
 
 
 def test_another_format_is_refused(translated, monkeypatch):
@@ -255,7 +255,7 @@ def test_another_format_is_refused(translated, monkeypatch):
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
     with pytest.raises(ValueError, match=r"\Aconfig\.translate\.format .*'xml'\Z") as error:
         translated(b"a\n", **{"translate.format": "xml"})
-    assert launch.typed_wrong(error.value)
+    assert launch.mistake(error.value)
 
 
 # Somebody at a terminal

@@ -10,7 +10,17 @@ import reversal
 import tiny
 
 from configs import wmt_base
-from transformer import consensus, decode, evaluate, parallel, search, tokenizer, translator
+from transformer import (
+    consensus,
+    decode,
+    evaluate,
+    parallel,
+    search,
+    shapes,
+    stages,
+    tokenizer,
+    translator,
+)
 from transformer.search import Part, Searcher
 from transformer.translator import Hypothesis, Request, Translator
 
@@ -344,7 +354,7 @@ def test_few_shapes_are_compiled(unable, monkeypatch):
     """However many lines there are, however long, and for however many translators and workers."""
     model, parameters = unable
     options = {"beam_width": 2, "max_length": 32, "batch_tokens": 128, "extra_length": 2}
-    jitted = (search._start, search._advance, search._resized)
+    jitted = (stages.start, stages.advance, stages.resized)
     traced = []
     beam_search = decode.beam_search
 
@@ -697,3 +707,31 @@ def test_no_more_positions_than_were_learned(key):
     build(model, max_length=16, **{key: 20})
     with pytest.raises(ValueError, match=r"\A.*max_positions=36.*decode\.extra_length.* 37\Z"):
         build(model, max_length=16, **{key: 21})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"method": "sample", "num_hypotheses": 20}, {"workers": 3}, {"extra_length": 50}],
+    ids=str,
+)
+@pytest.mark.parametrize("batch_tokens", [1, 300, 4096])
+def test_no_search_is_larger_than_the_rehearsed_one(unable, monkeypatch, batch_tokens, changes):
+    """By rows, and the tokens that each has room for."""
+    random = np.random.default_rng(0)
+    search = searcher(unable[0], batch_tokens=batch_tokens, **changes)
+    sizes = []
+
+    def record(parameters, batch):
+        longest = max(len(part.source) for part in batch)
+        sizes.append(shapes.power(4, len(batch)) * (shapes.bucket(longest) + search._extra_length))
+        return [[] for _ in batch]
+
+    monkeypatch.setattr(search, "_search_batch", record)
+    for longest in (5, 17, 60, 128):
+        lengths = random.integers(1, longest + 1, 3000).tolist()
+        sizes.clear()
+        search.rehearse(unable[1], sorted(set(lengths)))
+        rehearsed = max(sizes)
+        sizes.clear()
+        search(unable[1], [Part((5,) * (length - 1) + (tokenizer.END,)) for length in lengths])
+        assert max(sizes) == rehearsed

@@ -5,7 +5,7 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import flax.linen as nn
@@ -17,6 +17,7 @@ import sacrebleu
 from transformer import (
     batches,
     loss,
+    memory,
     metrics,
     parallel,
     prepare,
@@ -41,6 +42,10 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str
     }
 
 
+class StoppedError(Exception):
+    """Scoring was given up, because the run was told to stop."""
+
+
 class Examiner:
     """Scores parameters on one split: every sentence of it, whatever its length."""
 
@@ -61,34 +66,56 @@ class Examiner:
         self._translator = translator
         self._sums = functools.partial(_sums, model=translator.model, **config.loss)
 
-    def loss(self, parameters: Tree) -> dict:
-        """Loss, nats a token, perplexity and token accuracy over the split."""
+    def rehearse(self, parameters: Tree) -> None:
+        """Computes once in the largest shapes, so that what does not fit into the devices' memory
+        is said now: ValueError by `memory.holds`."""
+        self._batch_sums(parameters, self._batches.first_of_each_length()[0])
+        self._translator.rehearse(parameters, self._batches.tokens.source_lengths)
+
+    def examine(
+        self, parameters: Tree, stopping: Callable[[], bool] = lambda: False
+    ) -> tuple[dict, list[str]] | None:
+        """Loss, nats a token, perplexity and token accuracy, BLEU; and the translations.
+
+        Each process finds some of them. None if one of them was `stopping` before it had its own.
+        """
+        lines, numbers = processes.share(len(self.sources)), processes.share(len(self._batches))
+        try:
+            found = self._translations(parameters, lines, stopping)
+            sums = [self._batch_sums(parameters, t, stopping) for t in numbers]
+        except StoppedError:
+            found = None
+        if any(processes.everyones(found is None)):
+            return None
+        found = processes.exchange(found, len(self.sources))
+        sums = processes.exchange(sums, len(self._batches))
+        means = per_token(jax.tree.map(lambda *x: sum(x), *sums))
+        return {**means, **score(found, self.references, tokenize=self._tokenize)}, found
+
+    def _translations(
+        self, parameters: Tree, lines: range, stopping: Callable[[], bool]
+    ) -> list[str]:
+        with metrics.counter(f"translate {self._split}", total=len(lines)) as advance:
+
+            def go_on(count: int) -> None:
+                advance(count)
+                _unless(stopping)
+
+            sources = self.sources[lines.start :: lines.step]
+            found = self._translator.translate(parameters, sources, go_on, numbers=lines)
+            return list(found)
+
+    def _batch_sums(
+        self, parameters: Tree, t: int, stopping: Callable[[], bool] = lambda: False
+    ) -> dict:
+        _unless(stopping)
+        num_rows, length = self._batches.shape(t)
         devices = parallel.num_devices(parameters)
-
-        def batch_sums(t: int) -> dict:
-            num_rows, _ = self._batches.shape(t)
-            batch = self._batches.rows(t, 0, -(-num_rows // devices) * devices)
-            return self._sums(parameters, parallel.by_rows(batch, parameters))
-
-        count = len(self._batches)
-        found = [batch_sums(t) for t in processes.share(count)]
-        found = processes.exchange([jax.tree.map(float, x) for x in found], count)
-        return per_token(jax.tree.map(lambda *x: sum(x), *found))
-
-    def translations(self, parameters: Tree) -> list[str]:
-        """The translation of every source of the split, each found by one of the processes."""
-        count = len(self.sources)
-        mine = processes.share(count)
-        with metrics.counter(f"translate {self._split}", total=len(mine)) as advance:
-            lines = self.sources[mine.start :: mine.step]
-            found = list(self._translator.translate(parameters, lines, advance, numbers=mine))
-        return processes.exchange(found, count)
-
-    def examine(self, parameters: Tree) -> tuple[dict, list[str]]:
-        """Loss and BLEU, and the translations."""
-        found = self.translations(parameters)
-        scores = score(found, self.references, tokenize=self._tokenize)
-        return {**self.loss(parameters), **scores}, found
+        batch = self._batches.rows(t, 0, -(-num_rows // devices) * devices)
+        what = f"the loss of {num_rows} rows of {length} positions"
+        with memory.holds(what, "lower config.decode.batch_tokens"):
+            sums = self._sums(parameters, parallel.by_rows(batch, parameters))
+            return jax.tree.map(float, sums)
 
     def sample(self, translations: list[str], count: int) -> str:
         """A few of the sentences, spread over the split, for a person to read."""
@@ -99,6 +126,11 @@ class Examiner:
             f"  reference    {self.references[i]}\n"
             for i in chosen
         )
+
+
+def _unless(stopping: Callable[[], bool]) -> None:
+    if stopping():
+        raise StoppedError
 
 
 def per_token(sums: dict) -> dict:

@@ -191,7 +191,7 @@ class Progress:
     """Where a training run stands: a bar on a terminal, a plain line each time it is told else."""
 
     def __init__(self, step: int, total: int):
-        self.step = self._first = self._logged = step
+        self.step = self._logged = step
         self._total = total
         self._bar = tqdm.tqdm(
             total=total, initial=step, desc="train", unit="step", file=sys.stderr, disable=None
@@ -217,8 +217,6 @@ class Progress:
         """One more step is done."""
         self.step += 1
         self._bar.update()
-        if self.step == self._first + 1:  # its time says nothing of the steps to come
-            logging.info("step %d, with compilation: %.1f s", self.step, self.lap()["step_seconds"])
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ from flax.traverse_util import flatten_dict
 from transformer import (
     batches,
     checkpoint,
+    checksums,
     corpora,
     ids,
     loss,
@@ -41,7 +42,7 @@ PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensor
 
 
 class Prepared(NamedTuple):
-    """What `prepare` hands to training; the config has the vocabulary's fingerprint in it now."""
+    """What `build` hands to training; the config has the vocabulary's fingerprint in it now."""
 
     config: ml_collections.ConfigDict
     vocabulary: tokenizer.Vocabulary
@@ -49,18 +50,23 @@ class Prepared(NamedTuple):
 
 
 def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
+    """--mode=prepare: checks the config, and builds what is missing."""
+    check(config)
+    return build(config, workdir)
+
+
+def build(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     """Builds what is missing of the corpus, the vocabulary and the ids, and writes config.json.
 
     A workdir that was made with another config is refused, and so is every split that the run will
     want and that cannot be read: before hours were spent, not after. Of several processes the first
     one does so; the others read the workdir, and prepare what is not on a disk they share.
     """
-    check(config)
     with processes.first_before_others("prepared"):
-        return _prepare(config, workdir)
+        return _build(config, workdir)
 
 
-def _prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
+def _build(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
     pairs = {x: corpus(config, x) for x in ("train", "validation", config.evaluate.split)}
     config = config.copy_and_resolve_references()
     config.data.fingerprint = pairs["train"].fingerprint
@@ -244,6 +250,8 @@ def _write_vocabulary(
     for name, model, table in zip(names, learnt, map(tokenizer.table, pieces), strict=True):
         storage.write_file(workdir / "vocabulary" / f"{name}.model", model)
         storage.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
+    seal = checksums.seal(workdir / "vocabulary")
+    storage.write_file(workdir / "vocabulary" / checksums.NAME, seal)
     return tokenizer.Vocabulary(pieces[0], pieces[-1])
 
 

@@ -5,15 +5,14 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from transformer import decode, parallel, shapes, tokenizer
+from transformer import decode, memory, parallel, shapes, stages, tokenizer
 
 Tree = dict
 Found = list[tuple[list[int], float]]  # a sentence's hypotheses: ids without the end symbol, score
@@ -106,9 +105,9 @@ class Searcher:
             self._draws = -(-self._found // SAMPLES_TOGETHER)
             self._beams = -(-self._found // self._draws)
             options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-        self._start = functools.partial(_start, seed=seed, model=model, num_beams=self._beams)
+        self._start = functools.partial(stages.start, seed=seed, model=model, num_beams=self._beams)
         self._advance = functools.partial(
-            _advance, model=model, beam=method == "beam", options=tuple(options.items())
+            stages.advance, model=model, beam=method == "beam", options=tuple(options.items())
         )
         self._compiled, self._lock, self._counting = set(), threading.Lock(), threading.Lock()
         self.num_positions = self.num_padding = 0  # of the encoder, so far
@@ -132,13 +131,20 @@ class Searcher:
         share = len(order) // (workers * devices)  # all of them are to have something to do
         batches = []
         while order:
-            length = shapes.bucket(longest[order[0][0]]) + self._extra_length
-            full = max(1, self._batch_tokens // length)
+            full = self._full(longest[order[0][0]])
             left = -(-len(order) // devices)
             rows = devices * shapes.power(4, full, most=min(full, max(4, share), max(4, left)))
             batches.append(order[:rows])
             order = order[rows:]
-        search = functools.partial(self._search_batch, parameters)
+
+        def search(batch: list[Part]) -> list[Found]:
+            longest = max(len(part.source) for part in batch)
+            what = (
+                f"a search of {len(batch)} sentences of {longest} pieces, {self._beams} beams each,"
+            )
+            with memory.holds(what, "lower config.decode.batch_tokens"):
+                return self._search_batch(parameters, batch)
+
         found = [[] for _ in parts]
         if self.method == "beam":
             rows = [[parts[i] for i, _ in batch] for batch in batches]
@@ -152,6 +158,22 @@ class Searcher:
             for (i, _), hypotheses in zip(batch, results, strict=True):
                 found[i] += hypotheses
         return [hypotheses[: self._found] for hypotheses in found]
+
+    def rehearse(self, parameters: Tree, lengths: Sequence[int]) -> None:
+        """Searches once in the largest shape that sources of these lengths come in."""
+        rows = lambda length: shapes.power(4, self._full(length), most=self._full(length))
+        length = max(lengths, key=lambda length: rows(length) * self._room(length))
+        part = Part((tokenizer.UNKNOWN,) * (length - 1) + (tokenizer.END,))
+        count = rows(length) * self._workers * parallel.num_devices(parameters)
+        self(parameters, [part] * -(-count // self._draws))
+
+    def _room(self, length: int) -> int:
+        """For how many tokens there is room where sources have up to `length` of them."""
+        return shapes.bucket(length) + self._extra_length
+
+    def _full(self, length: int) -> int:
+        """How many such sentences a device searches at most."""
+        return max(1, self._batch_tokens // self._room(length))
 
     @contextlib.contextmanager
     def _compiling(self, *shape: object) -> Iterator[None]:
@@ -221,7 +243,7 @@ class Searcher:
             if t == room:
                 room = min(last, 2 * room)
             state = (memory, search, bounds, rng_B)
-            state = _resized(state, keep, model=self.model, room=room)
+            state = stages.resized(state, keep, model=self.model, room=room)
             memory, search, bounds, rng_B = parallel.by_rows(state, parameters)
             here = here[keep]
 
@@ -246,73 +268,3 @@ def _finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Found:
     if not found:
         raise FloatingPointError("the model's scores are no numbers: bad parameters")
     return found
-
-
-# Static shapes: compiled once for each, and these values, however many translators ask for it.
-
-
-@functools.partial(jax.jit, static_argnames="dtype")
-def in_dtype(parameters: Tree, *, dtype: str) -> Tree:
-    """The matrices in the type they are multiplied in, once instead of at each step."""
-    return jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, parameters)
-
-
-@functools.partial(jax.jit, static_argnames=("model", "num_beams", "length", "room"))
-def _start(
-    parameters: Tree,
-    source_BS: jax.Array,
-    draws: jax.Array,
-    *,
-    seed: int,
-    model: nn.Module,
-    num_beams: int,
-    length: int,
-    room: int,
-) -> tuple[Tree, decode.Search, jax.Array]:
-    """A batch's memory of `length` positions, its search before the first token, its keys."""
-    apply = functools.partial(model.apply, {"params": parameters})
-    B, S = source_BS.shape
-    real_BS = source_BS != tokenizer.PAD
-    positions_BS = jnp.broadcast_to(jnp.arange(S), (B, S))
-    memory = apply(source_BS, positions_BS, real_BS.astype(jnp.int32), train=False, method="encode")
-    pad = lambda x: jnp.pad(x, ((0, 0), (0, length - S), *[(0, 0)] * (x.ndim - 2)))
-    memory = jax.tree.map(pad, memory)
-    memory, cache = apply(memory, pad(real_BS), room, num_beams, method="prepare")
-    rng_B = jnp.broadcast_to(jax.random.key(seed), (B,))
-    for number_B in draws.T:
-        rng_B = jax.vmap(jax.random.fold_in)(rng_B, number_B)
-    return memory, decode.begin(cache, B, num_beams, room), rng_B
-
-
-@functools.partial(jax.jit, static_argnames=("model", "beam", "options", "until_active"))
-def _advance(
-    parameters: Tree,
-    memory: Tree,
-    search: decode.Search,
-    bounds: decode.Bounds,
-    rng_B: jax.Array,
-    *,
-    model: nn.Module,
-    beam: bool,
-    options: tuple,
-    until_active: int,
-) -> decode.Search:
-    """The search gone on until a quarter of the sentences is left or the room is full."""
-    step = functools.partial(model.apply, {"params": parameters}, method="step")
-    options = {**dict(options), "until_active": until_active}
-    if beam:
-        return decode.beam_search(step, memory, search, bounds, reorder=model.reorder, **options)
-    return decode.sample(step, memory, search, bounds, rng_B, **options)
-
-
-@functools.partial(jax.jit, static_argnames=("model", "room"))
-def _resized(state: tuple, keep: jax.Array, *, model: nn.Module, room: int) -> tuple:
-    """The rows `keep` of a batch, with room for more tokens."""
-    memory, search, bounds, rng_B = jax.tree.map(lambda x: x[keep] if x.ndim else x, state)
-    more = ((0, 0), (0, 0), (0, room - search.tokens_BWT.shape[-1]))
-    search = search._replace(
-        live_tokens_BWT=jnp.pad(search.live_tokens_BWT, more),
-        tokens_BWT=jnp.pad(search.tokens_BWT, more),
-        cache=model.grow(search.cache, room),
-    )
-    return memory, search, bounds, rng_B

@@ -1,14 +1,13 @@
 """The story, top to bottom: one update after the other, saved, validated, logged."""
 
 import collections
-import contextlib
 import functools
 import logging
-import math
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from transformer import (
     batches,
     checkpoint,
     evaluate,
+    memory,
     metrics,
     parallel,
     performance,
@@ -34,6 +34,11 @@ from transformer.translator import Translator
 
 Tree = Any
 
+# What makes a step smaller.
+LOWER = (
+    "lower config.data.batch_tokens, raise config.train.accumulate, or set config.model.remat=True"
+)
+
 
 def train(config: ConfigDict, workdir: Path) -> None:
     """--mode=train: trains, or goes on where the workdir stands, then scores the test split.
@@ -43,7 +48,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
     layout = parallel.spread(config.parallel.strategy, config.parallel.mesh)
     prepare.check(config)
     with processes.alone_in(workdir):
-        prepared = prepare.prepare(config, workdir)
+        prepared = prepare.build(config, workdir)
         step, saved, stopped = run(prepared, workdir, layout)
         if saved != step:
             logging.error("step %d is not saved, the newest is %s", step, saved)
@@ -59,7 +64,7 @@ def run(
 ) -> tuple[int, int | None, bool]:
     """Trains: the step it has come to, the newest that is saved, whether it was told to stop."""
     config, vocabulary, tokens = prepared
-    options = config.train
+    options, samples = config.train, config.evaluate.samples
     model = trained.build_model(config, vocabulary)
     translator = Translator(model, vocabulary, **config.decode)
     examiner = evaluate.Examiner(config, "validation", translator)
@@ -74,26 +79,22 @@ def run(
     )
     state = first_state(model, adam, options.seed, checkpoints, layout)
     compiled = parallel.compile_step(train_step, layout, state)
-
-    def load(t: int) -> tuple[dict, int, int]:
-        """Batch t, the rows it has with those that were added, and their length."""
-        num_rows, length = training.shape(t)
-        num_rows = parallel.padded_rows(num_rows, layout, options.accumulate)
-        rows = functools.partial(training.rows, t)
-        return parallel.place(rows, num_rows, layout), num_rows, length
-
-    def empty(t: int) -> dict:
-        """A batch of the shape of batch t, without a token."""
-        rows = lambda start, stop: training.rows(t, num_rows + start, num_rows + stop)
-        num_rows = parallel.padded_rows(training.shape(t)[0], layout, options.accumulate)
-        return parallel.place(rows, num_rows, layout)
+    load = functools.partial(load_batch, training, layout, options.accumulate)
 
     def computing() -> bool:
         return bool(late) and not late[-1][1]["loss"].is_ready()
 
-    def validate() -> None:
+    def validate(stopping: Callable[[], bool] = lambda: False) -> bool:
         with progress.paused():
-            examine(step, state, layout, examiner, checkpoints, log, config.evaluate.samples)
+            parameters = parallel.gathered(state.parameters, layout)
+            found = examiner.examine(parameters, stopping)
+            if found:
+                scores, translations = found
+                whole = parallel.to_save(state, layout).parameters
+                best = checkpoints.save_best(step, whole, scores["bleu"])
+                # Last, for it says that all is done.
+                note(step, scores, examiner.sample(translations, samples), best, log)
+        return bool(found)
 
     def save() -> None:
         log.flush()
@@ -107,35 +108,27 @@ def run(
     first = step = int(state.step)
     describe(config, state, training, layout)
     log = metrics.Log(workdir, step)
-    progress = metrics.Progress(step, options.num_steps)
-    watching = watch.Watch(newest)
-    late = collections.deque()  # sums that the device may still be computing
-    if step and due(step, config) and not log.validated(step):
-        validate()  # the run was stopped between this checkpoint and its validation
     finished = step >= options.num_steps or metrics.out_of_patience(
         log.lines, config.evaluate.patience
     )
     if finished:
         logging.info("already at step %d: nothing is left to train", step)
-    lengths = [] if finished else training.first_of_each_length()
-    if len(lengths) > 1:
-        logging.info("compiling for %d lengths of rows, the longest first", len(lengths))
-        for t in lengths:  # no token, no numbers: the update is left out
-            with within_memory(*training.shape(t)):
-                state = jax.block_until_ready(compiled(state, empty(t))[0])
-            state = state._replace(step=state.step - 1)
+    else:
+        state = rehearse(state, compiled, load, training, examiner, layout)
+    progress = metrics.Progress(step, options.num_steps)
+    watching = watch.Watch(newest)
+    late = collections.deque()  # sums that the device may still be computing
+    if step and due(step, config) and not log.validated(step):
+        validate()  # the run was stopped between this checkpoint and its validation
     agreed = parallel.agreement(layout)
     tracing = performance.traced(first, options.profile, workdir / "profile")
     with processes.stop_signals() as stop, tracing as trace:
         steps = range(step, step if finished else options.num_steps)
-        for batch, *shape in progress.waiting(batches.ahead(load, steps), computing):
-            with within_memory(*shape) if step == first else contextlib.nullcontext():
-                state, sums = compiled(state, batch)
-                if step == first:
-                    jax.block_until_ready(sums)
+        for batch, rows, length in progress.waiting(batches.ahead(load, steps), computing):
+            state, sums = compiled(state, batch)
             step += 1
-            least_seconds = performance.least_seconds(model, *shape)
-            late.append((step, sums, math.prod(shape), least_seconds))
+            least_seconds = performance.least_seconds(model, rows, length)
+            late.append((step, {**sums, "positions": rows * length, "least": least_seconds}))
             with progress.paused():
                 trace(step, state)
             last, stopping = step == options.num_steps, agreed(stop.is_set())
@@ -148,11 +141,11 @@ def run(
             if stopping:
                 break
             if due(step, config):
-                validate()
+                stopping = not validate(stop.is_set)
                 finished = last or metrics.out_of_patience(log.lines, config.evaluate.patience)
-                if finished and not saves:
+                if (finished or stopping) and not saves:
                     save()
-                if finished:
+                if finished or stopping:
                     break
         progress.close()
         saved = newest()
@@ -161,19 +154,45 @@ def run(
     return step, saved, stop.is_set()
 
 
-@contextlib.contextmanager
-def within_memory(rows: int, length: int) -> Iterator[None]:
-    """Says what to lower if a step with a batch of that shape is too large for the devices."""
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        raise ValueError(
-            f"a step with {rows} rows of {length} positions does not fit into the devices' memory: "
-            "lower config.data.batch_tokens, raise config.train.accumulate, or set "
-            "config.model.remat=True"
-        ) from error
+def load_batch(
+    training: batches.Batches, layout: parallel.Layout, accumulate: int, t: int
+) -> tuple[dict, int, int]:
+    """Batch t as the step wants it, the rows it has with those that were added, and their
+    length."""
+    num_rows, length = training.shape(t)
+    num_rows = parallel.padded_rows(num_rows, layout, accumulate)
+    rows = functools.partial(training.rows, t)
+    return parallel.place(rows, num_rows, layout), num_rows, length
+
+
+def rehearse(
+    state: update.TrainState,
+    compiled: Callable,
+    load: Callable[[int], tuple[dict, int, int]],
+    training: batches.Batches,
+    examiner: evaluate.Examiner,
+    layout: parallel.Layout,
+) -> update.TrainState:
+    """The same state, after a step in each shape there is and validation in its largest: what does
+    not fit into the devices' memory is said now."""
+    lengths = training.first_of_each_length()
+    logging.info("compiling, and trying the largest shapes")
+    start = time.perf_counter()
+    for t in lengths:
+        batch, rows, length = load(t)
+        what = f"a step with {rows} rows of {length} positions"
+        with memory.holds(what, LOWER):
+            # No token, no numbers: the update is left out.
+            state, _ = compiled(state, jax.tree.map(lambda x: x * 0, batch))
+            jax.block_until_ready(state)
+        state = state._replace(step=state.step - 1)
+    trained = time.perf_counter()
+    examiner.rehearse(parallel.gathered(state.parameters, layout))
+    logging.info(
+        "tried: steps with rows of %d length(s) in %.1f s, validation in %.1f s",
+        *(len(lengths), trained - start, time.perf_counter() - trained),
+    )
+    return state
 
 
 def first_state(
@@ -205,8 +224,6 @@ def due(step: int, config: ConfigDict) -> bool:
 def record(
     step: int,
     sums: dict,
-    positions: int,
-    least_seconds: float,
     log: metrics.Log,
     progress: metrics.Progress,
     watching: watch.Watch,
@@ -222,31 +239,25 @@ def record(
             "learning_rate": sums["learning_rate"],
             "gradient_norm": sums["gradient_norm"],
             "left_out": int(sums["left_out"]),
-            "padding": 1 - sums["tokens"] / positions,
+            "padding": 1 - sums["tokens"] / sums["positions"],
             "tokens_per_second": sums["tokens"] / times["step_seconds"],
             **times,
         }
-        if least_seconds:
-            values["share_of_peak"] = least_seconds / times["step_seconds"]
+        if sums["least"]:
+            values["share_of_peak"] = sums["least"] / times["step_seconds"]
         log.write("train", step, values)
         progress.show(values)
 
 
-def examine(
+def note(
     step: int,
-    state: update.TrainState,
-    layout: parallel.Layout,
-    examiner: evaluate.Examiner,
-    checkpoints: checkpoint.Checkpoints,
+    scores: dict,
+    sample: str,
+    best: bool,
     log: metrics.Log,
-    samples: int,
 ) -> None:
-    """Loss, BLEU and sample translations of the validation split; keeps the best parameters."""
-    scores, translations = examiner.examine(parallel.gathered(state.parameters, layout))
-    sample = examiner.sample(translations, samples)
-    parameters = parallel.to_save(state, layout).parameters
-    best = checkpoints.save_best(step, parameters, scores["bleu"])
-    log.write("validation", step, {**scores, "samples": sample})  # last: it says that all is done
+    """Takes note of a validation."""
+    log.write("validation", step, {**scores, "samples": sample})
     logging.info(
         "step %d: validation BLEU %.2f%s, chrF %.2f, loss %.4f, perplexity %.3f\n\n%s",
         *(step, scores["bleu"], " (best so far)" if best else "", scores["chrf"]),

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
-from transformer import checkpoint, models, parallel, storage, tokenizer
+from transformer import checkpoint, checksums, models, parallel, storage, tokenizer
 from transformer.models.ensemble import Ensemble
 
 Tree = dict
@@ -39,15 +39,21 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
             return {name: tuples(v) for name, v in value.items()}
         return tuple(map(tuples, value)) if isinstance(value, list) else value
 
-    return ml_collections.ConfigDict(tuples(json.loads(path.read_bytes())))
+    try:
+        values = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"damaged: {path} is no JSON ({error})") from error
+    return ml_collections.ConfigDict(tuples(values))
 
 
 def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokenizer.Vocabulary:
-    """A run's vocabulary; refused if it is not the one that config.json names."""
+    """A run's vocabulary; refused if it is damaged, or not the one that config.json names."""
     files = _vocabulary_files(workdir, config)
     for file in files:
         if not file.is_file():
             raise ValueError(f"{file} is missing: nothing can be read without it")
+    if faults := checksums.damaged(files[0].parent, alone=True):
+        raise ValueError(f"damaged: {', '.join(faults)}")
     pieces = [tokenizer.load(file.read_bytes(), str(file)) for file in files]
     vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])
     if vocabulary.fingerprint != config.vocabulary.fingerprint:

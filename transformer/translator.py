@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import flax.linen as nn
+import numpy as np
 
-from transformer import consensus, tokenizer
-from transformer.search import Found, Part, Searcher, in_dtype
+from transformer import consensus, stages, tokenizer
+from transformer.search import Found, Part, Searcher
 
 Tree = dict
 
@@ -106,11 +107,17 @@ class Translator:
         Samples are in the order they were drawn. A blank line has one translation, an empty one.
         `advance` is told how many more lines are done, before they are given out.
         """
-        parameters = in_dtype(parameters, dtype=self.model.dtype)
+        parameters = stages.in_dtype(parameters, dtype=self.model.dtype)
         numbers = itertools.count() if numbers is None else iter(numbers)
         for chunk in self._chunks(requests):
             numbered = list(itertools.islice(numbers, len(chunk)))
             yield from self._translate_chunk(parameters, chunk, numbered, advance)
+
+    def rehearse(self, parameters: Tree, lengths: np.ndarray) -> None:
+        """Searches once in the largest shape that sources of these lengths come in."""
+        parameters = stages.in_dtype(parameters, dtype=self.model.dtype)
+        lengths = np.unique(np.minimum(lengths, self._max_length)).tolist()
+        self.searcher.rehearse(parameters, lengths)
 
     def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
         chunk, size = [], 0
