@@ -11,13 +11,14 @@ import tiny
 
 from transformer import checkpoint, loss, optimizer, parallel, train, update
 
+# At its highest 0.0044, as the quickstart's. At a hundred times the paper's, every step would make
+# the differences that rounding leaves larger, until two runs are two.
 LEARNING_RATE = functools.partial(
-    optimizer.inverse_square_root, d_model=16, warmup_steps=4, factor=1.0
+    optimizer.inverse_square_root, d_model=16, warmup_steps=4, factor=0.035
 )
-# With the paper's epsilon, a gradient that is 0 but for rounding would be blown up to a whole step.
-ADAM = optimizer.adam(beta1=0.9, beta2=0.98, epsilon=1e-3, clip_norm=0.0)
+ADAM = optimizer.adam(beta1=0.9, beta2=0.98, epsilon=1e-9, clip_norm=0.0)
 SMOOTHING = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
-STEPS = 4
+STEPS = 50
 DROPPING = {"dropout_rate": 0.5}
 
 
@@ -67,15 +68,15 @@ def place(rows, layout):
     return parallel.place(part, len(rows["targets"]), layout)
 
 
-def run(layout, accumulate=1, num_rows=16, steps=STEPS, **changes):
-    """The sums of a few steps, and the parameters after them."""
+def run(layout, accumulate=1, num_rows=16, **changes):
+    """The sums of every step, and the parameters after the last."""
     state, curve = first_state(layout, model(**changes)), []
     update = step(layout, state, accumulate, model(**changes))
-    for t in range(steps):
+    for t in range(STEPS):
         rows = parallel.padded_rows(num_rows, layout, accumulate)
         state, sums = update(state, place(batch(t, rows), layout))
         curve.append({name: float(value) for name, value in sums.items()})
-    assert int(state.step) == steps
+    assert int(state.step) == STEPS
     return curve, jax.tree.map(np.asarray, parallel.gathered(state.parameters, layout))
 
 
@@ -92,20 +93,39 @@ def assert_same_run(found, expected):
         for name in sums:
             np.testing.assert_allclose(sums[name], others[name], rtol=1e-5)
     assert jax.tree.structure(found[1]) == jax.tree.structure(expected[1])
-    for x, y in zip(jax.tree.leaves(found[1]), jax.tree.leaves(expected[1]), strict=True):
-        np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
+    others = jax.tree.leaves(expected[1])
+    for (path, x), y in zip(jax.tree.leaves_with_path(found[1]), others, strict=True):
+        assert x.shape == y.shape
+        # A key's bias adds the same to all of a query's scores and so changes nothing: its gradient
+        # is 0 but for rounding, which Adam makes whole steps of.
+        if [key.key for key in path[-2:]] != ["key", "bias"]:
+            np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5, err_msg=str(path))
 
 
-def test_the_curve_is_a_curve(alone):
-    """Devices hold different numbers of tokens, every batch is another, and parameters move."""
+def test_devices_hold_different_numbers_of_tokens():
     shares = batch(0, 16)["weights"].reshape(8, -1).sum(axis=1)
     assert len(set(shares.tolist())) >= 5
     assert shares.min() == 0
-    losses = [sums["loss"] / sums["tokens"] for sums in alone[0]]
-    assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3
-    before = first_state(layout("jit", 1)).parameters
-    moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, alone[1])
-    assert min(jax.tree.leaves(moved)) > 1e-3
+
+
+def assert_learns(found, **changes):
+    """The loss falls, and every parameter moves by a thousand times what may differ."""
+    curve, after = found
+    losses = [sums["loss"] / sums["tokens"] for sums in curve]
+    assert len(losses) == 50
+    assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3  # each batch is another
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
+    before = first_state(layout("jit", 1), model(**changes)).parameters
+    moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, after)
+    assert min(jax.tree.leaves(moved)) > 1e-2
+
+
+def test_one_device_learns(alone):
+    assert_learns(alone)
+
+
+def test_one_device_that_drops_learns(alone_dropping):
+    assert_learns(alone_dropping, **SPLITTABLE)
 
 
 @pytest.mark.parametrize(
@@ -140,13 +160,13 @@ SPLITTABLE = {
 
 
 @pytest.fixture(scope="module")
-def alone_long():
-    return run(layout("jit", 1), steps=20, **SPLITTABLE)
+def alone_dropping():
+    return run(layout("jit", 1), **SPLITTABLE)
 
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_every_mesh_trains_as_one_device(alone_long, mesh):
-    assert_same_run(run(layout("jit", 8, mesh), steps=20, **SPLITTABLE), alone_long)
+def test_every_mesh_trains_as_one_device(alone_dropping, mesh):
+    assert_same_run(run(layout("jit", 8, mesh), **SPLITTABLE), alone_dropping)
 
 
 @pytest.mark.parametrize("mesh", [(2, 2, 2), (1, 8, 1), (1, 1, 8)], ids=str)
