@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import tiny
 
-from transformer import optimizer, parallel, update, watch
+from transformer import parallel, watch
 
-RATE = functools.partial(optimizer.inverse_square_root, d_model=16, warmup_steps=4, factor=1.0)
 MODEL = tiny.model(num_layers=1)
 LAYOUTS = [("pmap", 1), ("pmap", 2), ("jit", 2)]
 
@@ -31,35 +30,14 @@ def spoiled(rows, value=np.nan):
 @functools.cache
 def stepper(strategy="pmap", num_devices=1, clip_norm=0.0, accumulate=1):
     """(step, first state) of the tiny model: step(state, batch) -> (state, sums)."""
-    adam = optimizer.adam(beta1=0.9, beta2=0.98, epsilon=1e-9, clip_norm=clip_norm)
-    layout = parallel.spread(strategy, num_devices=num_devices)
-    parameters = tiny.parameters(MODEL, batch(0)["inputs"])
-    state = update.TrainState(jnp.int32(0), parameters, adam.init(parameters))
-    shardings = parallel.state_shardings(state, layout)
-    train_step = functools.partial(
-        update.train_step,
-        model=MODEL,
-        adam=adam,
-        learning_rate=RATE,
-        seed=0,
-        accumulate=accumulate,
-        loss_blocks=1,
-        smoothing={"label_smoothing": 0.1, "smoothed_over": "all_classes"},
-    )
-    compiled = parallel.compile_step(train_step, layout, jax.device_put(state, shardings))
-
-    def step(state, rows):
-        part = lambda start, stop: jax.tree.map(lambda x: x[start:stop], rows)
-        return compiled(state, parallel.place(part, len(rows["targets"]), layout))
-
+    adam, layout = tiny.adam(clip_norm), parallel.spread(strategy, num_devices=num_devices)
+    state = tiny.first_state(layout, MODEL, batch(0)["inputs"], adam)
+    compiled = tiny.train_step(layout, state, MODEL, adam, accumulate)
+    step = lambda state, rows: compiled(state, tiny.place(rows, layout))
     # Arrays of its own at each call: a step takes their memory.
+    shardings = parallel.state_shardings(state, layout)
     own = jax.jit(lambda: jax.tree.map(jnp.asarray, state), out_shardings=shardings)
     return step, own
-
-
-def assert_same_bits(found, expected):
-    for x, y in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
-        assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
 
 
 def test_the_first_update_is_step_1():
@@ -69,8 +47,8 @@ def test_the_first_update_is_step_1():
     after, sums = step(start(), batch(0))
     moved = jax.tree.map(lambda x, y: np.abs(np.asarray(x) - y), after.parameters, before)
     most = max(leaf.max() for leaf in jax.tree.leaves(moved))
-    assert most == pytest.approx(float(RATE(1)), rel=1e-3)
-    assert float(sums["learning_rate"]) == pytest.approx(float(RATE(1)))
+    assert most == pytest.approx(float(tiny.LEARNING_RATE(1)), rel=1e-3)
+    assert float(sums["learning_rate"]) == pytest.approx(float(tiny.LEARNING_RATE(1)))
 
 
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS, ids=str)
@@ -94,7 +72,7 @@ def test_numbers_that_are_none_never_enter_the_state(
             expected = expected._replace(step=expected.step + 1)
         else:
             expected, _ = step(expected, rows)
-        assert_same_bits(state, expected)
+        tiny.assert_same_bits(state, expected)
     assert left_out == [0, 0, 1, 1, 2, 3, 3]
     assert int(state.step) == 7
 
@@ -106,7 +84,7 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
     state, _ = step(start(), batch(0))
     expected = jax.tree.map(np.asarray, state)
     state, _ = step(state, jax.tree.map(np.zeros_like, batch(1)))
-    assert_same_bits(state._replace(step=state.step - 1), expected)
+    tiny.assert_same_bits(state._replace(step=state.step - 1), expected)
 
 
 # What is said of it
