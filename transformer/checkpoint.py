@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from transformer import processes, storage
+from transformer import checksums, processes, storage
 from transformer.sealed import DamagedError, Sealed
 
 Tree = Any
@@ -68,8 +68,10 @@ class Checkpoints:
             )
             return False
         about = {"step": step, "vocabulary": self._vocabulary}
-        self._parameters.save(step, parameters, about)
-        self._optimizer.save(step, optimizer_state, about)
+        # Of both before either: several processes would wait for each other in different orders.
+        sums = [checksums.of_arrays(arrays) for arrays in state]
+        self._parameters.save(step, parameters, sums[0], about)
+        self._optimizer.save(step, optimizer_state, sums[1], about)
         self._saving = step, self._thread.submit(self._seal, step)
         return before
 
@@ -116,7 +118,7 @@ class Checkpoints:
         about = {"step": step, "vocabulary": self._vocabulary, "bleu": bleu}
         if step in self._best.steps():
             self._best.delete(step)  # it was damaged
-        self._best.save(step, parameters, about, force=True)
+        self._best.save(step, parameters, checksums.of_arrays(parameters), about, force=True)
         self._best.seal(step)
 
     def restore(self, parameters: Tree, optimizer_state: Tree) -> tuple[int, Tree, Tree] | None:

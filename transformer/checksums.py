@@ -62,8 +62,8 @@ def of_arrays(tree: Tree) -> dict[str, int]:
     """
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     name = functools.partial(jax.tree_util.keystr, simple=True, separator="/")
-    numbers = {name(path): _number(x) for path, x in paths}
-    return {name: int(number) for name, number in numbers.items()}
+    # One after the other: with several in flight, devices may wait for each other for ever.
+    return {name(path): int(_number(x)) for path, x in paths}
 
 
 @jax.jit

@@ -44,12 +44,15 @@ class Sealed:
         """The steps that are there, in order."""
         return sorted(self._manager.all_steps())
 
-    def save(self, step: int, arrays: Tree, about: dict, *, force: bool = False) -> None:
+    def save(
+        self, step: int, arrays: Tree, sums: dict, about: dict, *, force: bool = False
+    ) -> None:
         """Begins to save; the arrays may be donated after that. `seal` has to follow.
 
-        A step that is earlier than the newest is saved with `force` only.
+        `sums` are the arrays' checksums. A step that is earlier than the newest is saved with
+        `force` only.
         """
-        about = {**about, "checksums": checksums.of_arrays(arrays)}
+        about = {**about, "checksums": sums}
         arguments = {"arrays": ocp.args.StandardSave(arrays), "about": ocp.args.JsonSave(about)}
         self._manager.save(step, args=ocp.args.Composite(**arguments), force=force)
 

@@ -108,18 +108,19 @@ def run(
     first = step = int(state.step)
     describe(config, state, training, layout)
     log = metrics.Log(workdir, step)
+    progress = metrics.Progress(step, options.num_steps)
+    watching = watch.Watch(newest)
+    late = collections.deque()  # sums that the device may still be computing
+    if step and due(step, config) and not log.validated(step):
+        validate()  # the run was stopped between this checkpoint and its validation
     finished = step >= options.num_steps or metrics.out_of_patience(
         log.lines, config.evaluate.patience
     )
     if finished:
         logging.info("already at step %d: nothing is left to train", step)
     else:
-        state = rehearse(state, compiled, load, training, examiner, layout)
-    progress = metrics.Progress(step, options.num_steps)
-    watching = watch.Watch(newest)
-    late = collections.deque()  # sums that the device may still be computing
-    if step and due(step, config) and not log.validated(step):
-        validate()  # the run was stopped between this checkpoint and its validation
+        with progress.paused():
+            state = rehearse(state, compiled, load, training, examiner, layout)
     agreed = parallel.agreement(layout)
     tracing = performance.traced(first, options.profile, workdir / "profile")
     with processes.stop_signals() as stop, tracing as trace:
@@ -127,8 +128,8 @@ def run(
         for batch, rows, length in progress.waiting(batches.ahead(load, steps), computing):
             state, sums = compiled(state, batch)
             step += 1
-            least_seconds = performance.least_seconds(model, rows, length)
-            late.append((step, {**sums, "positions": rows * length, "least": least_seconds}))
+            least = performance.least_seconds(model, rows, length)
+            late.append((step, {**sums, "positions": rows * length, "least_seconds": least}))
             with progress.paused():
                 trace(step, state)
             last, stopping = step == options.num_steps, agreed(stop.is_set())
@@ -186,11 +187,11 @@ def rehearse(
             state, _ = compiled(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
         state = state._replace(step=state.step - 1)
-    trained = time.perf_counter()
+    middle = time.perf_counter()
     examiner.rehearse(parallel.gathered(state.parameters, layout))
     logging.info(
         "tried: steps with rows of %d length(s) in %.1f s, validation in %.1f s",
-        *(len(lengths), trained - start, time.perf_counter() - trained),
+        *(len(lengths), middle - start, time.perf_counter() - middle),
     )
     return state
 
@@ -243,8 +244,8 @@ def record(
             "tokens_per_second": sums["tokens"] / times["step_seconds"],
             **times,
         }
-        if sums["least"]:
-            values["share_of_peak"] = sums["least"] / times["step_seconds"]
+        if sums["least_seconds"]:
+            values["share_of_peak"] = sums["least_seconds"] / times["step_seconds"]
         log.write("train", step, values)
         progress.show(values)
 
