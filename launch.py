@@ -276,7 +276,7 @@ def mistake(error: Exception) -> str:
     """The line for a user who is to mend it: of a path that cannot be used, or of a ValueError by a
     `raise` of ours. "" if it is a fault of ours, such as a ValueError of a library's, or of int().
     """
-    if isinstance(error, OSError) and error.errno in UNUSABLE:
+    if isinstance(error, OSError) and error.filename and error.errno in UNUSABLE:
         return f"{error.filename}: {error.strerror}"
     if not isinstance(error, ValueError):
         return ""

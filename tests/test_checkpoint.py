@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import optax
 import pytest
+import tiny
 
 from transformer import checkpoint, checksums, parallel, verify
 
@@ -34,13 +35,6 @@ def state(seed, num_devices=1):
 def abstract(tree, num_devices=1):
     whole = parallel.spread("jit", num_devices=num_devices).whole
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), tree)
-
-
-def assert_same_bits(found, expected):
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        x, y = np.asarray(x), np.asarray(y)
-        assert (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes())
 
 
 @pytest.fixture
@@ -86,7 +80,7 @@ def test_round_trip_is_bit_equal(opened):
     opened().save(7, *state(1))
     step, *found = restore(opened())
     assert step == 7
-    assert_same_bits(tuple(found), state(1))
+    tiny.assert_same_bits(tuple(found), state(1))
     # The optimizer's own types come back too, or the next update could not be compiled.
     assert isinstance(found[1][0], optax.ScaleByAdamState)
 
@@ -116,7 +110,7 @@ def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
     likes = abstract(({"kernel": draw()}, {"moment": draw()}))
     step, *found = opened().restore(*likes)
     assert step == 1
-    assert_same_bits(tuple(found), ({"kernel": draw()}, {"moment": draw()}))
+    tiny.assert_same_bits(tuple(found), ({"kernel": draw()}, {"moment": draw()}))
 
 
 def test_keeps_the_last_parameters_and_two_optimizer_states(opened, tmp_path):
@@ -129,7 +123,7 @@ def test_keeps_the_last_parameters_and_two_optimizer_states(opened, tmp_path):
     assert checkpoint.OPTIMIZER_STATES == 2
     step, *found = restore(checkpoints)
     assert step == 9
-    assert_same_bits(tuple(found), state(9))
+    tiny.assert_same_bits(tuple(found), state(9))
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
@@ -173,7 +167,7 @@ def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
     assert not checkpoints.save_best(8, state(8)[0], 5.1)  # what it is compared with is on disk
     parameters, found = load(tmp_path, "best")
     assert found == [5]
-    assert_same_bits(parameters, state(5)[0])
+    tiny.assert_same_bits(parameters, state(5)[0])
 
 
 def test_resumed_run_may_find_its_best_at_an_earlier_step(opened, tmp_path):
@@ -181,7 +175,7 @@ def test_resumed_run_may_find_its_best_at_an_earlier_step(opened, tmp_path):
     assert opened().save_best(6, state(6)[0], 2.0)
     parameters, found = load(tmp_path, "best")
     assert found == [6]
-    assert_same_bits(parameters, state(6)[0])
+    tiny.assert_same_bits(parameters, state(6)[0])
 
 
 def test_of_two_bests_the_better_one_counts(opened, tmp_path):
@@ -207,10 +201,10 @@ def test_weights_name_steps(opened, tmp_path):
     checkpoints.save_best(4, state(4)[0], 1.0)
     opened(keep=4)
     assert load(tmp_path, "latest")[1] == [8]
-    assert_same_bits(load(tmp_path, "latest")[0], state(8)[0])
+    tiny.assert_same_bits(load(tmp_path, "latest")[0], state(8)[0])
     assert load(tmp_path, "best")[1] == [4]
     assert load(tmp_path, "average", average_last=1)[1] == [8]
-    assert_same_bits(load(tmp_path, "average", average_last=1)[0], state(8)[0])
+    tiny.assert_same_bits(load(tmp_path, "average", average_last=1)[0], state(8)[0])
     assert load(tmp_path, "average", average_last=3)[1] == [4, 6, 8]
     assert load(tmp_path, "average", average_last=20)[1] == [2, 4, 6, 8]
 
@@ -270,13 +264,13 @@ def test_half_a_save_is_dropped_and_can_be_saved_again(opened, tmp_path, lost):
     checkpoints = opened()
     step, *found = restore(checkpoints)
     assert step == 2
-    assert_same_bits(tuple(found), state(2))
+    tiny.assert_same_bits(tuple(found), state(2))
     assert 3 not in steps(tmp_path / "checkpoints" / "parameters")
     assert 3 not in steps(tmp_path / "checkpoints" / "optimizer")
     checkpoints.save(3, *state(33))
     step, *found = restore(opened())
     assert step == 3
-    assert_same_bits(tuple(found), state(33))
+    tiny.assert_same_bits(tuple(found), state(33))
 
 
 def test_nothing_whole_is_none(opened, tmp_path):
@@ -288,7 +282,7 @@ def test_nothing_whole_is_none(opened, tmp_path):
     checkpoints.save(1, *state(11))  # the run begins anew, and comes by the same step
     step, *found = restore(opened())
     assert step == 1
-    assert_same_bits(tuple(found), state(11))
+    tiny.assert_same_bits(tuple(found), state(11))
 
 
 def test_without_optimizer_states_nothing_is_resumed(opened, tmp_path):
@@ -375,7 +369,7 @@ def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damag
         checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
         step, *found = restore(checkpoints)
         checkpoints.close()
-        assert_same_bits(tuple(found), state(step))
+        tiny.assert_same_bits(tuple(found), state(step))
         if step != 3:
             assert step == 2
             named = file if sealed else next(folder for folder in folders if folder in file.parents)
@@ -482,7 +476,7 @@ def test_a_damaged_best_is_replaced(three_steps, tmp_path):
     checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
     assert checkpoints.save_best(2, state(5)[0], 1.0)
     checkpoints.close()
-    assert_same_bits(load(copy, "best")[0], state(5)[0])
+    tiny.assert_same_bits(load(copy, "best")[0], state(5)[0])
 
 
 def test_verify_names_what_is_damaged(three_steps, tmp_path, capsys):
@@ -535,14 +529,14 @@ def test_a_full_disk_keeps_what_was_saved_and_says_so(
     other = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
     step, *found = restore(other)
     assert step == 1
-    assert_same_bits(tuple(found), state(1))
+    tiny.assert_same_bits(tuple(found), state(1))
     assert load(copy, "best")[1] == [1]
     assert checkpoints.save(3, *state(3))  # there is room again
     assert checkpoints.save_best(3, state(3)[0], 2.0)
     assert checkpoints.finish()
     step, *found = restore(opened())
     assert step == 3
-    assert_same_bits(tuple(found), state(3))
+    tiny.assert_same_bits(tuple(found), state(3))
     assert load(tmp_path, "best")[1] == [3]
 
 
@@ -604,7 +598,7 @@ def test_the_newest_and_the_best_are_kept_whatever_the_scores(tmp_path):
 def test_restores_onto_another_number_of_devices(opened, before, after):
     opened().save(1, *state(1, before))
     _, *found = restore(opened(), after)
-    assert_same_bits(tuple(found), state(1))
+    tiny.assert_same_bits(tuple(found), state(1))
     expected = parallel.spread("jit", num_devices=after).whole
     for leaf in jax.tree.leaves(found):
         assert leaf.sharding == expected

@@ -287,6 +287,7 @@ def test_only_what_we_raise_is_a_mistake_of_the_user(
         (OSError(30, "Read-only file system", "/a/b"), "/a/b: Read-only file system"),
         (FileNotFoundError(2, "No such file or directory", "/a/b"), ""),
         (OSError(5, "Input/output error", "/a/b"), ""),
+        (PermissionError(13, "Permission denied"), ""),
         (RuntimeError("a fault"), ""),
     ],
 )

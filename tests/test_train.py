@@ -20,6 +20,7 @@ from importlib import metadata
 import jax
 import numpy as np
 import pytest
+import tiny
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from transformer import (
@@ -82,12 +83,6 @@ def scalars(workdir):
                 if value.HasField("simple_value"):
                     found[value.tag, event.step] = value.simple_value
     return found
-
-
-def assert_same_bits(found, expected):
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        assert x.tobytes() == y.tobytes()
 
 
 def assert_tensorboard_is_metrics(workdir, complete_after=0):
@@ -374,7 +369,7 @@ def test_finished_run_is_only_evaluated_again(tiny_config, copied, capsys):
     after = without_times(copied), newest(tiny_config(), copied)
     assert after[0] == before[0]
     assert after[1][0] == before[1][0] == 160
-    assert_same_bits(after[1][1], before[1][1])
+    tiny.assert_same_bits(after[1][1], before[1][1])
 
 
 # Killed, stopped, and started again by the same command, in processes of one device
@@ -439,7 +434,7 @@ def uninterrupted(tiny_values, tmp_path_factory):
 def assert_equal_runs(config, workdir, expected, killed_at=0):
     step, parameters = newest(config, workdir)
     assert step == STEPS
-    assert_same_bits(parameters, newest(config, expected)[1])
+    tiny.assert_same_bits(parameters, newest(config, expected)[1])
     assert without_times(workdir) == without_times(expected)
     assert_tensorboard_is_metrics(workdir, complete_after=killed_at)
     best = [sorted(p.name for p in (run / "best").iterdir()) for run in (workdir, expected)]
@@ -526,7 +521,7 @@ def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
     train.train(tiny_config(changes), tmp_path / "run")
     assert without_times(tmp_path / "run") == without_times(validated_between)
     runs = [newest(tiny_config(changes), run) for run in (tmp_path / "run", validated_between)]
-    assert_same_bits(runs[0][1], runs[1][1])
+    tiny.assert_same_bits(runs[0][1], runs[1][1])
 
 
 # Memory
