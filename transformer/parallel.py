@@ -116,7 +116,7 @@ def state_shardings(state: Tree, layout: Layout) -> Tree:
         return jax.tree.map(lambda _: own, state)
 
     def by_rule(path: tuple, x: jax.ShapeDtypeStruct) -> NamedSharding:
-        name = "/".join(str(getattr(key, "key", key)) for key in path)
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
         axes = next((axes for end, axes in RULES if re.search(f"(^|/)({end})$", name)), None)
         axes = axes or (None,) * x.ndim
         fits = [
