@@ -13,7 +13,7 @@ import optax
 import pytest
 import tiny
 
-from transformer import checkpoint, checksums, parallel, verify
+from transformer import checkpoint, checksums, parallel, sealed, verify
 
 VOCABULARY = "some pieces"
 ADAM = optax.adam(0.1)
@@ -386,17 +386,17 @@ def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damag
 @pytest.mark.parametrize("weights", ["latest", "average", "best"])
 def test_other_arrays_than_were_saved_are_not_scored(three_steps, tmp_path, weights, monkeypatch):
     """Whatever changed them: here it is what reads them, and every file is whole."""
-    restore = checkpoint.Sealed._read
+    restore = sealed.ocp.CheckpointManager.restore
 
-    def wrong(self, step, **items):
-        found = restore(self, step, **items)
+    def wrong(self, step, **options):
+        found = restore(self, step, **options)
         if isinstance(found.get("arrays"), dict):  # parameters
             kernel = found["arrays"]["layer_0"]["kernel"]
             found["arrays"]["layer_0"]["kernel"] = kernel.at[3, 1, 2].add(1e-7)
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.Sealed, "_read", wrong)
+        patch.setattr(sealed.ocp.CheckpointManager, "restore", wrong)
         with pytest.raises(ValueError, match=r"other numbers in layer_0/kernel\)") as raised:
             load(three_steps, weights)
         one_line(raised)
@@ -458,10 +458,11 @@ def test_without_a_whole_checkpoint_nothing_is_deleted(three_steps, tmp_path):
         ("best", "best/2"),
     ],
 )
-def test_damaged_parameters_are_not_scored(three_steps, tmp_path, weights, file):
+@pytest.mark.parametrize("name", ["d/*", "about/metadata"])
+def test_damaged_parameters_are_not_scored(three_steps, tmp_path, weights, file, name):
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
-    damaged = next((copy / file).rglob("d/*"))
+    damaged = next((copy / file).rglob(name))
     flip_a_bit(damaged)
     with pytest.raises(ValueError, match="other bytes than were written") as raised:
         load(copy, weights, average_last=3)
@@ -497,6 +498,42 @@ def test_verify_names_what_is_damaged(three_steps, tmp_path, capsys):
     assert found == {**whole, "checkpoints/parameters/2": [fault]}
     with pytest.raises(ValueError, match="holds no checkpoint"):
         verify.verify(None, tmp_path)
+
+
+@pytest.mark.parametrize("damage", [truncate, pathlib.Path.unlink])
+@pytest.mark.parametrize("name", ["_METADATA", "manifest.ocdbt"])
+def test_verify_names_what_is_damaged_without_checksums_of_files(
+    three_steps, tmp_path, capsys, name, damage
+):
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    place = "checkpoints/optimizer/3"
+    (copy / place / "checksums.json").unlink()
+    damage(copy / place / "arrays" / name)
+    with pytest.raises(SystemExit):
+        verify.verify(None, copy)
+    found = json.loads(capsys.readouterr().out)
+    assert [name for name, faults in found.items() if faults] == [place]
+    assert str(copy / place) in found[place][0]
+
+
+def test_what_is_no_damage_is_not_taken_for_it(three_steps, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    (copy / "checkpoints" / "optimizer" / "3" / "checksums.json").unlink()
+    checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    before = sorted(copy.rglob("*"))
+
+    def exhausted(*_, **__):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sealed.ocp.CheckpointManager, "restore", exhausted)
+        with pytest.raises(jax.errors.JaxRuntimeError):
+            restore(checkpoints)
+    assert sorted(copy.rglob("*")) == before
+    assert restore(checkpoints)[0] == 3
+    checkpoints.close()
 
 
 # Full disks

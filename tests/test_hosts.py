@@ -234,6 +234,22 @@ def test_told_to_one_process_all_stop_after_the_same_step(start, alone, tmp_path
     assert_same_run(tmp_path / "run", alone)
 
 
+def test_processes_go_on_from_the_newest_whole_checkpoint(start, alone, tmp_path):
+    """Where a file of the newest one is damaged, and the one before it is sealed."""
+    half = start(tmp_path / "run", 2, values={"train.num_steps": STEPS // 2})
+    assert half.ends() == [0, 0], half.said()
+    newest = tmp_path / "run" / "checkpoints" / "optimizer" / f"{STEPS // 2}"
+    damaged = max(newest.rglob("d/*"), key=lambda path: path.stat().st_size)
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    again = start(tmp_path / "run", 2)
+    assert again.ends() == [0, 0], again.said()
+    assert "going on from step 20\n" in again.said()[0]
+    assert str(damaged) in again.said()[0]
+    assert_same_run(tmp_path / "run", alone)
+
+
 def test_a_host_without_the_shared_disk_prepares_its_own_text(start, alone, tmp_path):
     folders = [tmp_path / "first", tmp_path / "second"]
     run = start(tmp_path / "run", 2, data_dirs=folders)

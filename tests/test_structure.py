@@ -15,6 +15,7 @@ LEVELS = (
     ("sealed",),
     (
         *(
+            "capacity",
             "checkpoint",
             "collectives",
             "consensus",
@@ -26,7 +27,6 @@ LEVELS = (
             "loss",
         ),
         *(
-            "memory",
             "metrics",
             "optimizer",
             "parallel",

@@ -220,11 +220,12 @@ def load(
                 f"config.evaluate.weights is {weights!r}, the others are "
                 + ", ".join(repr(other) for other in WEIGHTS if other != weights)
             )
-        if weights == "best":
-            steps = [_best_step(folder, steps)]
-        steps = regular(steps, every)[-(average_last if weights == "average" else 1) :]
+        if weights != "best":
+            steps = regular(steps, every)[-(average_last if weights == "average" else 1) :]
         if faults := [fault for step in steps for fault in folder.faults(step)]:
             raise DamagedError(f"damaged: {', '.join(faults)}; nothing was read")
+        if weights == "best":
+            steps = [_best_step(folder, steps)]
         total = None
         for step in steps:
             _check(folder, step, vocabulary)

@@ -16,8 +16,8 @@ import sacrebleu
 
 from transformer import (
     batches,
+    capacity,
     loss,
-    memory,
     metrics,
     parallel,
     prepare,
@@ -68,7 +68,7 @@ class Examiner:
 
     def rehearse(self, parameters: Tree) -> None:
         """Computes once in the largest shapes, so that what does not fit into the devices' memory
-        is said now: ValueError by `memory.holds`."""
+        is said now: ValueError by `capacity.holds`."""
         self._batch_sums(parameters, self._batches.first_of_each_length()[0])
         self._translator.rehearse(parameters, self._batches.tokens.source_lengths)
 
@@ -113,7 +113,7 @@ class Examiner:
         devices = parallel.num_devices(parameters)
         batch = self._batches.rows(t, 0, -(-num_rows // devices) * devices)
         what = f"the loss of {num_rows} rows of {length} positions"
-        with memory.holds(what, "lower config.decode.batch_tokens"):
+        with capacity.holds(what, "lower config.decode.batch_tokens"):
             sums = self._sums(parameters, parallel.by_rows(batch, parameters))
             return jax.tree.map(float, sums)
 

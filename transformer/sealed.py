@@ -1,9 +1,12 @@
 """Arrays <-> a folder of checkpoints by step: Orbax, and checksums of what it was given."""
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import orbax.checkpoint as ocp
 
 from transformer import checksums, processes, storage
@@ -64,11 +67,17 @@ class Sealed:
             storage.write_file(place / checksums.NAME, checksums.seal(place))
 
     def faults(self, step: int) -> list[str]:
-        """The damaged files of a step, which are warned of. Of one that is not sealed (it was cut
-        off between its last file and its checksums, or has lost these), only the note is read."""
-        faults = checksums.damaged(self.place(step))
-        if faults is None:
-            logging.warning("%s has no %s", self.place(step), checksums.NAME)
+        """The damaged files of a step, which are warned of.
+
+        One that is not sealed was cut off between its last file and its checksums, or has lost
+        these: its note is read, and several processes, which could not agree on more, leave it.
+        """
+        place = self.place(step)
+        faults = checksums.damaged(place)
+        if faults is None and jax.process_count() > 1:
+            faults = [f"{place} (without {checksums.NAME} one process can tell, several cannot)"]
+        elif faults is None:
+            logging.warning("%s has no %s", place, checksums.NAME)
             try:
                 self.about(step)
             except DamagedError as error:
@@ -79,26 +88,40 @@ class Sealed:
 
     def about(self, step: int) -> dict:
         """The note of a step."""
-        return self._read(step, about=ocp.args.JsonRestore())["about"]
+        with self._reading(step):
+            arguments = ocp.args.Composite(about=ocp.args.JsonRestore())
+            return self._manager.restore(step, args=arguments)["about"]
 
     def shapes(self, step: int) -> Tree:
         """What has the shapes and types of a step's arrays."""
-        return self._manager.item_metadata(step)["arrays"].tree
+        with self._reading(step):
+            metadata = self._manager.item_metadata(step)["arrays"]
+        if metadata is None:
+            raise DamagedError(f"{self.place(step)} (its arrays are not named)")
+        return metadata.tree
 
     def restore(self, step: int, like: Tree) -> Tree:
         """A step's arrays, as a tree of jax.ShapeDtypeStruct says that they are expected and where
-        they go; DamagedError if they are not those that were saved."""
-        arrays = self._read(step, arrays=ocp.args.StandardRestore(like))["arrays"]
+        they go; DamagedError, in all processes, if they are not those that were saved."""
+        with self._reading(step):
+            arguments = ocp.args.Composite(arrays=ocp.args.StandardRestore(like))
+            arrays = self._manager.restore(step, args=arguments)["arrays"]
         expected, found = self.about(step)["checksums"], checksums.of_arrays(arrays)
-        if others := [name for name in expected if found.get(name) != expected[name]]:
+        others = [name for name in expected if found.get(name) != expected[name]]
+        if others := next(filter(None, processes.everyones(others)), None):
             raise DamagedError(f"{self.place(step)} (other numbers in {', '.join(others)})")
         return arrays
 
-    def _read(self, step: int, **items: Any) -> ocp.args.Composite:
+    @contextlib.contextmanager
+    def _reading(self, step: int) -> Iterator[None]:
+        """DamagedError if a step that is not sealed cannot be read."""
         try:
-            return self._manager.restore(step, args=ocp.args.Composite(**items))
-        except Exception as error:  # damage has many types
-            if (self.place(step) / checksums.NAME).exists():  # its files are whole: another fault
+            yield
+        except Exception as error:
+            # What Orbax says of files that are cut, missing or no JSON; and not of full memory,
+            # say, nor where the files are whole.
+            damage = type(error) is Exception or isinstance(error, ValueError | FileNotFoundError)
+            if not damage or (self.place(step) / checksums.NAME).exists():
                 raise
             reason = str(error).partition("\n")[0]
             raise DamagedError(f"{self.place(step)} ({reason})") from error

@@ -5,14 +5,14 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import numpy as np
 
-from transformer import decode, memory, parallel, shapes, stages, tokenizer
+from transformer import capacity, decode, parallel, shapes, stages, tokenizer
 
 Tree = dict
 Found = list[tuple[list[int], float]]  # a sentence's hypotheses: ids without the end symbol, score
@@ -123,28 +123,11 @@ class Searcher:
         `finished` is told what share of the work is done, each time that a batch is.
         """
         longest = [max(len(part.source), len(part.prefix)) for part in parts]
-        order = sorted(range(len(parts)), key=lambda i: -longest[i])
-        order = [(i, draw) for i in order for draw in range(self._draws)]
         # Several devices search a batch together, one batch after the other.
         devices = parallel.num_devices(parameters)
         workers = self._workers if devices == 1 else 1
-        share = len(order) // (workers * devices)  # all of them are to have something to do
-        batches = []
-        while order:
-            full = self._full(longest[order[0][0]])
-            left = -(-len(order) // devices)
-            rows = devices * shapes.power(4, full, most=min(full, max(4, share), max(4, left)))
-            batches.append(order[:rows])
-            order = order[rows:]
-
-        def search(batch: list[Part]) -> list[Found]:
-            longest = max(len(part.source) for part in batch)
-            what = (
-                f"a search of {len(batch)} sentences of {longest} pieces, {self._beams} beams each,"
-            )
-            with memory.holds(what, "lower config.decode.batch_tokens"):
-                return self._search_batch(parameters, batch)
-
+        batches = self._batches(longest, workers, devices)
+        search = functools.partial(self._search_held, parameters)
         found = [[] for _ in parts]
         if self.method == "beam":
             rows = [[parts[i] for i, _ in batch] for batch in batches]
@@ -159,21 +142,49 @@ class Searcher:
                 found[i] += hypotheses
         return [hypotheses[: self._found] for hypotheses in found]
 
-    def rehearse(self, parameters: Tree, lengths: Sequence[int]) -> None:
+    def rehearse(self, parameters: Tree, lengths: list[int]) -> None:
         """Searches once in the largest shape that sources of these lengths come in."""
-        rows = lambda length: shapes.power(4, self._full(length), most=self._full(length))
-        length = max(lengths, key=lambda length: rows(length) * self._room(length))
-        part = Part((tokenizer.UNKNOWN,) * (length - 1) + (tokenizer.END,))
-        count = rows(length) * self._workers * parallel.num_devices(parameters)
-        self(parameters, [part] * -(-count // self._draws))
+        devices = parallel.num_devices(parameters)
+
+        def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
+            length = lengths[batch[0][0]]
+            return shapes.multiple(devices, len(batch)) * self._room(length), length
+
+        batches = self._batches(lengths, 1, devices)
+        batch = max(batches, key=size)
+        length = lengths[batch[0][0]]
+        # What it has to begin with goes on up to its limit.
+        most = max(length - 1 + self._extra_length, self._min_length)
+        part = Part(
+            (*[tokenizer.UNKNOWN] * (length - 1), tokenizer.END), (tokenizer.UNKNOWN,) * most
+        )
+        self._search_held(parameters, [part] * len(batch))
+
+    def _batches(
+        self, lengths: list[int], workers: int, devices: int
+    ) -> list[list[tuple[int, int]]]:
+        """Which parts, and which of a part's draws, are searched together; the longest first."""
+        order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+        order = [(i, draw) for i in order for draw in range(self._draws)]
+        share = len(order) // (workers * devices)  # all of them are to have something to do
+        batches = []
+        while order:
+            full = max(1, self._batch_tokens // self._room(lengths[order[0][0]]))
+            left = -(-len(order) // devices)
+            rows = devices * shapes.power(4, full, most=min(full, max(4, share), max(4, left)))
+            batches.append(order[:rows])
+            order = order[rows:]
+        return batches
 
     def _room(self, length: int) -> int:
         """For how many tokens there is room where sources have up to `length` of them."""
         return shapes.bucket(length) + self._extra_length
 
-    def _full(self, length: int) -> int:
-        """How many such sentences a device searches at most."""
-        return max(1, self._batch_tokens // self._room(length))
+    def _search_held(self, parameters: Tree, batch: list[Part]) -> list[Found]:
+        longest = max(len(part.source) for part in batch)
+        what = f"a search of {len(batch)} sentences of {longest} pieces, {self._beams} beams each,"
+        with capacity.holds(what, "lower config.decode.batch_tokens"):
+            return self._search_batch(parameters, batch)
 
     @contextlib.contextmanager
     def _compiling(self, *shape: object) -> Iterator[None]:

@@ -18,9 +18,9 @@ from ml_collections import ConfigDict
 
 from transformer import (
     batches,
+    capacity,
     checkpoint,
     evaluate,
-    memory,
     metrics,
     parallel,
     performance,
@@ -84,7 +84,7 @@ def run(
     def computing() -> bool:
         return bool(late) and not late[-1][1]["loss"].is_ready()
 
-    def validate(stopping: Callable[[], bool] = lambda: False) -> bool:
+    def validate(stopping: Callable[[], bool]) -> bool:
         with progress.paused():
             parameters = parallel.gathered(state.parameters, layout)
             found = examiner.examine(parameters, stopping)
@@ -111,19 +111,19 @@ def run(
     progress = metrics.Progress(step, options.num_steps)
     watching = watch.Watch(newest)
     late = collections.deque()  # sums that the device may still be computing
-    if step and due(step, config) and not log.validated(step):
-        validate()  # the run was stopped between this checkpoint and its validation
-    finished = step >= options.num_steps or metrics.out_of_patience(
-        log.lines, config.evaluate.patience
-    )
-    if finished:
-        logging.info("already at step %d: nothing is left to train", step)
-    else:
-        with progress.paused():
-            state = rehearse(state, compiled, load, training, examiner, layout)
     agreed = parallel.agreement(layout)
     tracing = performance.traced(first, options.profile, workdir / "profile")
     with processes.stop_signals() as stop, tracing as trace:
+        # Whether the run was stopped between this checkpoint and its validation, and now again.
+        left = step > 0 and due(step, config) and not log.validated(step)
+        stopping = left and not validate(stop.is_set)
+        out_of_patience = metrics.out_of_patience(log.lines, config.evaluate.patience)
+        finished = stopping or step >= options.num_steps or out_of_patience
+        if not finished:
+            with progress.paused():
+                state = rehearse(state, compiled, load, training, examiner, layout)
+        elif not stopping:
+            logging.info("already at step %d: nothing is left to train", step)
         steps = range(step, step if finished else options.num_steps)
         for batch, rows, length in progress.waiting(batches.ahead(load, steps), computing):
             state, sums = compiled(state, batch)
@@ -182,8 +182,8 @@ def rehearse(
     for t in lengths:
         batch, rows, length = load(t)
         what = f"a step with {rows} rows of {length} positions"
-        with memory.holds(what, LOWER):
-            # No token, no numbers: the update is left out.
+        # No token, no numbers: the update is left out.
+        with capacity.holds(what, LOWER), jax.debug_nans(False):
             state, _ = compiled(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
         state = state._replace(step=state.step - 1)
@@ -250,13 +250,7 @@ def record(
         progress.show(values)
 
 
-def note(
-    step: int,
-    scores: dict,
-    sample: str,
-    best: bool,
-    log: metrics.Log,
-) -> None:
+def note(step: int, scores: dict, sample: str, best: bool, log: metrics.Log) -> None:
     """Takes note of a validation."""
     log.write("validation", step, {**scores, "samples": sample})
     logging.info(

@@ -52,7 +52,8 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokeniz
     for file in files:
         if not file.is_file():
             raise ValueError(f"{file} is missing: nothing can be read without it")
-    if faults := checksums.damaged(files[0].parent, alone=True):
+    names = {file.name for file in files}
+    if faults := checksums.damaged(files[0].parent, wanted=names.__contains__, alone=True):
         raise ValueError(f"damaged: {', '.join(faults)}")
     pieces = [tokenizer.load(file.read_bytes(), str(file)) for file in files]
     vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])

@@ -116,8 +116,7 @@ class Translator:
     def rehearse(self, parameters: Tree, lengths: np.ndarray) -> None:
         """Searches once in the largest shape that sources of these lengths come in."""
         parameters = stages.in_dtype(parameters, dtype=self.model.dtype)
-        lengths = np.unique(np.minimum(lengths, self._max_length)).tolist()
-        self.searcher.rehearse(parameters, lengths)
+        self.searcher.rehearse(parameters, np.minimum(lengths, self._max_length).tolist())
 
     def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
         chunk, size = [], 0
