@@ -293,6 +293,7 @@ if __name__ == "__main__":
     )
     for library in ("absl", "fsspec", "gcsfs", "jax", "orbax"):
         logging.getLogger(library).setLevel(logging.ERROR)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # what Orbax gives up reading
     try:
         with logging_redirect_tqdm():  # so that a line does not run into a progress bar
             main(sys.argv[1:])

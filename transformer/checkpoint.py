@@ -103,7 +103,7 @@ class Checkpoints:
 
     def save_best(self, step: int, parameters: Tree, bleu: float) -> bool:
         """Keeps the parameters if their BLEU is the highest so far, and says whether it does."""
-        whole = [step for step in self._best.steps() if not self._best.faults(step)]
+        whole = [step for step in self._best.steps() if _is_whole(self._best, step)]
         kept = _best_step(self._best, whole)
         if math.isnan(bleu) or (kept is not None and self._best.about(kept)["bleu"] >= bleu):
             return False
@@ -156,14 +156,14 @@ class Checkpoints:
         self, step: int, parameters: Tree, optimizer_state: Tree
     ) -> tuple[int, Tree, Tree] | None:
         """The state of a step, or None if anything of it is damaged, which is named."""
-        if self._parameters.faults(step) or self._optimizer.faults(step):
+        if not (_is_whole(self._parameters, step) and _is_whole(self._optimizer, step)):
             return None
         _check(self._parameters, step, self._vocabulary)
         try:
             parameters = self._parameters.restore(step, parameters)
             return step, parameters, self._optimizer.restore(step, optimizer_state)
         except DamagedError as error:
-            logging.warning("damaged: %s; step %d is not used", error, step)
+            logging.warning("%s; step %d is not used", error, step)
             return None
 
     def _delete_old(self) -> None:
@@ -223,7 +223,10 @@ def load(
         if weights != "best":
             steps = regular(steps, every)[-(average_last if weights == "average" else 1) :]
         if faults := [fault for step in steps for fault in folder.faults(step)]:
-            raise DamagedError(f"damaged: {', '.join(faults)}; nothing was read")
+            raise DamagedError(
+                f"{', '.join(faults)}; nothing was read. Set config.evaluate.weights to "
+                f"another of {WEIGHTS}, or train: it goes on from what is whole"
+            )
         if weights == "best":
             steps = [_best_step(folder, steps)]
         total = None
@@ -242,6 +245,14 @@ def load(
 def _best_step(folder: Sealed, steps: Iterable[int]) -> int | None:
     """The step of the highest BLEU: of two, if a save was cut off before it deleted the old one."""
     return max(steps, key=lambda step: folder.about(step)["bleu"], default=None)
+
+
+def _is_whole(folder: Sealed, step: int) -> bool:
+    """Whether no file of a step is damaged; they are warned of."""
+    faults = folder.faults(step)
+    for fault in faults:
+        logging.warning("damaged: %s; step %d is not used", fault, step)
+    return not faults
 
 
 def _check(folder: Sealed, step: int, vocabulary: str) -> None:

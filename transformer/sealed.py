@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ Tree = Any
 
 
 class DamagedError(ValueError):
-    """A checkpoint is not what was written."""
+    """A checkpoint is not what was written; its one argument says where, and how."""
+
+    def __str__(self) -> str:
+        return f"damaged: {self.args[0]}"
 
 
 class Sealed:
@@ -67,7 +71,7 @@ class Sealed:
             storage.write_file(place / checksums.NAME, checksums.seal(place))
 
     def faults(self, step: int) -> list[str]:
-        """The damaged files of a step, which are warned of.
+        """The damaged files of a step.
 
         One that is not sealed was cut off between its last file and its checksums, or has lost
         these: its note is read, and several processes, which could not agree on more, leave it.
@@ -81,9 +85,7 @@ class Sealed:
             try:
                 self.about(step)
             except DamagedError as error:
-                faults = [str(error)]
-        for fault in faults or ():
-            logging.warning("damaged: %s; step %d is not used", fault, step)
+                faults = list(error.args)
         return faults or []
 
     def about(self, step: int) -> dict:
@@ -123,7 +125,7 @@ class Sealed:
             damage = type(error) is Exception or isinstance(error, ValueError | FileNotFoundError)
             if not damage or (self.place(step) / checksums.NAME).exists():
                 raise
-            reason = str(error).partition("\n")[0]
+            reason = textwrap.shorten(str(error), 120, placeholder=" ...")
             raise DamagedError(f"{self.place(step)} ({reason})") from error
 
     def delete(self, step: int) -> None:

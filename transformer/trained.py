@@ -54,7 +54,7 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokeniz
             raise ValueError(f"{file} is missing: nothing can be read without it")
     names = {file.name for file in files}
     if faults := checksums.damaged(files[0].parent, wanted=names.__contains__, alone=True):
-        raise ValueError(f"damaged: {', '.join(faults)}")
+        raise ValueError(f"damaged: {', '.join(faults)}: nothing can be read without it")
     pieces = [tokenizer.load(file.read_bytes(), str(file)) for file in files]
     vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])
     if vocabulary.fingerprint != config.vocabulary.fingerprint:

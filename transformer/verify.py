@@ -1,6 +1,7 @@
 """A workdir -> whether its checkpoints are what was written."""
 
 import contextlib
+import itertools
 import json
 import logging
 import sys
@@ -26,6 +27,8 @@ def verify(config: ConfigDict, workdir: Path) -> None:
     if not found:
         raise ValueError(f"{workdir} holds no checkpoint")
     damaged = [name for name, faults in found.items() if faults]
+    for fault in itertools.chain(*found.values()):
+        logging.warning("damaged: %s", fault)
     logging.info("%d of %d checkpoints are whole", len(found) - len(damaged), len(found))
     print(json.dumps(found), flush=True)
     if damaged:
@@ -38,5 +41,5 @@ def _faults(folder: Sealed, step: int) -> list[str]:
     try:
         folder.restore(step, parallel.to_restore(folder.shapes(step)))
     except DamagedError as error:
-        return [str(error)]
+        return list(error.args)
     return []
