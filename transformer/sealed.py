@@ -74,13 +74,11 @@ class Sealed:
         """The damaged files of a step.
 
         One that is not sealed was cut off between its last file and its checksums, or has lost
-        these: its note is read, and several processes, which could not agree on more, leave it.
+        these: its note is read.
         """
         place = self.place(step)
         faults = checksums.damaged(place)
-        if faults is None and jax.process_count() > 1:
-            faults = [f"{place} (without {checksums.NAME} one process can tell, several cannot)"]
-        elif faults is None:
+        if faults is None:
             logging.warning("%s has no %s", place, checksums.NAME)
             try:
                 self.about(step)
@@ -116,14 +114,16 @@ class Sealed:
 
     @contextlib.contextmanager
     def _reading(self, step: int) -> Iterator[None]:
-        """DamagedError if a step that is not sealed cannot be read."""
+        """DamagedError if a step that is not sealed cannot be read. Several processes, which could
+        not agree on that, end."""
         try:
             yield
         except Exception as error:
             # What Orbax says of files that are cut, missing or no JSON; and not of full memory,
             # say, nor where the files are whole.
             damage = type(error) is Exception or isinstance(error, ValueError | FileNotFoundError)
-            if not damage or (self.place(step) / checksums.NAME).exists():
+            is_sealed = (self.place(step) / checksums.NAME).exists()
+            if not damage or is_sealed or jax.process_count() > 1:
                 raise
             reason = textwrap.shorten(str(error), 120, placeholder=" ...")
             raise DamagedError(f"{self.place(step)} ({reason})") from error
