@@ -7,8 +7,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 train: .venv/installed
 	.venv/bin/python launch.py --config=configs/quickstart.py
 
+# A process a core, each with whole files: tests of a file share what they trained.
 test: .venv/installed
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
 
 # One run, ended 20 times at random moments; `make test` does so five times.
 kill-matrix: .venv/installed

@@ -5,7 +5,8 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
       default; gs://BUCKET/FOLDER is a folder, too (docs/running.md).
 
   python launch.py --mode=evaluate --workdir=DIR [--config.evaluate.split=validation]
-      Scores a trained workdir; the result is one JSON line on standard output.
+      Scores a trained workdir; the result is one JSON line on standard output (a table, if that is
+      a terminal) and in DIR/evaluations.jsonl.
 
   python launch.py --mode=translate --workdir=DIR < source.txt > target.txt
       Translates standard input, line by line.
@@ -17,7 +18,7 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
       Word alignments of each SOURCE<tab>TARGET, and DIR/attention.npz with all attention weights.
 
   python launch.py --mode=verify --workdir=DIR
-      Holds the files of all checkpoints against their checksums.
+      Compares the files of all checkpoints with their checksums.
 
   python launch.py --mode=prepare --config=configs/wmt_base.py
       Builds corpus, vocabulary and ids, and trains nothing.
@@ -31,38 +32,64 @@ Any key of a config can be set: --config.model.d_model=256 --config.train.num_st
 keys and their values: python launch.py --config=configs/quickstart.py --help. A config is Python
 code, and is run.
 
-Results go to standard output, all else to standard error. Exit status: 0 done; 2 a mistake in what
-was typed; 143 training was stopped by SIGTERM, SIGUSR1 or Ctrl-C, after saving (the same command
-goes on); 130 anything else was stopped by Ctrl-C; 1 all other ends.
+A mode that starts from a workdir takes the config from there, but for what belongs to a machine
+(compilation_cache, data.data_dir, parallel, evaluate.ensemble): that has its default, or is set.
+
+Results go to standard output, all else to standard error. Exit status: 0 done; 2 what the user can
+mend, said in one line; 143 training was stopped by SIGTERM, SIGHUP, SIGUSR1 or Ctrl-C,
+after saving (the same command goes on); 130 anything else was stopped by Ctrl-C; 1 all other ends.
 """
 
-import difflib
+import os
+import signal
+import sys
+
+
+def end_at_once(*_: object) -> None:
+    """Ends the process as Ctrl-C does."""
+    os._exit(130)
+
+
+# The other imports, and those of a mode, take seconds in which there is nothing to clean up. A
+# signal that is ignored from the start stays ignored.
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, end_at_once)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # which keep_memory blocks
+
 import errno
 import hashlib
 import importlib
-import importlib.util
-import inspect
 import logging
-import os
 import platform
-import sys
 import traceback
-from collections.abc import Iterable
 from pathlib import Path
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from transformer import storage
-
-HERE = Path(__file__).resolve().parent
+from transformer import storage, streams
+from transformer.config_files import (
+    check_keys,
+    check_types,
+    default_config,
+    flatten,
+    is_of_parameters,
+    load_config,
+    near,
+    near_key,
+    override,
+    with_defaults,
+)
+from transformer.errors import UserError
 
 # Each mode's code is a function of the same name in a file of its own, imported when it is asked
 # for. A mode starts from a --config or from the config.json of a trained --workdir.
 FROM_CONFIG = ("train", "prepare", "plan")
 FROM_WORKDIR = ("evaluate", "translate", "score", "attention", "verify")
 MODES = FROM_CONFIG + FROM_WORKDIR
+WRITTEN = ("lock", "metrics.jsonl", "evaluation", "evaluations.jsonl")  # not by rename
+READS_INPUT = ("translate", "score", "attention")
 SHARED = ("train", "prepare", "evaluate")  # by all processes of a run
 
 # What glibc's allocator is told: to keep the memory that it is given back, in huge pages if there
@@ -74,16 +101,11 @@ ALLOCATOR = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 
-# Keys that a trained workdir has settled.
-TRAINED = ("--config.architecture", "--config.model.", "--config.vocabulary.")
-
-flags.DEFINE_string("config", "", "The config file of a run.")
-flags.DEFINE_string("mode", "train", f"What to do: {', '.join(MODES)}.")
-flags.DEFINE_string("workdir", "", "The folder of a run; runs/CONFIG by default.")
-
 
 def main(arguments: list[str]) -> None:
     """Runs the mode that the command line asks for."""
+    if sys.stdout is None:
+        raise UserError("standard output is closed: results go there; give it a file or /dev/null")
     asked = [a for a in arguments if a not in ("-h", "--help")]
     if asked != arguments:
         print(__doc__)
@@ -91,57 +113,91 @@ def main(arguments: list[str]) -> None:
             print(f"The config of {' '.join(asked)}:\n\n{parse(asked)[2]}")
         return
     mode, workdir, config = parse(arguments)
+    if mode in READS_INPUT and sys.stdin is None:
+        raise UserError(f"standard input is closed: --mode={mode} reads it, as in < source.txt")
+    if mode == "evaluate":  # whose config.json may name files of another machine, or a stranger's
+        data, split = config.data, config.evaluate.split
+        split = data.get(split, split)
+        logging.info(
+            "the text is %s %r, config.data.directory=%r; its ids are kept in "
+            "config.data.data_dir=%r",
+            *(data.corpus, split, data.directory, data.data_dir),
+        )
     if mode in SHARED:
         join(config.parallel)
     module = importlib.import_module(f"transformer.{mode}")
     keep_compiled(config.compilation_cache)
+    if signal.getsignal(signal.SIGINT) is end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     getattr(module, mode)(config, workdir)
 
 
 def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
-    """(mode, workdir, config) that the command line asks for; a ValueError says what is wrong."""
+    """(mode, workdir, config) that the command line asks for; a UserError says what is wrong."""
+    values = flags.FlagValues()
+    for name, default in (("config", ""), ("mode", "train"), ("workdir", "")):
+        flags.DEFINE_string(name, default, "", flag_values=values)
     try:
-        rest = flags.FLAGS([sys.argv[0], *arguments], known_only=True)[1:]
+        rest = values([sys.argv[0], *arguments], known_only=True)[1:]
     except flags.Error as error:
-        raise ValueError(f"{error} (see --help)") from error
-    file, mode, workdir = (flags.FLAGS[name].value for name in ("config", "mode", "workdir"))
+        raise UserError(f"{error} (see --help)") from error
+    file, mode, workdir = values.config, values.mode, values.workdir
     if mode not in MODES:
-        raise ValueError(f"--mode is one of {', '.join(MODES)}, found {mode!r}{near(mode, MODES)}")
+        raise UserError(f"--mode is one of {', '.join(MODES)}, found {mode!r}{near(mode, MODES)}")
     for argument in rest:
         if not argument.startswith(("--config.", "--noconfig.")):
-            raise ValueError(
+            raise UserError(
                 f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
-                "--mode=MODE or --config.KEY=VALUE, each with its '='"
-                f"{near(argument, ('--config', '--workdir', '--mode'))}"
+                f"--mode=MODE or --config.KEY=VALUE, each with its '='{meant(argument, mode)}"
             )
+    if mode in FROM_CONFIG and not file:
+        raise UserError(f"--mode={mode} needs --config=FILE, such as configs/quickstart.py")
+    if mode in FROM_WORKDIR and file:
+        raise UserError(
+            f"--mode={mode} takes no --config=FILE, but the config.json of its --workdir=DIR; "
+            "single keys can be set, as in --config.decode.beam_width=1"
+        )
+    if mode in FROM_WORKDIR and not workdir:
+        raise UserError(f"--mode={mode} needs --workdir=DIR, the folder of a trained run")
     if mode in FROM_CONFIG:
-        if not file:
-            raise ValueError(f"--mode={mode} needs --config=FILE, such as configs/quickstart.py")
         config = load_config(file)
+        defaults = default_config()
+        check_types(config, defaults, f"--config={file}")
+        check_keys(config, defaults, f"--config={file}")
         name, _, variant = Path(file).name.partition(":")
         workdir = workdir or "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
-    else:
-        if file or not workdir:
-            raise ValueError(
-                f"--mode={mode} needs --workdir=DIR, the folder of a trained run, and takes the "
-                "config from there; single keys can be set, as in --config.decode.beam_width=1"
-            )
-        for argument in rest:
-            if argument.startswith(TRAINED) and not argument.startswith("--config.model.dtype"):
-                raise ValueError(f"{argument}: the parameters in {workdir} fit no other value")
-        from transformer.trained import read_config
-
-        config = read_config(storage.path(workdir))
-        asked = flatten(load_config(str(HERE / "configs" / "wmt_base.py")))
-        for key in asked.keys() - flatten(config).keys():
-            if key.startswith(("compilation_cache", "parallel.", "evaluate.", "decode.", mode)):
-                raise ValueError(
-                    f"{workdir}/config.json has no {key}: another version of this code made it"
-                )
     folder = storage.path(workdir)
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--workdir={workdir} is a file, expected a folder")
+        raise UserError(f"--workdir={workdir} is a file, expected a folder")
+    if not storage.in_bucket(folder):
+        storage.check_links(folder, WRITTEN)
+    if mode in FROM_WORKDIR:
+        config = trained_config(folder, rest)
     return mode, folder, override(config, rest)
+
+
+def meant(argument: str, mode: str) -> str:
+    """A hint at what an argument that is none may stand for."""
+    if argument.startswith("-"):
+        name = argument.lstrip("-").partition("=")[0]
+        return near_key(name, flatten(default_config()), ("config", "workdir", "mode"))
+    flag = "--config=" if argument.partition(":")[0].endswith(".py") else ""
+    flag = "--workdir=" if Path(argument).is_dir() else flag
+    flag = "--mode=" if argument in MODES else flag
+    flag = flag or "< " * (mode in READS_INPUT)
+    return f"; did you mean {flag}{argument}?" if flag else ""
+
+
+def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
+    """The config of a trained workdir, in which the arguments may set what they name."""
+    from transformer.trained import read_config
+
+    for argument in arguments:
+        key = argument.partition("=")[0].removeprefix("--no").removeprefix("--")
+        key = key.removeprefix("config.")
+        if is_of_parameters(key):
+            raise UserError(f"{argument}: the parameters in {workdir} fit no other value")
+    return with_defaults(read_config(workdir), default_config(), workdir / "config.json")
 
 
 def keep_memory() -> None:
@@ -152,6 +208,7 @@ def keep_memory() -> None:
     alone = sys.executable and sys.orig_argv[-len(sys.argv) :] == sys.argv
     if alone and platform.libc_ver()[0] == "glibc" and not ALLOCATOR.keys() & os.environ.keys():
         os.environ.update(ALLOCATOR)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until it can be heeded again
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
@@ -166,7 +223,7 @@ def join(options: ConfigDict) -> None:
         # On CPUs a library tells standard output, which is for results, of each connection.
         results = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        sys.stdout = open(results, "w", encoding=sys.stdout.encoding)  # noqa: SIM115 (to the end)
+        sys.stdout = streams.open_output(results)
     if not processes.is_first():
         logging.getLogger().setLevel(logging.WARNING)
 
@@ -176,12 +233,12 @@ def keep_compiled(folder: str) -> None:
     import jax
 
     if storage.in_bucket(folder):
-        raise ValueError(f"config.compilation_cache is a local folder, found {folder!r}")
+        raise UserError(f"config.compilation_cache is a local folder, found {folder!r}")
     if folder and not jax.config.jax_compilation_cache_dir:
         # JAX does not ask which CPU a program was compiled for, and homes are shared by machines.
         cpu = Path("/proc/cpuinfo")
-        lines = cpu.read_text().splitlines() if cpu.exists() else []
-        features = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+        text = cpu.read_text().splitlines() if cpu.exists() else []
+        features = next((line for line in text if line.startswith(("flags", "Features"))), "")
         kind = hashlib.sha256(f"{platform.machine()} {features}".encode()).hexdigest()[:8]
         place = Path(folder).expanduser() / kind
         try:
@@ -193,73 +250,11 @@ def keep_compiled(folder: str) -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
-def load_config(file: str) -> ConfigDict:
-    """The config that `FILE.py` or `FILE.py:VARIANT` returns."""
-    name, _, variant = file.partition(":")
-    path = Path(name)
-    if not path.is_file():
-        names = sorted(str(p.relative_to(HERE)) for p in HERE.glob("configs/[!_]*.py"))
-        hint = near(str(path), names)
-        raise ValueError(f"--config={path} does not exist{hint}; there are {', '.join(names)}")
-    # Not by config_flags: it would bury what the config says of a wrong variant under tracebacks.
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    if variant and not inspect.signature(module.get_config).parameters:
-        raise ValueError(f"--config={file}: {path} has no variants, found {variant!r}")
-    return module.get_config(*filter(None, [variant]))
-
-
-def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
-    """Sets the keys that --config.KEY=VALUE arguments name."""
-    types = flatten(config)
-    for argument in arguments:
-        name, has_value, _ = argument.partition("=")
-        key = name.removeprefix("--no").removeprefix("--").removeprefix("config.")
-        if key not in types:
-            raise ValueError(
-                f"{argument}: there is no key config.{key}{near(key, types, 'config.')}"
-            )
-        # --config.KEY and --noconfig.KEY are how absl spells True and False.
-        complete = isinstance(types[key], bool) if not has_value else name.startswith("--config")
-        if not complete:
-            raise ValueError(f"{argument}: expected --config.{key}=VALUE, as in {types[key]!r}")
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
-    try:
-        values([sys.argv[0], *arguments])
-    except flags.IllegalFlagValueError as error:
-        wrong = next(a for a in arguments if a.partition("=")[0] in str(error))
-        key = wrong.partition("=")[0].removeprefix("--config.")
-        raise ValueError(
-            f"{wrong}: config.{key} is of type {type(types[key]).__name__}, as in {types[key]!r}"
-        ) from error
-    return values.config
-
-
-def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
-    """{'model.d_model': 512, ...}."""
-    flat = {}
-    for key, value in config.items():
-        if isinstance(value, ConfigDict):
-            flat |= flatten(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
-
-
-def near(found: str, right: Iterable[str], prefix: str = "") -> str:
-    """A hint at the right name that is most like the one found, if one is."""
-    nearest = difflib.get_close_matches(found, list(right), 1)
-    return f"; did you mean {prefix}{nearest[0]}?" if nearest else ""
-
-
 def leave(status: int) -> None:
-    """Ends a process that failed; not by JAX's way out, where it would wait for the run's others,
-    and they for it."""
-    jax = sys.modules.get("jax")
-    if jax and jax.distributed.is_initialized():
-        sys.stdout.flush()
+    """Ends a process that failed, at once. JAX's way out waits for the run's other processes, and
+    they for it; Python's waits five minutes for Orbax's threads where a save failed by half."""
+    streams.finish_output()
+    if "jax" in sys.modules:
         sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
@@ -267,45 +262,58 @@ def leave(status: int) -> None:
 
 # What a path is said to be by the system where it cannot be used.
 UNUSABLE = (
-    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
     *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP),
 )
 
 
 def mistake(error: Exception) -> str:
-    """The line for a user who is to mend it: of a path that cannot be used, or of a ValueError by a
-    `raise` of ours. "" if it is a fault of ours, such as a ValueError of a library's, or of int().
-    """
-    if isinstance(error, OSError) and error.filename and error.errno in UNUSABLE:
+    """The line for a user who is to mend it: a UserError's, or that of a path that cannot be used.
+    "" if it is a fault of ours."""
+    unusable = isinstance(error, OSError) and error.filename and error.errno in UNUSABLE
+    if unusable or getattr(error, "filename", "") == streams.OUTPUT:
         return f"{error.filename}: {error.strerror}"
-    if not isinstance(error, ValueError):
-        return ""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    file = Path(last.filename).resolve()
-    ours = file.is_relative_to(HERE) and "site-packages" not in file.parts
-    return str(error) if ours and last.line.startswith("raise") else ""
+    return str(error) if isinstance(error, UserError) else ""
+
+
+def is_alone() -> bool:
+    """Whether JAX is loaded, and this is the only process of a run."""
+    jax = sys.modules.get("jax")
+    return bool(jax) and not jax.distributed.is_initialized()
+
+
+def run(arguments: list[str]) -> None:
+    """Runs main; a failure ends the process with its line or traceback, and its exit status."""
+    try:
+        with logging_redirect_tqdm():  # so that a line does not run into a progress bar
+            main(arguments)
+        sys.stdout.flush()
+        if is_alone():  # else JAX ends the processes together
+            leave(0)
+    except KeyboardInterrupt:
+        leave(130)
+    except SystemExit as error:  # stopped after saving, say
+        if not is_alone():
+            raise
+        leave(error.code)
+    except Exception as error:
+        line = mistake(error)
+        if isinstance(error, BrokenPipeError):  # the reader wants no more, as in `... | head`
+            leave(1)
+        if not line:
+            traceback.print_exc()
+            leave(1)
+        print(f"launch.py: {line}", file=sys.stderr)
+        leave(2)
 
 
 if __name__ == "__main__":
     keep_memory()
+    streams.prepare()
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
     )
     for library in ("absl", "fsspec", "gcsfs", "jax", "orbax"):
         logging.getLogger(library).setLevel(logging.ERROR)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # what Orbax gives up reading
-    try:
-        with logging_redirect_tqdm():  # so that a line does not run into a progress bar
-            main(sys.argv[1:])
-    except KeyboardInterrupt:
-        leave(130)
-    except BrokenPipeError:  # whoever read the results wants no more, as in `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        leave(1)
-    except Exception as error:
-        line = mistake(error)
-        if not line:
-            traceback.print_exc()
-            leave(1)
-        print(f"launch.py: {line}", file=sys.stderr)
-        leave(2)
+    run(sys.argv[1:])

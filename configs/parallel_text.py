@@ -6,7 +6,7 @@
 
 FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. Files of
 other names are given as STEM (--config.data.test=newstest2014), or as SOURCE_FILE,TARGET_FILE where
-the stems differ.
+the stems differ. Without a test set (--config.data.test="") the final score is that of validation.
 
 The model is a third of the paper's base, for some 100,000 to a million pairs: about an hour on one
 GPU.

@@ -27,7 +27,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
     config.data.data_dir = "~/tensorflow_datasets"  # where data sets and ids are kept
     config.data.train = "train"
     config.data.validation = "validation"  # newstest2013
-    config.data.test = "test"  # newstest2014
+    config.data.test = "test"  # newstest2014; "": none, the final score is of validation
     config.data.max_length = (
         128  # pieces a side, end symbol included; longer pairs are not trained on
     )
@@ -102,10 +102,11 @@ def get_config(preset: str = "paper") -> ConfigDict:
 
     config.evaluate = ConfigDict()
     config.evaluate.every = 5000  # steps; 0: at the end only
-    config.evaluate.split = "test"
+    config.evaluate.split = "test"  # of the final score
     config.evaluate.weights = "average"  # or 'best' (by validation BLEU), or 'latest'
     config.evaluate.average_last = 5
-    config.evaluate.ensemble = ""  # further workdirs, by comma: probabilities are averaged
+    # Further workdirs, by comma: the final score and translations are by the mean of probabilities.
+    config.evaluate.ensemble = ""
     config.evaluate.patience = (
         0  # validations without a better BLEU before training stops; 0: no end
     )

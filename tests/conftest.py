@@ -1,5 +1,6 @@
 """Every test sees eight CPU devices; one tiny trained run serves all tests that only read a run."""
 
+import collections
 import contextlib
 import importlib
 import os
@@ -8,18 +9,25 @@ import sys
 import tempfile
 from typing import NamedTuple
 
-COMPILED = tempfile.TemporaryDirectory(prefix="compiled-")  # removed when pytest ends
+if "PYTEST_XDIST_WORKER" not in os.environ:  # pytest's workers have their parent's environment
+    COMPILED = tempfile.TemporaryDirectory(prefix="compiled-")  # removed when pytest ends
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
 
 # Before anything imports jax. Compiling would take most of the time: it is done without
 # optimisation, and once for all tests and the processes they start.
 QUICK = "--xla_backend_optimization_level=0"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {QUICK}"
-os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 import jax  # noqa: E402 (it reads the environment set above)
 import pytest  # noqa: E402 (likewise)
+
+
+def pytest_collection_modifyitems(items):
+    """Puts the files with the most slow tests first: at the end, nobody waits for one of them."""
+    slow = collections.Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
 
 
 class Run(NamedTuple):

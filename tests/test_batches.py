@@ -1,6 +1,7 @@
 """Batch t is a pure function of (corpus, seed, t), and holds what the corpus holds: no more, no
 less."""
 
+import errno
 import logging
 import os
 import random
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from transformer import batches, ids, parallel, tokenizer
+from transformer.errors import UserError
 
 LENGTH = 24
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -231,7 +233,7 @@ def test_hosts_share_the_global_batch(tokenised, packed, hosts):
     """Rows that fill up to a multiple of the devices lie beyond the batch's end, and are empty."""
     batched = arrange(tokenised(Source(0)), packed, 0, 5 * LENGTH)
     for t in range(len(batched)):
-        num_rows = parallel.padded_rows(batched.shape(t)[0], parallel.spread("jit"), 1)
+        num_rows = parallel.padded_rows(batched.shape(t)[0], parallel.spread("jit").row_parts)
         assert num_rows % 8 == 0
         share = num_rows // hosts
         parts = [batched.rows(t, host * share, (host + 1) * share) for host in range(hosts)]
@@ -348,7 +350,7 @@ def test_failed_writer_leaves_nothing(vocabulary, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_killed_writer_leaves_a_draft_that_is_never_read(vocabulary, tmp_path):
+def test_a_killed_writer_s_draft_is_never_read_and_goes_with_the_next(vocabulary, tmp_path):
     (tmp_path / "source.model").write_bytes(vocabulary.source.serialized_model_proto())
     program = """
         import os, pathlib, signal, sys
@@ -377,7 +379,7 @@ def test_killed_writer_leaves_a_draft_that_is_never_read(vocabulary, tmp_path):
     tokens = ids.tokenise(Source(0), both, tmp_path / "tokens")
     assert len(tokens.source_lengths) == 150
     assert draft.name.startswith(tokens.directory.name)  # it was the same cache
-    assert set((tmp_path / "tokens").iterdir()) == {draft, tokens.directory}
+    assert set((tmp_path / "tokens").iterdir()) == {tokens.directory}
 
 
 def test_of_two_writers_the_first_one_serves(vocabulary, tmp_path):
@@ -395,6 +397,29 @@ def test_of_two_writers_the_first_one_serves(vocabulary, tmp_path):
     assert ours.directory == others[0].directory
     assert list(tmp_path.iterdir()) == [ours.directory]
     np.testing.assert_array_equal(ours.target, others[0].target)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_file_over):
+    with no_file_over(1000), pytest.raises(UserError, match=r"takes no more .*df -h.*data_dir"):
+        ids.tokenise(Source(0), vocabulary, tmp_path)
+    assert not list(tmp_path.iterdir())
+    tokens = ids.tokenise(Source(0), vocabulary, tmp_path)
+    pairs = batches.trainable(tokens, LENGTH)
+    with no_file_over(100), pytest.raises(UserError, match="takes no more"):
+        batches.pack(tokens, pairs, LENGTH, 0)
+    assert not list(tokens.directory.glob("packed*"))
+
+
+def test_without_locks_drafts_are_left_alone(vocabulary, tmp_path, monkeypatch):
+    """As on some shared disks: a draft might be that of another process."""
+
+    def flock(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(ids.fcntl, "flock", flock)
+    (tmp_path / "0123-draft-abc").mkdir()
+    tokens = ids.tokenise(Source(0), vocabulary, tmp_path)
+    assert set(tmp_path.iterdir()) == {tokens.directory, tmp_path / "0123-draft-abc"}
 
 
 def test_packing_is_cached_by_all_it_depends_on(tokenised):

@@ -1,6 +1,6 @@
 """What is saved comes back bit for bit, also on other devices and after a cut-off save."""
 
-import itertools
+import errno
 import json
 import os
 import pathlib
@@ -13,7 +13,8 @@ import optax
 import pytest
 import tiny
 
-from transformer import checkpoint, checksums, parallel, sealed, verify
+from transformer import checkpoint, checksums, parallel, storage, store, verify, weights
+from transformer.errors import UserError
 
 VOCABULARY = "some pieces"
 ADAM = optax.adam(0.1)
@@ -58,9 +59,9 @@ def restore(checkpoints, num_devices=1):
     return checkpoints.restore(*abstract(state(0), num_devices))
 
 
-def load(workdir, weights, average_last=3, every=1, vocabulary=VOCABULARY):
-    options = {"weights": weights, "average_last": average_last, "every": every}
-    return checkpoint.load(workdir, abstract(state(0)[0]), vocabulary, **options)
+def load(workdir, which, average_last=3, every=1, vocabulary=VOCABULARY):
+    options = {"weights": which, "average_last": average_last, "every": every}
+    return weights.load(workdir, abstract(state(0)[0]), vocabulary, **options)
 
 
 def steps(folder):
@@ -113,27 +114,30 @@ def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
     tiny.assert_same_bits(tuple(found), ({"kernel": draw()}, {"moment": draw()}))
 
 
-def test_keeps_the_last_parameters_and_two_optimizer_states(opened, tmp_path):
-    checkpoints = opened(keep=3)
-    for step in (1, 2, 5, 6, 9):
-        checkpoints.save(step, *state(step))
-    checkpoints = opened(keep=3)
-    assert steps(tmp_path / "checkpoints" / "parameters") == [5, 6, 9]
-    assert steps(tmp_path / "checkpoints" / "optimizer") == [6, 9]
-    assert checkpoint.OPTIMIZER_STATES == 2
-    step, *found = restore(checkpoints)
-    assert step == 9
-    tiny.assert_same_bits(tuple(found), state(9))
+def with_opt_state(workdir):
+    return [step for step in steps(workdir) if (workdir / str(step) / "opt_state").exists()]
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
-def test_keeps_as_many_as_it_is_told(opened, tmp_path, keep):
+def test_keeps_the_last_parameters_and_two_optimizer_states(opened, tmp_path, keep):
     checkpoints = opened(keep=keep)
-    for step in (1, 2, 3, 4):
+    for step in (1, 2, 5, 6, 9):
         checkpoints.save(step, *state(step))
-    opened()
-    # Of one, too, the one before stays: it outlives a newest that is cut off.
-    assert steps(tmp_path / "checkpoints" / "parameters") == [1, 2, 3, 4][-max(keep, 2) :]
+    checkpoints = opened(keep=keep)
+    assert steps(tmp_path / "checkpoints") == [1, 2, 5, 6, 9][-keep:]
+    assert with_opt_state(tmp_path / "checkpoints") == [6, 9][-keep:]
+    step, *found = restore(checkpoints)
+    assert step == 9
+    tiny.assert_same_bits(tuple(found), state(9))
+    assert load(tmp_path, "average", average_last=keep)[1] == [1, 2, 5, 6, 9][-keep:]
+
+
+def test_a_step_is_saved_once(opened, tmp_path, monkeypatch):
+    """Resumed and stopped at once: the only whole checkpoint is not written again."""
+    opened().save(1, *state(1))
+    checkpoints = opened()
+    monkeypatch.setattr(store.CheckpointStore, "save", None)
+    assert checkpoints.save(1, *state(1))
 
 
 def test_stopped_runs_steps_do_not_count(opened, tmp_path):
@@ -151,11 +155,12 @@ def test_stopped_runs_steps_do_not_count(opened, tmp_path):
     checkpoints.save(20, *state(20))
     opened()
     assert load(tmp_path, "average", every=5)[1] == [10, 15, 20]
-    assert steps(tmp_path / "checkpoints" / "parameters") == [10, 15, 20]
+    assert steps(tmp_path / "checkpoints") == [10, 15, 20]
 
 
 def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
     checkpoints = opened(keep=1)
+    checkpoints.save(1, *state(1))
     scores = {1: 3.0, 2: 5.0, 3: 5.0, 4: 4.9, 5: 5.1, 6: 0.0}
     kept = [checkpoints.save_best(t, state(t)[0], bleu) for t, bleu in scores.items()]
     assert kept == [True, True, False, False, True, False]
@@ -163,7 +168,7 @@ def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
         checkpoints.save(step, *state(step))
     checkpoints = opened(keep=1)
     assert steps(tmp_path / "best") == [5]
-    assert 5 not in steps(tmp_path / "checkpoints" / "parameters")
+    assert 5 not in steps(tmp_path / "checkpoints")
     assert not checkpoints.save_best(8, state(8)[0], 5.1)  # what it is compared with is on disk
     parameters, found = load(tmp_path, "best")
     assert found == [5]
@@ -171,6 +176,7 @@ def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
 
 
 def test_resumed_run_may_find_its_best_at_an_earlier_step(opened, tmp_path):
+    opened().save(5, *state(5))
     assert opened().save_best(9, state(9)[0], 1.0)
     assert opened().save_best(6, state(6)[0], 2.0)
     parameters, found = load(tmp_path, "best")
@@ -178,20 +184,55 @@ def test_resumed_run_may_find_its_best_at_an_earlier_step(opened, tmp_path):
     tiny.assert_same_bits(parameters, state(6)[0])
 
 
-def test_of_two_bests_the_better_one_counts(opened, tmp_path):
+def test_of_two_bests_the_better_one_counts(opened, tmp_path, monkeypatch):
     """A run that was killed before it deleted the old best; the better one may be the older one."""
     checkpoints = opened()
-    delete = checkpoints._best.delete
-    checkpoints._best.delete = lambda step: None
-    assert checkpoints.save_best(9, state(9)[0], 1.0)
-    assert checkpoints.save_best(6, state(6)[0], 2.0)
-    checkpoints._best.delete = delete
+    checkpoints.save(5, *state(5))
+    with monkeypatch.context() as patch:
+        patch.setattr(store.CheckpointStore, "delete", lambda self, step: None)
+        assert checkpoints.save_best(9, state(9)[0], 1.0)
+        assert checkpoints.save_best(6, state(6)[0], 2.0)
     checkpoints = opened()
     assert steps(tmp_path / "best") == [6, 9]
     assert load(tmp_path, "best")[1] == [6]
     assert not checkpoints.save_best(10, state(10)[0], 1.5)
     assert checkpoints.save_best(11, state(11)[0], 2.5)
     assert steps(tmp_path / "best") == [11]
+
+
+@pytest.mark.parametrize("files", [0, 3])
+def test_a_best_that_was_being_deleted_is_not_used(three_steps, tmp_path, files):
+    """However much of it is left: the newer one is whole, and the rest goes when training does."""
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    half = copy / "best" / "1"
+    shutil.copytree(copy / "best" / "2", half)
+    (half / "checksums.json").unlink()
+    for file in [path for path in half.rglob("*") if path.is_file()][:files]:
+        file.unlink()
+    assert load(copy, "best")[1] == [2]
+    checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    assert restore(checkpoints)[0] == 3
+    checkpoints.close()
+    assert steps(copy / "best") == [2]
+
+
+def test_of_two_bests_a_damaged_one_is_named_and_not_used(three_steps, tmp_path, caplog):
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    shutil.copytree(copy / "best" / "2", copy / "best" / "1")
+    flip_a_bit(next((copy / "best" / "2").rglob("d/*")))
+    assert load(copy, "best")[1] == [1]
+    assert f"damaged: {copy / 'best' / '2'}" in caplog.text
+
+
+def test_no_best_without_a_checkpoint_to_go_on_from(opened, tmp_path, caplog):
+    """A run killed then could not be resumed, and would be refused for ever."""
+    checkpoints = opened()
+    assert not checkpoints.save_best(1, state(1)[0], 1.0)
+    assert "no checkpoint could be saved yet" in caplog.text
+    checkpoints.save(1, *state(1))
+    assert checkpoints.save_best(1, state(1)[0], 1.0)
 
 
 def test_weights_name_steps(opened, tmp_path):
@@ -246,7 +287,7 @@ def test_mistakes_about_weights(opened, tmp_path):
         load(tmp_path, "latest")
     one_line(raised)
     opened()
-    with pytest.raises(ValueError, match="holds no checkpoint") as raised:
+    with pytest.raises(ValueError, match="holds no complete checkpoint") as raised:
         load(tmp_path, "best")
     one_line(raised)
 
@@ -254,59 +295,234 @@ def test_mistakes_about_weights(opened, tmp_path):
 # Cut-off saves
 
 
-@pytest.mark.parametrize("lost", ["parameters", "optimizer"])
-def test_half_a_save_is_dropped_and_can_be_saved_again(opened, tmp_path, lost):
+@pytest.mark.parametrize("lost", ["checksums.json", "opt_state", "."])
+def test_a_save_that_was_cut_off_is_dropped_and_can_be_saved_again(opened, tmp_path, lost):
     checkpoints = opened()
     for step in (1, 2, 3):
         checkpoints.save(step, *state(step))
     opened()
-    shutil.rmtree(tmp_path / "checkpoints" / lost / "3")
+    newest = tmp_path / "checkpoints" / "3"
+    (newest / "checksums.json").unlink()  # it is written last
+    if lost != "checksums.json":
+        shutil.rmtree(newest / lost)
     checkpoints = opened()
     step, *found = restore(checkpoints)
     assert step == 2
     tiny.assert_same_bits(tuple(found), state(2))
-    assert 3 not in steps(tmp_path / "checkpoints" / "parameters")
-    assert 3 not in steps(tmp_path / "checkpoints" / "optimizer")
+    assert steps(tmp_path / "checkpoints") == [1, 2]
     checkpoints.save(3, *state(33))
     step, *found = restore(opened())
     assert step == 3
     tiny.assert_same_bits(tuple(found), state(33))
 
 
-def test_nothing_whole_is_none(opened, tmp_path):
+def test_a_first_save_that_was_cut_off_is_set_aside(opened, tmp_path, caplog):
     opened().save(1, *state(1))
     opened()
-    shutil.rmtree(tmp_path / "checkpoints" / "optimizer" / "1")
+    (tmp_path / "checkpoints" / "1" / "checksums.json").unlink()
+    assert not checkpoint.resumable(tmp_path)
     checkpoints = opened()
     assert restore(checkpoints) is None
+    assert "kept as incomplete-1" in caplog.text
+    assert (tmp_path / "checkpoints" / "incomplete-1" / "params").is_dir()
     checkpoints.save(1, *state(11))  # the run begins anew, and comes by the same step
     step, *found = restore(opened())
     assert step == 1
     tiny.assert_same_bits(tuple(found), state(11))
 
 
-def test_without_optimizer_states_nothing_is_resumed(opened, tmp_path):
-    """As in a copy made to translate with; its checkpoints are not thrown away."""
-    checkpoints = opened()
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def strip_opt_states(workdir):
+    for folder in (workdir / "checkpoints").iterdir():
+        (folder / "checksums.json").write_bytes(checksums.without(folder, "opt_state/"))
+        shutil.rmtree(folder / "opt_state", ignore_errors=True)
+
+
+def strip_checksums(workdir):
+    for path in workdir.rglob("checksums.json"):
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "thin",
+    [
+        strip_opt_states,
+        strip_checksums,
+        lambda workdir: shutil.rmtree(workdir / "checkpoints"),
+        lambda workdir: (shutil.rmtree(workdir / "checkpoints"), strip_checksums(workdir)),
+    ],
+    ids=["no opt_state", "no checksums", "best alone", "best alone, incomplete"],
+)
+def test_what_was_trained_and_cannot_be_resumed_is_refused(three_steps, tmp_path, thin):
+    """As in a copy made to translate with: nothing of it is thrown away."""
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    thin(copy)
+    before = contents(copy)
+    with pytest.raises(UserError, match=r"resumed; nothing was touched; give") as raised:
+        checkpoint.resumable(copy)
+    one_line(raised)
+    checkpoints = checkpoint.Checkpoints(copy, keep=1, every=1, vocabulary=VOCABULARY)
+    with pytest.raises(UserError, match="nothing was touched"):
+        restore(checkpoints)
+    checkpoints.close()
+    assert contents(copy) == before
+
+
+def test_nothing_settles_a_workdir_but_a_step(tmp_path):
+    assert not checkpoint.resumable(tmp_path)
+    (tmp_path / "checkpoints" / "7.orbax-checkpoint-tmp").mkdir(parents=True)
+    (tmp_path / "best").mkdir()
+    assert not checkpoint.resumable(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+def test_failed_saves_push_nothing_out(opened, tmp_path, no_file_over, keep, caplog):
+    """However many fail: there is a step to go on from, and no room is made for the next one."""
+    checkpoints = opened(keep=keep)
+    checkpoints.save(1, *state(1))
+    checkpoints.save(2, *state(2))
+    assert checkpoints.finish()
+    whole = steps(tmp_path / "checkpoints")
+    with no_file_over(4096):
+        for step in range(3, 6):
+            assert checkpoints.save(step, *state(step))  # begun
+            assert not checkpoints.finish()
+            assert f"step {step} was not saved" in caplog.text
+            assert steps(tmp_path / "checkpoints") == whole
+    step, *found = restore(opened(keep=keep))
+    assert step == 2
+    tiny.assert_same_bits(tuple(found), state(2))
+    assert opened(keep=keep).save(7, *state(7))
+    assert restore(opened(keep=keep))[0] == 7
+
+
+def test_a_step_without_room_for_its_checksums_is_incomplete(opened, tmp_path, monkeypatch):
+    checkpoints = opened(keep=1)
+    checkpoints.save(1, *state(1))
+    assert checkpoints.finish()
+
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "write_file", full)
+        checkpoints.save(2, *state(2))
+        assert not checkpoints.finish()
+        assert checkpoints.newest() == 1
+    assert checkpoints.save(3, *state(3))
+    assert checkpoints.finish()
+    assert steps(tmp_path / "checkpoints") == [3]
+
+
+def test_a_checkpoint_is_on_the_disk_before_its_checksums(opened, tmp_path, monkeypatch):
+    """And these before an older step is deleted: a power failure finds one of them."""
+    done = []
+    sync, write, delete = storage.sync, storage.write_file, store.CheckpointStore.delete
+    monkeypatch.setattr(storage, "sync", lambda path: (done.append("sync"), sync(path)))
+    monkeypatch.setattr(storage, "write_file", lambda *a: (done.append("checksums"), write(*a)))
+    monkeypatch.setattr(
+        store.CheckpointStore, "delete", lambda *a: (done.append("delete"), delete(*a))
+    )
+    checkpoints = opened(keep=1)
     for step in (1, 2):
         checkpoints.save(step, *state(step))
-    opened()
-    shutil.rmtree(tmp_path / "checkpoints" / "optimizer")
-    with pytest.raises(ValueError, match=r"not resumed; give another --workdir") as raised:
-        restore(opened())
-    one_line(raised)
-    assert steps(tmp_path / "checkpoints" / "parameters") == [1, 2]
+    assert checkpoints.finish()
+    assert done == ["sync", "checksums"] * 2 + ["delete"]
 
 
-def test_best_of_steps_that_come_again_is_deleted(opened, tmp_path):
+def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(opened, tmp_path):
     """Killed after a validation, before the checkpoint: what is resumed may go another way."""
     checkpoints = opened()
     checkpoints.save(2, *state(2))
     checkpoints.save_best(3, state(3)[0], 5.0)
     checkpoints = opened()
     assert restore(checkpoints)[0] == 2
-    assert steps(tmp_path / "best") == []
+    assert load(tmp_path, "best")[1] == [3]
+    assert not checkpoints.save_best(3, state(33)[0], np.nan)
+    assert steps(tmp_path / "best") == [3]
     assert checkpoints.save_best(3, state(33)[0], 4.0)
+    assert not checkpoints.save_best(4, state(4)[0], 3.9)
+    tiny.assert_same_bits(load(tmp_path, "best")[0], state(33)[0])
+
+
+@pytest.mark.parametrize("wrong", ["seal", "write_file"])
+def test_saves_that_fail_after_orbax_leave_nothing(opened, tmp_path, monkeypatch, wrong):
+    """A quota shows at the sync, or at the checksums: half a step takes room from the next one, and
+    several of them would be refused for ever."""
+    checkpoints = opened()
+
+    def full(*_):
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checksums if wrong == "seal" else storage, wrong, full)
+        for step in (1, 2, 3):
+            assert checkpoints.save(step, *state(step))  # begun
+            assert not checkpoints.finish()
+            assert steps(tmp_path / "checkpoints") == []
+    checkpoints = opened()
+    assert restore(checkpoints) is None
+    checkpoints.save(4, *state(4))
+    assert restore(opened())[0] == 4
+
+
+def test_a_disk_that_is_full_once_a_step_is_complete_ends_nothing(
+    opened, tmp_path, monkeypatch, caplog
+):
+    """Where the older steps' optimizer states go, a file is written."""
+    checkpoints = opened(keep=5)
+    drop = store.CheckpointStore.drop
+
+    def full(self, step, item):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.CheckpointStore, "drop", full)
+        for step in (1, 2, 3):
+            assert checkpoints.save(step, *state(step))
+        assert checkpoints.finish()
+    assert "could not be tidied up" in caplog.text
+    assert with_opt_state(tmp_path / "checkpoints") == [1, 2, 3]
+    assert drop is store.CheckpointStore.drop
+    assert checkpoints.save(4, *state(4))
+    assert checkpoints.finish()
+    assert with_opt_state(tmp_path / "checkpoints") == [3, 4]
+
+
+def test_a_folder_in_which_nothing_can_be_made_is_said_before_orbax(
+    opened, tmp_path, monkeypatch, caplog
+):
+    """Of several processes, the one that fails there would leave the others waiting."""
+    checkpoints = opened()
+    monkeypatch.setattr(store.CheckpointStore, "save", None)
+    (tmp_path / "checkpoints").rmdir()
+    assert not checkpoints.save(1, *state(1))
+    assert "step 1 was not saved: [Errno 2]" in caplog.text
+
+
+def test_steps_of_another_version_of_this_code_are_not_trained_over(tmp_path):
+    for part in ("parameters", "optimizer"):
+        (tmp_path / "checkpoints" / part / "100").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"\(steps 100\), but no .* it cannot be resumed"):
+        checkpoint.resumable(tmp_path)
+
+
+def test_checksums_without_a_note_are_as_they_always_were(tmp_path):
+    """Prepared corpora, ids and vocabularies of earlier runs stay what they are."""
+    (tmp_path / "file").write_bytes(b"a")
+    digest = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
+    own = "b0a99e0fc5d2f9e3c85026ed74800685fedd9a16b9aed3ea4e5d652399df3992"
+    content = checksums.seal(tmp_path)
+    values = json.loads(content)
+    assert values.keys() == {"files", "sha256"}
+    assert values["files"] == {"file": [1, digest]}
+    assert values["sha256"] == own
+    (tmp_path / checksums.NAME).write_bytes(content)
+    assert checksums.damaged(tmp_path, alone=True) == []
 
 
 # Damage
@@ -346,119 +562,132 @@ def three_steps(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # reads given up
-@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "not sealed"])
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damage, sealed, caplog):
-    """Of every file of the newest step: it is restored to the bit, or the one before it is.
-
-    Also of one without checksums of its files: it has its arrays'.
-    """
-    folders = [three_steps / "checkpoints" / part / "3" for part in ("parameters", "optimizer")]
-    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
-    assert len(files) > 10
-    seals = [folder / "checksums.json" for folder in folders]
-    passed_over = []
-    for file in files if sealed else set(files) - set(seals):
+def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damage, caplog):
+    """Of every file of the newest step: it is restored to the bit, or the one before it is."""
+    newest = three_steps / "checkpoints" / "3"
+    files = [path for path in newest.rglob("*") if path.is_file()]
+    assert len(files) > 20
+    for file in files:
         copy = tmp_path / "copy"
         shutil.copytree(three_steps, copy)
-        for seal in () if sealed else seals:
-            (copy / seal.relative_to(three_steps)).unlink()
         damage(copy / file.relative_to(three_steps))
         caplog.clear()
         checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
         step, *found = restore(checkpoints)
         checkpoints.close()
-        tiny.assert_same_bits(tuple(found), state(step))
-        if step != 3:
-            assert step == 2
-            named = file if sealed else next(folder for folder in folders if folder in file.parents)
-            assert f"damaged: {copy / named.relative_to(three_steps)}" in caplog.text
-            passed_over.append(file)
+        assert step == 2
+        tiny.assert_same_bits(tuple(found), state(2))
+        named = copy / file.relative_to(three_steps)
+        if damage is not pathlib.Path.unlink or file.name != "checksums.json":  # incomplete
+            assert f"damaged: {named}" in caplog.text
+        assert steps(copy / "checkpoints") == [1, 2]
         shutil.rmtree(copy)
-    if sealed:
-        lost_seal = damage is pathlib.Path.unlink
-        assert set(passed_over) == set(files) - set(seals if lost_seal else ())
-    else:  # not all files are read
-        assert 4 <= len(passed_over) < len(files)
 
 
-@pytest.mark.parametrize("weights", ["latest", "average", "best"])
-def test_other_arrays_than_were_saved_are_not_scored(three_steps, tmp_path, weights, monkeypatch):
-    """Whatever changed them: here it is what reads them, and every file is whole."""
-    restore = sealed.ocp.CheckpointManager.restore
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_what_the_disk_cannot_read_now_is_not_deleted(three_steps, tmp_path, monkeypatch, number):
+    """A cable, a network disk: the newest step is still there when it can be read again."""
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    digest, before = checksums._digest, contents(copy)
 
-    def wrong(self, step, **options):
-        found = restore(self, step, **options)
-        if isinstance(found.get("arrays"), dict):  # parameters
-            kernel = found["arrays"]["layer_0"]["kernel"]
-            found["arrays"]["layer_0"]["kernel"] = kernel.at[3, 1, 2].add(1e-7)
-        return found
+    def fail(path):
+        if path.parent == copy / "checkpoints" / "3" / "params" / "d":
+            raise OSError(number, os.strerror(number), str(path))
+        return digest(path)
 
+    checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
     with monkeypatch.context() as patch:
-        patch.setattr(sealed.ocp.CheckpointManager, "restore", wrong)
-        with pytest.raises(ValueError, match=r"other numbers in layer_0/kernel\)") as raised:
-            load(three_steps, weights)
+        patch.setattr(checksums, "_digest", fail)
+        with pytest.raises(OSError, match=r"nothing was deleted.*checkpoints/3/params/d"):
+            restore(checkpoints)
+        with pytest.raises(OSError, match=r"cannot be read now"):
+            load(copy, "latest")
+    assert contents(copy) == before
+    assert restore(checkpoints)[0] == 3
+    checkpoints.close()
+
+
+@pytest.mark.parametrize("which", ["latest", "average", "best"])
+def test_a_step_deleted_while_it_is_read_is_read_again(three_steps, tmp_path, monkeypatch, which):
+    """By a run that trains in the same workdir; here between listing and reading."""
+    copy = tmp_path / "copy"
+    shutil.copytree(three_steps, copy)
+    place = copy / ("best" if which == "best" else "checkpoints")
+    step = 2 if which == "best" else 3
+    read = weights._chosen
+
+    def delete_first(*arguments):
+        if (place / str(step)).exists():
+            shutil.copytree(place / str(step), place / "4")
+            (place / str(step) / "checksums.json").unlink()
+            shutil.rmtree(place / str(step) / "params")
+            shutil.rmtree(place / str(step))
+        return read(*arguments)
+
+    monkeypatch.setattr(weights, "_chosen", delete_first)
+    parameters, found = load(copy, which)
+    assert found == ([1, 2, 4] if which == "average" else [4])
+    if which != "average":
+        tiny.assert_same_bits(parameters, state(step)[0])
+
+
+def test_other_shapes_are_one_line(three_steps, tmp_path):
+    """Where config.json does not say it: that was lost, or came from elsewhere."""
+    other = abstract(state(0)[0])
+    kernel = other["layer_0"]["kernel"]
+    other["layer_0"]["kernel"] = jax.ShapeDtypeStruct(
+        (16, 4, 4), kernel.dtype, sharding=kernel.sharding
+    )
+    options = {"weights": "latest", "average_last": 1, "every": 1}
+    said = r"layer_0/kernel has the shape \(16, 2, 8\), expected \(16, 4, 4\)"
+    with pytest.raises(UserError, match=said) as raised:
+        weights.load(three_steps, other, VOCABULARY, **options)
+    one_line(raised)
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [("run[1]", True), ("a\\b", True), ("a[b", False), ("a]b", False), ("a*b ü{x}", False)],
+)
+def test_paths_that_cannot_be_read_back_are_refused(tmp_path, name, refused):
+    workdir = tmp_path / name
+    if refused:
+        with pytest.raises(UserError, match="without backslashes and brackets") as raised:
+            checkpoint.Checkpoints(workdir, keep=1, every=1, vocabulary=VOCABULARY)
         one_line(raised)
-        with pytest.raises(SystemExit):
-            verify.verify(None, three_steps)
-    load(three_steps, weights)
-    verify.verify(None, three_steps)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32"])
-def test_arrays_have_the_same_checksums_however_they_are_split(dtype):
-    draw = np.random.default_rng(0).standard_normal((16, 8, 24)) * 100
-    whole = {"x": jax.numpy.asarray(draw, dtype), "y": [jax.numpy.asarray(3, dtype)]}
-    expected = checksums.of_arrays(whole)
-    assert list(expected) == ["x", "y/0"]
-    mesh = parallel.spread("jit", (2, 2, 2)).mesh
-    for spec in itertools.permutations([*mesh.axis_names]):
-        split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
-        spread = {"x": jax.device_put(whole["x"], split), "y": whole["y"]}
-        assert checksums.of_arrays(spread) == expected
-
-
-def test_every_change_of_an_array_changes_its_checksum():
-    random = np.random.default_rng(0)
-    x = random.standard_normal((6, 50), np.float32)
-    numbers = {checksums.of_arrays([x])["0"]}
-    for bit in range(32):
-        other = x.copy()
-        other.view(np.uint32)[bit % 6, bit] ^= 1 << bit
-        numbers.add(checksums.of_arrays([other])["0"])
-    zeroed, swapped, rounded = x.copy(), x.copy(), x.copy()
-    zeroed[2:4] = 0
-    swapped[[1, 2]] = x[[2, 1]]
-    rounded[:] = x.astype(np.float16)
-    others = [zeroed, swapped, rounded, np.zeros_like(x), -np.zeros_like(x), x.T.copy(), x[:, ::-1]]
-    numbers |= {checksums.of_arrays([other])["0"] for other in others}
-    assert len(numbers) == 1 + 32 + len(others)
+        assert not workdir.exists()
+        return
+    checkpoints = checkpoint.Checkpoints(workdir, keep=1, every=1, vocabulary=VOCABULARY)
+    checkpoints.save(1, *state(1))
+    checkpoints.close()
+    tiny.assert_same_bits(load(workdir, "latest")[0], state(1)[0])
 
 
 def test_without_a_whole_checkpoint_nothing_is_deleted(three_steps, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
     for step in (2, 3):  # those that have an optimizer state
-        flip_a_bit(next((copy / "checkpoints" / "optimizer" / str(step)).rglob("d/*")))
-    before = sorted(copy.rglob("*"))
+        flip_a_bit(next((copy / "checkpoints" / str(step) / "opt_state").rglob("d/*")))
+    before = contents(copy)
     checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
-    with pytest.raises(ValueError, match=r"none of the checkpoints in .* is whole") as raised:
+    with pytest.raises(ValueError, match=r"no checkpoint in .* is undamaged") as raised:
         restore(checkpoints)
     checkpoints.close()
     one_line(raised)
-    assert sorted(copy.rglob("*")) == before
+    assert contents(copy) == before
 
 
 @pytest.mark.parametrize(
     ("weights", "file"),
     [
-        ("latest", "checkpoints/parameters/3"),
-        ("average", "checkpoints/parameters/1"),
+        ("latest", "checkpoints/3"),
+        ("average", "checkpoints/1"),
         ("best", "best/2"),
     ],
 )
-@pytest.mark.parametrize("name", ["d/*", "about/metadata"])
+@pytest.mark.parametrize("name", ["params/d/*", "params/_METADATA", "checksums.json"])
 def test_damaged_parameters_are_not_scored(three_steps, tmp_path, weights, file, name):
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
@@ -470,70 +699,38 @@ def test_damaged_parameters_are_not_scored(three_steps, tmp_path, weights, file,
     assert str(damaged) in str(raised.value)
 
 
-def test_a_damaged_best_is_replaced(three_steps, tmp_path):
+def test_a_damaged_best_is_replaced(three_steps, tmp_path, caplog):
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
     flip_a_bit(next((copy / "best" / "2").rglob("d/*")))
     checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
-    assert checkpoints.save_best(2, state(5)[0], 1.0)
+    assert restore(checkpoints)[0] == 3
+    assert f"damaged: {copy / 'best' / '2'}" in caplog.text
+    assert checkpoints.save_best(4, state(5)[0], 1.0)
     checkpoints.close()
+    assert steps(copy / "best") == [4]
     tiny.assert_same_bits(load(copy, "best")[0], state(5)[0])
 
 
-def test_verify_names_what_is_damaged(three_steps, tmp_path, capsys):
+@pytest.mark.parametrize("damage", [flip_a_bit, pathlib.Path.unlink])
+@pytest.mark.parametrize("name", ["params/_METADATA", "checksums.json"])
+def test_verify_names_what_is_damaged(three_steps, tmp_path, capsys, damage, name):
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
     verify.verify(None, copy)
     whole = json.loads(capsys.readouterr().out)
-    steps = [f"checkpoints/{part}/{i}" for part in ("parameters", "optimizer") for i in (1, 2, 3)]
-    kept = [*steps[:3], *steps[4:], "best/2"]  # the optimizer's of two steps
-    assert whole == {name: [] for name in kept}
-    damaged = next((copy / "checkpoints" / "parameters" / "2").rglob("d/*"))
-    flip_a_bit(damaged)
+    assert whole == {name: [] for name in (*(f"checkpoints/{i}" for i in (1, 2, 3)), "best/2")}
+    damage(copy / "checkpoints" / "2" / name)
     with pytest.raises(SystemExit) as status:
         verify.verify(None, copy)
     assert status.value.code == 1
     found = json.loads(capsys.readouterr().out)
-    fault = f"{damaged} (other bytes than were written)"
-    assert found == {**whole, "checkpoints/parameters/2": [fault]}
-    with pytest.raises(ValueError, match="holds no checkpoint"):
+    [fault] = found.pop("checkpoints/2")
+    assert str(copy / "checkpoints" / "2") in fault
+    assert name in fault
+    assert found == {name: [] for name in whole if name != "checkpoints/2"}
+    with pytest.raises(UserError, match="holds no checkpoint"):
         verify.verify(None, tmp_path)
-
-
-@pytest.mark.parametrize("damage", [truncate, pathlib.Path.unlink])
-@pytest.mark.parametrize("name", ["_METADATA", "manifest.ocdbt"])
-def test_verify_names_what_is_damaged_without_checksums_of_files(
-    three_steps, tmp_path, capsys, name, damage
-):
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
-    place = "checkpoints/optimizer/3"
-    (copy / place / "checksums.json").unlink()
-    damage(copy / place / "arrays" / name)
-    with pytest.raises(SystemExit):
-        verify.verify(None, copy)
-    found = json.loads(capsys.readouterr().out)
-    assert [name for name, faults in found.items() if faults] == [place]
-    assert str(copy / place) in found[place][0]
-
-
-def test_what_is_no_damage_is_not_taken_for_it(three_steps, tmp_path, monkeypatch):
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
-    (copy / "checkpoints" / "optimizer" / "3" / "checksums.json").unlink()
-    checkpoints = checkpoint.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
-    before = sorted(copy.rglob("*"))
-
-    def exhausted(*_, **__):
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sealed.ocp.CheckpointManager, "restore", exhausted)
-        with pytest.raises(jax.errors.JaxRuntimeError):
-            restore(checkpoints)
-    assert sorted(copy.rglob("*")) == before
-    assert restore(checkpoints)[0] == 3
-    checkpoints.close()
 
 
 # Full disks
@@ -583,19 +780,19 @@ def test_a_full_disk_keeps_what_was_saved_and_says_so(
 def test_a_slow_save_is_waited_for(opened, monkeypatch):
     """By the next one: none pile up, and none is left out."""
     checkpoints, sealed = opened(keep=4), []
-    seal = checkpoint.Sealed.seal
+    seal = store.CheckpointStore.complete
 
-    def slow(self, step):
+    def slow(self, step, about):
         time.sleep(0.2)
-        seal(self, step)
+        seal(self, step, about)
         sealed.append(step)
 
-    monkeypatch.setattr(checkpoint.Sealed, "seal", slow)
+    monkeypatch.setattr(store.CheckpointStore, "complete", slow)
     for step in (1, 2, 3, 4):
         assert checkpoints.save(step, *state(step))
-        assert sorted(sealed) == sorted([*range(1, step)] * 2)  # of the halves before this one
+        assert sealed == [*range(1, step)]
     assert checkpoints.finish()
-    assert sorted(sealed) == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert sealed == [1, 2, 3, 4]
     assert restore(opened(keep=4))[0] == 4
 
 
@@ -621,10 +818,8 @@ def test_the_newest_and_the_best_are_kept_whatever_the_scores(tmp_path):
             best = step if better else best
         assert checkpoints.close()
         last = len(scores)
-        assert steps(workdir / "checkpoints" / "parameters") == list(
-            range(max(1, last - max(2, keep) + 1), last + 1)  # the last but one until it is whole
-        )
-        assert last in steps(workdir / "checkpoints" / "optimizer")
+        assert steps(workdir / "checkpoints") == list(range(max(1, last - keep + 1), last + 1))
+        assert last in with_opt_state(workdir / "checkpoints")
         assert steps(workdir / "best") == ([best] if best else [])
 
 
@@ -649,7 +844,7 @@ def test_loaded_parameters_go_where_they_are_wanted(opened, tmp_path):
     for step in (1, 2):
         checkpoints.save(step, *state(step, 8))
     opened()
-    for weights in ("latest", "average"):
-        for leaf in jax.tree.leaves(load(tmp_path, weights)[0]):
+    for which in ("latest", "average"):
+        for leaf in jax.tree.leaves(load(tmp_path, which)[0]):
             assert isinstance(leaf, jax.Array)
             assert leaf.sharding == parallel.spread("jit", num_devices=1).whole

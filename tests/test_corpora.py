@@ -1,5 +1,6 @@
 """Sentence pairs come out of TFDS as they stand in the files; mistakes are answered in a line."""
 
+import errno
 import gzip
 import json
 import lzma
@@ -15,6 +16,7 @@ import pytest
 import requests
 
 from transformer import corpora, wmt
+from transformer.errors import UserError
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GERMAN = ["Ein Haus .", "Zwei Häuser", "", "drei"]
@@ -163,6 +165,32 @@ def test_invalid_utf8_names_file_and_line_and_leaves_nothing(text, tmp_path):
     assert prepared(tmp_path / "data" / "parallel_text") == []
 
 
+def test_a_full_disk_is_one_line_and_leaves_nothing(text, tmp_path, no_file_over):
+    files = {"train.de": lines(map(str, range(9000))), "train.en": lines(map(str, range(9000)))}
+    with no_file_over(100_000), pytest.raises(UserError, match=r"data takes no more") as error:
+        text(files)
+    assert "config.data.data_dir" in one_line(error)
+    assert prepared(tmp_path / "data" / "parallel_text") == []
+
+
+def test_a_disk_without_locks_will_do(text, monkeypatch, caplog):
+    def flock(*_):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(corpora.fcntl, "flock", flock)
+    assert len(text({"train.de": lines(GERMAN), "train.en": lines(ENGLISH)})) == 4
+    assert "another process preparing it would not be noticed" in caplog.text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_is_called_by_its_name(text, encoding):
+    """Its bytes, where a line end is, may make another number of lines."""
+    german = "\ufeff".removeprefix("\ufeff" if encoding == "utf-16" else "") + "ein Haus\nein Ċ\n"
+    with pytest.raises(UserError, match=r"train\.de is UTF-16, expected UTF-8: .*iconv") as error:
+        text({"train.de": german.encode(encoding), "train.en": b"a house\na letter\n"})
+    one_line(error)
+
+
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
 def test_empty_file(text, content):
     with pytest.raises(ValueError, match=r"train\.en is empty"):
@@ -184,6 +212,17 @@ def test_broken_archive(text, name, content):
     assert name in one_line(error)
 
 
+def test_gzip_data_and_folders_are_called_by_their_names(text, tmp_path):
+    content = lines(GERMAN)
+    with pytest.raises(UserError, match=r"train\.de is gzip data: call it train\.de\.gz") as error:
+        text({"train.de": gzip.compress(content), "train.en": content})
+    one_line(error)
+    (tmp_path / "text" / "train.de").unlink()
+    (tmp_path / "text" / "train.de").mkdir()
+    with pytest.raises(UserError, match=r"train\.de is a folder, expected a file"):
+        text({"train.en": content})
+
+
 def test_missing_file_names_what_was_looked_for_and_what_is_there(text, tmp_path):
     with pytest.raises(ValueError, match="wants one of") as error:
         text({"training.de": b"a\n", "training.en": b"x\n"})
@@ -195,11 +234,16 @@ def test_missing_file_names_what_was_looked_for_and_what_is_there(text, tmp_path
     os.rename(tmp_path / "text", tmp_path / "moved")
     with pytest.raises(ValueError, match="text does not exist"):
         text()
+    (tmp_path / "text").touch()
+    with pytest.raises(ValueError, match="text is a file, expected a folder"):
+        text()
 
 
 def test_several_files_of_one_name(text):
     content = lines(GERMAN)
-    with pytest.raises(ValueError, match=r"found train\.de, train\.de\.gz"):
+    with pytest.raises(
+        ValueError, match=r"could be .*train\.de or .*train\.de\.gz: remove all but one"
+    ):
         text({"train.de": content, "train.de.gz": gzip.compress(content), "train.en": content})
 
 
@@ -284,6 +328,22 @@ def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
         assert everything(backward) == (target, source)
         assert forward.fingerprint != backward.fingerprint
     assert capfd.readouterr() == ("", "")  # neither a line nor a progress bar
+
+
+def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
+    """Blank lines, carriage returns and other line separators, plain and gzipped."""
+    text = {"de": "ein\x85\u2028Haus\r\n\n x \ndrei\n", "en": "a\rb\n\nx\nthree 🏠\n"}
+    for language, content in text.items():
+        (tmp_path / f"text.{language}").write_bytes(content.encode())
+        (tmp_path / f"text.{language}.gz").write_bytes(gzip.compress(content.encode()))
+    whole = wmt.wmt._parse_parallel_sentences
+    for end in ("", ".gz"):
+        files = [str(tmp_path / f"text.{language}{end}") for language in ("de", "en")]
+        found = wmt._pairs(*files)
+        assert iter(found) is found  # nothing is held
+        expected = [(key, pair) for key, pair in whole(*files) if any(pair.values())]
+        assert [(key, pair) for key, pair in found if any(pair.values())] == expected
+        assert len(expected) == 3
 
 
 @pytest.mark.skipif(bool(wmt.importlib.util.find_spec("tensorflow")), reason="TensorFlow does it")

@@ -1,6 +1,7 @@
 """Scores against sacreBLEU and a plain loop; every sentence counts; results are where they say."""
 
 import contextlib
+import hashlib
 import io
 import json
 import logging
@@ -16,7 +17,8 @@ import pytest
 import sacrebleu
 import tiny
 
-from transformer import evaluate, tokenizer, trained
+from transformer import evaluate, metrics, results, splits, tokenizer, trained
+from transformer.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -75,7 +77,7 @@ def test_per_token():
 
 
 @pytest.fixture(scope="module")
-def run(tiny_run, tmp_path_factory):
+def run(tiny_run, data_dir, tmp_path_factory):
     """The tiny run, and a small test set for it: (workdir, changes of its config)."""
     folder = tmp_path_factory.mktemp("text")
     for split, keep in (("test", slice(None)), ("other", slice(4, 6))):
@@ -84,6 +86,7 @@ def run(tiny_run, tmp_path_factory):
     workdir = folder / "run"
     shutil.copytree(tiny_run.workdir, workdir)
     changes = {"data.corpus": "parallel_text", "data.directory": str(folder)}
+    changes["data.data_dir"] = str(data_dir)
     return workdir, {**changes, "evaluate.weights": "average"}
 
 
@@ -104,7 +107,7 @@ def evaluated(run, **changes):
     return json.loads(line)
 
 
-def saved_steps(run, folder="checkpoints/parameters"):
+def saved_steps(run, folder="checkpoints"):
     return sorted(int(path.name) for path in (run[0] / folder).iterdir() if path.name.isdigit())
 
 
@@ -121,19 +124,24 @@ def test_the_result_says_what_it_is(result, run):
     assert result["step"] == result["steps"][-1]
     assert result["sentences"] == len(SOURCES)
     assert {"bleu", "chrf", "length_ratio", "signature", "loss", "perplexity"} <= result.keys()
+    assert result["files"] == [f"{run[1]['data.directory']}/test.{side}" for side in ("ko", "en")]
+    text = "".join(f"{line}\n" for line in SOURCES + TARGETS)
+    assert result["checksum"] == hashlib.sha256(text.encode()).hexdigest()
+    assert "jax" in result["versions"]
 
 
 def written(run, split, name):
     return (run[0] / "evaluation" / f"{split}.{name}").read_text().removesuffix("\n").split("\n")
 
 
-@pytest.mark.slow
 def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, run):
-    result = evaluated(run)  # another test may have scored another split since
-    assert json.loads((run[0] / "evaluation.json").read_text()) == result
-    assert written(run, "test", "source") == SOURCES
-    assert written(run, "test", "reference") == TARGETS
-    hypotheses = written(run, "test", "hypothesis")
+    """Beside those of the set that the run itself was scored on, which has the same name."""
+    assert result in metrics.read(run[0], "evaluations.jsonl")
+    name = f"test-{result['checksum'][:16]}"
+    assert result["set"] == name
+    assert written(run, name, "source") == SOURCES
+    assert written(run, name, "reference") == TARGETS
+    hypotheses = written(run, name, "hypothesis")
     assert len(hypotheses) == len(SOURCES)
     assert hypotheses[2] == ""
     bleu = sacrebleu.BLEU(tokenize="13a")
@@ -203,7 +211,8 @@ def test_another_split_and_other_weights(run):
         losses[weights] = found["loss"]
     assert losses["average"] != losses["latest"]
     assert written(run, "other", "source") == SOURCES[4:6]
-    assert json.loads((run[0] / "evaluation.json").read_text())["split"] == "other"
+    assert json.loads((run[0] / "evaluation" / "other.json").read_text()) == found
+    assert metrics.read(run[0], "evaluations.jsonl")[-1] == found
 
 
 @pytest.mark.parametrize("average_last", [1, 2, 100])
@@ -235,6 +244,127 @@ def test_standard_output_is_one_json_line(run, result):
     assert found.keys() == result.keys()
     for name, value in found.items():
         assert value == (pytest.approx(result[name]) if isinstance(value, float) else result[name])
+
+
+@pytest.mark.parametrize(
+    ("split", "files", "name"),
+    [
+        ("test", [], "test"),
+        ("test", ["/x/test_2016_flickr.en", "/x/test_2016_flickr.de.gz"], "test_2016_flickr"),
+        ("test", ["a/news.src.en", "b/news.ref.de"], "news.src-news.ref"),
+        ("a,b", ["안녕 x.ko", "안녕 x.en.xz"], "안녕_x"),
+        ("../../x", [], ".._.._x"),
+        ("test", ["n" * 240 + ".de", "n" * 240 + ".en"], "n" * 64),
+    ],
+)
+def test_a_set_is_named_by_its_files_or_its_split(split, files, name):
+    assert results.name_of(split, files) == name
+
+
+RESULT = {
+    **dict.fromkeys(("bleu", "chrf", "length_ratio", "loss", "perplexity", "accuracy"), 0.5),
+    **{"split": "test", "step": 7, "steps": [5, 7], "weights": "average", "signature": "tok:13a"},
+    **{"sentences": 1, "ensemble": "", "decode": {"beam_width": 4}},
+}
+
+
+def kept(workdir, source, hypothesis, **changes):
+    """Keeps the result of a set of one sentence, and gives it back."""
+    name = results.free_name(workdir, "test", [source], ["r"])
+    result = {**RESULT, "set": name, "checksum": results.checksum([source], ["r"])}
+    sentences = {"source": [source], "hypothesis": [hypothesis], "reference": ["r"]}
+    results.keep(workdir, result, sentences, **changes)
+    return result
+
+
+def test_no_result_replaces_another_set_s(tmp_path):
+    """Neither in evaluations.jsonl, also after a line that was cut off, nor in evaluation/."""
+    made = [kept(tmp_path, "a", "x"), kept(tmp_path, "b", "y")]
+    with open(tmp_path / "evaluations.jsonl", "a") as file:
+        file.write('{"bleu')
+    made += [kept(tmp_path, "a", "z"), kept(tmp_path, "b", "y")]
+    assert made[0]["set"] == made[2]["set"] == "test"
+    assert made[1]["set"] == made[3]["set"] == f"test-{made[1]['checksum'][:16]}"
+    assert metrics.read(tmp_path, "evaluations.jsonl") == made
+    for result, sides in ((made[2], ["a", "z", "r"]), (made[3], ["b", "y", "r"])):
+        found = [
+            (tmp_path / "evaluation" / f"{result['set']}.{side}").read_text()
+            for side in ("source", "hypothesis", "reference")
+        ]
+        assert found == [f"{text}\n" for text in sides]
+        assert json.loads((tmp_path / "evaluation" / f"{result['set']}.json").read_text()) == result
+
+
+def test_a_run_s_own_result_is_added_once(tmp_path):
+    first = kept(tmp_path, "a", "x", once=True)
+    kept(tmp_path, "a", "x", once=True)
+    assert metrics.read(tmp_path, "evaluations.jsonl") == [first]
+    kept(tmp_path, "b", "x", once=True)
+    assert len(metrics.read(tmp_path, "evaluations.jsonl")) == 2
+
+
+def test_a_final_score_is_one_line_of_metrics(tmp_path):
+    """The newest, for a run may go on, of a kind of its own, for early stopping counts validation's
+    lines."""
+    log = metrics.Log(tmp_path, 0)
+    log.write("validation", 9, {"bleu": 2.0})
+    log.close()
+    for step, split, kind in ((9, "test", "test"), (12, "validation", "final_validation")):
+        for _ in range(2):
+            results.log_final(tmp_path, step, {**RESULT, "split": split})
+        found = [(line["kind"], line["step"], line["bleu"]) for line in metrics.read(tmp_path)]
+        assert found == [("validation", 9, 2.0), (kind, step, 0.5)]
+
+
+def test_a_terminal_gets_a_table_and_a_file_a_line(monkeypatch, capsys):
+    result = {**RESULT, "set": "test_2016_flickr", "bleu": 38.714}
+    results.show(result)
+    assert json.loads(capsys.readouterr().out) == result
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    results.show(result)
+    lines = capsys.readouterr().out.splitlines()
+    assert "BLEU          38.71  (tok:13a)" in lines
+    assert any("test_2016_flickr, 1 sentence" in line for line in lines)
+    assert max(map(len, lines)) < 80
+
+
+def test_what_cannot_be_written_is_said_before_and_the_score_is_printed(
+    run, no_file_over, caplog, monkeypatch
+):
+    """On a disk that takes nothing more, as on one that is read-only."""
+    evaluated(run, split="other")  # compiled, its ids cached
+    before = (run[0] / "evaluations.jsonl").read_bytes()
+    events, load = [], trained.load
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(
+        trained, "load", lambda *args: [events.extend(caplog.messages), load(*args)][1]
+    )
+    caplog.clear()
+    with no_file_over(0):
+        found = evaluated(run, split="other")
+    assert found["sentences"] == 2
+    assert [f"{run[0]}: " in said for said in events] == [True]
+    assert any("is not kept" in said for said in caplog.messages)
+    assert (run[0] / "evaluations.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("changes", [{"data.test": ""}, {"evaluate.split": ""}])
+def test_without_a_test_set_the_score_is_of_validation(run, caplog, changes):
+    caplog.set_level(logging.INFO)
+    config = configured(run)
+    config.update_from_flattened_dict(changes)
+    assert splits.final(config) == "validation"
+    [key] = changes
+    assert f"config.{key} is empty, no test set" in caplog.text
+
+
+@pytest.mark.parametrize(("split", "key"), [("test", "data.test"), ("nowhere", "evaluate.split")])
+def test_missing_files_name_the_key(run, split, key):
+    config = configured(run, split=split)
+    config.data.test = "nothere"
+    with pytest.raises(UserError, match=rf"\Aconfig\.{key}='no.*set config\.{key} to") as error:
+        splits.pairs(config, split)
+    assert ("no test set" in str(error.value)) == (split == "test")
 
 
 @pytest.mark.parametrize(

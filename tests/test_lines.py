@@ -9,6 +9,7 @@ import os
 import pytest
 
 from transformer import lines
+from transformer.errors import UserError
 
 SOURCE_PREFIX = ("source", "prefix")
 
@@ -180,6 +181,19 @@ def test_a_number_that_json_cannot_say_is_null():
     values = {"score": -math.inf, "other": math.nan, "third": -1.5, "text": "inf"}
     found = json.loads(lines.to_json(values), parse_constant=pytest.fail)
     assert found == {"score": None, "other": None, "third": -1.5, "text": "inf"}
+
+
+@pytest.mark.parametrize("score", [-1.5, -math.inf])
+def test_json_that_is_nested_deep(score):
+    """It is answered, or refused in one line: never a traceback."""
+    nest = lambda depth: '{"source": "a", "x": ' + "[" * depth + "1" + "]" * depth + "}"
+    [found] = columns([nest(600)], form="json")
+    if score > -math.inf:
+        assert json.loads(lines.to_json({**found, "score": score}))["x"] == found["x"]
+    for _ in range(10**5):
+        found = {"x": [found]}
+    with pytest.raises(UserError, match="nested too deep"):
+        lines.to_json({**found, "score": score})
 
 
 # Writing

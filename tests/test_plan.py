@@ -304,7 +304,7 @@ def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_pa
     assert longest == length == max(length for _, length in shapes)
     t = shapes.index((filled, length))
     layout = parallel.spread(strategy)
-    rows = parallel.padded_rows(filled, layout, 3)
+    rows = parallel.padded_rows(filled, layout.row_parts * 3)
     placed = parallel.place(lambda *part: training.rows(t, *part), rows, layout)
     shape = lambda x: (x.shape, jnp.dtype(x.dtype))
     abstract = plan.abstract_batch(layout, rows, length)
@@ -346,7 +346,7 @@ def test_nothing_is_allocated(monkeypatch):
         ("plan.topology", "v5e", "such as v5e:4x4, found 'v5e'"),
         ("plan.topology", "v4:2x2x4", "slice of TPU v5e or v6e.* found 'v4:2x2x4'"),
         ("plan.topology", "v5e:2x4", "found config.plan.num_devices=8 besides"),
-        ("parallel.mesh", (3, 1, 1), r"config.parallel.mesh=\(3, 1, 1\) does not make use of 8"),
+        ("parallel.mesh", (3, 1, 1), r"config.parallel.mesh=\(3, 1, 1\) does not match .*, 8:"),
         ("parallel.mesh", (0, 8, 1), "which config.parallel.strategy='pmap' cannot"),
         ("model.num_heads", 7, "multiple of config.model.num_heads=7"),
     ],

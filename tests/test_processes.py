@@ -1,11 +1,13 @@
 """One run in a workdir, signals that ask to stop, shares of work."""
 
+import errno
+import io
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -58,26 +60,70 @@ def test_the_lock_ends_with_the_run_also_if_it_fails(tmp_path):
     assert (tmp_path / "new" / "config.json").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+ASKING = [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT]
+
+
+@pytest.fixture(autouse=True)
+def not_ignored():
+    """What a script starts in its background, as CI may these tests, ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("number", ASKING)
 def test_signals_ask_to_stop_and_further_ones_do_no_harm(number):
-    before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)]
-    with processes.stop_signals() as stop:
-        assert not stop.is_set()
-        os.kill(os.getpid(), number)
-        assert stop.wait(1)
-        for again in (signal.SIGTERM, signal.SIGUSR1):
-            os.kill(os.getpid(), again)
-            time.sleep(0.01)
-    after = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)]
-    assert before == after
+    before = [signal.getsignal(n) for n in ASKING]
+    with processes.stop_signals() as signalled:
+        assert not signalled()
+        signal.raise_signal(number)
+        assert signalled()
+        for again in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+            signal.raise_signal(again)
+    assert [signal.getsignal(n) for n in ASKING] == before
 
 
 def test_a_second_ctrl_c_stops_at_once():
-    with processes.stop_signals() as stop:
-        os.kill(os.getpid(), signal.SIGINT)
-        assert stop.wait(1)
+    with processes.stop_signals() as signalled:
+        signal.raise_signal(signal.SIGINT)
+        assert signalled()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("number", ASKING)
+def test_a_signal_that_is_ignored_at_the_start_stays_ignored(number):
+    """As SIGHUP is under nohup, and Ctrl-C in a script's background."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with processes.stop_signals() as signalled:
+            signal.raise_signal(number)
+            assert not signalled()
+            signal.raise_signal(next(n for n in ASKING if n != number))
+            assert signalled()
+            signal.raise_signal(number)
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, "no terminal"), RuntimeError("reentrant call")], ids=repr
+)
+def test_a_signal_that_cannot_be_logged_asks_to_stop(error, monkeypatch, caplog):
+    """The terminal is gone, or the signal came in the middle of a write to it."""
+
+    class Broken(io.StringIO):
+        def write(self, text):
+            raise error
+
+    handler = logging.StreamHandler(Broken())
+    monkeypatch.setattr(sys, "stderr", handler.stream)  # where logging tells of its own errors
+    monkeypatch.setattr(logging.root, "handlers", [handler])
+    caplog.set_level(logging.INFO)
+    with processes.stop_signals() as signalled:
+        signal.raise_signal(signal.SIGHUP)
+        assert signalled()
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9])

@@ -1,19 +1,33 @@
 """Nothing that is read is run, and no name from outside leads out of the folders written to."""
 
 import ast
+import json
 import os
 import pathlib
 import pickle
+import shutil
 import sys
-import types
 
+import flax.traverse_util
 import jax
 import numpy as np
 import pytest
 from test_batches import LENGTH, Source, learn
 
-from configs import quickstart
-from transformer import batches, checkpoint, checksums, corpora, evaluate, ids, tokenizer
+import launch
+from configs import wmt_base
+from transformer import (
+    batches,
+    checkpoint,
+    checksums,
+    corpora,
+    ids,
+    results,
+    tokenizer,
+    trained,
+    weights,
+)
+from transformer.errors import UserError
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FILES = [
@@ -69,10 +83,12 @@ def dangers(source):
 
 
 def test_nothing_read_is_run_but_the_config_that_is_named():
-    """launch.py runs the --config file, which is Python: that is what it is for."""
+    """The --config file is Python, and is run: that is what it is for."""
     assert len(FILES) > 40
     found = {str(path.relative_to(ROOT)): dangers(path.read_text()) for path in FILES}
-    assert {name: names for name, names in found.items() if names} == {"launch.py": {"exec_module"}}
+    assert {name: names for name, names in found.items() if names} == {
+        "transformer/config_files.py": {"exec_module"}
+    }
 
 
 @pytest.mark.parametrize(
@@ -172,13 +188,102 @@ def test_a_checkpoint_is_read_without_unpickling(canary, tmp_path):
     expected = {"x": jax.ShapeDtypeStruct((3,), np.float32, sharding=sharding)}
     sys.addaudithook(_watch)  # for the rest of the process
     UNPICKLED.clear()
-    found, _ = checkpoint.load(
+    found, _ = weights.load(
         tmp_path / "run", expected, "v", weights="latest", average_last=1, every=1
     )
     assert not UNPICKLED
     np.testing.assert_array_equal(found["x"], values["x"])
     pickle.loads(pickle.dumps(pathlib.Path()))
     assert UNPICKLED  # it would have been seen
+
+
+# What a stranger's workdir says.
+
+
+@pytest.fixture(scope="module")
+def touched():
+    """The paths that this process has opened, listed, made or renamed."""
+    paths, watching = [], [True]
+
+    def note(event, arguments):
+        if watching and event in ("open", "os.mkdir", "os.listdir", "os.scandir", "os.rename"):
+            paths.append(str(arguments[0]))
+
+    sys.addaudithook(note)  # for the rest of the process
+    yield paths
+    watching.clear()
+
+
+MACHINE = {
+    "compilation_cache": "{}/cache",
+    "data.data_dir": "{}/data",
+    "evaluate.ensemble": "{}/member",
+    "parallel.coordinator": "{}:1234",
+    "parallel.num_processes": 2,
+    "parallel.mesh": (2, 1, 1),
+    "vocabulary.model": "{}/pieces.model",
+    "train.init_from": "{}/run",
+}
+
+
+@pytest.mark.parametrize("mode", launch.FROM_WORKDIR)
+def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, touched, monkeypatch):
+    """No folder that its config.json names is made or read; the command line may name one."""
+    outside = tmp_path / "outside"
+    doctored = {key: x.format(outside) if isinstance(x, str) else x for key, x in MACHINE.items()}
+    defaults = launch.flatten(wmt_base.get_config())
+    content = flax.traverse_util.unflatten_dict(defaults | doctored, sep=".")
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    began = []
+    monkeypatch.setattr(f"transformer.{mode}.{mode}", lambda config, _: began.append(config))
+    touched.clear()
+    command = [f"--mode={mode}", f"--workdir={tmp_path}"]
+    launch.main(command)
+    assert str(tmp_path / "config.json") in touched
+    assert not [path for path in touched if str(outside) in path]
+    found = launch.flatten(began[0])
+    assert {key: found.get(key) for key in doctored} == {key: defaults.get(key) for key in doctored}
+    given = launch.parse([*command, "--config.data.data_dir=here", "--config.evaluate.ensemble=it"])
+    assert (given[2].data.data_dir, given[2].evaluate.ensemble) == ("here", "it")
+
+
+def test_an_ensembles_member_says_nothing_of_this_machine(reversal_run, tmp_path):
+    """Its own members, for instance."""
+    member = shutil.copytree(reversal_run, tmp_path / "member")
+    content = json.loads((member / "config.json").read_text())
+    content["evaluate"]["ensemble"] = str(tmp_path / "outside")
+    del content["train"]["save_every"]  # it may also be older
+    (member / "config.json").write_text(json.dumps(content))
+    config = trained.read_config(reversal_run)
+    config.evaluate.ensemble = str(member)
+    assert trained.load(reversal_run, config).steps == [7, 7]
+
+
+def test_where_text_is_read_is_logged(tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    config = wmt_base.get_config()
+    config.data.update(directory="/some/where", test="one,two")
+    (tmp_path / "config.json").write_text(config.to_json())
+    monkeypatch.setattr("transformer.evaluate.evaluate", lambda *_: None)
+    launch.main(["--mode=evaluate", f"--workdir={tmp_path}"])
+    assert "'one,two'" in caplog.text
+    assert "/some/where" in caplog.text
+    assert config.data.data_dir in caplog.text
+
+
+@pytest.mark.parametrize("name", launch.WRITTEN)
+@pytest.mark.parametrize("mode", ["train", "evaluate"])
+def test_no_link_makes_a_mode_write_outside_the_workdir(name, mode, tmp_path):
+    outside, workdir = tmp_path / "outside", tmp_path / "run"
+    workdir.mkdir()
+    (workdir / "config.json").write_text(wmt_base.get_config().to_json())
+    (workdir / name).symlink_to(outside)
+    config = ["--config=configs/wmt_base.py"] if mode == "train" else []
+    with pytest.raises(UserError, match=f"{name} is a link that leads out of {workdir}"):
+        launch.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
+    (workdir / name).unlink()
+    (workdir / name).symlink_to("config.json")
+    launch.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
 
 
 # Paths.
@@ -195,25 +300,16 @@ SPLITS = [
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_no_split_makes_evaluation_write_outside_its_folder(tmp_path, monkeypatch, split):
+@pytest.mark.parametrize("is_files", [False, True])
+def test_no_split_makes_evaluation_write_outside_its_folder(tmp_path, split, is_files):
     workdir = tmp_path / "one" / "two" / "run"
-    examiner = types.SimpleNamespace(
-        sources=["a"],
-        references=["b"],
-        sample=lambda *_: "",
-        examine=lambda _: ({"bleu": 0.0, "signature": ""}, ["c"]),
-    )
-    run = types.SimpleNamespace(model=None, vocabulary=None, parameters=None, steps=[1])
-    monkeypatch.setattr(evaluate.prepare, "check", lambda config: None)
-    monkeypatch.setattr(evaluate.trained, "load", lambda *_: run)
-    monkeypatch.setattr(evaluate, "Translator", lambda *_, **__: None)
-    monkeypatch.setattr(evaluate, "Examiner", lambda *_: examiner)
-    config = quickstart.get_config()
-    config.evaluate.split = split
-    evaluate.evaluate(config, workdir)
+    workdir.mkdir(parents=True)
+    name = results.name_of(split, split.split(",") if is_files else [])
+    sentences = {"source": ["a"], "hypothesis": ["b"], "reference": ["c"]}
+    results.keep(workdir, {"set": name, "bleu": 0.0}, sentences)
     written = tree(tmp_path)
     assert len(written) == 5
-    written.remove(workdir / "evaluation.json")
+    written.remove(workdir / "evaluations.jsonl")
     assert {path.parent for path in written} == {workdir / "evaluation"}
 
 

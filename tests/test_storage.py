@@ -14,7 +14,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry, known_implementations
 
 import launch
-from transformer import checkpoint, checksums, evaluate, metrics, storage, train
+from transformer import checkpoint, checksums, evaluate, metrics, storage, train, weights
+from transformer.errors import UserError
 
 RUN = "gs://bucket/run"
 
@@ -24,7 +25,7 @@ class Objects(MemoryFileSystem):
 
     protocol = ("gs", "gcs")
     store = {}  # noqa: RUF012 (as its parent has it)
-    pseudo_dirs = [""]  # noqa: RUF012 (likewise)
+    pseudo_dirs = [""]  # noqa: RUF012 (as its parent has it)
 
     def _open(self, path, mode="rb", **options):
         assert mode in ("rb", "wb"), f"{path} is opened as {mode}"
@@ -44,15 +45,21 @@ def bucket(monkeypatch, tmp_path):
     epath.backend.fsspec_backend._get_filesystem.cache_clear()
     Objects.store.clear()
     Objects.clear_instance_cache()
-    sealed = checkpoint.Sealed
+    opened, resumable = checkpoint.CheckpointStore, checkpoint.resumable
 
-    def elsewhere(folder, **options):
-        if storage.in_bucket(folder):
-            (folder / "elsewhere").write_bytes(b"")
-            folder = tmp_path / "objects" / str(folder).removeprefix("gs://")
-        return sealed(folder, **options)
+    def elsewhere(folder):
+        if not storage.in_bucket(folder):
+            return folder
+        (folder / "elsewhere").write_bytes(b"")
+        return tmp_path / "objects" / str(folder).removeprefix("gs://")
 
-    monkeypatch.setattr(checkpoint, "Sealed", elsewhere)
+    for module in (checkpoint, weights):
+        monkeypatch.setattr(
+            module, "CheckpointStore", lambda folder, *a, **b: opened(elsewhere(folder), *a, **b)
+        )
+    monkeypatch.setattr(
+        checkpoint, "resumable", lambda workdir: resumable(elsewhere(workdir / "best").parent)
+    )
     yield storage.path(RUN)
     epath.backend.fsspec_backend._get_filesystem.cache_clear()
 
@@ -72,6 +79,13 @@ def test_written_file_is_whole_and_alone(tmp_path):
     assert json.loads(path.read_bytes()) == {"a": 1}
     assert [p.name for p in path.parent.iterdir()] == ["config.json"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self").exists(), reason="Linux has it")
+@pytest.mark.parametrize("write", [storage.make_folder, lambda x: storage.write_file(x / "y", b"")])
+def test_a_folder_that_cannot_be_made_is_the_users_mistake(write):
+    with pytest.raises(UserError, match="the folder /proc/x cannot be made: No such file"):
+        write(pathlib.Path("/proc/x"))
 
 
 def test_file_is_the_old_one_until_the_new_one_is_whole(tmp_path, monkeypatch):
@@ -114,19 +128,19 @@ def test_a_run_in_a_bucket_is_the_one_on_a_disk(
     found, local = objects(), tiny_run.workdir
     for name in ("vocabulary/shared.model", "vocabulary/shared.vocab", "evaluation/test.source"):
         assert found[name] == (local / name).read_bytes()
-    scores = [
-        json.loads(x) for x in (found["evaluation.json"], (local / "evaluation.json").read_bytes())
-    ]
+    scores = [metrics.read(workdir, "evaluations.jsonl")[-1] for workdir in (bucket, local)]
     assert scores[0] == scores[1]
     assert untimed(metrics.read(bucket)) == untimed(metrics.read(local))
     kept = {name.partition("/")[0] for name in found}
     assert kept == {path.name for path in local.iterdir()} - {"tensorboard", "lock"} | {"profile"}
     assert any(name.endswith("perfetto_trace.json.gz") for name in found)
 
-    _, workdir, config = launch.parse([f"--workdir={RUN}", "--mode=evaluate"])
+    data = f"--config.data.data_dir={config.data.data_dir}"
+    _, workdir, config = launch.parse([f"--workdir={RUN}", "--mode=evaluate", data])
     capsysbinary.readouterr()
     evaluate.evaluate(config, workdir)
     assert json.loads(capsysbinary.readouterr().out) == scores[0]
+    assert metrics.read(bucket, "evaluations.jsonl")[-2:] == scores
     assert answered("translate", bucket, b"a\n") == answered("translate", local, b"a\n")
     answered("attention", bucket, b"a\tb\n")
     assert "attention.npz" in objects()
@@ -195,3 +209,27 @@ def test_what_cannot_be_reached_is_refused(monkeypatch):
     assert launch.mistake(error.value)
     with pytest.raises(ValueError, match="compilation_cache is a local folder"):
         launch.keep_compiled("gs://bucket/programs")
+
+
+def test_a_file_is_synced_before_it_appears(tmp_path, monkeypatch):
+    """A power failure could leave a name without bytes; then the folder is, which names it."""
+    synced, replaced = [], []
+    sync, replace = storage._sync, pathlib.Path.replace
+    monkeypatch.setattr(storage, "_sync", lambda path: (synced.append(path), sync(path)))
+    monkeypatch.setattr(
+        pathlib.Path, "replace", lambda self, to: (replaced.append(len(synced)), replace(self, to))
+    )
+    storage.write_file(tmp_path / "config.json", b"{}")
+    assert replaced == [1]
+    assert synced[0].name.startswith("config.json")
+    assert synced[1:] == [tmp_path]
+
+
+def test_a_folder_is_synced_with_all_that_is_in_it(tmp_path, monkeypatch):
+    files = [tmp_path / "a" / "b" / "file", tmp_path / "a" / "other"]
+    for file in files:
+        storage.write_file(file, b"x")
+    synced = []
+    monkeypatch.setattr(storage.os, "fsync", lambda number: synced.append(number))
+    storage.sync(tmp_path / "a")
+    assert len(synced) == 5  # the files, their folders, and what names the outermost

@@ -9,10 +9,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 # A module imports only from lower levels.
 LEVELS = (
-    ("storage",),
+    ("errors",),
+    ("storage", "config_files", "streams"),
     ("processes",),
     ("checksums",),
-    ("sealed",),
+    ("store",),
     (
         *(
             "capacity",
@@ -37,9 +38,11 @@ LEVELS = (
             "wmt",
         ),
     ),
-    ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation", "stages"),
+    ("batches", "corpora", "ids", "models", "models.ensemble", "models.translation"),
+    ("results", "stages", "weights"),
     ("search",),
-    ("trained", "translator"),
+    ("splits", "trained", "translator"),
+    ("vocabularies",),
     ("performance", "prepare", "score", "translate", "update", "verify"),
     ("attention", "evaluate"),
     ("train",),
@@ -60,13 +63,14 @@ NEIGHBOURS = {
 
 # What only the named modules may mention; nothing else of transformer/, configs/ and launch.py.
 KEPT_TO = {
-    "absl.flags": {"launch"},
+    "absl.flags": {"launch", "config_files"},
     "ml_collections": {
         *("launch", "prepare", "train", "evaluate", "trained", "plan", "update", "verify"),
-        *("translate", "score", "attention", "configs"),
+        *("translate", "score", "attention", "splits", "vocabularies", "configs"),
+        *("config_files",),
     },
     "tensorflow_datasets": {"corpora", "wmt"},
-    "orbax": {"sealed"},
+    "orbax": {"store"},
     "etils": {"storage"},
     "fsspec": {"storage"},
     "jax.sharding": {"parallel"},

@@ -2,11 +2,14 @@
 
 import io
 import random
+import struct
 
+import numpy as np
 import pytest
 import sentencepiece
 
 from transformer import tokenizer
+from transformer.errors import UserError
 
 SIZE = 312
 WORDS = ["the", "cat", "sees", "나는", "사과를", "좋아해", "책을", "읽었어", "너는", "물을", "마셔"]
@@ -144,6 +147,70 @@ def test_fingerprint_names_both_vocabularies():
     assert not tokenizer.Vocabulary(ours, theirs).shared
 
 
+# What a model's settings are followed by to change one: protobuf merges a message given twice.
+CHANGES = {
+    "model type": b"\x12\x02\x18\x01",
+    "whitespace as suffix": b"\x12\x03\xc0\x01\x01",
+    "surface of the unknown": b"\x12\x04\xe2\x02\x01?",
+    "dummy prefix": b"\x1a\x02\x18\x00",
+    "extra whitespace": b"\x1a\x02\x20\x00",
+    "escaped whitespace": b"\x1a\x02\x28\x00",
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_fingerprint_names_each_setting(name):
+    model = learn(text(0))
+    before, after = (tokenizer.load(m, "test") for m in (model, model + CHANGES[name]))
+    assert tokenizer.table(before) == tokenizer.table(after)
+    assert tokenizer.fingerprint(before) != tokenizer.fingerprint(after)
+
+
+def test_fingerprint_does_not_name_paths_and_the_rule_s_name():
+    model = learn(text(0))
+    moved = model + b"\x12\x03\x12\x01x" + b"\x1a\x03\x0a\x01x" + b"\x1a\x03\x32\x01x"
+    before, after = (tokenizer.load(m, "test") for m in (model, moved))
+    assert tokenizer.fingerprint(before) == tokenizer.fingerprint(after)
+
+
+@pytest.mark.parametrize(
+    "given", [{"normalization_rule_name": "nfkc"}, {"denormalization_rule_tsv": "rules"}], ids=str
+)
+def test_fingerprint_names_how_text_is_normalised(tmp_path, monkeypatch, given):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules").write_text("63\t78\n")  # c is read back as x
+    options = {"vocab_size": SIZE, "model_type": "bpe", "byte_fallback": True, "minloglevel": 2}
+    options |= {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": 3}
+    options["normalization_rule_name"] = "identity"
+
+    def trained(**changes):
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(text(0)), model_writer=model, **{**options, **changes}
+        )
+        return tokenizer.load(model.getvalue(), "test")
+
+    first, second = trained(), trained(**given)
+    assert tokenizer.table(first) == tokenizer.table(second)
+    assert tokenizer.fingerprint(first) != tokenizer.fingerprint(second)
+
+
+def test_fingerprint_names_types_and_exact_scores():
+    model = learn(text(0), kind="unigram")
+    pieces = tokenizer.load(model, "test")
+    name, score = pieces.id_to_piece(SIZE - 1).encode(), np.float32(pieces.get_score(SIZE - 1))
+
+    def last(score, *more):
+        """The last piece, as it stands in a model's file."""
+        piece = bytes([10, len(name), *name, 0x15, *struct.pack("<f", score), *more])
+        return bytes([10, len(piece), *piece])
+
+    changed = last(np.nextafter(score, np.float32(0))), last(score, 0x18, 4)  # user-defined
+    models = [pieces, *(tokenizer.load(model.replace(last(score), x), "test") for x in changed)]
+    assert len(set(map(tokenizer.table, models))) == 1
+    assert len(set(map(tokenizer.fingerprint, models))) == 3
+
+
 def test_table_has_a_line_a_piece(pieces):
     lines = tokenizer.table(pieces).splitlines()
     assert len(lines) == SIZE
@@ -170,6 +237,12 @@ def test_too_small_a_vocabulary_is_one_line():
     with pytest.raises(ValueError, match=r"size=100 is too small: .* take 295") as raised:
         learn(text(0), size=100)
     message(raised)
+
+
+@pytest.mark.parametrize("sentences", [[], ["", ""], [" ", "  "], ["a" * 70_000]], ids=len)
+def test_blank_text_teaches_nothing(sentences):
+    with pytest.raises(UserError, match=r"\Athe training text is blank .* nothing to learn"):
+        learn(sentences)
 
 
 def test_unknown_kind():

@@ -1,7 +1,7 @@
 """Trained end to end on the built-in corpus: killed, stopped, moved, resumed, and logged."""
 
+import contextlib
 import functools
-import io
 import json
 import logging
 import os
@@ -13,6 +13,7 @@ import signal
 import struct
 import subprocess
 import sys
+import termios
 import time
 import types
 from importlib import metadata
@@ -22,10 +23,10 @@ import numpy as np
 import pytest
 import tiny
 from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tqdm.contrib.logging import logging_redirect_tqdm
 
 from transformer import (
     capacity,
-    checkpoint,
     evaluate,
     metrics,
     parallel,
@@ -33,7 +34,9 @@ from transformer import (
     stages,
     train,
     trained,
+    weights,
 )
+from transformer.errors import UserError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
@@ -45,6 +48,9 @@ VALIDATION_KEYS = {
     *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
     *("bleu", "chrf", "length_ratio", "signature", "samples"),
 }
+FINAL_KEYS = VALIDATION_KEYS - {"samples"} | {
+    *("set", "split", "weights", "ensemble", "sentences", "checksum"),
+}
 
 
 def newest(config, workdir):
@@ -53,7 +59,7 @@ def newest(config, workdir):
     model = trained.build_model(config, vocabulary)
     like = parallel.to_restore(trained.abstract_parameters(model))
     options = {"weights": "latest", "average_last": 1, "every": 1}
-    found, steps = checkpoint.load(workdir, like, vocabulary.fingerprint, **options)
+    found, steps = weights.load(workdir, like, vocabulary.fingerprint, **options)
     return steps[-1], jax.tree.map(np.asarray, found)
 
 
@@ -109,9 +115,10 @@ def test_log_lines_have_all_keys(tiny_run):
     kinds = [(line["kind"], line["step"]) for line in lines]
     expected = [("train", step) for step in range(10, 170, 10)]
     expected.insert(8, ("validation", 80))
-    assert kinds == [*expected, ("validation", 160)]
+    assert kinds == [*expected, ("validation", 160), ("test", 160)]
+    keys = {"train": TRAIN_KEYS, "validation": VALIDATION_KEYS, "test": FINAL_KEYS}
     for line in lines:
-        assert line.keys() == (TRAIN_KEYS if line["kind"] == "train" else VALIDATION_KEYS)
+        assert line.keys() == keys[line["kind"]]
         numbers = [value for value in line.values() if isinstance(value, int | float)]
         assert np.isfinite(numbers).all()
 
@@ -138,8 +145,13 @@ def test_tensorboard_has_the_numbers_of_metrics(tiny_run):
 
 def test_checkpoints_are_where_they_belong(tiny_run):
     names = lambda *parts: {p.name for p in tiny_run.workdir.joinpath(*parts).iterdir()}
-    assert names("checkpoints", "parameters") == {"80", "120", "160"}
-    assert names("checkpoints", "optimizer") == {"120", "160"}
+    assert names("checkpoints") == {"80", "120", "160"}
+    for step in ("80", "120", "160"):
+        state = {"params"} if step == "80" else {"params", "opt_state"}
+        assert names("checkpoints", step) & {"params", "opt_state", "checksums.json"} == {
+            *state,
+            "checksums.json",
+        }
     lines = [line for line in metrics.read(tiny_run.workdir) if line["kind"] == "validation"]
     best = max(lines, key=lambda line: line["bleu"])
     assert names("best") == {str(best["step"])}
@@ -215,7 +227,7 @@ def test_a_line_that_is_none_is_left_out(tmp_path, caplog):
     good = '{"kind": "train", "step": 1}\n'
     (tmp_path / "metrics.jsonl").write_bytes(good.encode() + bytes(9) + b"\n\xff\n" + good.encode())
     assert [line["step"] for line in metrics.read(tmp_path)] == [1, 1]
-    assert "line 2, is no JSON" in caplog.text
+    assert "line 2, is not of a log" in caplog.text
 
 
 @pytest.fixture
@@ -237,7 +249,7 @@ def seen(caplog, clock, items, **options):
 def test_progress_says_how_many_how_fast_and_how_long(caplog, capsys, clock):
     """A line for each item here: pytest's standard error is no terminal."""
     assert seen(caplog, clock, iter(range(3)), total=63, every=0) == [
-        "translate: 1 lines, 0.5 a second, 2 min 4 s left",
+        "translate: 1 line, 0.5 a second, 2 min 4 s left",
         "translate: 2 lines, 0.5 a second, 2 min 2 s left",
         "translate: 3 lines, 0.5 a second, 2 min 0 s left",
         "translate: 3 lines in 6.0 s, 0.5 a second",
@@ -247,7 +259,7 @@ def test_progress_says_how_many_how_fast_and_how_long(caplog, capsys, clock):
 
 def test_progress_without_a_total_knows_no_end(caplog, clock):
     assert seen(caplog, clock, range(2), every=0) == [
-        *("translate: 1 lines, 0.5 a second", "translate: 2 lines, 0.5 a second"),
+        *("translate: 1 line, 0.5 a second", "translate: 2 lines, 0.5 a second"),
         "translate: 2 lines in 4.0 s, 0.5 a second",
     ]
 
@@ -302,19 +314,90 @@ def test_progress_gives_the_items_as_they_come(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_progress_is_a_bar_on_a_terminal(monkeypatch, caplog, capsys):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+@pytest.fixture
+def open_terminal(monkeypatch, caplog):
+    """A function that makes standard error a terminal of 80 columns: what it shows, its end."""
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    ours = open(master, "rb", 0)  # noqa: SIM115 (closed below)
+    theirs = open(slave, "w", encoding="utf-8")  # noqa: SIM115
 
-    caplog.set_level(logging.INFO)
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    def shown():
+        print(end="END", file=theirs, flush=True)
+        content = b""
+        while not content.endswith(b"END"):
+            content += ours.read(4096)
+        return content.removesuffix(b"END").decode()
+
+    def opened():  # in the test itself: pytest sets standard error before it
+        caplog.set_level(logging.INFO)
+        monkeypatch.setattr(sys, "stderr", theirs)
+        return shown, ours.close
+
+    yield opened
+    ours.close()
+    with contextlib.suppress(OSError):
+        theirs.close()
+
+
+def test_progress_is_a_bar_on_a_terminal(open_terminal, caplog, capsys):
+    shown, _ = open_terminal()
     list(metrics.progress(range(3), "translate", total=3, every=0))
-    assert "translate" in sys.stderr.getvalue()
-    assert "/3 [" in sys.stderr.getvalue()
+    assert re.match(r"\rtranslate:   0%\| +\| 0/3 \[", shown())
     [line] = [record.getMessage() for record in caplog.records]
     assert line.startswith("translate: 3 lines in ")
     assert capsys.readouterr().out == ""
+
+
+SHOWN = {
+    **{"loss": 3.709, "nats_per_token": 3.5, "perplexity": 74.18, "accuracy": 0.3},
+    **{"learning_rate": 1e-3, "gradient_norm": 0.5, "padding": 0.05, "left_out": 0},
+    **{"tokens_per_second": 112345.6, "step_seconds": 0.02, "waiting": 0.0, "seconds_left": 63.0},
+}
+
+
+def test_training_is_shown_in_80_columns(open_terminal, caplog):
+    """A history of losses, and below it a bar that is one, with its time left and its pace."""
+    shown, _ = open_terminal()
+    progress = metrics.Progress(99_990, 100_000)
+    progress.advance()
+    progress.show(SHOWN)
+    progress.close()
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line == "step 99991/100000: loss 3.709, perplexity 74.18, 112,346 tokens/s"
+    assert len("06:51:20 ") + len(line) < 80
+    bar = shown().rstrip().rpartition("\r")[2]
+    assert len(bar) < 80
+    assert re.fullmatch(r"train: 100%\|█{20,}.\| 99991/100000 \[00:00<00:00, *[\d.]+step/s\]", bar)
+
+
+def test_the_time_left_on_a_terminal_leaves_out_what_is_no_step(open_terminal, clock, monkeypatch):
+    """A step in a quarter of a second, after a validation of two hours."""
+    monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
+    shown, _ = open_terminal()
+    progress = metrics.Progress(0, 100)
+    with progress.paused():
+        clock[0] += 7200
+    for _ in range(20):
+        clock[0] += 0.25
+        progress.advance()
+    assert shown().endswith("| 20/100 [2:00:05<00:20,  4.00step/s]")
+
+
+def test_a_terminal_that_is_gone_ends_nothing(open_terminal, clock, monkeypatch):
+    monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
+    _, hang_up = open_terminal()
+    progress = metrics.Progress(0, 100)
+    with logging_redirect_tqdm(), metrics.counter("translate", total=3) as advance:
+        hang_up()
+        with pytest.raises(OSError, match="Input/output error"):
+            print("into the void", file=sys.stderr, flush=True)
+        for _ in range(3):
+            clock[0] += 1
+            advance(1)
+            progress.advance()
+            progress.show(SHOWN)
+        progress.close()
 
 
 @pytest.fixture
@@ -361,11 +444,40 @@ def test_another_model_is_refused_by_name(tiny_config, tiny_run, key, value, was
     assert (tiny_run.workdir / "config.json").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "has another vocabulary than this run; train with --config.vocabulary.model="),
+        ({"evaluate.weights": "best"}, "best holds no complete checkpoint"),
+        ({"vocabulary.size": 640, "decode.max_length": 60}, "max_positions=50"),
+    ],
+)
+def test_an_ensemble_that_cannot_work_is_refused_before_training(
+    tiny_config, tiny_run, tmp_path, monkeypatch, changes, said
+):
+    """The member has learned 50 positions, and has no best checkpoint."""
+    monkeypatch.setattr("jax.stages.Lowered.compile", None)
+    member = tmp_path / "member"
+    member.mkdir()
+    for name in ("vocabulary", "checkpoints"):
+        (member / name).symlink_to(tiny_run.workdir / name)
+    config = json.loads((tiny_run.workdir / "config.json").read_text())
+    config["model"] |= {"positions": "learned", "max_positions": 50}
+    (member / "config.json").write_text(json.dumps(config))
+    asked = {"evaluate.ensemble": str(member), "vocabulary.size": 600, "decode.max_length": 16}
+    asked |= {"evaluate.weights": "latest", **changes}
+    with pytest.raises(UserError, match=said) as error:
+        train.train(tiny_config(asked), tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
 def test_finished_run_is_only_evaluated_again(tiny_config, copied, capsys):
     before = without_times(copied), newest(tiny_config(), copied)
-    said = json.loads((copied / "evaluation.json").read_text())
+    [said] = metrics.read(copied, "evaluations.jsonl")
     train.train(tiny_config(), copied)
     assert json.loads(capsys.readouterr().out) == said
+    assert metrics.read(copied, "evaluations.jsonl") == [said]
     after = without_times(copied), newest(tiny_config(), copied)
     assert after[0] == before[0]
     assert after[1][0] == before[1][0] == 160
@@ -376,6 +488,80 @@ def test_finished_run_is_only_evaluated_again(tiny_config, copied, capsys):
 
 KILLS = int(os.environ.get("KILLS", "5"))  # of one run
 STEPS = 48 * KILLS
+# What a workdir has settled
+
+
+def contents(folder):
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+    return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("changes", [{}, {"vocabulary.size": 700}, {"train.num_steps": 10}])
+def test_training_leaves_a_copy_made_to_translate_with_as_it_is(
+    tiny_run, tiny_config, tmp_path, changes
+):
+    """It holds the only copy of a model, perhaps: `best/`, and no state to go on from."""
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_run.workdir, copy, ignore=shutil.ignore_patterns("checkpoints"))
+    before = contents(copy)
+    with pytest.raises(UserError, match=r"not resumed; nothing was touched; give another") as error:
+        train.train(tiny_config(changes), copy)
+    assert "\n" not in str(error.value)
+    assert contents(copy) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"data": {', None])
+def test_a_damaged_config_is_written_again(
+    tiny_run, tiny_config, tmp_path, monkeypatch, caplog, content
+):
+    """As a power failure may leave it, beside checkpoints that are whole."""
+    copy = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    before = json.loads((copy / "config.json").read_bytes())
+    if content is None:
+        (copy / "config.json").unlink()
+    else:
+        (copy / "config.json").write_bytes(content)
+    monkeypatch.setattr(evaluate, "evaluate", lambda config, workdir: None)
+    train.train(tiny_config(), copy)
+    assert "config.json is written again from --config" in caplog.text
+    assert json.loads((copy / "config.json").read_bytes()) == before
+    assert (copy / "metrics.jsonl").read_bytes() == (
+        tiny_run.workdir / "metrics.jsonl"
+    ).read_bytes()
+
+
+def test_a_config_without_a_key_of_today_takes_todays_value(
+    tiny_run, tiny_config, tmp_path, monkeypatch, caplog
+):
+    copy = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    config = json.loads((copy / "config.json").read_bytes())
+    del config["optimizer"]["adam"]["clip_norm"]
+    (copy / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(evaluate, "evaluate", lambda config, workdir: None)
+    train.train(tiny_config(), copy)
+    assert "config.json has no optimizer.adam.clip_norm=0.0" in caplog.text
+    caplog.clear()
+    train.train(tiny_config(), copy)
+    assert "config.json has no" not in caplog.text
+
+
+def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, monkeypatch):
+    """A typo, or what does not fit, can be mended before the first save."""
+
+    class Enough(Exception):
+        pass
+
+    def stop(*_, **__):
+        raise Enough
+
+    monkeypatch.setattr(train, "rehearse", stop)
+    for changes in ({}, {"data.batch_tokens": 512}, {"vocabulary.size": 700}):
+        with pytest.raises(Enough):
+            train.train(tiny_config(changes), tmp_path)
+        assert (tmp_path / "checkpoints").is_dir()
+    assert trained.read_config(tmp_path).vocabulary.size == 700
+
+
 LONGER = {"train.num_steps": STEPS, "evaluate.every": 100}
 
 
@@ -439,7 +625,20 @@ def assert_equal_runs(config, workdir, expected, killed_at=0):
     assert_tensorboard_is_metrics(workdir, complete_after=killed_at)
     best = [sorted(p.name for p in (run / "best").iterdir()) for run in (workdir, expected)]
     assert best[0] == best[1]
-    assert (workdir / "evaluation.json").read_bytes() == (expected / "evaluation.json").read_bytes()
+    [found, other] = [(run / "evaluations.jsonl").read_bytes() for run in (workdir, expected)]
+    assert found == other
+
+
+def translate_nothing(patch):
+    """Has validations and tests take the references for the translations."""
+
+    def examine(self, parameters, stopping=None):
+        sums = dict.fromkeys(("loss", "nll", "correct", "tokens"), 1.0)
+        scores = evaluate.score(self.references, self.references, tokenize="13a")
+        return {**evaluate.per_token(sums), **scores}, self.references
+
+    patch.setattr(evaluate.Examiner, "examine", examine)
+    patch.setattr(evaluate.Examiner, "rehearse", lambda *_: None)
 
 
 def reached(workdir, step):
@@ -448,7 +647,7 @@ def reached(workdir, step):
 
 def saving(workdir, step):
     """Whether a checkpoint of that step or a later one is being written."""
-    drafts = (workdir / "checkpoints").glob("*/*tmp*")
+    drafts = (workdir / "checkpoints").glob("*tmp*")
     return any(int(draft.name.partition(".")[0]) >= step for draft in drafts)
 
 
@@ -481,7 +680,7 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
             stopped += 1
             step = int(re.search(r"stopped after step (\d+) was saved", errors)[1])
             assert newest(tiny_config(LONGER), command.workdir)[0] == step
-            assert not (command.workdir / "evaluation.json").exists()
+            assert not (command.workdir / "evaluations.jsonl").exists()
         newest_killed = max([newest_killed, *(x["step"] for x in metrics.read(command.workdir))])
     assert stopped or KILLS < 5
     command.finish()
@@ -524,6 +723,57 @@ def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
     tiny.assert_same_bits(runs[0][1], runs[1][1])
 
 
+def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, monkeypatch):
+    """While it compiles there is nothing to save."""
+    numbers, handlers = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT), []
+
+    def rehearse(*_):
+        handlers.extend(map(signal.getsignal, numbers))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "rehearse", rehearse)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(tiny_config(), tmp_path)
+    assert handlers == list(map(signal.getsignal, numbers))
+
+
+@pytest.fixture
+def devices(monkeypatch):
+    """Sets how many devices training sees."""
+    spread = parallel.spread
+
+    def see(number):
+        monkeypatch.setattr(parallel, "spread", lambda *asked: spread(*asked, number))
+
+    return see
+
+
+@pytest.mark.parametrize(("num_steps", "said"), [(40, False), (39, True)])
+def test_fewer_steps_than_the_warm_up_are_said(
+    tiny_config, tmp_path, monkeypatch, caplog, num_steps, said
+):
+    """At the start: before anything is prepared."""
+    monkeypatch.delattr(prepare, "build")
+    with pytest.raises(AttributeError):
+        train.train(tiny_config({"train.num_steps": num_steps}), tmp_path)
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    expected = (
+        "config.train.num_steps=39 ends within the warm-up, config.optimizer.warmup_steps=40: the "
+        "learning rate gets to 97.5 % of its peak only; warmup_steps=13 would suit"
+    )
+    assert warnings == [expected] * said
+
+
+def test_prepare_ends_with_a_summary(tiny_config, data_dir, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    prepare.prepare(tiny_config(), tmp_path)
+    said = caplog.messages[-1]
+    pattern = r"prepared: 21,\d+ training pairs, a vocabulary of 640 pieces, .* batches an epoch; "
+    assert re.match(
+        rf"{pattern}ids are in {data_dir}/.*, config and vocabulary in {tmp_path}", said
+    )
+
+
 # Memory
 
 
@@ -564,13 +814,15 @@ def test_what_does_not_fit_is_said_before_step_1(
         train.train(tiny_config(), tmp_path)
     assert "\n" not in str(raised.value)
     assert not metrics.read(tmp_path)
-    assert not list((tmp_path / "checkpoints" / "parameters").iterdir())
+    assert not list((tmp_path / "checkpoints").iterdir())
 
 
 @pytest.mark.slow
-def test_all_lengths_are_tried_before_step_1(tiny_config, tmp_path, caplog):
+def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, caplog, monkeypatch):
     """And the run is the one without: its batches, its numbers."""
     caplog.set_level(logging.INFO)
+    devices(1)
+    translate_nothing(monkeypatch)
     config = tiny_config({"data.pack": False, "train.num_steps": 6, "evaluate.every": 0})
     config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
     train.train(config.copy_and_resolve_references(), tmp_path / "run")
@@ -583,17 +835,6 @@ def test_all_lengths_are_tried_before_step_1(tiny_config, tmp_path, caplog):
 
 
 # Moved to other devices
-
-
-@pytest.fixture
-def devices(monkeypatch):
-    """Sets how many devices training sees."""
-    spread = parallel.spread
-
-    def see(number):
-        monkeypatch.setattr(parallel, "spread", lambda *asked: spread(*asked, number))
-
-    return see
 
 
 SHORT = {
@@ -612,6 +853,7 @@ def ten_steps(tiny_config, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         spread = parallel.spread
         patch.setattr(parallel, "spread", lambda *asked: spread(*asked, 1))
+        translate_nothing(patch)
         workdir = tmp_path_factory.mktemp("runs") / "ten"
         config = tiny_config({**SHORT, "train.num_steps": 10, "parallel.strategy": "jit"})
         train.train(config, workdir)
@@ -622,8 +864,9 @@ def ten_steps(tiny_config, tmp_path_factory):
     ("before", "after"), [(("pmap", 8), ("jit", 1)), (("jit", 1), ("pmap", 8))], ids=str
 )
 def test_run_goes_on_under_the_other_strategy(
-    tiny_config, devices, ten_steps, tmp_path, before, after
+    tiny_config, devices, ten_steps, tmp_path, monkeypatch, before, after
 ):
+    translate_nothing(monkeypatch)
     for num_steps, (strategy, number) in ((5, before), (10, after)):
         devices(number)
         changes = {**SHORT, "train.num_steps": num_steps, "parallel.strategy": strategy}
@@ -672,8 +915,10 @@ def test_patience(scores, patience, stops):
     assert metrics.out_of_patience(validations(*scores), patience) == stops
 
 
-def test_stops_early_and_stays_stopped(tiny_config, tmp_path, monkeypatch):
+def test_stops_early_and_stays_stopped(tiny_config, devices, tmp_path, monkeypatch):
     """The best BLEU comes second; patience of two ends it with the fourth."""
+    devices(1)
+    translate_nothing(monkeypatch)
     scores = iter([1.0, 4.0, 3.0, 2.0, *[9.0] * 10])
     score = evaluate.score
     monkeypatch.setattr(
@@ -684,6 +929,8 @@ def test_stops_early_and_stays_stopped(tiny_config, tmp_path, monkeypatch):
     lines = without_times(tmp_path)
     assert [line["bleu"] for line in lines if line["kind"] == "validation"] == [1.0, 4.0, 3.0, 2.0]
     assert newest(tiny_config(), tmp_path)[0] == 12
-    assert json.loads((tmp_path / "evaluation.json").read_text())["step"] == 6  # the best one
+    [result] = metrics.read(tmp_path, "evaluations.jsonl")
+    assert result["step"] == 6  # the best one
+    assert [line["step"] for line in lines if line["kind"] == "test"] == [12]
     train.train(tiny_config(changes), tmp_path)
     assert without_times(tmp_path) == lines

@@ -126,7 +126,7 @@ def test_a_line_of_a_whole_book(translated, caplog):
     assert sorted(lines[1].split()) == sorted(part.split() * 6700)
     assert lines[1].startswith(reversal.reverse(part))
     assert lines[3]
-    assert "2 lines were over-long" in caplog.text
+    assert "2 over-long lines translated" in caplog.text
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_the_count_of_over_long_lines_is_said(translated, caplog):
     content = b"a b c\n" + b"a b c d e f g h " * 4 + b"\n"
     out = translated(content)
     assert out.count("\n") == 2
-    assert "1 lines were over-long" in caplog.text
+    assert "1 over-long line translated" in caplog.text
 
 
 @pytest.mark.slow
@@ -328,6 +328,18 @@ def copied(workdir, tmp_path):
     return copy
 
 
+@pytest.mark.slow
+def test_what_the_readme_says_to_ship_is_enough(tiny_run, answered, tmp_path):
+    assert "copy `best/`, `vocabulary/` and `config.json`" in (ROOT / "README.md").read_text()
+    for name in ("best", "vocabulary"):
+        shutil.copytree(tiny_run.workdir / name, tmp_path / "shipped" / name)
+    shutil.copy(tiny_run.workdir / "config.json", tmp_path / "shipped")
+    content = "나는 사과를 좋아해\n".encode()
+    changes = {"evaluate.weights": "best"}
+    expected = answered("translate", tiny_run.workdir, content, **changes)
+    assert answered("translate", tmp_path / "shipped", content, **changes) == expected != ""
+
+
 def test_another_vocabulary_is_refused(reversal_run, tmp_path):
     copy = copied(reversal_run, tmp_path)
     text = [line.replace("a", "z") for line in reversal.sentences(500, seed=0)]
@@ -353,5 +365,5 @@ def test_a_missing_file_is_named(reversal_run, tmp_path, name):
 def test_a_run_that_saved_nothing_yet(reversal_run, tmp_path):
     copy = copied(reversal_run, tmp_path)
     shutil.rmtree(copy / "checkpoints")
-    with pytest.raises(ValueError, match=r"\A.*checkpoints/parameters does not exist.*\Z"):
+    with pytest.raises(ValueError, match=r"\A.*checkpoints does not exist.*\Z"):
         trained.load(copy, trained.read_config(copy))

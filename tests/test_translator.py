@@ -20,6 +20,7 @@ from transformer import (
     tokenizer,
     translator,
 )
+from transformer.models.ensemble import Ensemble
 from transformer.search import Part, Searcher
 from transformer.translator import Hypothesis, Request, Translator
 
@@ -483,6 +484,28 @@ def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(unable):
         assert joined.score == pytest.approx(a.score + b.score, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("He says 你好", "and goes", "He says 你好 and goes"),
+        ("나는 책을", "읽었어", "나는 책을 읽었어"),
+        ("我喜欢读书,", "他也喜欢。", "我喜欢读书,他也喜欢。"),
+        ("我们在 2014", "年读书", "我们在 2014年读书"),
+        ("私は本を", "読みます", "私は本を読みます"),
+        ("ฉันชอบ", "อ่านหนังสือ", "ฉันชอบอ่านหนังสือ"),
+        ("我 喜欢", "读 书", "我 喜欢 读 书"),  # learnt from text with spaces
+    ],
+)
+def test_parts_are_joined_as_their_language_writes(unable, first, second, expected):
+    texts = iter([first, second])
+    echo = build(unable[0])
+    echo.searcher = lambda parameters, parts, *progress: [
+        [(ids, -1.0)] for ids in tokenizer.encode(PIECES, list(texts))
+    ]
+    echo.searcher.method = "beam"
+    assert list(echo.translate(unable[1], ["a " * 15 + "b "])) == [expected]
+
+
 def test_a_part_with_fewer_hypotheses_limits_its_line(unable):
     echo = build(unable[0], num_hypotheses=3)
 
@@ -701,8 +724,12 @@ def test_mbr_gives_no_more_than_its_samples(unable):
 
 
 @pytest.mark.parametrize("key", ["extra_length", "min_length"])
-def test_no_more_positions_than_were_learned(key):
+@pytest.mark.parametrize("in_ensemble", [False, True])
+def test_no_more_positions_than_were_learned(key, in_ensemble):
     model = tiny.model(positions="learned", max_positions=36)
+    if in_ensemble:
+        longer = tiny.model(positions="learned", max_positions=40)
+        model = Ensemble((tiny.model(), model, longer))
     build(model, max_length=16, **{key: 20})
     with pytest.raises(ValueError, match=r"\A.*max_positions=36.*decode\.extra_length.* 37\Z"):
         build(model, max_length=16, **{key: 21})

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import tiny
 
-from transformer import parallel, watch
+from transformer import optimizer, parallel, watch
 
 MODEL = tiny.model(num_layers=1)
+UNTIED = tiny.model(num_layers=1, tied_embeddings="target")
 LAYOUTS = [("pmap", 1), ("pmap", 2), ("jit", 2)]
 
 
@@ -87,12 +88,31 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
     tiny.assert_same_bits(state._replace(step=state.step - 1), expected)
 
 
+@pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS[1:], ids=str)
+@pytest.mark.parametrize(("epsilon", "rate"), [(0.0, 1e-3), (1e-9, np.inf)], ids=["0/0", "inf"])
+def test_params_that_would_be_non_finite_never_enter_the_state(
+    strategy, num_devices, epsilon, rate
+):
+    """With a finite loss and gradient: some rows of the embedding have a gradient of 0."""
+    adam = optimizer.adam(beta1=0.9, beta2=0.98, epsilon=epsilon, clip_norm=0.0)
+    layout = parallel.spread(strategy, num_devices=num_devices)
+    state = tiny.first_state(layout, UNTIED, batch(0)["inputs"], adam)
+    expected = jax.tree.map(np.asarray, state)
+    compiled = tiny.train_step(layout, state, UNTIED, adam, learning_rate=lambda step: rate)
+    after, sums = compiled(state, tiny.place(batch(0), layout))
+    assert np.isfinite(float(sums["loss"]) + float(sums["gradient_norm"]))
+    assert not sums["good"]
+    assert int(sums["left_out"]) == 1
+    tiny.assert_same_bits(after._replace(step=after.step - 1), expected)
+
+
 # What is said of it
 
 
-def sums(loss, left_out=0, gradient_norm=1.0):
+def sums(loss, left_out=0, gradient_norm=1.0, good=None):
     values = {"loss": 10 * loss, "tokens": 10.0, "learning_rate": 1e-3}
-    return {**values, "left_out": left_out, "gradient_norm": gradient_norm}
+    good = np.isfinite(loss + gradient_norm) if good is None else good
+    return {**values, "left_out": left_out, "gradient_norm": gradient_norm, "good": good}
 
 
 def test_ten_steps_without_numbers_in_a_row_end_the_run(caplog):
@@ -110,7 +130,12 @@ def test_ten_steps_without_numbers_in_a_row_end_the_run(caplog):
 
 
 def test_a_batch_without_tokens_has_no_numbers():
-    assert not watch.Watch(lambda: None).sees(1, {**sums(0.0), "tokens": 0.0})
+    assert not watch.Watch(lambda: None).sees(1, {**sums(np.nan), "tokens": 0.0})
+
+
+def test_params_that_overflow_are_named(caplog):
+    assert not watch.Watch(lambda: None).sees(1, sums(2.0, left_out=1, good=False))
+    assert "loss 2.0, gradient norm 1.0, but new params that are non-finite: its" in caplog.text
 
 
 def test_jumps_of_the_loss_are_said_and_nothing_else(caplog):

@@ -81,13 +81,13 @@ def first_state(layout, model, inputs, adam):
     return jax.device_put(state, parallel.state_shardings(state, layout))
 
 
-def train_step(layout, state, model, adam, accumulate=1):
+def train_step(layout, state, model, adam, accumulate=1, learning_rate=LEARNING_RATE):
     """The compiled step: (state, placed batch) -> (state, sums)."""
     step = functools.partial(
         update.train_step,
         model=model,
         adam=adam,
-        learning_rate=LEARNING_RATE,
+        learning_rate=learning_rate,
         seed=0,
         accumulate=accumulate,
         loss_blocks=layout.mesh.size,  # one for one device, more for more

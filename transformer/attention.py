@@ -15,6 +15,7 @@ import numpy as np
 import sentencepiece
 
 from transformer import lines, score, shapes, storage, tokenizer, trained
+from transformer.errors import UserError
 
 Tree = dict
 
@@ -29,12 +30,12 @@ def attention(config: ml_collections.ConfigDict, workdir: Path) -> None:
     A pair over the limits of a translation has an empty line and no arrays, with a warning.
     """
     if config.evaluate.ensemble:
-        raise ValueError("--mode=attention shows one model: leave config.evaluate.ensemble empty")
+        raise UserError("--mode=attention shows one model: leave config.evaluate.ensemble empty")
     form, options = config.translate.format, config.attention
     layers, heads = config.model.num_layers, config.model.num_heads
     for key, found, most in (("layer", options.layer, layers), ("head", options.head, heads)):
         if not 0 <= found <= most:
-            raise ValueError(f"config.attention.{key} is from 0 (all) to {most}, found {found}")
+            raise UserError(f"config.attention.{key} is from 0 (all) to {most}, found {found}")
     texts = lines.read(sys.stdin.buffer)
     pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
     run = trained.load(workdir, config)

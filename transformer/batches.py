@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer import checksums, storage, tokenizer
+from transformer.errors import UserError
 from transformer.ids import Tokens
 
 OPEN_ROWS = 512  # rows that `pack` still offers a pair; more fill hardly better and take longer
@@ -44,7 +45,7 @@ def trainable(tokens: Tokens, max_length: int) -> np.ndarray:
             *(blank.sum(), long.sum(), max_length, len(source)),
         )
     if (blank | long).all():
-        raise ValueError(
+        raise UserError(
             f"no training pair is left: of {len(source)}, {blank.sum()} are blank on a side and "
             f"{long.sum()} have over config.data.max_length={max_length} pieces"
         )
@@ -67,7 +68,8 @@ def pack(tokens: Tokens, pairs: np.ndarray, length: int, seed: int) -> Rows:
         array = io.BytesIO()
         np.save(array, row_of_pair)
         content = array.getvalue()
-        storage.write_file(path, checksums.stamp(content))
+        with storage.cache_in(tokens.directory):
+            storage.write_file(path, checksums.stamp(content))
     row_of_pair = np.load(io.BytesIO(content))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_pair))])
     return Rows(length, pairs[np.argsort(row_of_pair, kind="stable")], offsets)

@@ -5,13 +5,15 @@ from collections.abc import Iterator
 
 import jax
 
+from transformer.errors import UserError
+
 
 @contextlib.contextmanager
 def holds(what: str, remedy: str) -> Iterator[None]:
-    """ValueError, with what to lower, if what is computed inside is too large for the devices."""
+    """UserError, with what to lower, if what is computed inside is too large for the devices."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
-        raise ValueError(f"{what} does not fit into the devices' memory: {remedy}") from error
+        raise UserError(f"{what} does not fit into the devices' memory: {remedy}") from error

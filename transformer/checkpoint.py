@@ -1,31 +1,32 @@
-"""State <-> disk, or bucket: Orbax, asynchronous and atomic.
+"""State <-> disk, or bucket: which steps are kept, which one a run resumes from or is scored by.
 
-    WORKDIR/checkpoints/parameters/STEP   the newest `keep`, what is averaged
-    WORKDIR/checkpoints/optimizer/STEP    of the newest two, what training resumes from
-    WORKDIR/best/STEP                     parameters of the highest validation BLEU
+    WORKDIR/checkpoints/STEP/params       the newest `keep`, what is averaged
+    WORKDIR/checkpoints/STEP/opt_state    of the newest two, what training resumes from
+    WORKDIR/best/STEP/params              of the highest validation BLEU
 
-Each is sealed by checksums (sealed.py), and names the vocabulary it was trained with.
+What was trained is worth more than the run that goes on: the newest complete step is never deleted
+before a newer one is complete, and a workdir that holds a step, but none to resume from, is refused
+and left as it is.
 """
 
 import concurrent.futures
-import contextlib
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
-from transformer import checksums, processes, storage
-from transformer.sealed import DamagedError, Sealed
+from transformer import processes, storage, store
+from transformer.errors import UserError
+from transformer.store import CheckpointStore
 
 Tree = Any
 
-PLACES = ("checkpoints/parameters", "checkpoints/optimizer", "best")
-WEIGHTS = ("average", "best", "latest")
-OPTIMIZER_STATES = 2  # the newest and the one before: it outlives a newest that was cut off
+PLACES = LATEST, BEST = ("checkpoints", "best")
+PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
+OPT_STATES = 2  # the newest and the one before it, should the newest be damaged
 
 
 class Checkpoints:
@@ -42,24 +43,23 @@ class Checkpoints:
         self._workdir = workdir
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoints")
         self._saving = None  # the step that is being saved, and what comes of it
+        self._not_compared = set()  # bests that are damaged, or come again
         self._open()
 
     def _open(self) -> None:
-        parameters, optimizer, best = (self._workdir / place for place in PLACES)
-        self._parameters = Sealed(parameters)
-        self._optimizer = Sealed(optimizer, keep=OPTIMIZER_STATES)
-        self._best = Sealed(best)
+        self._latest = CheckpointStore(self._workdir / LATEST, ITEMS)
+        self._best = CheckpointStore(self._workdir / BEST, (PARAMS,))
 
-    def save(self, step: int, parameters: Tree, optimizer_state: Tree) -> bool:
+    def save(self, step: int, params: Tree, opt_state: Tree) -> bool:
         """Begins to save the state after `step` updates; the arrays may be donated after that.
 
         False if there is no room for it on the disk, or there was none for the one before; both are
         logged, and what was saved earlier stays. Waits for the save before, so none pile up.
         """
         before = self.finish()
-        self._delete_old()
-        state = (parameters, optimizer_state)
-        needed = sum(x.nbytes for x in jax.tree.leaves(state))
+        if step in self._latest.steps():  # it is the one that was resumed from
+            return before
+        needed = sum(x.nbytes for x in jax.tree.leaves((params, opt_state)))
         free = min(processes.everyones(storage.free_bytes(self._workdir)))
         if free < needed:
             logging.error(
@@ -67,26 +67,34 @@ class Checkpoints:
                 *(step, needed / 1e6, self._workdir, free / 1e6),
             )
             return False
+        # One process that fails before Orbax has them all would leave the others waiting in it.
+        if not self._took(f"step {step}", storage.unwritable(self._workdir / LATEST)):
+            return False
+        items = {PARAMS: params, OPT_STATE: opt_state}
+        begun = self._thread.submit(self._latest.save, step, items)
+        if not self._took(f"step {step}", begun.exception()):  # no inodes, say
+            return False
         about = {"step": step, "vocabulary": self._vocabulary}
-        # Of both before either: several processes would wait for each other in different orders.
-        sums = [checksums.of_arrays(arrays) for arrays in state]
-        self._parameters.save(step, parameters, sums[0], about)
-        self._optimizer.save(step, optimizer_state, sums[1], about)
-        self._saving = step, self._thread.submit(self._seal, step)
+        self._saving = step, self._thread.submit(self._latest.complete, step, about)
         return before
-
-    def _seal(self, step: int) -> None:
-        """Waits until a step is written, and writes its checksums."""
-        with contextlib.ExitStack() as both:  # also if one of them fails
-            for folder in (self._parameters, self._optimizer):
-                both.callback(folder.seal, step)
 
     def finish(self) -> bool:
         """Waits for what is being saved; False if the disk did not take it, which is logged."""
         if not self._saving:
             return True
         (step, saving), self._saving = self._saving, None
-        return self._took(f"step {step}", saving.exception())
+        if not self._took(f"step {step}", saving.exception()):
+            self._try_to(self._latest.delete, step)  # half of it takes room from the next one
+            return False
+        self._delete_old()
+        return True
+
+    def _try_to(self, change: Callable, *arguments: object) -> None:
+        """Deletes what is not needed; a disk that does not take that is asked again next time."""
+        try:
+            change(*arguments)
+        except OSError as error:
+            logging.warning("%s could not be tidied up: %s", self._workdir / LATEST, error)
 
     def _took(self, what: str, error: BaseException | None) -> bool:
         """Whether the disk took something, for every process; says so if it did not."""
@@ -101,164 +109,171 @@ class Checkpoints:
         self._open()  # a manager that has failed once fails again, and keeps what is half there
         return False
 
-    def save_best(self, step: int, parameters: Tree, bleu: float) -> bool:
-        """Keeps the parameters if their BLEU is the highest so far, and says whether it does."""
-        whole = [step for step in self._best.steps() if _is_whole(self._best, step)]
-        kept = _best_step(self._best, whole)
+    def _delete_old(self) -> None:
+        """Keeps the newest complete step, the last `keep` that count, and the optimizer's states of
+        the newest two. Example: keep=2, every=10, steps 10 20 27 30 -> 20 30, both with theirs."""
+        steps = self._latest.steps()
+        counted = [step for step in steps if step % self._every == 0]
+        kept = {*steps[-1:], *counted[-self._keep :]}
+        for step in set(self._latest.all_steps()) - kept:
+            self._try_to(self._latest.delete, step)
+        for step in sorted(kept)[:-OPT_STATES]:
+            if self._latest.has(step, OPT_STATE):
+                self._try_to(self._latest.drop, step, OPT_STATE)
+
+    def save_best(self, step: int, params: Tree, bleu: float) -> bool:
+        """Keeps the parameters if their BLEU is the highest so far, and says whether it does.
+
+        Not before there is a checkpoint to resume from: a run that was killed then could only be
+        refused.
+        """
+        self.finish()
+        if not self._latest.steps():
+            logging.error("the best of step %d is not kept: no checkpoint could be saved yet", step)
+            return False
+        kept = best_step(self._best, set(self._best.steps()) - self._not_compared)
         if math.isnan(bleu) or (kept is not None and self._best.about(kept)["bleu"] >= bleu):
             return False
-        saving = self._thread.submit(self._write_best, step, parameters, bleu)
+        saving = self._thread.submit(self._write_best, step, params, bleu)
         if not self._took(f"the best of step {step}", saving.exception()):
+            self._try_to(self._best.delete, step)
             return False
-        for old in set(self._best.steps()) - {step}:  # only now: one best is always whole
-            self._best.delete(old)
+        self._not_compared.discard(step)
+        for old in set(self._best.all_steps()) - {step}:  # only now: one is always whole
+            self._try_to(self._best.delete, old)
         return True
 
-    def _write_best(self, step: int, parameters: Tree, bleu: float) -> None:
+    def _write_best(self, step: int, params: Tree, bleu: float) -> None:
+        self._best.save(step, {PARAMS: params})
         about = {"step": step, "vocabulary": self._vocabulary, "bleu": bleu}
-        if step in self._best.steps():
-            self._best.delete(step)  # it was damaged
-        self._best.save(step, parameters, checksums.of_arrays(parameters), about, force=True)
-        self._best.seal(step)
+        self._best.complete(step, about)
 
-    def restore(self, parameters: Tree, optimizer_state: Tree) -> tuple[int, Tree, Tree] | None:
-        """The newest whole state (step, parameters, optimizer state), or None if there is none.
+    def restore(self, params: Tree, opt_state: Tree) -> tuple[int, Tree, Tree] | None:
+        """Returns the newest whole state (step, params, opt_state), or None in a workdir where
+        nothing was ever saved.
 
         The arguments are trees of jax.ShapeDtypeStruct that say what is expected and where it goes:
-        the devices may be others than those that saved it. A step with a damaged file is passed
-        over, with a warning that names it. What a run saved after that state, in a save that was
-        cut off between its halves or as its best, is deleted: it will come again.
+        the devices may be others than those that saved it. A damaged step is passed over, with a
+        warning that names its files. What a run saved after that state is deleted: it will come
+        again. A later best, or a damaged one, stays until there is a new one.
+
+        UserError, and nothing is touched, if there are steps but none to resume from; OSError if
+        the disk cannot read one now.
         """
-        saved = self._parameters.steps()
-        both = set(saved) & set(self._optimizer.steps())
-        if len(saved) > 1 and not both:
-            raise ValueError(
-                f"{self._parameters.folder} has the steps {saved}, but {self._optimizer.folder} "
-                "has none of them: such a run can be evaluated, not resumed; give another "
-                "--workdir"
-            )
-        states = (self._restored(step, parameters, optimizer_state) for step in sorted(both)[::-1])
-        state = next(filter(None, states), None)
-        if both and not state:
-            raise ValueError(
-                f"none of the checkpoints in {self._parameters.folder.parent} is whole (their "
-                "damaged files are named above); nothing was deleted"
-            )
-        step = state[0] if state else -1
-        for folder in (self._parameters, self._optimizer, self._best):
-            for later in folder.steps():
-                if later > step:
-                    logging.info("deleting %s, later than step %d", folder.place(later), step)
-                    folder.delete(later)
-        return state
-
-    def _restored(
-        self, step: int, parameters: Tree, optimizer_state: Tree
-    ) -> tuple[int, Tree, Tree] | None:
-        """The state of a step, or None if anything of it is damaged, which is named."""
-        if not (_is_whole(self._parameters, step) and _is_whole(self._optimizer, step)):
+        step = self._newest_whole()
+        if step is None:
+            self._set_aside()
             return None
-        _check(self._parameters, step, self._vocabulary)
-        try:
-            parameters = self._parameters.restore(step, parameters)
-            return step, parameters, self._optimizer.restore(step, optimizer_state)
-        except DamagedError as error:
-            logging.warning("%s; step %d is not used", error, step)
-            return None
+        check_vocabulary(self._latest, step, self._vocabulary)
+        like = {PARAMS: params, OPT_STATE: opt_state}
+        state = [self._latest.restore(step, item, like[item]) for item in ITEMS]
+        stays = {s for s in self._latest.steps() if s <= step}
+        for other in set(self._latest.all_steps()) - stays:
+            logging.info("deleting step %d: later than step %d, or incomplete", other, step)
+            self._latest.delete(other)
+        complete = self._best.steps()
+        for best in self._best.all_steps():
+            if best not in complete:
+                self._best.delete(best)
+            elif best > step or _is_damaged(self._best, best):
+                self._not_compared.add(best)
+        return step, *state
 
-    def _delete_old(self) -> None:
-        """Makes room for one more: leaves keep - 1 regular ones, and the newest."""
-        steps = self._parameters.steps()
-        counted = [step for step in steps if step % self._every == 0]
-        stays = {*steps[-1:], *counted[max(0, len(counted) - self._keep + 1) :]}
-        for step in set(steps) - stays:
-            self._parameters.delete(step)
+    def _newest_whole(self) -> int | None:
+        """The newest step with an optimizer's state whose files are all undamaged."""
+        if not _agreed_resumable(self._workdir):
+            return None
+        for step in reversed(self._latest.steps()):
+            damaged = _is_damaged(self._latest, step)
+            if not damaged and self._latest.has(step, OPT_STATE):
+                return step
+        raise UserError(
+            f"no checkpoint in {self._workdir / LATEST} is undamaged (the files are named above); "
+            "nothing was deleted"
+        )
+
+    def _set_aside(self) -> None:
+        """Renames what was cut off in a run's very first save, so that it can begin anew."""
+        for step in self._latest.all_steps():
+            place = self._latest.place(step)
+            aside = place.with_name(f"incomplete-{step}")
+            logging.warning("%s is incomplete: it is kept as %s, and not used", place, aside.name)
+            if processes.is_first():
+                storage.remove(aside)
+                place.rename(aside)
+            processes.everyones(None)
+            self._open()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no complete step, and none is being saved."""
+        return not self._saving and self.newest() is None
 
     def newest(self) -> int | None:
-        """The step that was saved last, as far as it is known by now."""
-        both = set(self._parameters.steps()) & set(self._optimizer.steps())
-        return max(both, default=None)
+        """Returns the newest complete step."""
+        return max(self._latest.steps(), default=None)
 
     def close(self) -> bool:
         """Waits for what is being saved, as `finish` does."""
         done = self.finish()
-        for folder in (self._parameters, self._optimizer, self._best):
+        for folder in (self._latest, self._best):
             folder.close()
         return done
 
 
-def regular(steps: list[int], every: int) -> list[int]:
-    """Of the steps saved, in order, those that count: multiples of `every`, and the newest."""
-    return [step for step in steps if step % every == 0 or step == steps[-1]]
-
-
-def load(
-    workdir: Path,
-    parameters: Tree,
-    vocabulary: str,
-    *,
-    weights: str,
-    average_last: int,
-    every: int,
-) -> tuple[Tree, list[int]]:
-    """The parameters to score and translate with, and the steps they come from.
-
-    `weights`: 'latest'; 'best' by validation BLEU; 'average' of the last `average_last` (paper
-    6.1), summed in float32. `parameters` says what is expected, as in `Checkpoints.restore`, and
-    `every` which steps count, as in `Checkpoints`.
-    """
-    if weights not in WEIGHTS:
-        raise ValueError(f"config.evaluate.weights is one of {WEIGHTS}, found {weights!r}")
-    directory = workdir / PLACES[2 if weights == "best" else 0]
-    if not directory.is_dir():
-        raise ValueError(f"{directory} does not exist: nothing has been saved in {workdir} yet")
-    with contextlib.closing(Sealed(directory, read_only=True)) as folder:
-        steps = folder.steps()
-        if not steps:
-            raise ValueError(
-                f"{directory} holds no checkpoint yet; "
-                f"config.evaluate.weights is {weights!r}, the others are "
-                + ", ".join(repr(other) for other in WEIGHTS if other != weights)
-            )
-        if weights != "best":
-            steps = regular(steps, every)[-(average_last if weights == "average" else 1) :]
-        if faults := [fault for step in steps for fault in folder.faults(step)]:
-            raise DamagedError(
-                f"{', '.join(faults)}; nothing was read. Set config.evaluate.weights to "
-                f"another of {WEIGHTS}, or train: it goes on from what is whole"
-            )
-        if weights == "best":
-            steps = [_best_step(folder, steps)]
-        total = None
-        for step in steps:
-            _check(folder, step, vocabulary)
-            restored = folder.restore(step, parameters)
-            if len(steps) == 1:
-                return restored, steps
-            restored = jax.tree.map(lambda x: np.asarray(x, np.float32), restored)
-            total = restored if total is None else jax.tree.map(np.add, total, restored)
-    mean = jax.tree.map(lambda x: x / np.float32(len(steps)), total)
-    place = lambda x, like: jax.make_array_from_callback(x.shape, like.sharding, x.__getitem__)
-    return jax.tree.map(place, mean, parameters), steps
-
-
-def _best_step(folder: Sealed, steps: Iterable[int]) -> int | None:
-    """The step of the highest BLEU: of two, if a save was cut off before it deleted the old one."""
-    return max(steps, key=lambda step: folder.about(step)["bleu"], default=None)
-
-
-def _is_whole(folder: Sealed, step: int) -> bool:
-    """Whether no file of a step is damaged; they are warned of."""
+def _is_damaged(folder: CheckpointStore, step: int) -> bool:
+    """Whether a complete step has damaged files, which are warned of."""
     faults = folder.faults(step)
     for fault in faults:
         logging.warning("damaged: %s; step %d is not used", fault, step)
-    return not faults
+    return bool(faults)
 
 
-def _check(folder: Sealed, step: int, vocabulary: str) -> None:
-    found = folder.about(step)["vocabulary"]
-    if found != vocabulary:
-        raise ValueError(
-            f"{folder.place(step)} was trained with the vocabulary {found}, but this run's is "
+def resumable(workdir: Path) -> bool:
+    """Returns whether a workdir holds a step to go on from; False where nothing was ever saved, but
+    for a first step that was cut off before its checksums.
+
+    UserError where something was trained, and what is left of it cannot be resumed: a copy made to
+    translate with, say.
+    """
+    latest, best = workdir / LATEST, workdir / BEST
+    if any(store.has(latest / str(step), OPT_STATE) for step in store.steps(latest)):
+        return True
+    # In any place: also where another version of this code put them.
+    steps = sorted({step for place in (latest, best) for step in store.steps_below(place)})
+    complete = [*store.steps(latest), *store.steps(best)]
+    if not complete and not store.all_steps(best) and steps == store.all_steps(latest)[:1]:
+        return False
+    raise UserError(
+        f"{workdir} holds what a run has trained (steps {', '.join(map(str, steps))}), but no "
+        "complete checkpoint with an optimizer state to go on from: it "
+        + ("can be evaluated, not resumed" if complete else "cannot be resumed")
+        + "; nothing was touched; give another --workdir"
+    )
+
+
+def _agreed_resumable(workdir: Path) -> bool:
+    """As `resumable`, of the workdir as the first process sees it, for all of them."""
+    try:
+        answer = [resumable(workdir), ""]
+    except UserError as error:
+        answer = [False, str(error)]
+    answer, refusal = processes.everyones(answer)[0]
+    if refusal:
+        raise UserError(refusal)
+    return answer
+
+
+def best_step(folder: CheckpointStore, steps: Iterable[int]) -> int | None:
+    """Returns the step of the highest validation BLEU, None of none."""
+    return max(steps, key=lambda step: folder.about(step)["bleu"], default=None)
+
+
+def check_vocabulary(folder: CheckpointStore, step: int, vocabulary: str) -> None:
+    """UserError if a step was trained with another vocabulary."""
+    saved = folder.about(step)["vocabulary"]
+    if saved != vocabulary:
+        raise UserError(
+            f"{folder.place(step)} was trained with the vocabulary {saved}, but this run's is "
             f"{vocabulary}: ids would mean other pieces"
         )

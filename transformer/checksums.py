@@ -1,82 +1,86 @@
-"""Files and arrays -> checksums: what is read is what was written, or it is said what is not."""
+"""Files -> checksums: what is read is what was written, or the damaged file is named."""
 
 import concurrent.futures
 import errno
-import functools
 import hashlib
 import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import jax
-import jax.numpy as jnp
 
 from transformer import processes, storage
-
-Tree = Any
 
 NAME = "checksums.json"
 READ = 1 << 20  # bytes at a time
 
+# What a read says of a file that the disk, or a network disk, cannot give now.
+UNREADABLE = (errno.EIO, errno.ESTALE)
 
-def seal(directory: Path) -> bytes:
-    """The content of a file NAME for a folder: size and sha256 of every other file in it."""
-    files = _files(directory)
+
+def seal(directory: Path, about: dict | None = None) -> bytes:
+    """Returns the content of a folder's file NAME: size and sha256 of every other file in it, and a
+    note `about` them."""
+    files = [name for name in storage.files(directory) if Path(name).name != NAME]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        found = dict(
-            zip(files, pool.map(lambda name: _digest(directory / name), files), strict=True)
-        )
-    return json.dumps({"files": found, "sha256": _own(found)}, indent=1).encode()
+        digests = pool.map(lambda name: _digest(directory / name), files)
+        return _content(dict(zip(files, digests, strict=True)), about or {})
+
+
+def read(directory: Path) -> dict | None:
+    """Returns what `seal` wrote for a folder, {"files": ..., "about": ...}; None if that is not
+    there, and no files and no note if it is damaged."""
+    path = directory / NAME
+    if not path.exists():
+        return None
+    content = path.read_bytes()
+    try:
+        values = json.loads(content)
+        files, about = values["files"], values.get("about", {})
+        if _content(files, about) == content:
+            return {"files": files, "about": about}
+    except (ValueError, TypeError, KeyError, AttributeError):  # whatever damage makes of JSON
+        pass
+    return {"files": {}, "about": {}}
+
+
+def without(directory: Path, prefix: str) -> bytes:
+    """Returns the content of a folder's file NAME without the files whose names begin so."""
+    values = read(directory)
+    files = {name: x for name, x in values["files"].items() if not name.startswith(prefix)}
+    return _content(files, values["about"])
 
 
 def damaged(
     directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
 ) -> list[str] | None:
-    """The `wanted` files of a sealed folder that are not what they were, each with what it is; None
-    if it is not sealed. Of several processes, each looks at some of the files and all come here
-    together, unless this one does it `alone`."""
-    path = directory / NAME
-    if not path.exists():
+    """Names the `wanted` files of a folder that are not what they were, or cannot be read, each
+    with what it is; None if the folder has no checksums.
+
+    Of several processes, each looks at its share of the files and all have to call this together,
+    unless this one does it `alone`.
+    """
+    found = compare(directory, wanted=wanted, alone=alone)
+    return None if found is None else [*found[0], *found[1]]
+
+
+def compare(
+    directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
+) -> tuple[list[str], list[str]] | None:
+    """Does as `damaged`, but tells the damaged files from those that the disk cannot read now."""
+    values = read(directory)
+    if not alone:  # all go by what the first one sees
+        values = processes.everyones(values)[0]
+    if values is None:
         return None
-    try:
-        expected = json.loads(path.read_bytes())
-        files, own = expected["files"], expected["sha256"]
-    except (ValueError, TypeError, KeyError):  # whatever damage makes of JSON
-        files, own = {}, ""
-    if own != _own(files):
-        return [f"{path} (other bytes than were written)"]
+    if not values["files"]:
+        return [f"{directory / NAME} (other bytes than were written)"], []
+    files = values["files"]
     names = sorted(filter(wanted, files))
     mine = names if alone else [names[i] for i in processes.share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda name: _fault(directory / name, *files[name]), mine))
-    found = found if alone else processes.exchange(found, len(names))
-    return [fault for fault in found if fault]
-
-
-def of_arrays(tree: Tree) -> dict[str, int]:
-    """A number of each array, by its path, shape and bits, and not by how it is split.
-
-    One element that changes always changes it; more of them do but for one time in 2^32.
-    """
-    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
-    name = functools.partial(jax.tree_util.keystr, simple=True, separator="/")
-    # One after the other: with several in flight, devices may wait for each other for ever.
-    return {name(path): int(_number(x)) for path, x in paths}
-
-
-@jax.jit
-def _number(x: jax.Array) -> jax.Array:
-    bits = jax.lax.bitcast_convert_type(x, f"uint{8 * x.dtype.itemsize}").astype(jnp.uint32)
-    place = jnp.zeros_like(bits)
-    for axis, size in enumerate(x.shape):
-        place = place * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, x.shape, axis)
-    mixed = bits + place * jnp.uint32(0x9E3779B9)
-    # MurmurHash3's last steps, each of which can be undone: other bits, another number.
-    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
-        mixed = (mixed ^ (mixed >> shift)) * jnp.uint32(factor)
-    return mixed.sum(dtype=jnp.uint32)
+        faults = list(pool.map(lambda name: _fault(directory / name, *files[name]), mine))
+    faults = faults if alone else processes.exchange(faults, len(names))
+    return tuple([what for kind, what in faults if kind == wrong] for wrong in (DAMAGED, LATER))
 
 
 def stamp(content: bytes) -> bytes:
@@ -96,12 +100,10 @@ def stamped(path: Path) -> bytes | None:
     return None
 
 
-def _own(files: dict) -> str:
-    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
-
-
-def _files(directory: Path) -> list[str]:
-    return [name for name in storage.files(directory) if Path(name).name != NAME]
+def _content(files: dict, about: dict) -> bytes:
+    note = {"about": about} if about else {}
+    own = hashlib.sha256(json.dumps([files, about] if about else files).encode()).hexdigest()
+    return json.dumps({"files": files, **note, "sha256": own}, indent=1).encode()
 
 
 def _digest(path: Path) -> tuple[int, str]:
@@ -113,15 +115,19 @@ def _digest(path: Path) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _fault(path: Path, size: int, digest: str) -> str:
-    if not path.is_file():
-        return f"{path} (missing)"
-    if (found := storage.size(path)) != size:
-        return f"{path} ({found} bytes, {size} were written)"
+WHOLE, DAMAGED, LATER = range(3)  # what became of a file; LATER: try again
+
+
+def _fault(path: Path, size: int, digest: str) -> tuple[int, str]:
     try:
-        found = _digest(path)[1]
+        if not path.is_file():
+            return DAMAGED, f"{path} (missing)"
+        if (found := storage.size(path)) != size:
+            return DAMAGED, f"{path} ({found} bytes, {size} were written)"
+        if _digest(path)[1] != digest:
+            return DAMAGED, f"{path} (other bytes than were written)"
     except OSError as error:
-        if error.errno != errno.EIO:  # the disk's own word for damage
+        if error.errno not in UNREADABLE:
             raise
-        return f"{path} ({error.strerror})"
-    return "" if found == digest else f"{path} (other bytes than were written)"
+        return LATER, f"{path} ({error.strerror})"
+    return WHOLE, ""

@@ -23,6 +23,7 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from transformer import checksums, grammar, lexicon, storage, text_files, wmt
+from transformer.errors import UserError
 
 SPLITS = ("train", "validation", "test")
 SHARD_PAIRS = 1 << 17  # TFDS keeps one shard's sentences in memory while it writes them
@@ -36,6 +37,7 @@ class Corpus:
     source_language: str
     target_language: str
     records: Sequence[dict[str, bytes]]  # the TFDS data source, a record's text by language
+    files: tuple[str, ...] = ()  # the source's and the target's, of parallel_text
 
     def __len__(self) -> int:
         return len(self.records)
@@ -58,41 +60,43 @@ def load(
     target_language: str,
     directory: str,
     data_dir: str,
+    key: str = "split",
 ) -> Corpus:
     """One split of a corpus, prepared under `data_dir` first if it is not there yet.
 
     `corpus` is `builtin`, `parallel_text` or a name in wmt.CORPORA, in either direction. For
     `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
     plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
-    ValueError, of one line, for whatever the user can mend: a name, a file, a network.
+    UserError, of one line, for whatever the user can mend: a name, a file, a network. `key` is what
+    it calls the split by.
     """
     if "://" in data_dir:
-        raise ValueError(f"data_dir must be a local folder, found {data_dir!r}")
+        raise UserError(f"data_dir must be a local folder, found {data_dir!r}")
     data_dir = os.path.abspath(os.path.expanduser(data_dir))
     languages = source_language, target_language
     known = ("builtin", "parallel_text", *wmt.CORPORA)
     if corpus not in known:
         nearest = difflib.get_close_matches(corpus, known, n=1, cutoff=0.0)[0]
-        raise ValueError(
+        raise UserError(
             f"config.data.corpus is one of {', '.join(known)}, found {corpus!r}; did you mean "
             f"{nearest}?"
         )
+    files = []
     if corpus == "parallel_text":
-        config = _text_config(
-            text_files.find(pathlib.Path(directory).expanduser(), split, languages), languages
-        )
+        files = text_files.find(pathlib.Path(directory).expanduser(), split, languages, key)
+        config = _text_config(files, languages)
         build = functools.partial(ParallelText, config=config, data_dir=data_dir)
         home = _home(data_dir, ParallelText, config)
         split = "pairs"
     else:
         pair = ("ko", "en") if corpus == "builtin" else tuple(corpus.split("/")[1].split("-"))
         if sorted(languages) != sorted(pair):
-            raise ValueError(
+            raise UserError(
                 f"config.data: {corpus} has the languages {pair[0]!r} and {pair[1]!r}, found "
                 f"source {source_language!r} and target {target_language!r}"
             )
         if split not in SPLITS:
-            raise ValueError(f"{corpus} has the splits {', '.join(SPLITS)}, found {split!r}")
+            raise UserError(f"{key}: {corpus} has the splits {', '.join(SPLITS)}, found {split!r}")
         if corpus == "builtin":
             config = _builtin_config()
             build = functools.partial(Builtin, config=config, data_dir=data_dir)
@@ -100,12 +104,14 @@ def load(
         else:
             build = functools.partial(wmt.builder, corpus, data_dir)
             home = wmt.home(corpus, data_dir)
-    builder = _prepared(build, home, split)
+    with storage.cache_in(pathlib.Path(data_dir)):
+        builder = _prepared(build, home, split)
     info = builder.info.splits[split]
     content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()
     records = builder.as_data_source(split=split)
-    return Corpus(f"{builder.name}-{digest[:16]}", source_language, target_language, records)
+    name = f"{builder.name}-{digest[:16]}"
+    return Corpus(name, *languages, records, tuple(map(str, files)))
 
 
 # Our own corpora: TFDS builders that write the pairs in their order, a shard at a time.
@@ -162,12 +168,12 @@ def _builtin_config() -> PairsConfig:
 
 
 def _text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsConfig:
-    """Names the content of two aligned files; ValueError if they cannot be aligned."""
+    """Names the content of two aligned files; UserError if they cannot be aligned."""
     (digest, count), (other_digest, other_count) = map(text_files.digest_and_count, files)
     if not count or not other_count:
-        raise ValueError(f"{files[1] if count else files[0]} is empty")
+        raise UserError(f"{files[1] if count else files[0]} is empty")
     if count != other_count:
-        raise ValueError(
+        raise UserError(
             f"{files[0]} has {count} lines but {files[1]} has {other_count}: "
             "line i of one must translate line i of the other"
         )
@@ -202,9 +208,14 @@ def _prepared(build: Callable[[], Any], home: pathlib.Path, split: str) -> Any:
         # the lock, but the second process to finish does the work in vain and then fails.
         name, root = "/".join(home.parts[-3:-1]), home.parents[2]
         lock = home.parents[1] / ".lock"
-        lock.parent.mkdir(parents=True, exist_ok=True)
+        storage.make_folder(lock.parent)
         with lock.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # until the file closes, or the process dies
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)  # until the file closes, or the process dies
+            except OSError as error:  # some shared disks have no locks
+                logging.warning(
+                    "%s: another process preparing it would not be noticed: %s", root, error
+                )
             faults = _faults(home, split)  # another process may have mended it
             _remove_half_made(home)
             if faults or not info.exists():
@@ -215,7 +226,7 @@ def _prepared(build: Callable[[], Any], home: pathlib.Path, split: str) -> Any:
                     wmt.check_archives(name, str(root))  # before the damaged one is removed
                 shutil.rmtree(home, ignore_errors=True)
                 try:
-                    with _quiet(), wmt.without_tensorflow():
+                    with _quiet(), wmt.without_tensorflow(), wmt.frugal():
                         build().download_and_prepare(file_format="array_record")
                 finally:
                     _remove_half_made(home)
@@ -224,7 +235,7 @@ def _prepared(build: Callable[[], Any], home: pathlib.Path, split: str) -> Any:
         builder = build()  # reads what is there now
     formats = sorted(f.value for f in builder.info.available_file_formats())
     if "array_record" not in formats:
-        raise ValueError(
+        raise UserError(
             f"{home} holds the corpus as {formats[0]}, array_record is needed: name another "
             "data_dir or remove that folder"
         )

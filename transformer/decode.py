@@ -6,7 +6,6 @@ belongs to the sentence, the cache to its beams. Nothing here looks into either.
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 PENALTIES = ("gnmt", "power", "none")
+BLOCK = 64  # continuations, about, of which `_likeliest` takes the maximum
 
 
 def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
@@ -259,20 +259,28 @@ def _log_probs(step: Step, memory: Any, search: Search, bounds: Bounds) -> tuple
 
 
 def _likeliest(log_probs_BWV: Array, count: int) -> tuple[Array, Array]:
-    """The best `count` of all beams' continuations, [B, count], and their places in W x V.
+    """Returns the best `count` of all beams' continuations, [B, count], and their places in W x V.
 
-    The best lie in those blocks of the vocabulary whose best are the best: top_k is slow, a maximum
-    is not (8,000 pieces on a CPU: 7 times faster).
+    They lie in the `count` blocks of the places with the best maxima: top_k is slow, a maximum is
+    not.
     """
     B, W, V = log_probs_BWV.shape
-    size = max(n for n in range(1, math.isqrt(4 * V) + 1) if V % n == 0)
-    blocks = log_probs_BWV.reshape(B, W * V // size, size)
-    count_blocks = min(count, blocks.shape[1])
-    _, best = jax.lax.top_k(blocks.max(axis=-1), count_blocks)
-    best = jnp.sort(best, axis=1)
-    among = jnp.take_along_axis(blocks, best[:, :, None], axis=1).reshape(B, -1)
+    flat = log_probs_BWV.reshape(B, W * V)
+    # Blocks that leave no rest, if there are such: without it, nothing is copied. 4 x 37,000: 74.
+    sizes = [n for n in range(BLOCK // 2, 4 * BLOCK) if W * V % n == 0]
+    size = min(sizes, key=lambda n: abs(n - BLOCK), default=min(BLOCK, W * V))
+    whole = W * V // size * size
+    blocks = flat[:, :whole].reshape(B, -1, size)
+    _, best = jax.lax.top_k(blocks.max(axis=-1), min(count, blocks.shape[1]))
+    best = jnp.sort(best, axis=1)[:, :, None]  # so that of equal ones the first wins, as for top_k
+    among = jnp.take_along_axis(blocks, best, axis=1).reshape(B, -1)
+    places = (best * size + jnp.arange(size)).reshape(B, -1)
+    if whole < W * V:
+        rest = jnp.broadcast_to(jnp.arange(whole, W * V), (B, W * V - whole))
+        among = jnp.concatenate([among, flat[:, whole:]], axis=1)
+        places = jnp.concatenate([places, rest], axis=1)
     values, index = jax.lax.top_k(among, count)
-    return values, jnp.take_along_axis(best, index // size, axis=1) * size + index % size
+    return values, jnp.take_along_axis(places, index, axis=1)
 
 
 def _last(tokens_BWT: Array, t: Array) -> Array:

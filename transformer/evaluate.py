@@ -1,12 +1,11 @@
 """A data set -> loss and sacreBLEU, through `translator`: validation and offline scores agree."""
 
 import functools
-import json
 import logging
 import math
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -22,7 +21,8 @@ from transformer import (
     parallel,
     prepare,
     processes,
-    storage,
+    results,
+    splits,
     trained,
 )
 from transformer.translator import Translator
@@ -55,9 +55,10 @@ class Examiner:
         split: str,
         translator: Translator,
     ):
-        pairs = prepare.corpus(config, split)
+        pairs = splits.pairs(config, split)
+        self.files = list(pairs.files)
         self.sources, self.references = pairs.read(range(len(pairs)))
-        tokens = prepare.whole_tokens(config, pairs, translator.vocabulary, split)
+        tokens = splits.whole_tokens(config, pairs, translator.vocabulary, split, translator.model)
         rows = batches.unpacked(tokens, np.arange(len(pairs)), config.data.row_length)
         # Smaller batches than in training: all of a batch's logits are on one device here.
         self._batches = batches.Batches(tokens, rows, config.decode.batch_tokens, seed=None)
@@ -68,7 +69,7 @@ class Examiner:
 
     def rehearse(self, parameters: Tree) -> None:
         """Computes once in the largest shapes, so that what does not fit into the devices' memory
-        is said now: ValueError by `capacity.holds`."""
+        is said now: UserError by `capacity.holds`."""
         self._batch_sums(parameters, self._batches.first_of_each_length()[0])
         self._translator.rehearse(parameters, self._batches.tokens.source_lengths)
 
@@ -110,8 +111,8 @@ class Examiner:
     ) -> dict:
         _unless(stopping)
         num_rows, length = self._batches.shape(t)
-        devices = parallel.num_devices(parameters)
-        batch = self._batches.rows(t, 0, -(-num_rows // devices) * devices)
+        padded = parallel.padded_rows(num_rows, parallel.num_devices(parameters))
+        batch = self._batches.rows(t, 0, padded)
         what = f"the loss of {num_rows} rows of {length} positions"
         with capacity.holds(what, "lower config.decode.batch_tokens"):
             sums = self._sums(parameters, parallel.by_rows(batch, parameters))
@@ -145,43 +146,52 @@ def per_token(sums: dict) -> dict:
 
 
 def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
-    """--mode=evaluate: scores `evaluate.split`, the result on standard output and in files.
+    """--mode=evaluate: scores `evaluate.split`; the result on standard output, then in files.
 
-    evaluation.json has the newest scores, evaluation/SPLIT.json those of each split, and
-    evaluation/SPLIT.{source,hypothesis,reference} the sentences.
+    evaluations.jsonl gets a line a result; evaluation/SET.{source,hypothesis,reference} are the
+    sentences of a test set's newest, and evaluation/SET.json is that result.
     """
     prepare.check(config)
-    split = config.evaluate.split
+    score_split(config, workdir)
+
+
+def score_split(
+    config: ml_collections.ConfigDict, workdir: Path, *, once: bool = False
+) -> dict[str, Any]:
+    """Scores `evaluate.split` by the saved parameters: the result, after it was printed and kept.
+
+    `once`: a result that evaluations.jsonl has already is not added again.
+    """
+    if processes.is_first():
+        results.warn_if_unwritable(workdir)
+    split = splits.final(config)
     run = trained.load(workdir, config)
     translator = Translator(run.model, run.vocabulary, **config.decode)
     examiner = Examiner(config, split, translator)
     scores, translations = examiner.examine(run.parameters)
-    if not processes.is_first():
-        return
+    texts = (examiner.sources, examiner.references)
     result = {
+        "set": results.free_name(workdir, results.name_of(split, examiner.files), *texts),
+        "split": split,
+        "step": run.steps[-1],
+        "weights": config.evaluate.weights,
         **scores,
         "sentences": len(translations),
-        "split": split,
-        "weights": config.evaluate.weights,
-        "ensemble": config.evaluate.ensemble,
-        "step": run.steps[-1],
+        "files": examiner.files,
+        "checksum": results.checksum(*texts),
         "steps": run.steps,
+        "ensemble": config.evaluate.ensemble,
         "decode": config.decode.to_dict(),
+        "versions": prepare.versions(),
     }
-    sentences = zip(
-        ("source", "hypothesis", "reference"),
-        (examiner.sources, translations, examiner.references),
-        strict=True,
-    )
-    for name, lines in sentences:
-        path = workdir / "evaluation" / f"{Path(split).name}.{name}"
-        storage.write_file(path, "".join(line + "\n" for line in lines).encode())
-    content = json.dumps(result, indent=2).encode()
-    storage.write_file(workdir / "evaluation.json", content)
-    storage.write_file(workdir / "evaluation" / f"{Path(split).name}.json", content)
-    logging.info("%s:\n\n%s", split, examiner.sample(translations, config.evaluate.samples))
-    logging.info("BLEU %.2f (%s)", result["bleu"], result["signature"])
-    print(json.dumps(result), file=sys.stdout, flush=True)
+    if processes.is_first():
+        logging.info("%s:\n\n%s", split, examiner.sample(translations, config.evaluate.samples))
+        sentences = {"source": texts[0], "hypothesis": translations, "reference": texts[1]}
+        try:
+            results.show(result)
+        finally:  # whoever reads standard output may be gone
+            results.keep(workdir, result, sentences, once=once)
+    return result
 
 
 @functools.partial(jax.jit, static_argnames=("model", "label_smoothing", "smoothed_over"))

@@ -1,18 +1,19 @@
 """Sentence pairs -> ids, once: flat memory-mapped arrays, cached by content."""
 
 import contextlib
+import fcntl
 import hashlib
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator, Sized
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from transformer import checksums, tokenizer
+from transformer import checksums, storage, tokenizer
 
 # Given total=..., a context whose function is told how many more pairs are done.
 Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
@@ -59,21 +60,17 @@ def tokenise(
 
     The cache is keyed by content (the corpus and the pieces), so it never serves something else; it
     appears by rename, so that of several processes the first one wins and the others use its files.
-    It is sealed by checksums: a damaged one is named and made anew.
+    It is sealed by checksums: a damaged one is named and made anew. UserError if the disk is full.
     """
     key = hashlib.sha256(f"{corpus.fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     directory = Path(cache) / key
     if not _is_whole(directory):
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f"{key}-draft-", dir=directory.parent))
-        try:
+        with storage.cache_in(directory.parent), _draft(directory) as draft:
             with counter(total=len(corpus)) as advance:
                 _write_tokens(corpus, vocabulary, draft, advance)
             (draft / checksums.NAME).write_bytes(checksums.seal(draft))
             draft.chmod(0o755)  # mkdtemp's are private
             _move(draft, directory)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
     arrays = []
     for side, pieces in zip(("source", "target"), vocabulary, strict=True):
         ids = np.memmap(directory / f"{side}.ids", _id_type(pieces), "r")
@@ -92,6 +89,43 @@ def _is_whole(directory: Path) -> bool:
     if faults:
         logging.warning("damaged: %s; the ids are made anew", ", ".join(faults))
     return not faults
+
+
+@contextlib.contextmanager
+def _draft(directory: Path) -> Iterator[Path]:
+    """Makes a folder to write `directory` in, and removes it if it is still there at the end.
+
+    Whoever writes holds a lock on the draft, which ends with the process: drafts without one were
+    left by processes that were killed, and are removed, too.
+    """
+    cache = directory.parent
+    storage.make_folder(cache)
+    with contextlib.ExitStack() as stack:
+        with _locked(cache):  # so that no draft is seen before it has its lock
+            for left in cache.glob("*-draft-*"):
+                # Its writer may have come to its end meanwhile.
+                with contextlib.suppress(FileNotFoundError), _locked(left, wait=False) as is_left:
+                    if is_left:
+                        shutil.rmtree(left, ignore_errors=True)
+            draft = Path(tempfile.mkdtemp(prefix=f"{directory.name}-draft-", dir=cache))
+            stack.callback(shutil.rmtree, draft, ignore_errors=True)
+            stack.enter_context(_locked(draft))
+        yield draft
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Holds a folder's lock; False without it: another process has it, or the disk has no locks."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            locked = True
+        except OSError:
+            locked = False
+        yield locked
+    finally:
+        os.close(descriptor)
 
 
 def _id_type(pieces: Sized) -> type:

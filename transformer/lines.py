@@ -9,6 +9,8 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO
 
+from transformer.errors import UserError
+
 FORMATS = ("text", "json")
 
 
@@ -32,7 +34,7 @@ def columns(
     The first `needed` have to be there. A single column is the line, tabs and all.
     """
     if form not in FORMATS:
-        raise ValueError(f"config.translate.format is one of {', '.join(FORMATS)}, found {form!r}")
+        raise UserError(f"config.translate.format is one of {', '.join(FORMATS)}, found {form!r}")
     return _columns(lines, names, needed, form)
 
 
@@ -44,16 +46,14 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
             except (ValueError, RecursionError):
                 found = None
             if not isinstance(found, dict):
-                raise ValueError(
-                    f'line {number} is no JSON object, such as {{"{names[0]}": "..."}}'
-                )
+                raise UserError(f'line {number} is no JSON object, such as {{"{names[0]}": "..."}}')
         else:
             found = dict(zip(names, line.split("\t", len(names) - 1), strict=False))
         for i, name in enumerate(names):
             if not isinstance(found.get(name, None if i < needed else ""), str):
                 wanted = "<tab>".join(name.upper() for name in names[:needed])
                 wanted = f'text under "{name}"' if form == "json" else wanted
-                raise ValueError(f"line {number}: expected {wanted}, found {line[:80]!r}")
+                raise UserError(f"line {number}: expected {wanted}, found {line[:80]!r}")
         # JSON can spell half of a surrogate pair, which is no text.
         yield {**found, **{name: _whole(found[name]) for name in names if name in found}}
 
@@ -66,7 +66,13 @@ def write(file: BinaryIO, text: str) -> None:
 
 def to_json(values: dict) -> str:
     """A JSON object; a number that JSON cannot say, such as -inf, is null."""
-    return json.dumps(_finite(values), ensure_ascii=False)
+    try:
+        try:
+            return json.dumps(values, ensure_ascii=False, allow_nan=False)
+        except ValueError:
+            return json.dumps(_finite(values), ensure_ascii=False)
+    except RecursionError:
+        raise UserError("an object is nested too deep to be written as JSON") from None
 
 
 def count(file: BinaryIO) -> int | None:

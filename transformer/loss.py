@@ -7,6 +7,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from transformer.errors import UserError
+
 Array = jax.Array
 
 SUMS = ("loss", "nll", "correct", "tokens")
@@ -32,7 +34,7 @@ def cross_entropy(
     """
     V = logits_BTV.shape[-1]
     if smoothed_over not in SMOOTHINGS:
-        raise ValueError(
+        raise UserError(
             f"config.loss.smoothed_over is one of {SMOOTHINGS}, found {smoothed_over!r}"
         )
     off = label_smoothing / (V if smoothed_over == "all_classes" else V - 1)

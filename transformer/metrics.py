@@ -18,16 +18,17 @@ from tensorboardX.record_writer import RecordWriter
 
 from transformer import processes, storage
 
+KINDS = ("train", "validation")  # of the lines that training itself writes
 REWRITE_SECONDS = 30  # a bucket takes no more than one write of an object a second
 
 
 class Log:
     """Appends to WORKDIR/metrics.jsonl, one JSON object a line, and to WORKDIR/tensorboard.
 
-    Each line has 'kind' ('train' or 'validation') and 'step'. Lines past `step`, the one that
-    training resumes from, are cut: the log of a resumed run is that of an uninterrupted one, but
-    for times. Of several processes, one writes. What a full disk does not take comes when there is
-    room again.
+    Each line has 'kind' ('train', 'validation', or 'test': the final score) and 'step'. Lines past
+    `step`, the one that training resumes from, are cut, and so is a final score, which comes again
+    when the run ends: the log of a resumed run is that of an uninterrupted one, but for times. Of
+    several processes, one writes. What a full disk does not take comes when there is room again.
 
     Nothing can be appended to a file in a bucket: there, the log is written anew every
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
@@ -35,7 +36,7 @@ class Log:
 
     def __init__(self, workdir: Path, step: int):
         self._path = workdir / "metrics.jsonl"
-        lines = [line for line in read(workdir) if line["step"] <= step]
+        lines = [x for x in read(workdir) if x["step"] <= step and x.get("kind") in KINDS]
         # All go on from the first one's, whatever their disks show.
         self.lines = processes.everyones(lines)[0]
         self._writes, self._behind = processes.is_first(), False
@@ -123,24 +124,28 @@ class Log:
                 self._tensorboard.close()
 
 
-def read(workdir: Path) -> list[dict]:
+def read(workdir: Path, name: str = "metrics.jsonl") -> list[dict]:
     """The lines of WORKDIR/metrics.jsonl; a last one that was cut off in writing is left out."""
-    path = workdir / "metrics.jsonl"
+    path = workdir / name
     if not path.exists():
         return []
     lines = path.read_bytes().decode(errors="replace").split("\n")
     found = []
     for number, line in enumerate(lines[:-1], start=1):
         try:
-            found.append(json.loads(line))
-        except ValueError:  # as a power failure may leave
-            logging.warning("%s, line %d, is no JSON: it is left out", path, number)
+            values = json.loads(line)
+        except (ValueError, RecursionError):  # as a power failure may leave
+            values = None
+        if isinstance(values, dict) and isinstance(values.get("step"), int):
+            found.append(values)
+        else:
+            logging.warning("%s, line %d, is not of a log: it is left out", path, number)
     return found
 
 
 def out_of_patience(lines: list[dict], patience: int) -> bool:
     """Whether the last `patience` validations (0: never) brought no better BLEU than before."""
-    bleu = [line["bleu"] for line in lines if line["kind"] == "validation"]
+    bleu = [line["bleu"] for line in lines if line["kind"] == "validation" and "bleu" in line]
     return 0 < patience < len(bleu) and max(bleu[-patience:]) <= max(bleu[:-patience])
 
 
@@ -178,23 +183,31 @@ def counter(
         if bar.disable and now - shown > every:
             shown, pace = now, done / (now - start)
             left = f", {duration((total - done) / pace)} left" if total and done else ""
-            logging.info("%s: %d lines, %s a second%s", what, done, _rounded(pace), left)
+            lines = counted(done, "line")
+            logging.info("%s: %s, %s a second%s", what, lines, _rounded(pace), left)
 
     with bar:
         yield advance
     seconds = time.perf_counter() - start
-    pace = _rounded(done / seconds)
-    logging.info("%s: %d lines in %.1f s, %s a second", what, done, seconds, pace)
+    lines, pace = counted(done, "line"), _rounded(done / seconds)
+    logging.info("%s: %s in %.1f s, %s a second", what, lines, seconds, pace)
 
 
 class Progress:
-    """Where a training run stands: a bar on a terminal, a plain line each time it is told else."""
+    """Shows where a training run stands: a line for each step that is logged; on a terminal a
+    short one, above a bar with the time that is left."""
 
     def __init__(self, step: int, total: int):
         self.step = self._logged = step
         self._total = total
         self._bar = tqdm.tqdm(
-            total=total, initial=step, desc="train", unit="step", file=sys.stderr, disable=None
+            desc="train",
+            total=total,
+            initial=step,
+            unit="step",
+            file=sys.stderr,
+            disable=None,
+            dynamic_ncols=True,
         )
         self._clock = time.perf_counter()
         self._pace = self._share = self._waited = 0.0
@@ -220,16 +233,20 @@ class Progress:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Leaves out of the step time what happens inside."""
+        """Leaves what happens inside out of the step time, and of the pace that the bar goes by."""
         start = time.perf_counter()
         yield
-        self._clock += time.perf_counter() - start
+        pause = time.perf_counter() - start
+        self._clock += pause
+        if not self._bar.disable:
+            self._bar.last_print_t += pause
 
     def show(self, values: dict) -> None:
         """Shows the values that are logged of a step."""
-        if not self._bar.disable:
+        at = f"step {self.step}/{self._total}"
+        if not self._bar.disable:  # with the time of day in 80 columns
             text = "loss {loss:.3f}, perplexity {perplexity:.2f}, {tokens_per_second:,.0f} tokens/s"
-            self._bar.set_postfix_str(text.format(**values), refresh=False)
+            logging.info("%s: %s", at, text.format(**values))
             return
         text = (
             "loss {loss:.3f}, {nats_per_token:.3f} nats/token, perplexity {perplexity:.2f}, "
@@ -240,8 +257,7 @@ class Progress:
         ).format(**values)
         if "share_of_peak" in values:
             text += f", {values['share_of_peak']:.1%} of the devices' bfloat16 peak"
-        left = duration(values["seconds_left"])
-        logging.info("step %d/%d: %s, %s left", self.step, self._total, text, left)
+        logging.info("%s: %s, %s left", at, text, duration(values["seconds_left"]))
 
     def lap(self) -> dict[str, float]:
         """Seconds a step since the last lap, the share of them that was spent waiting for batches,
@@ -256,6 +272,11 @@ class Progress:
 
     def close(self) -> None:
         self._bar.close()
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number and what it counts: 1 line, 24,000 lines, 2 processes."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _rounded(pace: float) -> str:

@@ -22,6 +22,8 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from transformer.errors import UserError
+
 Tree = Any
 
 STRATEGIES = ("pmap", "jit")
@@ -76,25 +78,25 @@ def spread(
 ) -> Layout:
     """All devices, or the first so many, as a mesh of (data, fsdp, tensor); 0: all that are left.
 
-    ValueError if they do not make such a mesh. `devices` may be some that are not here, to compile.
+    UserError if they do not make such a mesh. `devices` may be some that are not here, to compile.
     """
     if strategy not in STRATEGIES:
         known = ", ".join(STRATEGIES)
-        raise ValueError(f"config.parallel.strategy is one of {known}, found {strategy!r}")
+        raise UserError(f"config.parallel.strategy is one of {known}, found {strategy!r}")
     devices = (devices or jax.devices())[: num_devices or None]
     if len(mesh) != 3 or mesh[0] < 0 or min(mesh[1:]) < 1:
-        raise ValueError(
+        raise UserError(
             f"config.parallel.mesh is (data, fsdp, tensor), such as (0, 1, 1), found {mesh}"
         )
     split = mesh[1] * mesh[2]
     shape = (mesh[0] or max(1, len(devices) // split), *mesh[1:])
     if math.prod(shape) != len(devices):
-        raise ValueError(
-            f"config.parallel.mesh={mesh} does not make use of {len(devices)} device(s): (data, "
-            "fsdp, tensor) have to multiply to that, and data=0 takes what is left"
+        raise UserError(
+            f"config.parallel.mesh={mesh} does not match the number of devices, {len(devices)}: "
+            "(data, fsdp, tensor) have to multiply to that, and data=0 takes what is left"
         )
     if strategy == "pmap" and split > 1:
-        raise ValueError(
+        raise UserError(
             f"config.parallel.mesh={mesh} splits the state, which config.parallel.strategy='pmap' "
             "cannot: set it to 'jit'"
         )
@@ -214,9 +216,8 @@ def _by_rows(layout: Layout, method: Callable, args: tuple, kwargs: dict, _: obj
     return jax.tree.map(keep, method(*args, **kwargs))
 
 
-def padded_rows(num_rows: int, layout: Layout, accumulate: int) -> int:
-    """`num_rows` and the empty rows it takes for every device and micro-batch to get as many."""
-    parts = layout.row_parts * accumulate
+def padded_rows(num_rows: int, parts: int) -> int:
+    """`num_rows` rounded up to a multiple of `parts`: the rows added are empty."""
     return -(-num_rows // parts) * parts
 
 

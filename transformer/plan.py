@@ -17,9 +17,10 @@ import jax.numpy as jnp
 from jax.experimental import topologies
 from ml_collections import ConfigDict
 
-from transformer import batches, models, parallel, performance, prepare, update
+from transformer import batches, metrics, models, parallel, performance, prepare, update
 from transformer.collectives import Collective
 from transformer.collectives import collectives as collectives_of
+from transformer.errors import UserError
 from transformer.models.translation import Transformer
 
 Tree = dict
@@ -40,37 +41,37 @@ def plan(config: ConfigDict, workdir: Path) -> None:
 
 
 def check(config: ConfigDict) -> None:
-    """ValueError for values of `config.plan` that cannot work."""
+    """UserError for values of `config.plan` that cannot work."""
     options = config.plan
     if options.num_devices < 0:
-        raise ValueError(
+        raise UserError(
             "config.plan.num_devices is at least 1, or 0 for the devices that there are, found "
             f"{options.num_devices}"
         )
     if options.topology and options.num_devices:
-        raise ValueError(
+        raise UserError(
             f"config.plan.topology={options.topology} has its own number of devices, found "
             f"config.plan.num_devices={options.num_devices} besides"
         )
     if options.topology and not re.fullmatch(r"v[56]e:\d+x\d+", options.topology):
-        raise ValueError(
+        raise UserError(
             "config.plan.topology is a slice of TPU v5e or v6e, such as v5e:4x4, found "
             f"{options.topology!r} (for others set config.plan.num_devices)"
         )
     if options.topology and not importlib.util.find_spec("libtpu"):
-        raise ValueError(
+        raise UserError(
             f"config.plan.topology={options.topology} wants the TPUs' compiler, found no libtpu: "
             "pip install jax[tpu]"
         )
     if options.device and not performance.peak(options.device):
         known = ", ".join(name for name, flops in performance.PEAKS.items() if flops)
-        raise ValueError(f"config.plan.device is one of {known}, found {options.device!r}")
+        raise UserError(f"config.plan.device is one of {known}, found {options.device!r}")
     if not 0 < options.share_of_peak <= 1:
-        raise ValueError(
+        raise UserError(
             f"config.plan.share_of_peak is above 0 and at most 1, found {options.share_of_peak}"
         )
     if options.bandwidth < 0:
-        raise ValueError(
+        raise UserError(
             "config.plan.bandwidth is in bytes/s, or 0 for what is known of the device, found "
             f"{options.bandwidth}"
         )
@@ -101,7 +102,7 @@ def planned(config: ConfigDict) -> dict:
     sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
     model = models.build(config.architecture, config.model.to_dict(), **sizes)
     filled, length = batch_shape(config)
-    rows = parallel.padded_rows(filled, layout, config.train.accumulate)
+    rows = parallel.padded_rows(filled, layout.row_parts * config.train.accumulate)
     state, program = compiled(config, model, layout, rows, length)
     memory = program.memory_analysis()
     sizes = {
@@ -164,9 +165,10 @@ def compiled(
     shapes = jax.eval_shape(lambda: update.random_state(model, adam, jax.random.key(0)))
     state = parallel.to_restore(shapes, layout)
     logging.info(
-        "compiling the step for %d device(s), (data, fsdp, tensor) = %s, %d rows of %d: seconds, "
+        "compiling the step for %s, (data, fsdp, tensor) = %s, %d rows of %d: seconds, "
         "for large models minutes",
-        *(layout.mesh.size, tuple(layout.mesh.shape.values()), rows, length),
+        metrics.counted(layout.mesh.size, "device"),
+        *(tuple(layout.mesh.shape.values()), rows, length),
     )
     step = parallel.compile_step(train_step, layout, state)
     return state, step.lower(state, abstract_batch(layout, rows, length)).compile()

@@ -1,10 +1,9 @@
 """Names -> what training reads: corpora, vocabulary, ids and the resolved config.json."""
 
-import functools
 import importlib.metadata
 import json
 import logging
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,18 +15,23 @@ from flax.traverse_util import flatten_dict
 from transformer import (
     batches,
     checkpoint,
-    checksums,
-    corpora,
     ids,
     loss,
     metrics,
     models,
     parallel,
     processes,
+    splits,
     storage,
+    store,
+    text_files,
     tokenizer,
     trained,
+    vocabularies,
+    weights,
 )
+from transformer.errors import UserError
+from transformer.models.ensemble import Ensemble
 from transformer.translator import Translator
 
 # What may change when a run is resumed: where things are, how long, and how it is looked at.
@@ -38,6 +42,25 @@ FREE = (
     *("model.dtype", "model.remat", "vocabulary.model", "parallel.", "evaluate.", "decode."),
     *("translate.", "attention.", "plan.", "compilation_cache"),
 )
+# The least that numbers can be; shares are from 0 to below 1.
+LEAST = {
+    1: (
+        *("data.max_length", "model.num_layers", "train.num_steps", "train.accumulate"),
+        *("train.loss_blocks", "train.log_every", "train.save_every", "optimizer.warmup_steps"),
+        "evaluate.average_last",
+    ),
+    0: (
+        *("model.key_size", "model.value_size", "model.max_positions", "model.norm_epsilon"),
+        *("optimizer.adam.clip_norm", "train.seed", "train.profile"),
+        *("evaluate.every", "evaluate.patience", "evaluate.samples"),
+    ),
+}
+SHARES = (
+    *("model.dropout_rate", "model.attention_dropout_rate", "model.activation_dropout_rate"),
+    *("loss.label_smoothing", "optimizer.adam.beta1", "optimizer.adam.beta2"),
+)
+# Adam divides 0 by epsilon where all gradients so far were 0.
+POSITIVE = ("optimizer.factor", "optimizer.adam.epsilon")
 PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")
 
 
@@ -50,9 +73,22 @@ class Prepared(NamedTuple):
 
 
 def prepare(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
-    """--mode=prepare: checks the config, and builds what is missing."""
+    """--mode=prepare: checks the config, builds what is missing, and says what there is."""
+    store.check_path(workdir)
     check(config)
-    return build(config, workdir)
+    with processes.alone_in(workdir):
+        prepared = build(config, workdir)
+    training = training_batches(*prepared[::2])
+    pairs = sum(len(rows.pairs) for rows in training.groups)
+    sizes = [metrics.counted(len(pieces), "piece") for pieces in prepared.vocabulary]
+    logging.info(
+        "prepared: %s, %s, %s an epoch; ids are in %s, config and vocabulary in %s",
+        metrics.counted(pairs, "training pair"),
+        f"a vocabulary of {' and '.join(sizes[: 1 if config.vocabulary.shared else 2])}",
+        metrics.counted(len(training), "batch", "batches"),
+        *(prepared.tokens.directory, workdir),
+    )
+    return prepared
 
 
 def build(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
@@ -67,60 +103,46 @@ def build(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
 
 
 def _build(config: ml_collections.ConfigDict, workdir: Path) -> Prepared:
-    pairs = {x: corpus(config, x) for x in ("train", "validation", config.evaluate.split)}
+    final = splits.final(config)
+    pairs = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
     config = config.copy_and_resolve_references()
     config.data.fingerprint = pairs["train"].fingerprint
     # A workdir without a checkpoint has settled nothing: what it holds is made anew.
-    settled = (workdir / "config.json").is_file() and (workdir / "checkpoints").is_dir()
+    settled = checkpoint.resumable(workdir)
     if settled or not processes.is_first():
-        made = trained.read_config(workdir)
-        config.vocabulary.fingerprint = made.vocabulary.fingerprint
-        _check_same_run(config, made, workdir)
+        if made := _settled_config(workdir):
+            config.vocabulary.fingerprint = made.vocabulary.fingerprint
+            _check_same_run(config, made, workdir)
         vocabulary = trained.read_vocabulary(workdir, config)
     else:
-        vocabulary = _write_vocabulary(config, pairs["train"], workdir)
-        config.vocabulary.fingerprint = vocabulary.fingerprint
-    for split in ("validation", config.evaluate.split):
-        whole_tokens(config, pairs[split], vocabulary, split)
-    if processes.is_first():
-        _write_config(config, workdir)
+        vocabulary = vocabularies.write(config, pairs["train"], workdir)
+    config.vocabulary.fingerprint = vocabulary.fingerprint
+    # Validation scores the model that is trained, the final evaluation the ensemble.
+    model = trained.build_model(config, vocabulary)
+    members = [member for _, _, member in trained.ensemble(config)]
+    for split, scored in (("validation", model), (final, Ensemble((model, *members)))):
+        splits.whole_tokens(config, pairs[split], vocabulary, split, scored)
+    if not settled:  # else once it is known that the run goes on
+        write_config(config, workdir)
     return Prepared(
-        config, vocabulary, tokens(config, pairs["train"], vocabulary, "tokenise train")
+        config, vocabulary, splits.tokens(config, pairs["train"], vocabulary, "tokenise train")
     )
 
 
-def _write_config(config: ml_collections.ConfigDict, workdir: Path) -> None:
-    """The resolved config, but for who the processes of this run are."""
+def write_config(config: ml_collections.ConfigDict, workdir: Path) -> None:
+    """Writes config.json: the resolved config, but for who the processes of this run are."""
+    if not processes.is_first():
+        return
     config = ml_collections.ConfigDict(config)
     config.parallel.update(coordinator="", num_processes=0, process_id=0)
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
-    content = json.dumps({**config.to_dict(), "versions": versions}, indent=2, ensure_ascii=False)
+    values = {**config.to_dict(), "versions": versions()}
+    content = json.dumps(values, indent=2, ensure_ascii=False)
     storage.write_file(workdir / "config.json", content.encode() + b"\n")
 
 
-def corpus(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
-    """A split of the config's corpus: 'train', 'validation', 'test', or a name it knows itself."""
-    data = config.data
-    return corpora.load(
-        data.corpus,
-        data.get(split, split),
-        source_language=data.source_language,
-        target_language=data.target_language,
-        directory=data.directory,
-        data_dir=data.data_dir,
-    )
-
-
-def tokens(
-    config: ml_collections.ConfigDict,
-    pairs: corpora.Corpus,
-    vocabulary: tokenizer.Vocabulary,
-    what: str,
-) -> ids.Tokens:
-    """A corpus's ids, cached under `data.data_dir`."""
-    cache = Path(config.data.data_dir).expanduser() / "tokens"
-    counter = functools.partial(metrics.counter, what)
-    return ids.tokenise(pairs, vocabulary, cache, counter=counter)
+def versions() -> dict[str, str]:
+    """The versions of the packages that results may depend on."""
+    return {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 def training_batches(config: ml_collections.ConfigDict, tokens: ids.Tokens) -> batches.Batches:
@@ -134,73 +156,48 @@ def training_batches(config: ml_collections.ConfigDict, tokens: ids.Tokens) -> b
     return batches.Batches(tokens, groups, data.batch_tokens, seed)
 
 
-def whole_tokens(
-    config: ml_collections.ConfigDict,
-    pairs: corpora.Corpus,
-    vocabulary: tokenizer.Vocabulary,
-    split: str,
-) -> ids.Tokens:
-    """The ids of a split that is scored: no sentence is left out, so each has to fit the model."""
-    found = tokens(config, pairs, vocabulary, f"tokenise {split}")
-    longest = int(max(found.source_lengths.max(), found.target_lengths.max()))
-    if config.model.positions == "learned" and longest > config.model.max_positions:
-        raise ValueError(
-            f"config.model.max_positions={config.model.max_positions} positions are learned, but "
-            f"the split {split!r} has a sentence of {longest} pieces"
-        )
-    return found
-
-
 def check(config: ml_collections.ConfigDict) -> None:
-    """ValueError for values that cannot work: now, before anything is written or compiled."""
+    """UserError for values that cannot work: now, before anything is written or compiled."""
     data, decode, model = config.data, config.decode, config.model
     for key, found, choices in (
         ("parallel.strategy", config.parallel.strategy, parallel.STRATEGIES),
         ("loss.smoothed_over", config.loss.smoothed_over, loss.SMOOTHINGS),
-        ("evaluate.weights", config.evaluate.weights, checkpoint.WEIGHTS),
+        ("evaluate.weights", config.evaluate.weights, weights.WEIGHTS),
         ("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS)),
         ("vocabulary.kind", config.vocabulary.kind, tokenizer.KINDS),
     ):
         if found not in choices:
-            raise ValueError(f"config.{key} is one of {', '.join(choices)}, found {found!r}")
-    for key, found in (
-        ("data.max_length", data.max_length),
-        ("model.num_layers", model.num_layers),
-        ("train.num_steps", config.train.num_steps),
-        ("train.accumulate", config.train.accumulate),
-        ("train.loss_blocks", config.train.loss_blocks),
-        ("train.log_every", config.train.log_every),
-        ("train.save_every", config.train.save_every),
-        ("evaluate.average_last", config.evaluate.average_last),
-        ("optimizer.warmup_steps", config.optimizer.warmup_steps),
-    ):
-        if found < 1:
-            raise ValueError(f"config.{key} is at least 1, found {found}")
-    for key, found in (
-        ("model.dropout_rate", model.dropout_rate),
-        ("model.attention_dropout_rate", model.attention_dropout_rate),
-        ("model.activation_dropout_rate", model.activation_dropout_rate),
-        ("loss.label_smoothing", config.loss.label_smoothing),
-    ):
-        if not 0 <= found < 1:
-            raise ValueError(f"config.{key} is from 0 to below 1, found {found}")
-    sacrebleu.BLEU(tokenize=config.evaluate.tokenize)  # it may want a package of its own
-    for key, found in (("train.seed", config.train.seed), ("train.profile", config.train.profile)):
-        if found < 0:
-            raise ValueError(f"config.{key} is at least 0, found {found}")
+            raise UserError(f"config.{key} is one of {', '.join(choices)}, found {found!r}")
+    values = flatten_dict(config.to_dict(), sep=".")
+    for key, found in values.items():
+        if isinstance(found, float) and not abs(found) <= float(np.finfo(np.float32).max):
+            raise UserError(f"config.{key} is a finite number, as float32 has it, found {found}")
+    for least, keys in LEAST.items():
+        for key in keys:
+            if values[key] < least:
+                raise UserError(f"config.{key} is at least {least}, found {values[key]}")
+    if config.train.seed >= 2**31:
+        raise UserError(f"config.train.seed is below 2^31, found {config.train.seed}")
+    for key in SHARES:
+        if not 0 <= np.float32(values[key]) < 1:
+            raise UserError(f"config.{key} is from 0 to below 1, found {values[key]}")
+    for key in POSITIVE:
+        if values[key] < np.finfo(np.float32).tiny:
+            raise UserError(f"config.{key} is above 0, as float32 has it, found {values[key]}")
+    _check_bleu(config.evaluate.tokenize)
     if data.pack and data.max_length > data.row_length:
-        raise ValueError(
+        raise UserError(
             f"config.data.max_length={data.max_length} does not fit into "
             f"config.data.row_length={data.row_length}"
         )
     if data.batch_tokens < data.row_length:
-        raise ValueError(
+        raise UserError(
             f"config.data.batch_tokens={data.batch_tokens} is less than one row, "
             f"config.data.row_length={data.row_length}"
         )
     longest = max(data.row_length, decode.max_length + decode.extra_length)
     if model.positions == "learned" and model.max_positions < longest:
-        raise ValueError(
+        raise UserError(
             f"config.model.max_positions={model.max_positions} learned positions are too few for "
             f"data.row_length and decode.max_length + decode.extra_length, which want {longest}"
         )
@@ -209,6 +206,30 @@ def check(config: ml_collections.ConfigDict) -> None:
     toy = models.build(config.architecture, model.to_dict(), **sizes)
     trained.abstract_parameters(toy)
     Translator(toy, None, **decode)
+    for _, _, model in trained.ensemble(config):
+        Translator(model, None, **decode)
+
+
+def _settled_config(workdir: Path) -> ml_collections.ConfigDict | None:
+    """The config that a run began with; None, with a warning, if its file is damaged or lost: the
+    checkpoints are whole without it, and --config says it again."""
+    try:
+        return trained.read_config(workdir)
+    except UserError as error:
+        logging.warning("%s; config.json is written again from --config, which is trusted", error)
+        return None
+
+
+def _check_bleu(tokenize: str) -> None:
+    """UserError where sacreBLEU lacks the package or the download that a tokeniser needs."""
+    try:
+        sacrebleu.BLEU(tokenize=tokenize)
+    except (RuntimeError, ImportError, OSError) as error:
+        install = re.search(r"pip install \S+", str(error))
+        raise UserError(
+            f"config.evaluate.tokenize={tokenize!r} cannot be used: "
+            + (f"it needs {install[0]}" if install else " ".join(str(error).split()))
+        ) from error
 
 
 def _check_same_run(
@@ -216,69 +237,29 @@ def _check_same_run(
 ) -> None:
     """A run goes on with the config it began with, but for the keys in FREE."""
     old = flatten_dict(made.to_dict(), sep=".")
-    for key, now in flatten_dict(config.to_dict(), sep=".").items():
-        if now != old.get(key) and not key.startswith(FREE):
-            raise ValueError(
-                f"{workdir} was made with config.{key}={old.get(key)!r}, now it is {now!r}: "
+    now = flatten_dict(config.to_dict(), sep=".")
+    for key in filter(old.__contains__, now):
+        if now[key] != old[key] and not key.startswith(FREE):
+            if key == "data.fingerprint":
+                raise UserError(_other_text(config, workdir))
+            raise UserError(
+                f"{workdir} was made with config.{key}={old[key]!r}, now it is {now[key]!r}: "
                 "go on with the old value, or give another --workdir"
             )
+    if new := [f"{key}={now[key]!r}" for key in now.keys() - old.keys()]:
+        logging.warning("config.json has no %s: going on with that", ", ".join(sorted(new)))
 
 
-def _write_vocabulary(
-    config: ml_collections.ConfigDict, train: corpora.Corpus, workdir: Path
-) -> tokenizer.Vocabulary:
-    """The vocabulary a config asks for, given or learnt, also as files in the workdir."""
-    options = config.vocabulary
-    names = ("shared",) if options.shared else ("source", "target")
-    if options.model:
-        given = _given_models(options)
-        learnt = [path.read_bytes() for path in given]
-    else:
-        logging.info("learning the vocabulary: %s, %d pieces", options.kind, options.size)
-        sides = (("source", "target"),) if options.shared else (("source",), ("target",))
-        given = [Path(name) for name in names]
-        learnt = [
-            tokenizer.learn(
-                _sentences(train, side, options.max_sentences, config.train.seed),
-                size=options.size,
-                kind=options.kind,
-                character_coverage=options.character_coverage,
-            )
-            for side in sides
-        ]
-    pieces = [tokenizer.load(model, str(path)) for path, model in zip(given, learnt, strict=True)]
-    for name, model, table in zip(names, learnt, map(tokenizer.table, pieces), strict=True):
-        storage.write_file(workdir / "vocabulary" / f"{name}.model", model)
-        storage.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
-    seal = checksums.seal(workdir / "vocabulary")
-    storage.write_file(workdir / "vocabulary" / checksums.NAME, seal)
-    return tokenizer.Vocabulary(pieces[0], pieces[-1])
-
-
-def _given_models(options: ml_collections.ConfigDict) -> list[Path]:
-    paths = [storage.path(name) for name in options.model.split(",")]
-    expected = 1 if options.shared else 2
-    if len(paths) != expected:
-        raise ValueError(
-            f"config.vocabulary.model names {len(paths)} file(s), expected "
-            + ("one, as the vocabulary is shared" if options.shared else "two: SOURCE,TARGET")
+def _other_text(config: ml_collections.ConfigDict, workdir: Path) -> str:
+    data = config.data
+    text = f"the corpus {data.corpus}"
+    if data.corpus == "parallel_text":
+        languages = data.source_language, data.target_language
+        files = text_files.find(
+            Path(data.directory).expanduser(), data.train, languages, "config.data.train"
         )
-    for path in paths:
-        if not path.is_file():
-            raise ValueError(f"config.vocabulary.model: {path} does not exist")
-    return paths
-
-
-def _sentences(
-    pairs: corpora.Corpus, sides: tuple[str, ...], most: int, seed: int, chunk: int = 8192
-) -> Iterator[str]:
-    """The sentences to learn pieces from: all, or those of a random `most` // len(sides) pairs."""
-    chosen = np.arange(len(pairs))
-    if most and len(sides) * len(pairs) > most:
-        chosen = np.sort(np.random.default_rng(seed).permutation(len(pairs))[: most // len(sides)])
-    for start in range(0, len(chosen), chunk):
-        source, target = pairs.read(chosen[start : start + chunk])
-        if "source" in sides:
-            yield from source
-        if "target" in sides:
-            yield from target
+        text = f"the text of {files[0]} or {files[1]}"
+    return (
+        f"{workdir} was made with other training text: {text} has changed since (config.data."
+        "fingerprint); put the old text back, or give another --workdir"
+    )

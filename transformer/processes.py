@@ -8,8 +8,7 @@ import logging
 import os
 import signal
 import socket
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jax
@@ -18,6 +17,7 @@ from jax._src import distributed  # its barrier is nowhere else
 from jax.experimental import multihost_utils
 
 from transformer import storage
+from transformer.errors import UserError
 
 # What says that this process is one of several which JAX can find by itself: Slurm's srun, Open
 # MPI, TPUs on Kubernetes, an indexed job there.
@@ -96,20 +96,20 @@ def everyones(value: object) -> list:
 
 @contextlib.contextmanager
 def alone_in(workdir: Path) -> Iterator[None]:
-    """Holds a workdir for this run; ValueError if another one holds it.
+    """Holds a workdir for this run; UserError if another one holds it.
 
     The lock goes with the process that has it, however it ends. Buckets know no locks.
     """
     if not is_first() or storage.in_bucket(workdir):
         yield
         return
-    workdir.mkdir(parents=True, exist_ok=True)
+    storage.make_folder(workdir)
     with open(workdir / "lock", "a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise ValueError(
+            raise UserError(
                 f"{workdir} is being trained in by {file.read() or 'another process'}: wait for it "
                 "or stop it, or give another --workdir"
             ) from None
@@ -129,22 +129,30 @@ def alone_in(workdir: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def stop_signals() -> Iterator[threading.Event]:
-    """Set by SIGTERM, SIGUSR1 (Slurm's) or Ctrl-C: finish the step, save, stop.
+def stop_signals() -> Iterator[Callable[[], bool]]:
+    """Gives a function that says whether a signal has asked to finish the step, save and stop.
 
-    Further ones change nothing, but a second Ctrl-C stops at once.
+    SIGTERM, SIGHUP (the terminal is gone), SIGUSR1 (Slurm's) and Ctrl-C do; further ones change
+    nothing, but a second Ctrl-C stops at once. What was ignored at the start, as by nohup, stays
+    ignored.
     """
-    stop = threading.Event()
+    received = []  # no threading.Event: a signal inside its `set` would wait for its lock for ever
+    asking = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)
+    handlers = {number: signal.getsignal(number) for number in asking}
+    handlers = {n: handler for n, handler in handlers.items() if handler is not signal.SIG_IGN}
 
     def request(number: int, _: object) -> None:
-        stop.set()
-        logging.info("%s: saving after this step", signal.Signals(number).name)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        received.append(number)
+        if number == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        # The signal may have come in the middle of another write: the log cannot take the line.
+        with contextlib.suppress(RuntimeError):
+            logging.info("%s: saving after this step", signal.Signals(number).name)
 
-    asking = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
-    before = {number: signal.signal(number, request) for number in asking}
+    for number in handlers:
+        signal.signal(number, request)
     try:
-        yield stop
+        yield lambda: bool(received)
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

@@ -105,8 +105,7 @@ def log_prob(
 
     It has as many rows more as it takes for all devices to get as many.
     """
-    devices = parallel.num_devices(run.parameters)
-    rows = -(-rows // devices) * devices
+    rows = parallel.padded_rows(rows, parallel.num_devices(run.parameters))
     sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*pairs, strict=True))
     source, target = parallel.by_rows(sides, run.parameters)
     found = _log_prob(run.parameters, source, target, model=run.model)

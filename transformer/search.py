@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from transformer import capacity, decode, parallel, shapes, stages, tokenizer
+from transformer.errors import UserError
 
 Tree = dict
 Found = list[tuple[list[int], float]]  # a sentence's hypotheses: ids without the end symbol, score
@@ -61,7 +62,7 @@ class Searcher:
             ("length_penalty", length_penalty, decode.PENALTIES),
         ):
             if found not in choices:
-                raise ValueError(
+                raise UserError(
                     f"config.decode.{key} is one of {', '.join(choices)}, found {found!r}"
                 )
         for key, found, least in (
@@ -77,15 +78,15 @@ class Searcher:
             ("workers", workers, 0),
         ):
             if not least <= found < 2**31:
-                raise ValueError(
+                raise UserError(
                     f"config.decode.{key} is at least {least} and below 2^31, found {found}"
                 )
         for key, found, most in (("temperature", temperature, 1000), ("top_p", top_p, 1)):
             if not 0 < found <= most:
-                raise ValueError(f"config.decode.{key} is above 0, at most {most}, found {found}")
+                raise UserError(f"config.decode.{key} is above 0, at most {most}, found {found}")
         limits = {"beam": ("beam_width", beam_width), "mbr": ("num_samples", num_samples)}
         if method in limits and num_hypotheses > limits[method][1]:
-            raise ValueError(
+            raise UserError(
                 f"config.decode.num_hypotheses={num_hypotheses} is more than "
                 f"config.decode.{limits[method][0]}={limits[method][1]} finds"
             )
@@ -109,8 +110,7 @@ class Searcher:
         self._advance = functools.partial(
             stages.advance, model=model, beam=method == "beam", options=tuple(options.items())
         )
-        self._compiled, self._lock, self._counting = set(), threading.Lock(), threading.Lock()
-        self.num_positions = self.num_padding = 0  # of the encoder, so far
+        self._compiled, self._lock = set(), threading.Lock()
 
     def __call__(
         self,
@@ -221,9 +221,6 @@ class Searcher:
         )
         draws = np.zeros((rows, 3), np.int32)
         draws[: len(batch), : len(batch[0].draw)] = [part.draw for part in batch]
-        with self._counting:
-            self.num_positions += source_BS.size
-            self.num_padding += int((source_BS == tokenizer.PAD).sum())
 
         source_BS, draws, bounds = parallel.by_rows((source_BS, draws, bounds), parameters)
         room = length  # for tokens, so far

@@ -3,7 +3,6 @@
 import collections
 import functools
 import logging
-import os
 import signal
 import sys
 import time
@@ -26,6 +25,8 @@ from transformer import (
     performance,
     prepare,
     processes,
+    results,
+    store,
     trained,
     update,
     watch,
@@ -43,10 +44,19 @@ LOWER = (
 def train(config: ConfigDict, workdir: Path) -> None:
     """--mode=train: trains, or goes on where the workdir stands, then scores the test split.
 
-    Told to stop (SIGTERM, SIGUSR1, Ctrl-C), it saves after the step in flight and exits with 143.
+    Signalled to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C), it saves after the step in flight and
+    exits with 143. Before the first step a signal ends the process: there is nothing to save.
     """
     layout = parallel.spread(config.parallel.strategy, config.parallel.mesh)
+    store.check_path(workdir)
     prepare.check(config)
+    num_steps, warmup_steps = config.train.num_steps, config.optimizer.warmup_steps
+    if num_steps < warmup_steps and processes.is_first():
+        logging.warning(
+            "config.train.num_steps=%d ends within the warm-up, config.optimizer.warmup_steps=%d: "
+            "the learning rate gets to %.1f %% of its peak only; warmup_steps=%d would suit",
+            *(num_steps, warmup_steps, 100 * num_steps / warmup_steps, -(-num_steps // 3)),
+        )
     with processes.alone_in(workdir):
         prepared = prepare.build(config, workdir)
         step, saved, stopped = run(prepared, workdir, layout)
@@ -56,13 +66,15 @@ def train(config: ConfigDict, workdir: Path) -> None:
         if any(processes.everyones(stopped)):
             logging.info("stopped after step %d was saved; the same command goes on there", step)
             sys.exit(128 + signal.SIGTERM)
-        evaluate.evaluate(prepared.config, workdir)
+        result = evaluate.score_split(prepared.config, workdir, once=True)
+        results.log_final(workdir, step, result)
 
 
 def run(
     prepared: prepare.Prepared, workdir: Path, layout: parallel.Layout
 ) -> tuple[int, int | None, bool]:
-    """Trains: the step it has come to, the newest that is saved, whether it was told to stop."""
+    """Trains: the step it has come to, the newest that is saved, whether it was
+    signalled to stop."""
     config, vocabulary, tokens = prepared
     options, samples = config.train, config.evaluate.samples
     model = trained.build_model(config, vocabulary)
@@ -78,6 +90,7 @@ def run(
         vocabulary=vocabulary.fingerprint,
     )
     state = first_state(model, adam, options.seed, checkpoints, layout)
+    prepare.write_config(config, workdir)
     compiled = parallel.compile_step(train_step, layout, state)
     load = functools.partial(load_batch, training, layout, options.accumulate)
 
@@ -101,6 +114,9 @@ def run(
         whole = parallel.to_save(state, layout)
         checkpoints.save(step, whole.parameters, whole.optimizer_state)
 
+    def out_of_patience() -> bool:
+        return metrics.out_of_patience(log.lines, config.evaluate.patience)
+
     def newest() -> int | None:
         checkpoints.finish()
         return checkpoints.newest()
@@ -108,23 +124,22 @@ def run(
     first = step = int(state.step)
     describe(config, state, training, layout)
     log = metrics.Log(workdir, step)
+    finished = step >= options.num_steps or out_of_patience()
+    if not finished:
+        state = rehearse(state, compiled, load, training, examiner, layout)
     progress = metrics.Progress(step, options.num_steps)
     watching = watch.Watch(newest)
     late = collections.deque()  # sums that the device may still be computing
     agreed = parallel.agreement(layout)
     tracing = performance.traced(first, options.profile, workdir / "profile")
-    with processes.stop_signals() as stop, tracing as trace:
+    with processes.stop_signals() as signalled, tracing as trace:
         # Whether the run was stopped between this checkpoint and its validation, and now again.
         left = step > 0 and due(step, config) and not log.validated(step)
-        stopping = left and not validate(stop.is_set)
-        out_of_patience = metrics.out_of_patience(log.lines, config.evaluate.patience)
-        finished = stopping or step >= options.num_steps or out_of_patience
-        if not finished:
-            with progress.paused():
-                state = rehearse(state, compiled, load, training, examiner, layout)
-        elif not stopping:
-            logging.info("already at step %d: nothing is left to train", step)
-        steps = range(step, step if finished else options.num_steps)
+        stopping = left and not validate(signalled)
+        finished = finished or out_of_patience()
+        if finished and not stopping:
+            logging.info("already at step %d of %d: nothing is left", step, options.num_steps)
+        steps = range(step, step if finished or stopping else options.num_steps)
         for batch, rows, length in progress.waiting(batches.ahead(load, steps), computing):
             state, sums = compiled(state, batch)
             step += 1
@@ -132,18 +147,20 @@ def run(
             late.append((step, {**sums, "positions": rows * length, "least_seconds": least}))
             with progress.paused():
                 trace(step, state)
-            last, stopping = step == options.num_steps, agreed(stop.is_set())
+            last, stopping = step == options.num_steps, agreed(signalled())
             saves = last or stopping or step % options.save_every == 0
             # Metrics are fetched two steps late: the device always has the next step waiting.
             while len(late) > (0 if saves or due(step, config) else 2):
                 record(*late.popleft(), log, progress, watching, options.log_every)
+            # The best is kept only where there is a step to go on from.
+            saves = saves or (due(step, config) and checkpoints.is_empty)
             if saves:
                 save()
             if stopping:
                 break
             if due(step, config):
-                stopping = not validate(stop.is_set)
-                finished = last or metrics.out_of_patience(log.lines, config.evaluate.patience)
+                stopping = not validate(signalled)
+                finished = last or out_of_patience()
                 if (finished or stopping) and not saves:
                     save()
                 if finished or stopping:
@@ -152,7 +169,7 @@ def run(
         saved = newest()
         checkpoints.close()
         log.close()
-    return step, saved, stop.is_set()
+    return step, saved, signalled()
 
 
 def load_batch(
@@ -161,7 +178,7 @@ def load_batch(
     """Batch t as the step wants it, the rows it has with those that were added, and their
     length."""
     num_rows, length = training.shape(t)
-    num_rows = parallel.padded_rows(num_rows, layout, accumulate)
+    num_rows = parallel.padded_rows(num_rows, layout.row_parts * accumulate)
     rows = functools.partial(training.rows, t)
     return parallel.place(rows, num_rows, layout), num_rows, length
 
@@ -190,8 +207,9 @@ def rehearse(
     middle = time.perf_counter()
     examiner.rehearse(parallel.gathered(state.parameters, layout))
     logging.info(
-        "tried: steps with rows of %d length(s) in %.1f s, validation in %.1f s",
-        *(len(lengths), middle - start, time.perf_counter() - middle),
+        "tried: steps with rows of %s in %.1f s, validation in %.1f s",
+        metrics.counted(len(lengths), "length"),
+        *(middle - start, time.perf_counter() - middle),
     )
     return state
 
@@ -267,16 +285,14 @@ def describe(
     layout: parallel.Layout,
 ) -> None:
     """Says what is about to run."""
-    told = [f"{n}={v}" for n, v in os.environ.items() if n.startswith(("MALLOC_", "GLIBC_"))]
-    logging.info("the allocator is told: %s", " ".join(told) or "nothing")
     source, target = batches.filled(training)
-    count = f"{sum(x.size for x in jax.tree.leaves(state.parameters)):,}"
+    params = metrics.counted(sum(x.size for x in jax.tree.leaves(state.parameters)), "parameter")
     logging.info(
-        "%s parameters in %s, the state %.1f MB a device; %d process(es), %d device(s) (%s), %s, "
-        "(data, fsdp, tensor) = %s",
-        *(count, config.model.dtype, parallel.bytes_per_device(state) / 1e6),
-        *(jax.process_count(), layout.mesh.size, jax.devices()[0].device_kind),
-        *(layout.strategy, tuple(layout.mesh.shape.values())),
+        "%s in %s, the state %.1f MB a device; %s, %s (%s), %s, (data, fsdp, tensor) = %s",
+        *(params, config.model.dtype, parallel.bytes_per_device(state) / 1e6),
+        metrics.counted(jax.process_count(), "process", "processes"),
+        metrics.counted(layout.mesh.size, "device"),
+        *(jax.devices()[0].device_kind, layout.strategy, tuple(layout.mesh.shape.values())),
     )
     logging.info(
         "%d batches an epoch of %d target positions, %.1f %% of them and %.1f %% of the source's "

@@ -10,7 +10,17 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
-from transformer import checkpoint, checksums, models, parallel, storage, tokenizer
+from transformer import (
+    checksums,
+    config_files,
+    models,
+    parallel,
+    storage,
+    store,
+    tokenizer,
+    weights,
+)
+from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 
 Tree = dict
@@ -29,9 +39,11 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
     """The resolved config that a workdir was trained with."""
     path = workdir / "config.json"
     if not path.is_file():
-        raise ValueError(
-            f"{workdir} holds no config.json: give --workdir a folder that training has made "
-            "(python launch.py --config=configs/quickstart.py makes runs/quickstart)"
+        kind = "holds no config.json" if workdir.is_dir() else "does not exist"
+        kind = "is a file, expected a folder" if workdir.is_file() else kind
+        raise UserError(
+            f"{workdir} {kind}: give --workdir a folder that training has made, with its "
+            "config.json (python launch.py --config=configs/quickstart.py makes runs/quickstart)"
         )
 
     def tuples(value: object) -> object:
@@ -41,9 +53,11 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
 
     try:
         values = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"damaged: {path} is no JSON ({error})") from error
-    return ml_collections.ConfigDict(tuples(values))
+        if isinstance(values, dict):
+            return ml_collections.ConfigDict(tuples(values))
+    except (ValueError, AttributeError, RecursionError) as error:  # no JSON; a key that is no name
+        raise UserError(f"damaged: {path} is no config ({error})") from error
+    raise UserError(f"damaged: {path} is no JSON object, but {str(values)[:40]!r}")
 
 
 def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokenizer.Vocabulary:
@@ -51,16 +65,17 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokeniz
     files = _vocabulary_files(workdir, config)
     for file in files:
         if not file.is_file():
-            raise ValueError(f"{file} is missing: nothing can be read without it")
+            raise UserError(f"{file} is missing: nothing can be read without it")
     names = {file.name for file in files}
     if faults := checksums.damaged(files[0].parent, wanted=names.__contains__, alone=True):
-        raise ValueError(f"damaged: {', '.join(faults)}: nothing can be read without it")
+        raise UserError(f"damaged: {', '.join(faults)}: nothing can be read without it")
     pieces = [tokenizer.load(file.read_bytes(), str(file)) for file in files]
     vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])
-    if vocabulary.fingerprint != config.vocabulary.fingerprint:
-        raise ValueError(
+    expected = config.vocabulary.fingerprint  # "" if config.json is lost: checkpoints name it, too
+    if expected and vocabulary.fingerprint != expected:
+        raise UserError(
             f"{files[0].parent} holds the vocabulary {vocabulary.fingerprint}, but this run was "
-            f"trained with {config.vocabulary.fingerprint}: ids would mean other pieces"
+            f"trained with {expected}: ids would mean other pieces"
         )
     return vocabulary
 
@@ -94,15 +109,7 @@ def abstract_parameters(model: nn.Module) -> Tree:
 def load(workdir: Path, config: ml_collections.ConfigDict) -> Run:
     """A workdir's model by `config.evaluate.weights`, in one with those of `evaluate.ensemble`."""
     members = [_load_one(workdir, config, config)]
-    for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
-        other = storage.path(name)
-        own = read_config(other)
-        if read_vocabulary(other, own).fingerprint != config.vocabulary.fingerprint:
-            files = ",".join(map(str, _vocabulary_files(workdir, config)))
-            raise ValueError(
-                f"config.evaluate.ensemble: {other} has another vocabulary than {workdir}; train "
-                f"with --config.vocabulary.model={files}"
-            )
+    for other, own, _ in ensemble(config):
         members.append(_load_one(other, own, config))
     if len(members) == 1:
         return members[0]
@@ -112,13 +119,48 @@ def load(workdir: Path, config: ml_collections.ConfigDict) -> Run:
     return Run(model, members[0].vocabulary, parameters, steps)
 
 
+def ensemble(
+    config: ml_collections.ConfigDict,
+) -> list[tuple[Path, ml_collections.ConfigDict, nn.Module]]:
+    """The workdirs that `evaluate.ensemble` names, each with its config and its model.
+
+    UserError if one has not been trained, or has another vocabulary than the config names (a run
+    that has not been prepared names none). No parameters are read.
+    """
+    members = []
+    for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
+        other = storage.path(name)
+        if not (other / "config.json").is_file():
+            raise UserError(
+                f"config.evaluate.ensemble: {other} holds no config.json: expected folders of "
+                "trained runs, separated by commas"
+            )
+        own = config_files.with_defaults(read_config(other), config, other / "config.json")
+        vocabulary = read_vocabulary(other, own)
+        if config.vocabulary.fingerprint not in ("", vocabulary.fingerprint):
+            files = ",".join(map(str, _vocabulary_files(other, own)))
+            raise UserError(
+                f"config.evaluate.ensemble: {other} has another vocabulary than this run; train "
+                f"with --config.vocabulary.model={files}"
+            )
+        which = config.evaluate.weights
+        saved = other / weights.place(which)
+        if not store.steps(saved):
+            raise UserError(
+                f"config.evaluate.ensemble: {saved} holds no complete checkpoint, "
+                f"config.evaluate.weights={which!r} takes one from there"
+            )
+        members.append((other, own, build_model(own, vocabulary)))
+    return members
+
+
 def _load_one(
     workdir: Path, own: ml_collections.ConfigDict, asked: ml_collections.ConfigDict
 ) -> Run:
     vocabulary = read_vocabulary(workdir, own)
     own.model.dtype = asked.model.dtype
     model = build_model(own, vocabulary)
-    parameters, steps = checkpoint.load(
+    parameters, steps = weights.load(
         workdir,
         parallel.to_restore(abstract_parameters(model)),
         vocabulary.fingerprint,

@@ -29,7 +29,7 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     asked = lines.columns(texts, names, needed=1, form=form)
     run = trained.load(workdir, config)
     translator = Translator(run.model, run.vocabulary, **config.decode)
-    logging.info("%s weights of step(s) %s", config.evaluate.weights, run.steps)
+    logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:
         list(translator.translate(run.parameters, ["."]))
         logging.info("ready: a line, then Enter; Ctrl-D ends")
@@ -49,11 +49,8 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
             for line in _answer(number, found, hypotheses, form, config.decode.num_hypotheses):
                 lines.write(sys.stdout.buffer, line)
     if translator.num_split:
-        logging.warning("%d lines were over-long and translated in parts", translator.num_split)
-    searcher = translator.searcher
-    if searcher.num_positions:
-        padding = searcher.num_padding / searcher.num_positions
-        logging.info("padding: %.1f %% of the encoder's positions", 100 * padding)
+        split = metrics.counted(translator.num_split, "over-long line")
+        logging.warning("%s translated in parts", split)
 
 
 def _answer(

@@ -2,6 +2,8 @@
 
 import itertools
 import logging
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -9,12 +11,17 @@ import flax.linen as nn
 import numpy as np
 
 from transformer import consensus, stages, tokenizer
+from transformer.errors import UserError
 from transformer.search import Found, Part, Searcher
 
 Tree = dict
 
 LONG_TEXT = 1 << 16  # characters that are turned into ids at once
 CHUNK_TEXT = 1 << 23  # characters that are sorted by length together, but for one longer line
+# Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
+SPACELESS = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
+)
 
 
 class Request(NamedTuple):
@@ -54,17 +61,18 @@ class Translator:
     ):
         """The keys of config.decode, whose meaning is in configs/wmt_base.py."""
         if utility not in consensus.UTILITIES:
-            raise ValueError(
+            raise UserError(
                 f"config.decode.utility is one of {', '.join(consensus.UTILITIES)}, "
                 f"found {utility!r}"
             )
         for key, found, least in (("max_length", max_length, 16), ("chunk_lines", chunk_lines, 1)):
             if found < least:
-                raise ValueError(f"config.decode.{key} is at least {least}, found {found}")
+                raise UserError(f"config.decode.{key} is at least {least}, found {found}")
         longest = max_length + max(options["extra_length"], options["min_length"])
-        if getattr(model, "positions", "") == "learned" and model.max_positions < longest:
-            raise ValueError(
-                f"config.model.max_positions={model.max_positions} learned positions are too few "
+        limit = getattr(model, "position_limit", math.inf)
+        if limit < longest:
+            raise UserError(
+                f"config.model.max_positions={limit} learned positions are too few "
                 f"for decode.max_length and decode.extra_length (or min_length), which want "
                 f"{longest}"
             )
@@ -131,7 +139,7 @@ class Translator:
                 if len(chunk) == self._chunk_lines:
                     yield chunk
                     chunk, size = [], 0
-        except ValueError:  # a line that is wrong; those before it are not
+        except UserError:  # a line that is wrong; those before it are not
             if chunk:
                 yield chunk
             raise
@@ -151,7 +159,7 @@ class Translator:
         for number, request in zip(numbers, requests, strict=True):
             prefix = tuple(tokenizer.encode(self.vocabulary.target, [request.prefix])[0][:-1])
             if len(prefix) > self._max_length:
-                raise ValueError(
+                raise UserError(
                     f"line {number + 1}: a prefix of {len(prefix)} pieces is over "
                     f"config.decode.max_length={self._max_length}"
                 )
@@ -233,4 +241,12 @@ def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
         return parts[0]
     count = min(map(len, parts))
     lines = zip(*(part[:count] for part in parts), strict=True)
-    return [Hypothesis(" ".join(h.text for h in k), sum(h.score for h in k)) for k in lines]
+    return [Hypothesis(_text([h.text for h in k]), sum(h.score for h in k)) for k in lines]
+
+
+def _text(parts: list[str]) -> str:
+    """Joins the parts of a line by a space, or by nothing where the text has hardly any: most
+    characters are of scripts without spaces, and at most one in ten is a space."""
+    text = "".join(parts)
+    without = len(SPACELESS.findall(text)) > len(text) / 2 and text.count(" ") <= len(text) / 10
+    return text if without else " ".join(parts)

@@ -74,13 +74,19 @@ def train_step(
     rate, norm = learning_rate(step), optax.tree.norm(gradients)
     updates, optimizer_state = adam.update(gradients, state.optimizer_state, state.parameters)
     parameters = jax.tree.map(lambda p, update: p - rate * update, state.parameters, updates)
-    # An update by numbers that are none is left out: the step counts, parameters and moments stay.
-    good = jnp.isfinite(sums["loss"] + norm)
+    # A non-finite update is left out: the step counts, params and moments stay. Of a finite
+    # gradient norm the moments are finite, but the params need not be: a rate may overflow.
+    good = jnp.isfinite(sums["loss"] + norm) & all_finite(parameters)
     updated, before = (parameters, optimizer_state), (state.parameters, state.optimizer_state)
     updated = jax.tree.map(lambda new, old: jnp.where(good, new, old), updated, before)
     left_out = step - optax.tree.get(updated[1], "count")
-    sums |= {"gradient_norm": norm, "learning_rate": rate, "left_out": left_out}
+    sums |= {"gradient_norm": norm, "learning_rate": rate, "left_out": left_out, "good": good}
     return TrainState(step, *updated), sums
+
+
+def all_finite(tree: Tree) -> jax.Array:
+    """Whether all numbers of the tree are finite, and their sum: a sum is quicker than `all`."""
+    return jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(tree)))
 
 
 def from_config(config: ConfigDict, model: nn.Module) -> tuple[Adam, Callable]:

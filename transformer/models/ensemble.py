@@ -21,6 +21,11 @@ class Ensemble(nn.Module):
     def dtype(self) -> str:
         return self.members[0].dtype
 
+    @property
+    def position_limit(self) -> float:
+        """How many positions a sequence may have in all of the models."""
+        return min(getattr(model, "position_limit", math.inf) for model in self.members)
+
     def __call__(self, *inputs: Array, train: bool, **named: Array) -> Array:
         """Log probabilities [B, T, V]."""
         return _mean([model(*inputs, train=train, **named) for model in self.members])

@@ -1,6 +1,7 @@
 """The encoder-decoder Transformer of the paper's section 3."""
 
 import functools
+import math
 from collections.abc import Callable
 
 import flax.linen as nn
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer import layers
+from transformer.errors import UserError
 
 Array = jax.Array
 
@@ -50,6 +52,11 @@ class Transformer(nn.Module):
     activation_dropout_rate: float  # inside the feed-forward network
     dtype: str
     remat: bool  # in training, compute a layer's activations anew in the backward pass
+
+    @property
+    def position_limit(self) -> float:
+        """How many positions a sequence may have: as many as were learned, or any number."""
+        return self.max_positions if self.positions == "learned" else math.inf
 
     def setup(self) -> None:
         self._check()
@@ -227,21 +234,21 @@ class Transformer(nn.Module):
     def _check(self) -> None:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
-                raise ValueError(
+                raise UserError(
                     f"config.model.{name} is one of {', '.join(map(repr, choices))}, "
                     f"found {getattr(self, name)!r}"
                 )
         for name in ("d_model", "d_ff", "num_heads"):
             if getattr(self, name) < 1:
-                raise ValueError(f"config.model.{name} is at least 1, found {getattr(self, name)}")
+                raise UserError(f"config.model.{name} is at least 1, found {getattr(self, name)}")
         split = self.key_size and self.value_size
         if self.d_model < 4 or self.d_model % 2 or (self.d_model % self.num_heads and not split):
-            raise ValueError(
+            raise UserError(
                 f"config.model.d_model={self.d_model} has to be even and a multiple of "
                 f"config.model.num_heads={self.num_heads} (or give key_size and value_size)"
             )
         if self.tied_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
-            raise ValueError(
+            raise UserError(
                 "config.model.tied_embeddings='all' needs one vocabulary for both sides: set "
                 "config.vocabulary.shared=True, or tie the 'target' side only"
             )
