@@ -14,7 +14,7 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
   python launch.py --mode=score --workdir=DIR < pairs.tsv
       Forced decoding: the score of each SOURCE<tab>TARGET on standard input.
 
-  python launch.py --mode=attention --workdir=DIR < pairs.tsv
+  python launch.py --mode=align --workdir=DIR < pairs.tsv
       Word alignments of each SOURCE<tab>TARGET, and DIR/attention.npz with all attention weights.
 
   python launch.py --mode=verify --workdir=DIR
@@ -68,8 +68,7 @@ from absl import flags
 from ml_collections import ConfigDict
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from transformer import storage, streams
-from transformer.config_files import (
+from transformer.checkpoints.config_files import (
     check_keys,
     check_types,
     default_config,
@@ -82,14 +81,25 @@ from transformer.config_files import (
     with_defaults,
 )
 from transformer.errors import UserError
+from transformer.storage import paths, streams
 
-# Each mode's code is a function of the same name in a file of its own, imported when it is asked
-# for. A mode starts from a --config or from the config.json of a trained --workdir.
-FROM_CONFIG = ("train", "prepare", "plan")
-FROM_WORKDIR = ("evaluate", "translate", "score", "attention", "verify")
-MODES = FROM_CONFIG + FROM_WORKDIR
+# A mode's function is imported when it is asked for. A mode starts from a --config or from the
+# config.json of a trained --workdir.
+FROM_CONFIG = {
+    "train": "transformer.modes.train:train",
+    "prepare": "transformer.modes.prepare:prepare",
+    "plan": "transformer.modes.plan:plan",
+}
+FROM_WORKDIR = {
+    "evaluate": "transformer.modes.evaluate:evaluate",
+    "translate": "transformer.modes.translate:translate",
+    "score": "transformer.modes.score:score",
+    "align": "transformer.modes.align:attention",
+    "verify": "transformer.modes.verify:verify",
+}
+MODES = FROM_CONFIG | FROM_WORKDIR
 WRITTEN = ("lock", "metrics.jsonl", "evaluation", "evaluations.jsonl")  # not by rename
-READS_INPUT = ("translate", "score", "attention")
+READS_INPUT = ("translate", "score", "align")
 SHARED = ("train", "prepare", "evaluate")  # by all processes of a run
 
 # What glibc's allocator is told: to keep the memory that it is given back, in huge pages if there
@@ -125,11 +135,12 @@ def main(arguments: list[str]) -> None:
         )
     if mode in SHARED:
         join(config.parallel)
-    module = importlib.import_module(f"transformer.{mode}")
+    module, _, function = MODES[mode].partition(":")
+    run_mode = getattr(importlib.import_module(module), function)
     keep_compiled(config.compilation_cache)
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    getattr(module, mode)(config, workdir)
+    run_mode(config, workdir)
 
 
 def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
@@ -166,11 +177,11 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         check_keys(config, defaults, f"--config={file}")
         name, _, variant = Path(file).name.partition(":")
         workdir = workdir or "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
-    folder = storage.path(workdir)
+    folder = paths.path(workdir)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--workdir={workdir} is a file, expected a folder")
-    if not storage.in_bucket(folder):
-        storage.check_links(folder, WRITTEN)
+    if not paths.in_bucket(folder):
+        paths.check_links(folder, WRITTEN)
     if mode in FROM_WORKDIR:
         config = trained_config(folder, rest)
     return mode, folder, override(config, rest)
@@ -190,7 +201,7 @@ def meant(argument: str, mode: str) -> str:
 
 def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """The config of a trained workdir, in which the arguments may set what they name."""
-    from transformer.trained import read_config
+    from transformer.checkpoints.workdir import read_config
 
     for argument in arguments:
         key = argument.partition("=")[0].removeprefix("--no").removeprefix("--")
@@ -216,7 +227,7 @@ def join(options: ConfigDict) -> None:
     """Makes this process one of the run's, if it has several; the first one speaks for all."""
     import jax
 
-    from transformer import processes
+    from transformer.distributed import processes
 
     processes.connect(options.coordinator, options.num_processes, options.process_id)
     if jax.process_count() > 1:
@@ -232,7 +243,7 @@ def keep_compiled(folder: str) -> None:
     """Has JAX keep compiled programs in a folder, so that the next process finds them."""
     import jax
 
-    if storage.in_bucket(folder):
+    if paths.in_bucket(folder):
         raise UserError(f"config.compilation_cache is a local folder, found {folder!r}")
     if folder and not jax.config.jax_compilation_cache_dir:
         # JAX does not ask which CPU a program was compiled for, and homes are shared by machines.

@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 
 import launch
-from transformer import batches, prepare
+from transformer.data import batches
+from transformer.modes import prepare
+from transformer.tasks import build
 
 ROUNDS = 9
 
@@ -26,7 +28,7 @@ def main(arguments: list[str]) -> None:
     config = launch.parse(arguments)[2]
     with tempfile.TemporaryDirectory() as workdir:
         config, _, tokens = prepare.prepare(config, Path(workdir))
-        training = prepare.training_batches(config, tokens)
+        training = build.training_batches(config, tokens)
     pairs = sum(len(rows.pairs) for rows in training.groups)
     seconds = []
     for epoch in range(ROUNDS):

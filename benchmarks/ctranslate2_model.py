@@ -7,8 +7,9 @@ import numpy as np
 from ctranslate2.converters import utils
 from ctranslate2.specs import common_spec, transformer_spec
 
-from transformer import layers, tokenizer
-from transformer.models.translation import Transformer
+from transformer.data import tokenizer
+from transformer.models.positions import sinusoids
+from transformer.models.transformer import Transformer
 
 Tree = dict
 
@@ -24,7 +25,7 @@ def save(folder: Path, model: Transformer, parameters: Tree, pieces: Sequence[st
     )
     parameters = {name: _float32(value) for name, value in parameters.items()}
     embedding = parameters["target_embedding"]["embedding"]
-    positions = np.asarray(layers.sinusoids(np.arange(512)[None], model.d_model, model.positions))
+    positions = np.asarray(sinusoids(np.arange(512)[None], model.d_model, model.positions))
     for name, side in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         embeddings = side.embeddings[0] if name == "encoder" else side.embeddings
         embeddings.weight = embedding

@@ -28,10 +28,12 @@ import numpy as np
 import launch
 from benchmarks import ctranslate2_model, yardstick
 from configs import wmt_base
-from transformer import stages, trained
-from transformer.search import Part
-from transformer.tokenizer import END
-from transformer.translator import Translator
+from transformer.checkpoints import workdir
+from transformer.data.tokenizer import END
+from transformer.decoding import compiled
+from transformer.decoding.batch_decoder import Part
+from transformer.decoding.translator import Translator
+from transformer.tasks import translation
 
 SOURCE, TARGET = 25, 30
 CORES = len(os.sched_getaffinity(0))
@@ -112,16 +114,16 @@ def turn(arguments: argparse.Namespace) -> None:
 def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]:
     """A function that decodes once, how much it decodes, and of what."""
     if arguments.file:
-        config = trained.read_config(arguments.workdir)
+        config = workdir.read_config(arguments.workdir)
         config.model.dtype = dtype
         config.decode.length_penalty = "power"  # the only one that CTranslate2 has
-        run = trained.load(arguments.workdir, config)
+        run = translation.load(arguments.workdir, config)
         translator = Translator(run.model, run.vocabulary, **config.decode)
         text = lines(arguments)
         return lambda: list(translator.translate(run.parameters, text)), len(text), "sentences"
     config, model, parameters, sources = synthetic(arguments, dtype)
     translator = Translator(model, None, **config.decode)
-    parameters = stages.in_dtype(parameters, dtype=dtype)
+    parameters = compiled.in_dtype(parameters, dtype=dtype)
     parts = [Part(tuple(source)) for source in sources]
 
     def decode() -> list[list[int]]:
@@ -144,7 +146,7 @@ def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Cal
     )
     translate = functools.partial(engine.translate_batch, beam_size=4, length_penalty=0.6)
     if arguments.file:
-        run = trained.load(arguments.workdir, trained.read_config(arguments.workdir))
+        run = translation.load(arguments.workdir, workdir.read_config(arguments.workdir))
         source, target = run.vocabulary
         text = lines(arguments)
 
@@ -176,7 +178,7 @@ def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
     # As many ids as the source has before its end symbol and 5 more: 30 with the end symbol.
     config.decode.min_length = TARGET - 1
     config.decode.extra_length = TARGET - SOURCE
-    initialise = functools.partial(trained.initial_parameters, model)
+    initialise = functools.partial(translation.initial_parameters, model)
     parameters = jax.jit(initialise)(jax.random.key(0))
     random = np.random.default_rng(0).integers(
         4, model.source_vocab_size, (arguments.batch, SOURCE - 1)
@@ -187,7 +189,7 @@ def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
 def convert(arguments: argparse.Namespace) -> None:
     """Writes the model for CTranslate2."""
     if arguments.file:
-        run = trained.load(arguments.workdir, trained.read_config(arguments.workdir))
+        run = translation.load(arguments.workdir, workdir.read_config(arguments.workdir))
         pieces = [run.vocabulary.source.id_to_piece(i) for i in range(len(run.vocabulary.source))]
         ctranslate2_model.save(arguments.folder, run.model, run.parameters, pieces)
         return

@@ -51,7 +51,7 @@ def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
     found = {name: [] for name in arguments.engines.split(",")}
     from launch import ALLOCATOR
-    from transformer import performance
+    from transformer.models.flops import step_flops
 
     environment = {**os.environ, **(ALLOCATOR if arguments.memory == "kept" else {})}
     for _ in range(arguments.turns):
@@ -62,7 +62,7 @@ def report(arguments: argparse.Namespace) -> None:
     sizes = sizes_of(arguments)
     tokens = sizes["B"] * sizes["T"]
     _, model = yardstick.transformer(arguments.model, "float32")
-    flops = performance.step_flops(model, *(sizes[letter] for letter in "BST"))
+    flops = step_flops(model, *(sizes[letter] for letter in "BST"))
     print("target tokens/s | GFLOP/s | ms a step | first step, s | memory, GB | engine")
     for name, turns in found.items():
         middle = {key: statistics.median(t[key] for t in turns) for key in turns[0]}
@@ -101,15 +101,17 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
     import numpy as np
 
     import launch
-    from transformer import parallel, train, update
+    from transformer.distributed.layout import spread
+    from transformer.distributed.step import compile_step, place
+    from transformer.training import loop, update
 
     launch.keep_compiled(arguments.cache)
     V, B, S, T = (sizes[letter] for letter in "VBST")
     config, model = yardstick.transformer(arguments.model, dtype)
     adam, train_step = update.from_config(config, model)
-    layout = parallel.spread(config.parallel.strategy)
-    state = train.first_state(model, adam, 0, None, layout)
-    compiled = parallel.compile_step(train_step, layout, state)
+    layout = spread(config.parallel.strategy)
+    state = loop.first_state(model, adam, 0, None, layout)
+    compiled = compile_step(train_step, layout, state)
     random = np.random.default_rng(0)
     source, targets = (random.integers(4, V, (B, n)).astype(np.int32) for n in (S, T))
     inputs = {"source": source, "target": np.roll(targets, 1)}
@@ -123,7 +125,7 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
 
     def step() -> float:
         nonlocal state
-        state, sums = compiled(state, parallel.place(rows, B, layout))
+        state, sums = compiled(state, place(rows, B, layout))
         jax.block_until_ready(state)
         return float(sums["loss"])
 

@@ -98,7 +98,7 @@ def tiny_config(tiny_values):
 @pytest.fixture(scope="session")
 def tiny_run(tiny_config, tmp_path_factory):
     """The tiny quickstart, trained: to read, or to copy, never to write into."""
-    from transformer import train
+    from transformer.modes import train
 
     config, workdir = tiny_config(), tmp_path_factory.mktemp("runs") / "tiny"
     train.train(config.copy_and_resolve_references(), workdir)
@@ -108,7 +108,7 @@ def tiny_run(tiny_config, tmp_path_factory):
 @pytest.fixture(scope="session")
 def reversal_run(tmp_path_factory):
     """The workdir of a run that can reverse: to read, or to copy, never to write into."""
-    import reversal
+    from helpers import reversal
 
     workdir = tmp_path_factory.mktemp("runs") / "reversal"
     reversal.write_workdir(workdir)
@@ -135,15 +135,17 @@ def no_file_over():
 def answered(tmp_path, monkeypatch, capsysbinary):
     """A function of a mode, a workdir, bytes on standard input and {config key: value}: the text
     on standard output."""
-    from transformer import trained
+    import launch
+    from transformer.checkpoints.workdir import read_config
 
     def run(mode, workdir, content, **changes):
         (tmp_path / "input").write_bytes(content)
-        config = trained.read_config(workdir)
+        config = read_config(workdir)
         config.update_from_flattened_dict(changes)
         with open(tmp_path / "input", encoding="ascii") as file:  # so that text would not do
             monkeypatch.setattr(sys, "stdin", file)
-            getattr(importlib.import_module(f"transformer.{mode}"), mode)(config, workdir)
+            module, _, function = launch.MODES[mode].partition(":")
+            getattr(importlib.import_module(module), function)(config, workdir)
         return capsysbinary.readouterr().out.decode()
 
     return run

@@ -5,7 +5,7 @@ import dataclasses
 import flax.linen as nn
 
 from transformer.errors import UserError
-from transformer.models.translation import Transformer
+from transformer.models.transformer import Transformer
 
 ARCHITECTURES = {"transformer": Transformer}
 

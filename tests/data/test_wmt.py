@@ -1,0 +1,123 @@
+"""The paper's experiment in miniature: from WMT archives to a score, by the command line alone."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import miniature_wmt
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = "--config=configs/wmt_base.py"
+
+SMALL = {
+    "data.max_length": 32,
+    "data.row_length": 32,
+    "data.batch_tokens": 256,
+    "vocabulary.size": 300,
+    "model.d_model": 16,
+    "model.d_ff": 32,
+    "model.num_heads": 2,
+    "model.num_layers": 1,
+    "optimizer.warmup_steps": 4,
+    "train.num_steps": 4,
+    "train.log_every": 1,
+    "train.save_every": 2,
+    "evaluate.every": 2,
+    "evaluate.average_last": 2,
+    "decode.beam_width": 2,
+    "decode.extra_length": 2,
+    "decode.max_length": 16,
+    "decode.batch_tokens": 256,
+}
+# Nobody answers there, whether or not this machine has a network.
+NO_NETWORK = {
+    name: "http://127.0.0.1:9"
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+} | {"NO_PROXY": "", "no_proxy": ""}
+
+
+def pairs(count, seed):
+    """Sentence pairs in two made-up languages of the same few words, some spelt otherwise."""
+    random = np.random.default_rng(seed)
+    german = ["Haus", "Hund", "Katze", "Straße", "und", "sieht", "groß", "klein", "über", "heute"]
+    english = ["house", "dog", "cat", "street", "and", "sees", "big", "small", "over", "today"]
+    chosen = [random.integers(0, 10, n) for n in random.integers(2, 9, count)]
+    side = lambda words: [" ".join(words[i] for i in ids) for ids in chosen]
+    return list(zip(side(german), side(english), strict=True))
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """A data_dir with the archives, and the test set's pairs."""
+    data_dir, test = tmp_path_factory.mktemp("wmt"), pairs(13, seed=3)
+    miniature_wmt.write(data_dir, "wmt14_translate/de-en", pairs(200, 1), pairs(12, 2), test)
+    return data_dir, test
+
+
+def launch(data_dir, workdir, **changes):
+    keys = {**SMALL, **changes, "data.data_dir": data_dir}
+    return subprocess.run(
+        [
+            *(sys.executable, ROOT / "launch.py", CONFIG, f"--workdir={workdir}"),
+            *(f"--config.{key}={value}" for key, value in keys.items()),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **NO_NETWORK},
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("source", "target"), [("en", "de"), ("de", "en")])
+def test_archives_to_bleu_in_either_direction(archives, tmp_path, source, target):
+    data_dir, test = archives
+    changes = {"data.source_language": source, "data.target_language": target}
+    done = launch(data_dir, tmp_path / "run", **changes)
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    result = json.loads(line)
+    assert {"bleu", "signature", "split", "step", "weights"} <= result.keys()
+    assert (result["split"], result["step"], result["steps"]) == ("test", 4, [2, 4])
+    assert result["weights"] == "average"
+    assert result["sentences"] == len(test)
+
+    read = lambda name: (tmp_path / "run" / "evaluation" / f"test.{name}").read_text().splitlines()
+    found = sorted(zip(read("source"), read("reference"), strict=True))
+    assert found == sorted(pair if source == "de" else pair[::-1] for pair in test)
+    assert len(read("hypothesis")) == len(test)
+
+    log = [json.loads(x) for x in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [x["step"] for x in log if x["kind"] == "train"] == [1, 2, 3, 4]
+    assert [x["step"] for x in log if x["kind"] == "validation"] == [2, 4]
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["data"]["source_language"] == source
+    assert config["data"]["corpus"] == "wmt14_translate/de-en"
+
+
+def test_without_archives_or_network_it_says_what_to_do(tmp_path):
+    """Within 20 s, in one line; neither a half-made data set nor a workdir stays behind."""
+    start = time.monotonic()
+    done = launch(tmp_path / "data", tmp_path / "run")
+    assert time.monotonic() - start < 20
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    *log, line = done.stderr.splitlines()
+    assert all(re.match(r"\d\d:\d\d:\d\d preparing ", other) for other in log)
+    assert line.startswith(
+        "launch.py: wmt14_translate/de-en: cannot download http://www.statmt.org"
+    )
+    assert str(tmp_path / "data" / "downloads" / "manual") in line
+    assert "parallel_text" in line
+    assert not (tmp_path / "run").exists()
+    left = [path.name for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert not [name for name in left if name not in (".lock", ".config", "metadata.json")]
+    assert not list((tmp_path / "data").rglob("1.0.0*"))
+    assert not list((tmp_path / "data").rglob("*incomplete*"))

@@ -1,0 +1,762 @@
+"""Greedy search, beam search and sampling: against each other, brute force, plain full passes."""
+
+import collections
+import functools
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import reversal, tiny
+
+from transformer.data.tokenizer import END, PAD, START
+from transformer.decoding import beam_search, sampling
+from transformer.models.ensemble import Ensemble
+
+# The closed formulas, by name.
+PENALTY = {
+    "gnmt": lambda length, alpha: ((5 + length) / 6) ** alpha,
+    "power": lambda length, alpha: length**alpha,
+    "none": lambda length, alpha: 1.0,
+}
+PENALTIES = [("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.5), ("power", 1.0), ("none", 0.6)]
+
+
+@pytest.mark.parametrize(
+    ("length", "alpha", "expected"),
+    [
+        (1, 0.6, 1.0),
+        (7, 0.6, 2**0.6),
+        (19, 0.6, 4**0.6),
+        (13, 1.0, 3.0),
+        (31, 1.5, 6**1.5),
+        (10, 0.0, 1.0),
+        (25, 0.6, 2.626527804403767),
+    ],
+)
+def test_length_penalty(length, alpha, expected):
+    assert float(beam_search.length_penalty(length, "gnmt", alpha)) == pytest.approx(
+        expected, rel=1e-6
+    )
+
+
+@pytest.mark.parametrize(("kind", "alpha"), [*PENALTIES, ("power", 0.0), ("power", 0.7)])
+def test_length_penalties_are_the_formulas(kind, alpha):
+    """Of numbers and of arrays."""
+    assert set(beam_search.PENALTIES) == set(PENALTY)
+    lengths = range(1, 40)
+    expected = [PENALTY[kind](length, alpha) for length in lengths]
+    found = [beam_search.length_penalty(length, kind, alpha) for length in lengths]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    of_array = beam_search.length_penalty(jnp.array(lengths), kind, alpha)
+    np.testing.assert_allclose(of_array, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 13, 64, 192, 997])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_likeliest_is_top_k(size, beams):
+    """Exactly, the first of equal ones too; places fill blocks of 64, or do not."""
+    random = np.random.default_rng(size)
+    few = random.integers(-3, 1, (16, beams, size)).astype(np.float32)  # mostly ties
+    few[random.random(few.shape) < 0.3] = -np.inf
+    few[0] = -np.inf
+    rare = random.standard_normal((16, beams, size)).astype(np.float32)
+    values = np.concatenate([few, rare])
+    for count in {1, 2, 6, 25, beams * size} & set(range(beams * size + 1)):
+        found = beam_search._likeliest(values, count)
+        expected = jax.lax.top_k(values.reshape(32, -1), count)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+# A model that is a table: what follows depends on the whole prefix, through a hash that the cache
+# holds, and on the sentence, through the memory. A beam that got another's cache would go astray.
+
+V, ROWS = 5, 4093
+
+
+def tables(seeds, spread=1.0, end=0.0):
+    """Logits by hash, one table a sentence; `end` is added to the end symbol's."""
+    noise = [np.random.default_rng(seed).standard_normal((ROWS, V)) for seed in seeds]
+    return (spread * np.array(noise) + end * (np.arange(V) == END)).astype(np.float32)
+
+
+def table_step(tokens_BWT, position, tables_B, cache, *, count=None):
+    if count is not None:
+        jax.debug.callback(count)
+    prefix_BW = (cache["prefix"][:, :, 0] * 31 + tokens_BWT[:, :, 0] + 7) % ROWS
+    # The place in the prefix counts once more, so that a wrong one would be noticed.
+    rows_BW = (prefix_BW + 577 * position) % ROWS
+    logits_BWV = jax.vmap(lambda table, rows: table[rows])(tables_B, rows_BW)
+    return logits_BWV[:, :, None], {"prefix": prefix_BW[:, :, None]}
+
+
+def table_row(prefix):
+    """The row of what follows a prefix, a tuple of ids."""
+    state = 0
+    for token in (START, *prefix):
+        state = (state * 31 + token + 7) % ROWS
+    return (state + 577 * len(prefix)) % ROWS
+
+
+def table_log_probs(table, prefix):
+    """Log probabilities of what follows a prefix, in float64."""
+    logits = table[table_row(prefix)].astype(np.float64)
+    return logits - np.log(np.exp(logits).sum())
+
+
+def table_cache(count, width=1):
+    return {"prefix": jnp.zeros((count, width, 1), jnp.int32)}
+
+
+def begin(tables, width, length):
+    return beam_search.begin(table_cache(len(tables), width), len(tables), width, length)
+
+
+def bounds(limits, length, least=None, prefixes=None):
+    """Those of sentences with these limits; of no more than that, if nothing else is given."""
+    zeros, empty = [0] * len(limits), [()] * len(limits)
+    prefix_BT = reversal.padded(prefixes or empty, length)
+    return beam_search.Bounds(jnp.array(least or zeros), jnp.array(limits), jnp.array(prefix_BT))
+
+
+@functools.partial(tiny.jit, static_argnames=("length", "width", "penalty", "num_hypotheses"))
+def search_tables(tables, bounds, alpha, *, length, width, penalty="gnmt", num_hypotheses=1):
+    found = beam_search.beam_search(
+        table_step,
+        tables,
+        begin(tables, width, length),
+        bounds,
+        penalty=penalty,
+        alpha=alpha,
+        num_hypotheses=num_hypotheses,
+    )
+    return found.tokens_BWT, found.scores_BW
+
+
+def hypotheses(tokens, scores):
+    """One sentence's finished hypotheses, [(ids with the end symbol, score)]; each well formed."""
+    found = []
+    for row, score in zip(np.asarray(tokens).tolist(), np.asarray(scores).tolist(), strict=True):
+        if score == -math.inf:
+            continue
+        end = row.index(END) + 1
+        assert set(row[end:]) <= {PAD}
+        found.append((tuple(row[:end]), score))
+    return found
+
+
+def plain_search(
+    log_probs, limit, width, alpha, *, penalty="gnmt", num_hypotheses=1, least=0, prefix=()
+):
+    """The same beam search, one hypothesis at a time: `log_probs(prefixes)` are those of each.
+
+    [(ids, score)], best first.
+    """
+    live, finished = [((), 0.0)], []
+    for t in range(limit + 1):
+        candidates = []
+        for (ids, total), following in zip(live, log_probs([p for p, _ in live]), strict=True):
+            tokens = [END] if t == limit else range(len(following))
+            tokens = [token for token in tokens if token != END or t >= least]
+            tokens = [prefix[t]] if t < len(prefix) else tokens
+            candidates += [((*ids, token), total + following[token]) for token in tokens]
+        candidates.sort(key=lambda candidate: -candidate[1])
+        ended = [c for c in candidates[:width] if c[0][-1] == END]
+        finished += [(ids, total / PENALTY[penalty](len(ids), alpha)) for ids, total in ended]
+        finished.sort(key=lambda hypothesis: -hypothesis[1])
+        live = [c for c in candidates if c[0][-1] != END][:width]
+        if not live:
+            break
+        now = live[0][1] / PENALTY[penalty](t + 1, alpha)
+        if len(finished) >= width and finished[num_hypotheses - 1][1] >= now:
+            break
+        reachable = live[0][1] / PENALTY[penalty](limit + 1, alpha)
+        if len(finished) >= num_hypotheses and finished[num_hypotheses - 1][1] >= reachable:
+            break
+    return finished[:width]
+
+
+def assert_same(found, expected, tolerance):
+    assert [ids for ids, _ in found] == [ids for ids, _ in expected]
+    np.testing.assert_allclose(
+        [score for _, score in found], [score for _, score in expected], rtol=0, atol=tolerance
+    )
+
+
+@pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
+@pytest.mark.parametrize("limit", [3, 4])
+def test_wide_beam_is_brute_force(kind, alpha, limit):
+    """With room for every hypothesis of at most `limit` tokens and the end symbol.
+
+    The three best are asked for and found.
+    """
+    seeds = range(8)
+    every_table = tables(seeds, spread=1.5)
+    limits = [limit, limit - 1, 1, 0] * 2
+    width = V * (V - 1) ** (limit - 1)
+    length = limit + 2
+    options = {"length": length, "width": width, "penalty": kind, "num_hypotheses": 3}
+    tokens, scores = search_tables(every_table, bounds(limits, length), alpha, **options)
+    for b, most in enumerate(limits):
+        expected = {}
+        following = functools.partial(table_log_probs, every_table[b])
+        others = [token for token in range(V) if token != END]
+        for length in range(most + 1):
+            for prefix in itertools.product(others, repeat=length):
+                ids = (*prefix, END)
+                total = sum(following(ids[:t])[ids[t]] for t in range(len(ids)))
+                expected[ids] = total / PENALTY[kind](len(ids), alpha)
+        found = hypotheses(tokens[b], scores[b])
+        best = sorted(expected.items(), key=lambda item: -item[1])
+        assert_same(found[:3], best[:3], 1e-5)
+        assert len({ids for ids, _ in found}) == len(found)
+        for ids, score in found:
+            assert score == pytest.approx(expected[ids], abs=1e-5)
+
+
+LIMITS = [8, 3, 12] * 8
+PREFIXES = [(), (4,), (2, 3, 4, 4, 2, 2, 3), (3, 2), (), (2, 4, 3)] * 4
+LEAST = [0, 3, 10, 2, 1, 0, 8, 0] * 3
+FREE = [0] * 24, [()] * 24
+BOUNDS = {
+    "free": FREE,
+    "prefixes": (FREE[0], PREFIXES),
+    "least": (LEAST, FREE[1]),
+    "both": (LEAST, PREFIXES[::-1]),
+}
+
+
+def wide_enough(limits, least, prefixes):
+    """The limits, of sentences that have to be longer: just as long as that."""
+    return [max(limit, n, len(p)) for limit, n, p in zip(limits, least, prefixes, strict=True)]
+
+
+@pytest.mark.parametrize(("least", "prefixes"), BOUNDS.values(), ids=BOUNDS)
+@pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
+@pytest.mark.parametrize(("width", "n"), [(2, 1), (3, 1), (3, 2), (3, 3)])
+def test_narrow_beam_is_the_plain_search(width, n, kind, alpha, least, prefixes):
+    """Also: which beams live on, when a sentence is done, and that it changes no more then."""
+    every_table = tables(range(24), spread=1.5)
+    limits = wide_enough(LIMITS, least, prefixes)
+    kept = bounds(limits, 13, least, prefixes)
+    options = {"penalty": kind, "num_hypotheses": n}
+    tokens, scores = search_tables(every_table, kept, alpha, length=13, width=width, **options)
+    for b, limit in enumerate(limits):
+        expected = plain_search(
+            lambda prefixes, b=b: [table_log_probs(every_table[b], p) for p in prefixes],
+            *(limit, width, alpha),
+            **options,
+            least=least[b],
+            prefix=prefixes[b],
+        )
+        assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-5)
+
+
+def test_hypotheses_come_best_first_and_end_within_the_limit():
+    """Where the end symbol is unlikely, it is forced behind the last token allowed."""
+    limits = [7, 0, 3, 1]
+    never = tables(range(4), end=-20.0)
+    tokens, scores = search_tables(never, bounds(limits, 8), 0.6, length=8, width=4)
+    np.testing.assert_array_equal(scores, -np.sort(-np.asarray(scores)))
+    for b, limit in enumerate(limits):
+        found = hypotheses(tokens[b], scores[b])
+        assert len(found) == min(4, (V - 1) ** limit)
+        assert {len(ids) for ids, _ in found} == {limit + 1}
+    likeliest = beam_search.greedy(table_step, never, table_cache(4), jnp.array(limits), 8)
+    assert [row.index(END) for row in likeliest.tolist()] == limits
+
+
+def test_hypotheses_have_the_least_length_and_their_prefixes():
+    """Where the end symbol is likely, it is forbidden before."""
+    every_table, least = tables(range(24), end=3.0), [5, 0, 12] * 8
+    kept = bounds([12] * 24, 13, least, PREFIXES)
+    tokens, scores = search_tables(every_table, kept, 0.6, length=13, width=3)
+    for b, prefix in enumerate(PREFIXES):
+        found = hypotheses(tokens[b], scores[b])
+        assert found
+        for ids, _ in found:
+            assert ids[: len(prefix)] == prefix
+            assert len(ids) > least[b]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+def test_width_one_is_greedy_on_tables(alpha):
+    every_table, limits = tables(range(32)), [3, 12] * 16
+    tokens, _ = search_tables(every_table, bounds(limits, 13), alpha, length=13, width=1)
+    expected = tiny.jit(functools.partial(beam_search.greedy, table_step, length=13))(
+        every_table, table_cache(32), jnp.array(limits)
+    )
+    np.testing.assert_array_equal(tokens[:, 0], expected)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_sentence_does_not_depend_on_its_batch(n):
+    """A neighbour that takes longer lets it alone: exactly the same tokens and scores."""
+    every_table, limits = tables(range(16), spread=2.0), [2, 20] * 8
+    least, prefixes = [1, 0, 0, 5] * 4, [(), (3, 4, 2), (2,), ()] * 4
+    search = functools.partial(search_tables, alpha=0.6, length=21, width=3, num_hypotheses=n)
+    together = search(every_table, bounds(limits, 21, least, prefixes))
+    for b, limit in enumerate(limits):
+        its_own = bounds([limit], 21, [least[b]], [prefixes[b]])
+        alone = search(every_table[b : b + 1], its_own)
+        for one, all_of_them in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(one[0], all_of_them[b])
+
+
+def steps_taken(table, limit, width, alpha, num_hypotheses=1):
+    """How many steps a search of one sentence takes, and its hypotheses."""
+    taken = []
+
+    @tiny.jit
+    def search(table):
+        step = functools.partial(table_step, count=lambda: taken.append(1))
+        return beam_search.beam_search(
+            step,
+            table,
+            begin(table, width, limit + 1),
+            bounds([limit], limit + 1),
+            penalty="gnmt",
+            alpha=alpha,
+            num_hypotheses=num_hypotheses,
+        )
+
+    found = jax.block_until_ready(search(table))
+    jax.effects_barrier()
+    assert len(taken) == found.t
+    return len(taken), hypotheses(found.tokens_BWT[0], found.scores_BW[0])
+
+
+def test_stops_when_no_live_beam_can_win():
+    """The end at once with probability 0.6; else 30 times symbol 4, and then the end."""
+    table = np.full((1, ROWS, V), -20.0, np.float32)
+    table[0, :, 4] = 20.0
+    table[0, table_row(())] = [-20.0, math.log(0.6), -20.0, -20.0, math.log(0.4)]
+    table[0, table_row((4,) * 30)] = [-20.0, 20.0, -20.0, -20.0, -20.0]
+    steps, [(ids, score), *_] = steps_taken(table, 30, 4, 0.0)
+    assert (steps, ids) == (1, (END,))
+    assert score == pytest.approx(math.log(0.6), abs=1e-4)
+    # With this penalty the long way wins at the end, and is not given up before.
+    steps, [(ids, score), *_] = steps_taken(table, 30, 4, 1.0)
+    assert (steps, ids) == (31, (*[4] * 30, END))
+    assert score == pytest.approx(math.log(0.4) / 6, abs=1e-4)
+    # Nor is it when the second best is asked for, too.
+    steps, [(first, _), (second, score), *_] = steps_taken(table, 30, 4, 0.0, num_hypotheses=2)
+    assert (steps, first, second) == (31, (END,), (*[4] * 30, END))
+    assert score == pytest.approx(math.log(0.4), abs=1e-4)
+
+
+def test_stops_when_beam_width_hypotheses_are_finished():
+    """A likely end makes them soon, though the penalty would let live beams win much later."""
+    steps, _ = steps_taken(tables([0], spread=0.1, end=3.0), 30, 2, 1.5)
+    assert steps < 6
+
+
+# Sampling, from tables
+
+
+@functools.partial(tiny.jit, static_argnames=("length", "width", "penalty", "top_k", "top_p"))
+def sample_tables(
+    tables,
+    bounds,
+    rng_B,
+    *,
+    length=13,
+    width=4,
+    penalty="gnmt",
+    alpha=0.6,
+    temperature=1.0,
+    top_k=0,
+    top_p=1.0,
+):
+    found = sampling.sample(
+        table_step,
+        tables,
+        begin(tables, width, length),
+        bounds,
+        rng_B,
+        penalty=penalty,
+        alpha=alpha,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+    )
+    return found.tokens_BWT, found.scores_BW
+
+
+def keys(count, seed=0):
+    return jax.random.split(jax.random.key(seed), count)
+
+
+def test_the_same_keys_give_the_same_samples_and_others_others():
+    every_table, kept = tables(range(8)), bounds([12] * 8, 13)
+    tokens, _ = sample_tables(every_table, kept, keys(8))
+    again, _ = sample_tables(every_table, kept, keys(8))
+    other, _ = sample_tables(every_table, kept, keys(8, seed=1))
+    np.testing.assert_array_equal(tokens, again)
+    assert (np.asarray(tokens) != other).any(axis=-1).mean() > 0.8
+    # The draws of a sentence, and of sentences that are alike, differ among themselves.
+    alike, _ = sample_tables(every_table[:1].repeat(8, axis=0), kept, keys(8))
+    assert len({hypothesis for tokens in alike.tolist() for hypothesis in map(tuple, tokens)}) > 20
+
+
+def test_a_sentences_samples_depend_on_its_key_alone():
+    """Neither on its neighbours nor on its row: exactly the same tokens and scores."""
+    every_table, limits, rng_B = tables(range(8), spread=2.0), [2, 12] * 4, keys(8)
+    together = sample_tables(every_table, bounds(limits, 13), rng_B)
+    turned = sample_tables(every_table[::-1], bounds(limits[::-1], 13), rng_B[::-1])
+    for all_of_them, backwards in zip(together, turned, strict=True):
+        np.testing.assert_array_equal(all_of_them, backwards[::-1])
+    for b, limit in enumerate(limits):
+        its_own = bounds([limit], 13)
+        alone = sample_tables(every_table[b : b + 1], its_own, rng_B[b : b + 1])
+        for one, all_of_them in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(one[0], all_of_them[b])
+
+
+def plain_nucleus(logits, top_k, top_p):
+    """Which of one row's tokens may be drawn, and with which probability."""
+    likeliest = sorted(range(len(logits)), key=lambda token: -logits[token])
+    if top_k:
+        least = logits[likeliest[:top_k][-1]]
+        likeliest = [token for token in likeliest if logits[token] >= least]
+    weights = {token: math.exp(logits[token]) for token in likeliest}
+    probs = {token: weight / sum(weights.values()) for token, weight in weights.items()}
+    total = 0.0
+    for token in likeliest:
+        if total >= top_p:
+            break
+        total, least = total + probs[token], probs[token]
+    kept = {token: prob for token, prob in probs.items() if prob >= least and prob}
+    return {token: prob / sum(kept.values()) for token, prob in kept.items()}
+
+
+@pytest.mark.parametrize("top_k", [0, 1, 3, 6, 7, 9])
+@pytest.mark.parametrize("top_p", [1.0, 0.93, 0.61, 0.01])
+def test_nucleus_is_the_plain_one(top_k, top_p):
+    """Tokens that are equally likely are in together; what was impossible stays so."""
+    random = np.random.default_rng(0)
+    logits = np.concatenate(
+        [
+            2 * random.standard_normal((20, 2, 7)),
+            random.integers(0, 3, (20, 2, 7)),
+            np.full((1, 2, 7), 0.5),
+        ]
+    ).astype(np.float32)
+    logits[5:30, :, 2] = -np.inf
+    got = np.asarray(sampling.nucleus(logits, top_k=top_k, top_p=top_p))
+    for b, w in np.ndindex(logits.shape[:2]):
+        kept = plain_nucleus(logits[b, w].tolist(), top_k, top_p)
+        expected = [x if v in kept else -np.inf for v, x in enumerate(logits[b, w])]
+        np.testing.assert_array_equal(got[b, w], expected)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"),
+    [(1.0, 0, 1.0), (0.5, 0, 1.0), (2.0, 0, 1.0), (1.0, 3, 1.0), (1.3, 0, 0.7), (0.7, 4, 0.9)],
+)
+def test_samples_are_as_frequent_as_they_are_likely(temperature, top_k, top_p):
+    """All 21 hypotheses of at most two tokens: chi-square, of 8 sentences that are alike."""
+    [table] = tables([3])
+    tokens, _ = sample_tables(
+        np.repeat(table[None], 8, axis=0),
+        bounds([2] * 8, 3),
+        keys(8),
+        length=3,
+        width=1000,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+    )
+    drawn = collections.Counter()
+    for row in tokens.reshape(8000, 3).tolist():
+        drawn[tuple(row[: row.index(END) + 1])] += 1
+
+    expected = {}
+
+    def extend(prefix, prob):
+        if prefix[-1:] == (END,):
+            expected[prefix] = 8000 * prob
+        elif len(prefix) == 2:
+            expected[(*prefix, END)] = 8000 * prob
+        else:
+            logits = (table_log_probs(table, prefix) / temperature).tolist()
+            for token, share in plain_nucleus(logits, top_k, top_p).items():
+                extend((*prefix, token), prob * share)
+
+    extend((), 1.0)
+    assert set(drawn) <= set(expected)
+    chi_square = sum((drawn[ids] - count) ** 2 / count for ids, count in expected.items())
+    # Its mean is the degrees of freedom, its variance twice as much.
+    freedom = len(expected) - 1
+    assert chi_square < freedom + 4 * math.sqrt(2 * freedom)
+
+
+@pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 1e-6}], ids=str)
+def test_the_likeliest_token_alone_is_greedy(options):
+    every_table, limits = tables(range(16)), [3, 12] * 8
+    tokens, _ = sample_tables(every_table, bounds(limits, 13), keys(16), temperature=3.0, **options)
+    expected = beam_search.greedy(table_step, every_table, table_cache(16), jnp.array(limits), 13)
+    for w in range(4):
+        np.testing.assert_array_equal(tokens[:, w], expected)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+@pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
+def test_samples_keep_the_bounds_and_are_scored_by_their_probability(kind, alpha, temperature):
+    """That of the model, whatever the temperature."""
+    every_table, limits = tables(range(24)), wide_enough(LIMITS, LEAST, PREFIXES)
+    kept, options = bounds(limits, 13, LEAST, PREFIXES), {"penalty": kind, "alpha": alpha}
+    tokens, scores = sample_tables(every_table, kept, keys(24), temperature=temperature, **options)
+    lengths = set()
+    for b, prefix in enumerate(PREFIXES):
+        found = hypotheses(tokens[b], scores[b])
+        assert len(found) == 4
+        for ids, score in found:
+            assert ids[: len(prefix)] == prefix
+            assert LEAST[b] < len(ids) <= limits[b] + 1
+            following = functools.partial(table_log_probs, every_table[b])
+            total = sum(following(ids[:t])[ids[t]] for t in range(len(ids)))
+            assert score == pytest.approx(total / PENALTY[kind](len(ids), alpha), abs=1e-5)
+            lengths.add(len(ids))
+    assert len(lengths) > 8
+
+
+# In pieces
+
+
+def with_room(search, length):
+    """The search with room for more tokens, as transformer/search.py makes it."""
+    more = ((0, 0), (0, 0), (0, length - search.tokens_BWT.shape[-1]))
+    return search._replace(
+        live_tokens_BWT=jnp.pad(search.live_tokens_BWT, more),
+        tokens_BWT=jnp.pad(search.tokens_BWT, more),
+    )
+
+
+METHODS = {
+    "beam": functools.partial(beam_search.beam_search, num_hypotheses=2),
+    "sample": functools.partial(
+        sampling.sample, rng_B=keys(24), temperature=1.2, top_k=4, top_p=0.95
+    ),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pieces_equal_one_go(method):
+    """Until some sentences are done, until the room is full, until all are done."""
+    every_table = tables(range(24), spread=1.5)
+    kept = bounds(wide_enough(LIMITS, LEAST, PREFIXES), 13, LEAST, PREFIXES)
+
+    @tiny.jit
+    def go_on(search, until):
+        options = {"penalty": "power", "alpha": 1.0, "until_active": until}
+        return METHODS[method](table_step, every_table, search, kept, **options)
+
+    whole = go_on(begin(every_table, 3, 13), 0)
+    search, places = begin(every_table, 3, 3), []
+    for room, until in [(3, 16), (3, 0), (9, 18), (9, 9), (9, 4), (9, 0), (13, 4), (13, 0)]:
+        search = go_on(with_room(search, room), until)
+        places.append(int(search.t))
+        active = int(search.active_B.sum())
+        assert active <= until or search.t == room
+    assert len(set(places)) > 4
+    np.testing.assert_array_equal(search.tokens_BWT, whole.tokens_BWT)
+    np.testing.assert_array_equal(search.scores_BW, whole.scores_BW)
+
+
+# The Transformer, with the cache that it keeps.
+
+
+@functools.partial(tiny.jit, static_argnames=("model", "room", "width"))
+def prepare(model, parameters, source, *, room, width=1):
+    """The memory and the cache of padded sources."""
+    real = source != PAD
+    positions = jnp.broadcast_to(jnp.arange(source.shape[1]), source.shape)
+    arguments = (source, positions, real.astype(jnp.int32))
+    memory = model.apply({"params": parameters}, *arguments, train=False, method="encode")
+    return model.apply({"params": parameters}, memory, real, room, width, method="prepare")
+
+
+@functools.partial(tiny.jit, static_argnames=("model", "n"))
+def go_on(model, parameters, memory, search, kept, *, n=1, alpha=0.6, until=0):
+    return beam_search.beam_search(
+        functools.partial(model.apply, {"params": parameters}, method="step"),
+        memory,
+        search,
+        kept,
+        penalty="gnmt",
+        alpha=alpha,
+        num_hypotheses=n,
+        reorder=model.reorder,
+        until_active=until,
+    )
+
+
+def limits_of(source, extra):
+    """How many tokens each of the padded sources may become."""
+    return (np.asarray(source) != PAD).sum(axis=1) - 1 + extra
+
+
+def search(model, parameters, source, *, extra=4, width=4, alpha=0.6, n=1, prefixes=None):
+    """(tokens_BWT, scores_BW) of padded sources."""
+    length = source.shape[1] + extra
+    memory, cache = prepare(model, parameters, source, room=length, width=width)
+    kept = bounds(limits_of(source, extra), length, prefixes=prefixes)
+    start = beam_search.begin(cache, len(source), width, length)
+    found = go_on(model, parameters, memory, start, kept, n=n, alpha=alpha)
+    return found.tokens_BWT, found.scores_BW
+
+
+def greedy(model, parameters, source, *, extra=4):
+    """tokens_BT of padded sources."""
+    length = source.shape[1] + extra
+    memory, cache = prepare(model, parameters, source, room=length)
+    return _greedy(model, parameters, memory, cache, limits_of(source, extra), length=length)
+
+
+@functools.partial(tiny.jit, static_argnames=("model", "length"))
+def _greedy(model, parameters, memory, cache, limits, *, length):
+    step = functools.partial(model.apply, {"params": parameters}, method="step")
+    return beam_search.greedy(step, memory, cache, limits, length)
+
+
+@functools.partial(tiny.jit, static_argnames="model")
+def full_pass(model, parameters, source, target):
+    """Log probabilities behind every target position of one sentence a row, without a cache."""
+    inputs = {}
+    for side, array in (("source", source), ("target", target)):
+        positions = jnp.broadcast_to(jnp.arange(array.shape[1]), array.shape)
+        inputs |= {side: array, f"{side}_positions": positions}
+        inputs[f"{side}_segments"] = (array != PAD).astype(int)
+    # The target's padding lies behind all that is asked for; it may be seen by nobody before it.
+    inputs["target_segments"] = jnp.ones_like(target)
+    logits = model.apply({"params": parameters}, **inputs, train=False)
+    return jax.nn.log_softmax(logits)
+
+
+def plain_search_of(model, parameters, source, limit, width, alpha, **options):
+    """`plain_search` with a full pass for each step."""
+
+    def log_probs(prefixes):
+        target = reversal.padded([[START, *p] for p in prefixes], 24)
+        target = np.concatenate([target, np.full((width - len(target), 24), PAD, np.int32)])
+        sources = np.repeat(reversal.padded([source], 16), width, axis=0)
+        found = np.asarray(full_pass(model, parameters, sources, target), np.float64)
+        return [found[w, len(p)] for w, p in enumerate(prefixes)]
+
+    return plain_search(log_probs, limit, width, alpha, **options)
+
+
+def random_model(seed, **changes):
+    model = tiny.model(**changes)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    return model, tiny.parameters(model, inputs, seed)
+
+
+def random_sources(seed, count=6):
+    random = np.random.default_rng(seed)
+    return [[*random.integers(2, tiny.VOCABULARY, n), END] for n in random.integers(1, 11, count)]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return reversal.model(), reversal.parameters()
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "pre", "final_norm": True}])
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+def test_width_one_is_greedy(changes, alpha):
+    for seed in range(3):
+        model, parameters = random_model(seed, **changes)
+        source = reversal.padded(random_sources(seed), 16)
+        tokens, _ = search(model, parameters, source, width=1, alpha=alpha)
+        expected = greedy(model, parameters, source)
+        np.testing.assert_array_equal(tokens[:, 0], expected)
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm": "pre", "final_norm": True, "positions": "learned"}]
+)
+def test_cached_search_is_the_search_by_full_passes(changes, n):
+    """Of models whose guesses are wild, so that the beams change places all the time."""
+    prefixes = [(), (5, 7), (3,), (), (12, 2, 2, 9), (4,)]
+    for seed in range(3):
+        model, parameters = random_model(seed, **changes)
+        sources = random_sources(seed)
+        padded = reversal.padded(sources, 16)
+        tokens, scores = search(model, parameters, padded, n=n, prefixes=prefixes)
+        for b, source in enumerate(sources):
+            arguments = (source, len(source) - 1 + 4, 4, 0.6)
+            options = {"num_hypotheses": n, "prefix": prefixes[b]}
+            expected = plain_search_of(model, parameters, *arguments, **options)
+            assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-4)
+
+
+def test_a_cache_that_grows_changes_nothing():
+    """In pieces, with room for 4 tokens, 8, 16 and 20; the beams change places before and after."""
+    model, parameters = random_model(0)
+    source = reversal.padded(random_sources(0), 16)
+    expected = search(model, parameters, source)
+    memory, cache = prepare(model, parameters, source, room=4, width=4)
+    kept = bounds(limits_of(source, 4), 20)
+    found, places = beam_search.begin(cache, len(source), 4, 4), []
+    for room, until in [(4, 0), (8, 0), (16, 3), (16, 0), (20, 0)]:
+        found = with_room(found, room)._replace(cache=model.grow(found.cache, room))
+        found = go_on(model, parameters, memory, found, kept, until=until)
+        places.append(int(found.t))
+    assert places[:2] == [4, 8]
+    assert places[-1] > 8
+    np.testing.assert_array_equal(found.tokens_BWT, expected[0])
+    np.testing.assert_allclose(found.scores_BW, expected[1], rtol=0, atol=1e-5)
+
+
+def test_search_by_a_model_and_itself_is_the_models():
+    model, parameters = random_model(0)
+    both = {"members_0": parameters, "members_1": parameters}
+    source = reversal.padded(random_sources(0), 16)
+    expected = search(model, parameters, source, n=4)
+    found = search(Ensemble((model, model.clone())), both, source, n=4)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_cached_search_is_the_search_by_full_passes_when_trained(trained):
+    sentences = reversal.sentences(8, seed=1000)
+    sources = reversal.ids(sentences)
+    tokens, scores = search(*trained, reversal.padded(sources, 16))
+    likeliest = greedy(*trained, reversal.padded(sources, 16))
+    width_one, _ = search(*trained, reversal.padded(sources, 16), width=1)
+    np.testing.assert_array_equal(width_one[:, 0], likeliest)
+    for b, source in enumerate(sources):
+        found = hypotheses(tokens[b], scores[b])
+        expected = plain_search_of(*trained, source, len(source) - 1 + 4, 4, 0.6)
+        assert_same(found, expected, 1e-4)
+        [right] = reversal.ids([reversal.reverse(sentences[b])])
+        assert found[0][0] == tuple(right)
+        assert tuple(likeliest[b].tolist()[: len(right)]) == tuple(right)
+
+
+@pytest.mark.slow
+def test_batch_and_padding_change_nothing(trained):
+    """Each sentence alone; among seven others, in other rows; beside longer ones; padded more."""
+    sources = reversal.ids(reversal.sentences(8, seed=1001, shortest=2, longest=6))
+    longer = reversal.ids(reversal.sentences(7, seed=1002, shortest=14))
+
+    def found(lists, length=0):
+        tokens, scores = search(*trained, reversal.padded(lists, length))
+        return list(map(hypotheses, tokens, scores))
+
+    together = found(sources)
+    turned = found(sources[3:] + sources[:3])
+    padded = found(sources, 24)
+    for b in (0, 3, 7):
+        source = sources[b]
+        [alone] = found([source])
+        neighbours = found([*longer[:b], source, *longer[b:7]])[b]
+        for others in (together[b], turned[b - 3], padded[b], neighbours):
+            assert_same(others[:1], alone[:1], 1e-4)

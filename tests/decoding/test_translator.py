@@ -1,0 +1,761 @@
+"""Text in, text out: a task with known answers, odd lines, any batching, samples, static shapes."""
+
+import logging
+import time
+
+import jax
+import numpy as np
+import pytest
+from helpers import reversal, tiny
+
+from configs import wmt_base
+from transformer.data import tokenizer
+from transformer.decoding import batch_decoder, beam_search, mbr, translator
+from transformer.decoding.batch_decoder import Part, Searcher
+from transformer.decoding.compiled import advance, resized, start
+from transformer.decoding.translator import Hypothesis, Request, Translator
+from transformer.distributed import inference, layout
+from transformer.models.ensemble import Ensemble
+from transformer.tasks import translation_evaluator
+
+DECODE = {**wmt_base.get_config().decode.to_dict(), **reversal.DECODE, "workers": 1}
+PIECES = reversal.vocabulary().target
+
+
+def build(model=None, **changes):
+    return Translator(model or reversal.model(), reversal.vocabulary(), **{**DECODE, **changes})
+
+
+def searcher(model, **changes):
+    own = ("utility", "max_length", "chunk_lines")
+    return Searcher(model, **{k: v for k, v in {**DECODE, **changes}.items() if k not in own})
+
+
+# Of four lengths, because each is a shape to compile; one line is in parts.
+LINES = [
+    line
+    for length in (3, 7, 11, 15)
+    for line in reversal.sentences(5, seed=length, shortest=length, longest=length)
+]
+LINES = ["a b c", "", *LINES[::-2], "a b c", "d " * 18, *LINES[::2], "  ", "ab"]
+FEW = [line for line in LINES if len(line.split()) in (0, 7)]
+
+
+@pytest.fixture(scope="module")
+def unable():
+    """A small model of random parameters over the same vocabulary, quick to compile.
+
+    Its outputs end anywhere, so that batches shrink.
+    """
+    size = len(reversal.vocabulary().source)
+    model = tiny.model(source_vocab_size=size, target_vocab_size=size, num_layers=1)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(model, inputs, seed=6)
+    parameters["target_embedding"]["embedding"][tokenizer.END] *= 2
+    return model, parameters
+
+
+class Echo:
+    """A search that answers with its source, and remembers what it was asked for."""
+
+    def __init__(self, method="beam"):
+        self.method = method
+        self.seen = []
+
+    def __call__(self, parameters, parts, *progress):
+        self.seen += parts
+        return [[(list(part.source[:-1]), -1.0)] for part in parts]
+
+
+# What is right
+
+
+@pytest.mark.slow
+def test_reversal_to_bleu_100():
+    """As many lines out as in, in their order, blank for blank, over several chunks and batches."""
+    lines = reversal.sentences(250, seed=2000)
+    for blank in (0, 17, 18, 99, 100, 249):
+        lines[blank] = "" if blank % 2 else "   "
+    found = list(build().translate(reversal.parameters(), iter(lines)))
+    expected = list(map(reversal.reverse, lines))
+    assert found == expected
+    assert translation_evaluator.score(found, expected, tokenize="13a")["bleu"] == pytest.approx(
+        100
+    )
+
+
+@pytest.mark.slow
+def test_an_over_long_line_is_translated_in_parts(caplog):
+    letters = reversal.sentences(1, seed=3000, shortest=40, longest=40)[0].split()
+    lines = ["a b c", " ".join(letters), "", "h g"]
+    able = build()
+    found = list(able.translate(reversal.parameters(), lines))
+    parts = letters[:15], letters[15:30], letters[30:]
+    whole = " ".join(reversal.reverse(" ".join(part)) for part in parts)
+    assert found == ["c b a", whole, "", "g h"]
+    assert able.num_split == 1
+    [warning] = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert warning.startswith("line 2: 79 characters")
+    assert "config.decode.max_length=16" in warning
+    assert "3 parts" in warning
+
+
+# Lines
+
+
+@pytest.mark.parametrize("max_length", [16, 19])
+@pytest.mark.parametrize(
+    "line", ["abc " * 20, "a" * 60, "a" * 60 + " b c", "b c " + "a" * 60, "aabb cc dd " * 9]
+)
+def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, unable):
+    """The search is made to answer with its source, so that the parts can be seen."""
+    echo = build(unable[0], max_length=max_length)
+    echo.searcher = Echo("sample")  # which draws for every part, also for equal ones
+    pieces = reversal.vocabulary().source
+    [found] = echo.translate(unable[1], [line])
+    [ids] = reversal.ids([line])
+    seen = [part.source for part in echo.searcher.seen]
+    assert found.replace(" ", "") == line.replace(" ", "")
+    assert echo.num_split == 1
+    assert sum(len(part) - 1 for part in seen) == len(ids) - 1
+    for part in seen:
+        assert 1 < len(part) <= max_length
+        assert part.index(tokenizer.END) == len(part) - 1
+    if max(map(len, line.split())) < max_length // 2:
+        assert found == line.strip()
+        assert all(pieces.id_to_piece(part[0]).startswith("▁") for part in seen)
+
+
+@pytest.mark.parametrize("word", ["abcdefgh ", "a ", "abcdefgh" * 9000, "a" * 9 + " " * 9])
+def test_a_text_of_any_length_is_cut_without_loss(word, unable, monkeypatch):
+    """SentencePiece is given so many characters at a time; between words it makes no difference."""
+    line = word * (200_000 // len(word))
+    calls = []
+    encode = tokenizer.encode
+
+    def watched(pieces, sentences):
+        calls.extend(map(len, sentences))
+        return encode(pieces, sentences)
+
+    monkeypatch.setattr(tokenizer, "encode", watched)
+    echo = build(unable[0])
+    echo.searcher = Echo()
+    [found] = echo.translate(unable[1], [line])
+    assert max(calls) <= translator.LONG_TEXT
+    assert found.replace(" ", "") == line.replace(" ", "")
+    if len(word) < reversal.LONGEST:
+        assert found.split() == line.split()
+
+
+def test_no_more_than_a_chunk_is_read_ahead(unable):
+    read = []
+
+    def lines():
+        for number in range(1000):
+            read.append(number)
+            yield "a b"
+
+    found = build(unable[0], chunk_lines=4, beam_width=1).translate(unable[1], lines())
+    for number, _ in zip(range(1, 18), found, strict=False):
+        assert len(read) <= -(-number // 4) * 4
+
+
+def test_long_lines_make_small_chunks(unable, monkeypatch):
+    """So that memory is bounded by characters, too; one line more is read, to see that it is too
+    much."""
+    monkeypatch.setattr(translator, "CHUNK_TEXT", 100)
+    read = []
+
+    def lines():
+        for number in range(1000):
+            read.append(number)
+            yield "a b " * (50 if number == 5 else 10)
+
+    echo = build(unable[0])
+    echo.searcher = Echo()
+    found = echo.translate(unable[1], lines())
+    for number, line in zip(range(1, 18), found, strict=False):
+        assert len(read) <= number + 2
+        assert len(line.split()) == (100 if number == 6 else 20)
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_progress_is_told_before_lines_are_given_out(method, unable):
+    """By every batch, and in the end every line was counted, be it blank, in parts or a double."""
+    counts = []
+    able = build(unable[0], method=method, chunk_lines=9, batch_tokens=20)
+    found = able.translate(unable[1], LINES, counts.append)
+    for number, _ in enumerate(found, start=1):
+        assert sum(counts) == min(len(LINES), -(-number // 9) * 9)
+    assert min(counts) >= 0
+    assert sum(count > 0 for count in counts) > 2 * -(-len(LINES) // 9)
+    counts.clear()
+    list(able.translate(unable[1], ["", " "], counts.append))
+    assert sum(counts) == 2
+
+
+def test_no_lines(unable):
+    assert list(build(unable[0]).translate(unable[1], [])) == []
+    assert list(build(unable[0]).translate(unable[1], ["", " "])) == ["", ""]
+    nothing = build(unable[0], num_hypotheses=3).hypotheses(unable[1], [Request(" ")])
+    assert list(nothing) == [[Hypothesis("", 0.0)]]
+
+
+@pytest.mark.parametrize(
+    "text", ["나는", "日本語 🏠", "\t a \t", "a\u00a0b", "\x00", "\ufeffa", "\ufffd", "</s> <pad>"]
+)
+def test_any_text_gives_one_line(text, unable):
+    [found] = build(unable[0], beam_width=1).translate(unable[1], [text])
+    assert "\n" not in found
+
+
+def test_the_time_of_a_line_does_not_grow_with_the_square_of_its_parts(unable):
+    letters = reversal.sentences(1, seed=1, shortest=1_200_000, longest=1_200_000)
+    able = build(unable[0])
+    able.searcher = Echo()
+    start = time.process_time()
+    assert list(able.translate(unable[1], letters)) == letters
+    assert len(able.searcher.seen) > 70_000  # each with each would take a minute
+    assert time.process_time() - start < 20
+
+
+def test_a_generated_line_break_breaks_no_line(unable):
+    spelt = [PIECES.piece_to_id(p) for p in ("▁a", "<0x0A>", "▁b", "<0x0D>", "<0x0A>", "▁c")]
+    assert len(PIECES.decode(spelt).splitlines()) > 1
+    breaks = build(unable[0])
+    breaks.searcher = Echo()
+    breaks._parts = lambda text, number: iter([[*spelt, tokenizer.END]])
+    found = list(breaks.translate(unable[1], ["a", "b c"]))
+    assert [text.split() for text in found] == [["a", "b", "c"]] * 2
+    assert not set("\r\n") & set("".join(found))
+
+
+def test_source_and_target_have_their_own_vocabulary(unable):
+    other = tokenizer.learn(["x y z"] * 9, size=4 + 256 + 7, kind="bpe", character_coverage=1.0)
+    both = tokenizer.Vocabulary(reversal.vocabulary().source, tokenizer.load(other, "other"))
+    able = Translator(unable[0], both, **DECODE)
+    seen = []
+
+    def find(parameters, parts, *progress):
+        seen.extend(parts)
+        return [[(tokenizer.encode(both.target, ["z y x"])[0][:-1], 0.0)]] * len(parts)
+
+    able.searcher = find
+    find.method = "beam"
+    [[found]] = able.hypotheses(unable[1], [Request("a b", "y x")])
+    assert found.text == "z y x"
+    [source] = reversal.ids(["a b"])
+    [prefix] = tokenizer.encode(both.target, ["y x"])
+    assert seen == [Part(tuple(source), tuple(prefix[:-1]))]
+
+
+# The same, however it is done
+
+
+def found_by(unable, lines, **changes):
+    """Each line's hypotheses as (text, score)."""
+    requests = map(Request, lines)
+    return list(build(unable[0], **changes).hypotheses(unable[1], requests))
+
+
+def same(found, expected):
+    assert [[h.text for h in line] for line in found] == [
+        [h.text for h in line] for line in expected
+    ]
+    for line, other in zip(found, expected, strict=True):
+        assert [h.score for h in line] == pytest.approx([h.score for h in other], rel=1e-4)
+
+
+BATCHINGS = [
+    {"chunk_lines": 1},
+    {"chunk_lines": 5},
+    {"batch_tokens": 1},
+    {"batch_tokens": 20},
+    {"batch_tokens": 4000},
+    {"workers": 2},
+    {"workers": 3},
+    {"workers": 3, "chunk_lines": 9, "batch_tokens": 100},
+]
+
+
+@pytest.fixture(scope="module")
+def best(unable):
+    found = found_by(unable, LINES, num_hypotheses=2)
+    assert len({line[0].text for line in found}) > 10  # it does depend on the line
+    return found
+
+
+@pytest.mark.parametrize("changes", BATCHINGS, ids=str)
+def test_translations_do_not_depend_on_how_lines_are_batched(changes, unable, best):
+    same(found_by(unable, LINES, num_hypotheses=2, **changes), best)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_translations_do_not_depend_on_the_order_of_lines(workers, unable, best):
+    order = np.random.default_rng(0).permutation(len(LINES))
+    found = found_by(unable, [LINES[i] for i in order], num_hypotheses=2, workers=workers)
+    same(found, [best[i] for i in order])
+
+
+def test_translations_do_not_depend_on_other_lines(unable, best):
+    for i in (0, 2, 5, 13, 20):
+        same(found_by(unable, [LINES[i]], num_hypotheses=2), [best[i]])
+
+
+@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_devices_search_together_as_one_does(count, method, unable, best, drawn):
+    """Also a single line by eight devices."""
+    model, parameters = unable
+    spread = layout.spread("pmap", num_devices=count)
+    placed = jax.device_put(parameters, layout.state_shardings(parameters, spread))
+    assert inference.num_devices(placed) == count
+    changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
+    for lines in (slice(None), slice(0, 1)):
+        same(found_by((model, placed), LINES[lines], **changes), expected[lines])
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_lines_of_a_text_are_translated_apart_as_together(method, unable, best, drawn):
+    """As several processes do, each of which has some of them."""
+    changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
+    for numbers in (range(1, len(LINES), 3), range(2, len(LINES), 3)):
+        requests = [Request(LINES[i]) for i in numbers]
+        found = build(unable[0], **changes).hypotheses(unable[1], requests, numbers=numbers)
+        same(list(found), [expected[i] for i in numbers])
+
+
+@pytest.mark.parametrize(("method", "searched"), [("beam", 3), ("sample", 7), ("mbr", 7)])
+def test_equal_lines_are_searched_once_but_drawn_each(method, searched, unable):
+    echo = build(unable[0])
+    echo.searcher = Echo(method)
+    lines = ["a b", "c", "a b", "", "a b", "c", "c " * 15, "a b"]
+    found = list(echo.translate(unable[1], lines))
+    assert [text.strip() for text in found] == [line.strip() for line in lines]
+    assert len(echo.searcher.seen) == len(set(echo.searcher.seen)) == searched
+
+
+def test_equal_lines_with_different_prefixes_are_searched_each(unable):
+    echo = build(unable[0])
+    echo.searcher = Echo()
+    list(echo.hypotheses(unable[1], [Request("a b", p) for p in ("", "c", "d", "c")]))
+    assert len(echo.searcher.seen) == 3
+
+
+# Static shapes
+
+
+@pytest.mark.slow
+def test_few_shapes_are_compiled(unable, monkeypatch):
+    """However many lines there are, however long, and for however many translators and workers."""
+    model, parameters = unable
+    options = {"beam_width": 2, "max_length": 32, "batch_tokens": 128, "extra_length": 2}
+    jitted = (start, advance, resized)
+    traced = []
+    search = beam_search.beam_search
+
+    def watched(*arguments, **options):
+        traced.append(arguments[2].tokens_BWT.shape)
+        return search(*arguments, **options)
+
+    monkeypatch.setattr(beam_search, "beam_search", watched)
+
+    def sizes():
+        return np.array([function._cache_size() for function in jitted])
+
+    def compiled(seed, workers):
+        random = np.random.default_rng(seed)
+        for count in (1, 2, 3, 5, 8, 9, 33):
+            lines = [" ".join("a" * n) for n in random.integers(1, 32, count)]
+            for longest in (3, 11, 32):
+                cut = [line[: 2 * longest] for line in lines]
+                able = build(model, **options, workers=workers)
+                assert len(list(able.translate(parameters, cut))) == count
+        return sizes() - before
+
+    # A source of up to 16 ids with its extra_length takes 18 of batch_tokens, so 7 fit, in powers
+    # of 4: 1 or 4 rows, of 2, 3, ..., 16 ids. One of up to 32 ids takes 34: 1 row, of 18, 20, ...,
+    # 32 ids.
+    starts = 2 * 15 + 8
+    # A search of these 1 or 4 rows has room for 16 or 32 tokens, or the 1 row for 32 or 64.
+    advances = 2 * 2 + 1 * 2
+    # From 4 rows and 16 tokens to any of the other three; from 4 x 32 to 1 x 32, from 1 x 16 to
+    # 1 x 32; and the long ones' from 32 to 64.
+    resizes = 3 + 1 + 1 + 1
+    # The cache counts 1 x 16 twice: its bounds come from NumPy, or from a batch that has shrunk.
+    bounds = np.array([starts, advances + 1, resizes + 1])
+
+    before = sizes()
+    lines = [" ".join("a" * n) for n in range(16, 32)]
+    list(build(model, **options, chunk_lines=1).translate(parameters, lines))
+    assert 0 < (sizes() - before)[0] <= 8
+    once = compiled(0, 1)
+    assert (once > 0).all()
+    assert (once <= bounds).all()
+    assert (compiled(0, 1) == once).all()
+    compiled(1, 2)
+    assert (compiled(2, 3) <= bounds).all()
+    assert 0 < len(traced) <= advances
+
+
+def endless(extra_length, **changes):
+    """A searcher by a model whose outputs all but never end, and the parameters."""
+    size = len(PIECES)
+    model = tiny.model(
+        source_vocab_size=size, target_vocab_size=size, num_layers=1, tied_embeddings="none"
+    )
+    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    parameters["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
+    options = {"beam_width": 1, "extra_length": extra_length, **changes}
+    return searcher(model, **options), parameters
+
+
+def parts(*lengths):
+    return [Part((*[5] * n, tokenizer.END)) for n in lengths]
+
+
+@pytest.mark.parametrize("extra_length", [3, 40])
+def test_an_output_is_at_most_its_source_and_extra_length_long(extra_length):
+    """Where the end is all but impossible, it comes there all the same; room grows until then."""
+    find, parameters = endless(extra_length)
+    found = find(parameters, parts(1, 4, 9))
+    lengths = [len(ids) for [(ids, _)] in found]
+    assert lengths == [1 + extra_length, 4 + extra_length, 9 + extra_length]
+
+
+def test_rows_that_only_fill_a_batch_end_at_once():
+    """And give no result."""
+    find, parameters = endless(3)
+    asked = parts(9, 4, 1)
+    found = find._search_batch(parameters, asked)
+    assert [len(ids) for [(ids, _)] in found] == [12, 7, 4]
+    for part, result in zip(asked, found, strict=True):
+        [[(ids, score)]] = find(parameters, [part])
+        assert ids == result[0][0]
+        assert score == pytest.approx(result[0][1], rel=1e-5)
+
+
+def test_parameters_that_are_no_numbers_are_said(unable):
+    model, parameters = unable
+    wrong = jax.tree.map(lambda x: x * np.nan, parameters)
+    with pytest.raises(FloatingPointError, match=r"\A.*parameters\Z"):
+        list(build(model, beam_width=1).translate(wrong, ["a b"]))
+
+
+# The best ones
+
+
+def test_several_hypotheses_are_the_best_first_and_different(unable):
+    """Their texts may be equal, spelt in other pieces; their ids are not."""
+    model, parameters = unable
+    asked = [Part(tuple(ids)) for ids in reversal.ids(FEW) if len(ids) > 1]
+    found = searcher(model, num_hypotheses=4)(parameters, asked)
+    single = searcher(model)(parameters, asked)
+    for hypotheses, alone in zip(found, single, strict=True):
+        assert 1 < len(hypotheses) <= 4
+        assert len({tuple(ids) for ids, _ in hypotheses}) == len(hypotheses)
+        scores = [score for _, score in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert hypotheses[0][0] == alone[0][0]
+        assert scores[0] == pytest.approx(alone[0][1], rel=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_as_many_hypotheses_as_are_asked_for(count, unable, best):
+    """The first is what `translate` gives."""
+    found = found_by(unable, FEW, num_hypotheses=count)
+    assert max(map(len, found)) == count
+    texts = list(build(unable[0]).translate(unable[1], FEW))
+    assert [line[0].text for line in found] == texts
+    assert texts == [best[LINES.index(line)][0].text for line in FEW]
+
+
+def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(unable):
+    """The k-th ones joined, their scores added."""
+    line = "a b c d e f g h a b c d e f g a a b"
+    whole, first, second = found_by(unable, [line, line[:29], line[30:]], num_hypotheses=2)
+    assert len(whole) == min(len(first), len(second)) > 1
+    for joined, a, b in zip(whole, first, second, strict=False):
+        assert joined.text == f"{a.text} {b.text}"
+        assert joined.score == pytest.approx(a.score + b.score, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("He says 你好", "and goes", "He says 你好 and goes"),
+        ("나는 책을", "읽었어", "나는 책을 읽었어"),
+        ("我喜欢读书,", "他也喜欢。", "我喜欢读书,他也喜欢。"),
+        ("我们在 2014", "年读书", "我们在 2014年读书"),
+        ("私は本を", "読みます", "私は本を読みます"),
+        ("ฉันชอบ", "อ่านหนังสือ", "ฉันชอบอ่านหนังสือ"),
+        ("我 喜欢", "读 书", "我 喜欢 读 书"),  # learnt from text with spaces
+    ],
+)
+def test_parts_are_joined_as_their_language_writes(unable, first, second, expected):
+    texts = iter([first, second])
+    echo = build(unable[0])
+    echo.searcher = lambda parameters, parts, *progress: [
+        [(ids, -1.0)] for ids in tokenizer.encode(PIECES, list(texts))
+    ]
+    echo.searcher.method = "beam"
+    assert list(echo.translate(unable[1], ["a " * 15 + "b "])) == [expected]
+
+
+def test_a_part_with_fewer_hypotheses_limits_its_line(unable):
+    echo = build(unable[0], num_hypotheses=3)
+
+    class Several(Echo):
+        def __call__(self, parameters, parts, *progress):
+            few = [3 if len(part.source) == 16 else 2 for part in parts]
+            return [[([5], -1.0 - k) for k in range(count)] for count in few]
+
+    echo.searcher = Several()
+    [found] = echo.hypotheses(unable[1], [Request("a " * 18)])
+    assert [h.score for h in found] == [-2.0, -4.0]
+
+
+# Prefixes and lengths
+
+
+PREFIXES = ["a", "h g", "abc", "é", "나는 é", "a b " * 8]  # the last two are over the limit
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_every_translation_begins_with_its_prefix(method, unable):
+    """Also one that is longer than the source allows its translation to be, and that of a line in
+    parts."""
+    lines = [("c d e", prefix) for prefix in PREFIXES] + [("c " * 18, "a b")]
+    able = build(unable[0], method=method, num_hypotheses=2)
+    found = list(able.hypotheses(unable[1], [Request(*line) for line in lines]))
+    for (_, prefix), hypotheses in zip(lines, found, strict=True):
+        for hypothesis in hypotheses:
+            assert hypothesis.text.startswith(prefix.strip())
+        [ids] = tokenizer.encode(PIECES, [prefix])
+        limit = 3 + DECODE["extra_length"]
+        if len(ids) > limit:
+            assert {hypothesis.text for hypothesis in hypotheses} == {prefix.strip()}
+
+
+def test_a_prefix_over_max_length_is_refused(unable):
+    """With the number of its line, also in a later chunk."""
+    able = build(unable[0], chunk_lines=2)
+    able.searcher = Echo()
+    requests = [Request("a")] * 2 + [Request("a", "b " * 16), Request("a", "b " * 17)]
+    found = able.hypotheses(unable[1], requests)
+    next(found), next(found)
+    with pytest.raises(ValueError, match=r"\Aline 4: .*17 pieces.*config\.decode\.max_length=16\Z"):
+        next(found)
+
+
+def test_only_the_first_part_has_the_prefix(unable):
+    echo = build(unable[0])
+    echo.searcher = Echo("sample")
+    list(echo.hypotheses(unable[1], [Request("c " * 40, "a b")]))
+    prefix = tuple(tokenizer.encode(PIECES, ["a b"])[0][:-1])
+    assert [part.prefix for part in echo.searcher.seen] == [prefix, (), ()]
+
+
+def test_an_empty_prefix_is_as_none(unable, best):
+    able = build(unable[0], num_hypotheses=2)
+    for empty in ("", "  "):
+        requests = [Request(line, empty) for line in FEW]
+        found = list(able.hypotheses(unable[1], requests))
+        same(found, [best[LINES.index(line)] for line in FEW])
+
+
+def test_greedy_search_goes_on_from_its_own_beginning_as_without(unable):
+    """To the same end, with the same score."""
+    model, parameters = unable
+    find = searcher(model, beam_width=1)
+    source = max(
+        reversal.ids(FEW), key=lambda ids: len(find(parameters, [Part(tuple(ids))])[0][0][0])
+    )
+    [[(ids, score)]] = find(parameters, [Part(tuple(source))])
+    assert len(ids) > 3
+    asked = [Part(tuple(source), tuple(ids[:count])) for count in range(1, len(ids) + 1)]
+    for [(found, scored)] in find(parameters, asked):
+        assert found == ids
+        assert scored == pytest.approx(score, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_no_translation_is_shorter_than_min_length(method, unable):
+    model, parameters = unable
+    sources = reversal.ids([line for line in LINES if len(line.split()) == 11] + ["a", "c d"])
+    asked = [Part(tuple(ids), draw=(0, i)) for i, ids in enumerate(sources)]
+    options = {"method": method, "num_hypotheses": 2}
+    free = searcher(model, **options)(parameters, asked)
+    assert min(len(ids) for hypotheses in free[:-2] for ids, _ in hypotheses) < 10
+    found = searcher(model, min_length=10, **options)(parameters, asked)
+    for part, hypotheses in zip(asked, found, strict=True):
+        for ids, _ in hypotheses:
+            assert 10 <= len(ids) <= max(10, len(part.source) - 1 + DECODE["extra_length"])
+
+
+# Random ones
+
+SAMPLE = {"method": "sample", "num_hypotheses": 4, "temperature": 0.5}
+
+
+@pytest.fixture(scope="module")
+def drawn(unable):
+    return found_by(unable, LINES, **SAMPLE)
+
+
+def test_samples_are_seeded(unable, drawn):
+    same(found_by(unable, LINES, **SAMPLE), drawn)
+    lines = LINES[:8]
+    other = found_by(unable, lines, **SAMPLE, seed=1)
+    for line, hypotheses, before in zip(lines, other, drawn, strict=False):
+        assert (hypotheses != before) == bool(line.strip())
+        assert (len(set(hypotheses)) > 1) == bool(line.strip())
+
+
+@pytest.mark.parametrize("changes", BATCHINGS, ids=str)
+def test_samples_do_not_depend_on_how_lines_are_batched(changes, unable, drawn):
+    same(found_by(unable, LINES, **SAMPLE, **changes), drawn)
+
+
+def test_samples_do_not_depend_on_the_lines_around(unable, drawn):
+    lines = [line if i % 3 else "g h e " * (i % 2) for i, line in enumerate(LINES)]
+    found = found_by(unable, [*lines, "a"], **SAMPLE)
+    for i in range(len(LINES)):
+        if i % 3:
+            same([found[i]], [drawn[i]])
+
+
+def test_equal_lines_and_equal_parts_have_their_own_samples(unable):
+    found = found_by(unable, ["e f g h a b c"] * 5, **SAMPLE)
+    assert len({tuple(line) for line in found}) == 5
+    echo = build(unable[0])
+    echo.searcher = Echo("sample")
+    list(echo.translate(unable[1], ["e f g " * 10]))
+    first, second = echo.searcher.seen
+    assert first.source == second.source
+    assert first.draw != second.draw
+
+
+@pytest.mark.parametrize(
+    "count", [batch_decoder.SAMPLES_TOGETHER, batch_decoder.SAMPLES_TOGETHER + 3]
+)
+def test_any_number_of_samples(count, unable):
+    """More than are drawn together differ from one another as much as those do."""
+    for changes in ({}, {"batch_tokens": 1, "workers": 2}):
+        [line] = found_by(
+            unable, ["e f g h a b c d"], method="sample", num_hypotheses=count, **changes
+        )
+        assert len(line) == count
+        assert len({hypothesis.text for hypothesis in line}) == count
+
+
+@pytest.mark.parametrize("changes", [{"temperature": 1e-4}, {"top_k": 1}, {"top_p": 1e-6}], ids=str)
+def test_samples_of_the_likeliest_are_greedy_search(changes, unable):
+    greedy = found_by(unable, FEW, beam_width=1)
+    same(found_by(unable, FEW, method="sample", **changes), greedy)
+
+
+@pytest.mark.parametrize("utility", mbr.UTILITIES)
+def test_mbr_ranks_its_samples_by_utility(utility, unable):
+    lines = ["a b c h h d e", "e f g h a b c"]
+    samples = found_by(unable, lines, method="sample", num_hypotheses=9)
+    options = {"method": "mbr", "num_samples": 9, "utility": utility}
+    found = found_by(unable, lines, num_hypotheses=4, **options)
+    for hypotheses, texts in zip(found, samples, strict=True):
+        ranked = mbr.ranked([sample.text for sample in texts], utility=utility)
+        assert [h.text for h in hypotheses] == [text for text, _ in ranked[:4]]
+        assert [h.score for h in hypotheses] == pytest.approx([score for _, score in ranked[:4]])
+    best = list(build(unable[0], **options).translate(unable[1], lines))
+    assert best == [hypotheses[0].text for hypotheses in found]
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("method", "beem", ["beam, sample, mbr", "'beem'"]),
+        ("beam_width", 0, ["at least 1", "0"]),
+        ("length_penalty", "gnm", ["gnmt", "power", "none", "'gnm'"]),
+        ("length_alpha", -0.1, ["at least 0", "-0.1"]),
+        ("length_alpha", float("nan"), ["at least 0", "nan"]),
+        ("length_alpha", float("inf"), ["below 2^31", "inf"]),
+        ("num_hypotheses", 0, ["at least 1"]),
+        ("num_hypotheses", 5, ["=5", "config.decode.beam_width=4"]),
+        ("num_samples", 0, ["at least 1"]),
+        ("temperature", 0.0, ["above 0"]),
+        ("temperature", -1.0, ["above 0"]),
+        ("temperature", float("nan"), ["above 0"]),
+        ("temperature", float("inf"), ["at most 1000"]),
+        ("top_k", -1, ["at least 0"]),
+        ("top_p", 0.0, ["above 0", "at most 1"]),
+        ("top_p", 1.1, ["at most 1", "1.1"]),
+        ("seed", -1, ["at least 0"]),
+        ("seed", 2**31, ["below 2^31"]),
+        ("utility", "ter", ["chrf, bleu", "'ter'"]),
+        ("min_length", -1, ["at least 0"]),
+        ("extra_length", 0, ["at least 1"]),
+        ("max_length", 15, ["at least 16", "15"]),
+        ("batch_tokens", 0, ["at least 1"]),
+        ("chunk_lines", 0, ["at least 1"]),
+        ("workers", -1, ["at least 0"]),
+    ],
+)
+def test_a_value_that_cannot_work(key, value, words, unable):
+    with pytest.raises(ValueError, match=rf"\Aconfig\.decode\.{key}\b.*\Z") as error:
+        build(unable[0], **{key: value})
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_every_key_of_the_config_is_checked_or_taken():
+    """A value that cannot work is tried above for every key."""
+    [mark] = [m for m in test_a_value_that_cannot_work.pytestmark if m.name == "parametrize"]
+    assert {key for key, *_ in mark.args[1]} == set(DECODE)
+
+
+def test_mbr_gives_no_more_than_its_samples(unable):
+    with pytest.raises(ValueError, match=r"num_hypotheses=5.*config\.decode\.num_samples=4"):
+        build(unable[0], method="mbr", num_samples=4, num_hypotheses=5)
+    build(unable[0], method="sample", num_hypotheses=5)  # as many as one likes
+
+
+@pytest.mark.parametrize("key", ["extra_length", "min_length"])
+@pytest.mark.parametrize("in_ensemble", [False, True])
+def test_no_more_positions_than_were_learned(key, in_ensemble):
+    model = tiny.model(positions="learned", max_positions=36)
+    if in_ensemble:
+        longer = tiny.model(positions="learned", max_positions=40)
+        model = Ensemble((tiny.model(), model, longer))
+    build(model, max_length=16, **{key: 20})
+    with pytest.raises(ValueError, match=r"\A.*max_positions=36.*decode\.extra_length.* 37\Z"):
+        build(model, max_length=16, **{key: 21})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("longest", [9, 60])
+@pytest.mark.parametrize(
+    "changes", [{}, {"method": "sample", "num_hypotheses": 10}, {"extra_length": 50}], ids=str
+)
+def test_no_search_is_larger_than_the_rehearsed_one(unable, longest, changes):
+    """By rows, and the tokens that each has room for, at any stage; and by the source."""
+    model, parameters = unable
+    options = {"beam_width": 2, "batch_tokens": 600, "extra_length": 2, "workers": 1}
+    search = searcher(model, **{**options, **changes})
+    stage, sizes = search._advance, []
+
+    def record(parameters, memory, state, *arguments, **options):
+        rows, _, room = state.tokens_BWT.shape
+        sizes.append((rows * room, rows * jax.tree.leaves(memory)[0].shape[1]))
+        return stage(parameters, memory, state, *arguments, **options)
+
+    search._advance = record
+    lengths = np.random.default_rng(0).integers(1, longest + 1, 100).tolist()
+    search.rehearse(parameters, lengths)
+    rehearsed = np.max(sizes, axis=0)
+    sizes.clear()
+    search(parameters, [Part((5,) * (length - 1) + (tokenizer.END,)) for length in lengths])
+    found = np.max(sizes, axis=0)
+    assert (found <= rehearsed).all()
+    assert rehearsed[1] == found[1]  # nothing is refused that would fit

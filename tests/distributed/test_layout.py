@@ -1,0 +1,403 @@
+"""Eight devices, mapped or global, in one part or in several, by any mesh, train as one does."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.checkpoints import manager
+from transformer.distributed import inference, layout
+from transformer.distributed.step import micro_batches, padded_rows, place, random_per_device
+from transformer.tasks.losses import cross_entropy
+from transformer.training import loop, update
+
+ADAM = tiny.adam()
+STEPS = 50
+DROPPING = {"dropout_rate": 0.5}
+
+
+@functools.cache
+def model(**changes):
+    return tiny.model(num_layers=1, **changes)
+
+
+def batch(seed, num_rows, rows_per_device=2):
+    """Rows that hold very different numbers of tokens on each of eight devices: one has none."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for row in range(16):
+        count = (row // rows_per_device) % 4
+        rows.append(tiny.pairs(random.integers(1, 1 + 2 * count, (count, 2)).tolist(), seed=row))
+    return tiny.batch([*rows, *[[]] * (num_rows - len(rows))], 18, 20)
+
+
+def layout_of(strategy, num_devices, mesh=(0, 1, 1)):
+    return layout.spread(strategy, mesh, num_devices)
+
+
+def step(layout, state, accumulate=1, **changes):
+    return tiny.train_step(layout, state, model(**changes), ADAM, accumulate)
+
+
+def first_state(layout, **changes):
+    return tiny.first_state(layout, model(**changes), batch(0, 16)["inputs"], ADAM)
+
+
+def run(layout, accumulate=1, num_rows=16, **changes):
+    """The sums of every step, and the parameters after the last."""
+    state, curve = first_state(layout, **changes), []
+    update = step(layout, state, accumulate, **changes)
+    for t in range(STEPS):
+        rows = padded_rows(num_rows, layout.row_parts * accumulate)
+        state, sums = update(state, tiny.place(batch(t, rows), layout))
+        curve.append({name: float(value) for name, value in sums.items()})
+    assert int(state.step) == STEPS
+    return curve, jax.tree.map(np.asarray, inference.gathered(state.parameters, layout))
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """What one device does, which XLA's own reduction knows nothing of."""
+    return run(layout_of("jit", 1))
+
+
+def assert_same_run(found, expected):
+    for sums, others in zip(found[0], expected[0], strict=True):
+        assert sums.keys() == others.keys()
+        assert sums["tokens"] == others["tokens"]
+        for name in sums:
+            np.testing.assert_allclose(sums[name], others[name], rtol=1e-5)
+    assert jax.tree.structure(found[1]) == jax.tree.structure(expected[1])
+    others = jax.tree.leaves(expected[1])
+    for (path, x), y in zip(jax.tree.leaves_with_path(found[1]), others, strict=True):
+        assert x.shape == y.shape
+        # A key's bias adds the same to all of a query's scores and so changes nothing: its gradient
+        # is 0 but for rounding, which Adam makes whole steps of.
+        if [key.key for key in path[-2:]] != ["key", "bias"]:
+            np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5, err_msg=str(path))
+
+
+def test_devices_hold_different_numbers_of_tokens():
+    shares = batch(0, 16)["weights"].reshape(8, -1).sum(axis=1)
+    assert len(set(shares.tolist())) >= 5
+    assert shares.min() == 0
+
+
+def assert_learns(found, **changes):
+    """The loss falls, and every parameter moves by a thousand times what may differ."""
+    curve, after = found
+    losses = [sums["loss"] / sums["tokens"] for sums in curve]
+    assert len(losses) == 50
+    assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3  # each batch is another
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
+    before = first_state(layout_of("jit", 1), **changes).parameters
+    moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, after)
+    assert min(jax.tree.leaves(moved)) > 1e-2
+
+
+def test_one_device_learns(alone):
+    assert_learns(alone)
+
+
+def test_one_device_that_drops_learns(alone_dropping):
+    assert_learns(alone_dropping, **SPLITTABLE)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "num_devices", "accumulate"),
+    [
+        *[("pmap", 1, 1), ("pmap", 8, 1), ("jit", 8, 1)],
+        *[("pmap", 8, 2), ("jit", 8, 2), ("pmap", 8, 4), ("jit", 8, 4), ("jit", 1, 4)],
+    ],
+)
+def test_trains_as_one_device(alone, strategy, num_devices, accumulate):
+    assert_same_run(run(layout_of(strategy, num_devices), accumulate), alone)
+
+
+@pytest.mark.parametrize("strategy", layout.STRATEGIES)
+def test_empty_rows_change_nothing(alone, strategy):
+    assert_same_run(run(layout_of(strategy, 8), num_rows=24), alone)
+
+
+# Meshes
+
+MESHES = [
+    (data, fsdp, 8 // data // fsdp)
+    for data in (1, 2, 4, 8)
+    for fsdp in (1, 2, 4, 8)
+    if data * fsdp <= 8
+]
+# What eight devices can split, and its dropout: a global program's random numbers know no devices.
+SPLITTABLE = {
+    **{"source_vocab_size": 16, "target_vocab_size": 16, "num_heads": 8, "attention_bias": True},
+    **{"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "activation_dropout_rate": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def alone_dropping():
+    return run(layout_of("jit", 1), **SPLITTABLE)
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_every_mesh_trains_as_one_device(alone_dropping, mesh):
+    assert_same_run(run(layout_of("jit", 8, mesh), **SPLITTABLE), alone_dropping)
+
+
+@pytest.mark.parametrize("mesh", [(2, 2, 2), (1, 8, 1), (1, 1, 8)], ids=str)
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_what_a_mesh_cannot_split_stays_whole(alone, mesh, accumulate):
+    """13 pieces, 2 heads."""
+    assert_same_run(run(layout_of("jit", 8, mesh), accumulate), alone)
+
+
+@pytest.fixture(scope="module")
+def abstract():
+    """A function of a mesh: a larger model's step, its state and a batch, without any arrays."""
+    sizes = {"d_model": 128, "d_ff": 512, "key_size": 16, "value_size": 16}
+    vocabulary = {"source_vocab_size": 1024, "target_vocab_size": 1024}
+    changes = SPLITTABLE | sizes | vocabulary
+    large, rows = model(**changes), batch(0, 64)
+
+    def initial(rng):
+        parameters = large.init(rng, **rows["inputs"], train=False)["params"]
+        return update.TrainState(jnp.int32(0), parameters, ADAM.init(parameters))
+
+    shapes = jax.eval_shape(initial, jax.random.key(0))
+
+    def spread(mesh):
+        found = layout_of("jit", 8, mesh)
+        state = layout.to_restore(shapes, found)
+        return step(found, state, **changes), state, rows
+
+    return spread
+
+
+def megabytes(tree):
+    return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)) / 1e6
+
+
+@pytest.mark.parametrize("mesh", [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2), (1, 2, 4)], ids=str)
+def test_memory_falls_with_what_is_split(abstract, mesh):
+    """By the compiled program's own account: the state but for norms and biases, and the rows."""
+    update, state, rows = abstract(mesh)
+    found = update.lower(state, rows).compile().memory_analysis()
+    data, fsdp, tensor = mesh
+    expected = megabytes(state) / (fsdp * tensor) + megabytes(rows) / (data * fsdp)
+    assert megabytes(state) > 5
+    assert expected <= found.argument_size_in_bytes / 1e6 < 1.05 * expected
+    assert layout.bytes_per_device(state) / 1e6 == pytest.approx(
+        found.argument_size_in_bytes / 1e6 - megabytes(rows) / (data * fsdp), abs=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "mesh", "words"),
+    [
+        (
+            "jit",
+            (2, 2, 1),
+            r"config.parallel.mesh=\(2, 2, 1\) does not match the number of devices, 8:",
+        ),
+        ("jit", (0, 3, 1), r"does not match the number of devices, 8:"),
+        ("jit", (8, 1), r"is \(data, fsdp, tensor\), such as \(0, 1, 1\), found \(8, 1\)"),
+        ("jit", (8, 0, 1), r"found \(8, 0, 1\)"),
+        ("jit", (-8, -1, 1), r"found \(-8, -1, 1\)"),
+        ("pmap", (0, 8, 1), r"splits the state, which config.parallel.strategy='pmap' cannot"),
+        ("ddp", (0, 1, 1), r"config.parallel.strategy is .*found 'ddp'"),
+    ],
+)
+def test_layouts_that_cannot_be(strategy, mesh, words):
+    with pytest.raises(ValueError, match=words):
+        layout.spread(strategy, mesh)
+
+
+def test_mapped_devices_are_in_the_order_of_their_processes():
+    """As pmap wants it; a TPU pod's are not by themselves."""
+    found = layout.spread("pmap", devices=jax.devices()[::-1]).mesh.devices
+    assert list(found.flat) == jax.devices()
+
+
+def test_what_is_left_goes_to_data():
+    assert dict(layout_of("jit", 8, (0, 2, 1)).mesh.shape) == {"data": 4, "fsdp": 2, "tensor": 1}
+
+
+# Random numbers
+
+
+def loss_of_copies(num_devices, accumulate, copies):
+    """With dropout, the loss of a batch that has the same two rows `copies` times, a copy: the same
+    for any number of them (as it is without dropout) if all drop the same units."""
+    rows = [tiny.pairs([(5, 4), (3, 6)], seed=3), tiny.pairs([(7, 9)], seed=4)]
+    mapped = layout_of("pmap", num_devices)
+    state = first_state(mapped, **DROPPING)
+    update = step(mapped, state, accumulate, **DROPPING)
+    # Every device's rows are dealt out to the parts in turn: each part gets both.
+    each = np.repeat(np.arange(2), copies // num_devices).tolist() * num_devices
+    _, sums = update(state, tiny.place(tiny.batch([rows[i] for i in each], 18, 20), mapped))
+    return float(sums["loss"]) / copies
+
+
+def test_devices_drop_different_units():
+    """Device 0 of one and of eight drops the same; the seven others drop other units."""
+    one, eight = loss_of_copies(1, 1, 1), loss_of_copies(8, 1, 8)
+    assert abs(eight - one) > 1e-3 * one
+
+
+def test_parts_drop_different_units():
+    two, four = loss_of_copies(1, 2, 2), loss_of_copies(1, 4, 4)
+    assert abs(four - two) > 1e-3 * two
+
+
+def test_every_device_has_a_mask_of_its_own():
+    rows = tiny.unpacked(tiny.pairs())
+    dropping = model(**DROPPING)
+    parameters = tiny.parameters(dropping, rows["inputs"])
+
+    @functools.partial(jax.pmap, axis_name=layout.AXIS)
+    def losses(part):
+        rng = random_per_device(jax.random.key(0), layout.AXIS)
+        options = {"train": True, "rngs": {"dropout": rng}}
+        logits = dropping.apply({"params": parameters}, **part["inputs"], **options)
+        targets = part["targets"], part["weights"]
+        return cross_entropy(logits, *targets, **tiny.SMOOTHING)["loss"]
+
+    found = np.asarray(losses(jax.tree.map(lambda x: np.stack([x] * 8), rows)))
+    assert len(np.unique(found.round(4))) == 8
+
+
+def test_steps_and_seeds_drop_different_units():
+    mapped = layout_of("pmap", 1)
+    start = lambda: first_state(mapped, **DROPPING)
+    update = step(mapped, start(), **DROPPING)
+    placed = tiny.place(batch(0, 16), mapped)
+    found = [float(update(start()._replace(step=n), placed)[1]["loss"]) for n in (0, 0, 1, 2)]
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+
+
+# Compilations
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    """The names of what is being compiled, as it happens."""
+    names = []
+
+    def listen(event, seconds, **about):
+        if event.endswith("backend_compile_duration"):
+            names.append(about.get("fun_name"))
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
+)
+def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_path):
+    """A first state that is not placed as the step returns it would be compiled for apart."""
+    spread = layout_of(strategy, 8, mesh)
+    places = [tiny.place(batch(t, 16), spread) for t in range(4)]
+    checkpoints = manager.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
+    state = loop.first_state(model(), ADAM, 0, checkpoints, spread)
+    update = step(spread, state)
+    counts = []
+
+    def advance(state, t):
+        compiled.clear()
+        state, _ = update(state, places[t])
+        counts.append(len(compiled))
+        return state
+
+    for t in range(3):
+        state = advance(state, t)
+    checkpoints.save(3, state.parameters, state.optimizer_state)
+    checkpoints.close()
+    checkpoints = manager.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
+    restored = loop.first_state(model(), ADAM, 0, checkpoints, spread)
+    checkpoints.close()
+    assert int(restored.step) == 3
+    for x, y in zip(jax.tree.leaves(restored), jax.tree.leaves(state), strict=True):
+        assert (x.sharding, x.dtype) == (y.sharding, y.dtype)
+        np.testing.assert_array_equal(x, y)
+    advance(restored, 3)
+    assert counts[0] >= 1
+    assert counts[1:] == [0, 0, 0]
+
+
+# Checkpoints
+
+PLACES = [
+    *[("pmap", 8, (8, 1, 1)), ("pmap", 2, (2, 1, 1)), ("jit", 1, (1, 1, 1))],
+    *[("jit", 8, mesh) for mesh in ((8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2))],
+]
+
+
+@pytest.mark.parametrize("before", PLACES, ids=str)
+def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
+    saved = layout_of(*before)
+    state = first_state(saved, **SPLITTABLE)
+    checkpoints = manager.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
+    whole = layout.to_save(state, saved)
+    checkpoints.save(3, whole.parameters, whole.optimizer_state)
+    checkpoints.close()
+    for after in PLACES:
+        spread = layout_of(*after)
+        checkpoints = manager.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
+        found = loop.first_state(model(**SPLITTABLE), ADAM, 0, checkpoints, spread)
+        checkpoints.close()
+        assert int(found.step) == 3
+        wanted = layout.state_shardings(state, spread)
+        for x, y, sharding in zip(*map(jax.tree.leaves, (found, state, wanted)), strict=True):
+            assert x.sharding == sharding
+            if x.ndim:
+                np.testing.assert_array_equal(x, y)
+
+
+# Rows
+
+
+@pytest.mark.parametrize("num_devices", [1, 2, 8])
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_rows_are_padded_to_the_next_multiple(num_devices, accumulate):
+    spread = layout_of("jit", num_devices)
+    for rows in range(1, 60):
+        padded = padded_rows(rows, spread.row_parts * accumulate)
+        assert padded % (num_devices * accumulate) == 0
+        assert rows <= padded < rows + num_devices * accumulate
+
+
+def test_parts_take_every_row_once_and_from_every_device():
+    rows = np.arange(24)
+    parts = np.asarray(micro_batches(rows, 3))
+    assert parts.shape == (3, 8)
+    assert sorted(parts.reshape(-1)) == rows.tolist()
+    devices = np.repeat(np.arange(8), 3)
+    for part in parts:
+        assert devices[part].tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("mesh", [(8, 1, 1), (2, 4, 1), (2, 2, 2), (1, 1, 8)], ids=str)
+def test_devices_get_their_rows_of_the_global_batch(mesh):
+    spread = layout_of("jit", 8, mesh)
+    asked = []
+
+    def load(start, stop):
+        asked.append((start, stop))
+        return {"x": np.arange(start, stop)[:, None] * np.ones(3)}
+
+    placed = place(load, 16, spread)["x"]
+    parts = 16 // spread.row_parts
+    assert asked == [(start, start + parts) for start in range(0, 16, parts)]
+    np.testing.assert_array_equal(placed, np.arange(16)[:, None] * np.ones(3))
+    assert {shard.data.shape for shard in placed.addressable_shards} == {(parts, 3)}
+
+
+def test_mapped_devices_get_their_rows_of_the_global_batch():
+    placed = place(lambda start, stop: np.arange(start, stop), 16, layout_of("pmap", 8))
+    np.testing.assert_array_equal(placed, np.arange(16).reshape(8, 2))

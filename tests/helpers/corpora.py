@@ -1,0 +1,76 @@
+"""Small corpora and vocabularies of them."""
+
+import random
+
+from transformer.data import corpora, tokenizer
+
+SIZE = 312
+
+
+WORDS = ["the", "cat", "sees", "나는", "사과를", "좋아해", "책을", "읽었어", "너는", "물을", "마셔"]
+
+
+def text(seed, count=400):
+    """Sentences of one alphabet; pieces differ with the seed."""
+    chosen = random.Random(seed)
+    words = WORDS[:11] + chosen.sample(WORDS[11:], 15)
+    return [" ".join(chosen.choices(words, k=chosen.randint(1, 9))) for _ in range(count)]
+
+
+LENGTH = 24
+
+
+class Source:
+    """Random pairs of words; no two are equal, so that a pair is known by its text."""
+
+    def __init__(self, seed, count=150, longest=9, blank=()):
+        chosen = random.Random(seed)
+        self.fingerprint = f"toy-{seed}-{count}-{longest}-{list(blank)}"
+        self.reads = 0
+        sentence = lambda: " ".join(
+            "".join(chosen.choices("abcdef", k=chosen.randint(1, 3)))
+            for _ in range(chosen.randint(1, longest))
+        )
+        pairs = {}
+        while len(pairs) < count:
+            pairs[sentence(), sentence()] = None
+        self.pairs = [list(pair) for pair in pairs]
+        for i, side in blank:
+            self.pairs[i][side] = ""
+
+    def __len__(self):
+        return len(self.pairs)
+
+    def read(self, indices):
+        self.reads += 1
+        return tuple([self.pairs[i][side] for i in indices] for side in (0, 1))
+
+
+def learn(seed, size=290):
+    sentences = [sentence for pair in Source(seed).pairs for sentence in pair]
+    model = tokenizer.learn(sentences, size=size, kind="bpe", character_coverage=1.0)
+    return tokenizer.load(model, "test")
+
+
+def catalogue(corpus, split, data_dir, source="de", target="en"):
+    return corpora.load(
+        corpus,
+        split,
+        source_language=source,
+        target_language=target,
+        directory="",
+        data_dir=str(data_dir),
+    )
+
+
+def everything(corpus):
+    return corpus.read(range(len(corpus)))
+
+
+TRAIN = [(f"deutsch {i} ü", f"english {i} 'tis") for i in range(30)]
+
+
+VALIDATION = [(f"gültig {i}", f"valid {i}") for i in range(4)]
+
+
+TEST = [(f"prüfen {i}", f"test {i}") for i in range(5)]

@@ -1,0 +1,39 @@
+"""What happens to files, and what is said of it."""
+
+from transformer.data import corpora
+
+
+def parallel_text(folder):
+    def load(split="train"):
+        return corpora.load(
+            "parallel_text",
+            split,
+            source_language="de",
+            target_language="en",
+            directory=str(folder / "text"),
+            data_dir=str(folder),
+        )
+
+    return load
+
+
+def damaged(chosen, content):
+    """Cut, with other bits, with bytes behind it, or something else altogether."""
+    content = bytearray(content)
+    kind = chosen.choice(["cut", "flip", "flip", "append", "replace"])
+    if kind == "cut":
+        content = content[: chosen.randint(0, len(content))]
+    elif kind == "append":
+        content += chosen.randbytes(chosen.randint(1, 30))
+    elif kind == "replace":
+        content = bytearray(chosen.randbytes(chosen.randint(0, 60)))
+    else:
+        for _ in range(chosen.choice([1, 1, 2, 8]) if content else 0):
+            at = chosen.choice([len(content), min(16, len(content))])  # heads are short
+            content[chosen.randrange(at)] ^= 1 << chosen.randrange(8)
+    return bytes(content)
+
+
+def one_line_naming(error, name):
+    assert "\n" not in str(error)
+    assert str(name) in str(error)

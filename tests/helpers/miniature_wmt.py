@@ -1,0 +1,68 @@
+"""Miniature WMT 2014 archives, laid where an unmodified TFDS finds them.
+
+TFDS trusts an archive that lies in its download folder under the name of the real one's sha256 with
+an .INFO file beside it, as after an earlier download; so neither a network nor a patch is needed.
+"""
+
+import gzip
+import io
+import json
+import os
+import tarfile
+
+from transformer.data import wmt
+
+# Where the real archives keep the sentences of one language; `{pair}` is de-en, `{src}` is de.
+TRAIN = {
+    "training-parallel-europarl-v7.tgz": "training/europarl-v7.{pair}.{language}",
+    "training-parallel-commoncrawl.tgz": "commoncrawl.{pair}.{language}",
+    "training-parallel-nc-v9.tgz": "training/news-commentary-v9.{pair}.{language}",
+    "training-parallel-un.tgz": "un/undoc.2000.{pair}.{language}",
+    "training-giga-fren.tar": "giga-fren.release2.fixed.{language}.gz",
+}
+VALIDATION = "dev/newstest2013.{language}"
+TEST = "dev/newstest2014-{src}en-{side}.{language}.sgm"
+
+
+def write(data_dir, corpus, train, validation, test):
+    """Archives from which load(corpus, split, data_dir=data_dir) prepares the given sentences.
+
+    `corpus` is wmt14_translate/de-en or /fr-en; each split a list of (sentence in that language,
+    English sentence). The archives share the training pairs: each has every n-th. TFDS gives them
+    back in an order of its own, the same each time. One corpus a `data_dir`: the real archives
+    hold all languages, these only one pair.
+    """
+    pair = corpus.split("/")[1]
+    src = pair.split("-")[0]
+    places = wmt.archives(corpus, str(data_dir))
+    parts = [url for url in places if os.path.basename(url) in TRAIN]
+    for url, (_, path) in places.items():
+        name = os.path.basename(url)
+        members = {}
+        for k, (language, side) in enumerate(((src, "src"), ("en", "ref"))):
+            fill = {"pair": pair, "src": src, "language": language, "side": side}
+            if url in parts:
+                lines = [p[k] for p in train[parts.index(url) :: len(parts)]]
+                members[TRAIN[name].format(**fill)] = _text(lines)
+            else:
+                members[VALIDATION.format(**fill)] = _text([p[k] for p in validation])
+                members[TEST.format(**fill)] = _sgml([p[k] for p in test], language)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as archive:
+            for member, content in members.items():
+                content = gzip.compress(content) if member.endswith(".gz") else content
+                header = tarfile.TarInfo(member)
+                header.size = len(content)
+                archive.addfile(header, io.BytesIO(content))
+        path.with_name(path.name + ".INFO").write_text(
+            json.dumps({"original_fname": name, "urls": [url]})
+        )
+
+
+def _text(lines):
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _sgml(lines, language):
+    segments = "".join(f'<seg id="{i}">{line}</seg>\n' for i, line in enumerate(lines, start=1))
+    return f'<refset trglang="{language}">\n<doc>\n{segments}</doc>\n</refset>\n'.encode()

@@ -1,0 +1,144 @@
+"""A toy task whose right answers are known, sentences of letters to reverse, and a model that can.
+
+Training to no fault takes a quarter of a minute, once in a test session.
+"""
+
+import functools
+
+import jax
+import numpy as np
+import optax
+from helpers import tiny
+
+from configs import wmt_base
+from transformer.checkpoints import manager
+from transformer.data import tokenizer
+from transformer.storage import paths
+from transformer.tasks import losses
+
+LETTERS = "abcdefgh"
+LONGEST = 15  # letters in a sentence; with its end symbol, 16 ids
+
+DECODE = {
+    "beam_width": 4,
+    "extra_length": 4,
+    "max_length": LONGEST + 1,
+    "batch_tokens": 192,
+    "chunk_lines": 100,
+}
+
+
+def sentences(count, seed, *, shortest=1, longest=LONGEST):
+    """Random sentences, such as 'c a a h'."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(shortest, longest + 1, count)
+    return [" ".join(random.choice(list(LETTERS), length)) for length in lengths]
+
+
+def reverse(sentence):
+    return " ".join(reversed(sentence.split()))
+
+
+@functools.cache
+def vocabulary_model():
+    """The bytes of a SentencePiece .model with a piece for every letter behind a space."""
+    size = 4 + 256 + 1 + 2 * len(LETTERS)  # special, bytes, the space, letters without and with it
+    text = sentences(500, seed=0)
+    return tokenizer.learn(text, size=size, kind="bpe", character_coverage=1.0)
+
+
+@functools.cache
+def vocabulary():
+    pieces = tokenizer.load(vocabulary_model(), "reversal")
+    return tokenizer.Vocabulary(pieces, pieces)
+
+
+def model():
+    size = len(vocabulary().source)
+    return tiny.model(
+        source_vocab_size=size,
+        target_vocab_size=size,
+        d_model=64,
+        d_ff=128,
+        num_heads=2,
+        num_layers=1,
+        key_size=0,
+        value_size=0,
+    )
+
+
+def ids(lines):
+    """Ids of each line, the end symbol last."""
+    return tokenizer.encode(vocabulary().source, lines)
+
+
+def padded(lists, length=0):
+    """Lists of ids as rows of an array."""
+    array = np.full((len(lists), max(length, *map(len, lists))), tokenizer.PAD, np.int32)
+    for row, content in zip(array, lists, strict=True):
+        row[: len(content)] = content
+    return array
+
+
+def batch(lines):
+    """One sentence a row, as transformer/batches.py lays it out."""
+    source = padded(ids(lines), LONGEST + 1)
+    target = padded(ids(map(reverse, lines)), LONGEST + 1)
+    shifted = np.roll(target, 1, axis=1)
+    shifted[:, 0] = tokenizer.START
+    positions = np.broadcast_to(np.arange(source.shape[1], dtype=np.int32), source.shape)
+    real = (target != tokenizer.PAD).astype(np.int32)
+    inputs = {"source": source, "target": np.where(real, shifted, tokenizer.PAD)}
+    for side in ("source", "target"):
+        inputs |= {f"{side}_positions": positions, f"{side}_segments": real}
+    return {"inputs": inputs, "targets": target, "weights": real.astype(np.float32)}
+
+
+@functools.cache
+def parameters(steps=1500):
+    """Parameters that reverse every sentence."""
+    net = model()
+    adam = optax.adam(optax.warmup_cosine_decay_schedule(0.0, 4e-3, 100, steps), b2=0.98)
+
+    def mean_loss(values, batch):
+        logits = net.apply({"params": values}, **batch["inputs"], train=False)
+        sums = losses.cross_entropy(
+            logits,
+            batch["targets"],
+            batch["weights"],
+            label_smoothing=0.0,
+            smoothed_over="all_classes",
+        )
+        return sums["loss"] / sums["tokens"], sums["tokens"] - sums["correct"]
+
+    @jax.jit
+    def update(values, state, batch):
+        gradient, faults = jax.grad(mean_loss, has_aux=True)(values, batch)
+        updates, state = adam.update(gradient, state)
+        return optax.apply_updates(values, updates), state, faults
+
+    first = batch(sentences(64, seed=1))["inputs"]
+    values = jax.jit(functools.partial(net.init, train=False))(jax.random.key(0), **first)["params"]
+    state, faults = adam.init(values), []
+    for step in range(steps):
+        values, state, count = update(values, state, batch(sentences(64, seed=2 + step)))
+        faults.append(float(count))
+    assert sum(faults[-50:]) < 3, "the toy task was not learnt"
+    return values
+
+
+def write_workdir(folder):
+    """A run that can reverse, as training would have left it."""
+    fields = {k: v for k, v in vars(model()).items() if k in wmt_base.get_config().model}
+    config = wmt_base.get_config()
+    config.model.update(fields)
+    config.vocabulary.size = len(vocabulary().source)
+    config.vocabulary.fingerprint = vocabulary().fingerprint
+    config.evaluate.weights = "latest"
+    config.decode.update(DECODE)
+    config.data.data_dir = str(folder / "nowhere")
+    paths.write_file(folder / "config.json", config.to_json().encode())
+    paths.write_file(folder / "vocabulary" / "shared.model", vocabulary_model())
+    saved = manager.Checkpoints(folder, keep=1, every=1, vocabulary=vocabulary().fingerprint)
+    saved.save(7, parameters(), {"count": np.zeros(1)})
+    saved.close()

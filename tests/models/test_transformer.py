@@ -1,0 +1,618 @@
+"""The Transformer: what may depend on what, decoding against the full pass, options, sizes."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.models import cache
+from transformer.models.ensemble import Ensemble
+from transformer.models.layers import EncoderLayer
+from transformer.models.transformer import CHOICES, Transformer
+
+PRE = {"norm": "pre", "final_norm": True}
+
+
+def logits(model, parameters, inputs):
+    return np.asarray(_logits(model, parameters, inputs))
+
+
+@functools.partial(tiny.jit, static_argnums=0)
+def _logits(model, parameters, inputs):
+    return model.apply({"params": parameters}, **inputs, train=False)
+
+
+@functools.partial(tiny.jit, static_argnums=0)
+def sow(model, parameters, inputs):
+    """The logits and the weights that attention sows."""
+    return model.apply({"params": parameters}, **inputs, train=False, mutable=["intermediates"])
+
+
+def source_of(inputs):
+    return [inputs[name] for name in ("source", "source_positions", "source_segments")]
+
+
+# What may depend on what
+
+
+@pytest.mark.parametrize("changes", [{}, PRE])
+def test_causality_by_gradient(changes):
+    """Every target position holds a token of its own, so that gradients tell positions apart."""
+    model = tiny.model(tied_embeddings="none", **changes)
+    T = 6
+    inputs = tiny.unpacked(tiny.pairs([(5, T)]), 5, T)["inputs"]
+    inputs["target"][0] = np.arange(2, 2 + T)
+    parameters = tiny.parameters(model, inputs)
+    direction = np.random.default_rng(0).standard_normal(tiny.VOCABULARY)
+
+    @tiny.jit
+    @jax.jacrev
+    def jacobian(embedding):
+        changed = parameters | {"target_embedding": {"embedding": embedding}}
+        return model.apply({"params": changed}, **inputs, train=False)[0] @ direction
+
+    gradient = np.asarray(jacobian(parameters["target_embedding"]["embedding"]))
+    size = np.abs(gradient).max(axis=-1)[:, inputs["target"][0]]  # of logits at t by token at u
+    earlier = np.tri(T, dtype=bool)
+    assert (size[~earlier] == 0).all()
+    assert (size[earlier] > 1e-4).all()
+
+
+@pytest.mark.parametrize("changes", [{}, PRE, {"positions": "learned"}])
+def test_later_tokens_change_nothing_earlier(changes):
+    model = tiny.model(**changes)
+    inputs = tiny.unpacked(tiny.pairs([(5, 8)]))["inputs"]
+    parameters = tiny.parameters(model, inputs)
+    before = logits(model, parameters, inputs)
+    for t in (1, 4, 7):
+        target = inputs["target"].copy()
+        target[0, t:] = target[0, t:] % 11 + 2
+        after = logits(model, parameters, inputs | {"target": target})
+        np.testing.assert_array_equal(after[0, :t], before[0, :t])
+        assert (np.abs(after[0, t:] - before[0, t:]).max(axis=-1) > 1e-3).all()
+
+
+@pytest.mark.parametrize("changes", [{}, PRE])
+def test_padding_changes_nothing(changes):
+    model = tiny.model(**changes)
+    batch = tiny.unpacked(tiny.pairs())
+    inputs, real = batch["inputs"], batch["weights"] > 0
+    parameters = tiny.parameters(model, inputs)
+    before = logits(model, parameters, inputs)
+    assert np.isfinite(before).all()
+
+    changed = dict(inputs)
+    for side in ("source", "target"):
+        padding = inputs[f"{side}_segments"] == 0
+        changed[side] = np.where(padding, 7, inputs[side])
+        changed[f"{side}_positions"] = np.where(padding, 3, inputs[f"{side}_positions"])
+    np.testing.assert_array_equal(logits(model, parameters, changed)[real], before[real])
+
+    # A real source token, for comparison, changes every position of its pair and no other row.
+    source = inputs["source"].copy()
+    source[1, 2] = source[1, 2] % 11 + 2
+    moved = np.abs(logits(model, parameters, inputs | {"source": source}) - before).max(axis=-1)
+    assert (moved[1][real[1]] > 1e-4).all()
+    assert (moved[[0, 2]][real[[0, 2]]] == 0).all()
+
+
+@pytest.mark.parametrize("changes", [{}, PRE, {"positions": "learned"}])
+def test_packed_equals_unpacked(changes):
+    model = tiny.model(**changes)
+    pairs = tiny.pairs([(5, 4), (3, 6), (4, 3), (6, 5), (2, 2)])
+    packed = tiny.batch([pairs[:3], [], pairs[3:], [], []], 13, 14)
+    parameters = tiny.parameters(model, packed["inputs"])
+    alone = tiny.unpacked(pairs, 13, 14)
+    together = logits(model, parameters, packed["inputs"])
+    expected = logits(model, parameters, alone["inputs"])
+    # Rows in order, pairs in order within them: real positions come in the same order in both.
+    real, real_alone = packed["weights"] > 0, alone["weights"] > 0
+    np.testing.assert_array_equal(packed["targets"][real], alone["targets"][real_alone])
+    np.testing.assert_allclose(together[real], expected[real_alone], atol=1e-5)
+    assert np.isfinite(together).all()
+
+
+def test_padding_and_masked_queries_leave_gradients_finite():
+    model = tiny.model()
+    batch = tiny.unpacked(tiny.pairs(), 9, 10)
+    empty = {name: np.concatenate([x, 0 * x[:1]]) for name, x in batch["inputs"].items()}
+    parameters = tiny.parameters(model, empty)
+
+    @tiny.jit
+    @jax.grad
+    def gradient(parameters):
+        return (model.apply({"params": parameters}, **empty, train=False) ** 2).sum()
+
+    assert all(np.isfinite(g).all() for g in jax.tree.leaves(gradient(parameters)))
+
+
+# Decoding
+
+
+DECODED = {
+    "paper": tiny.model(),
+    "pre": tiny.model(**PRE, attention_bias=True),
+    "learned": tiny.model(positions="learned", tied_embeddings="none"),
+    "concatenated": tiny.model(key_size=0, value_size=0, positions="concatenated"),
+    "ensemble": Ensemble((tiny.model(), tiny.model(**PRE, key_size=3))),
+}
+
+
+class Decoder:
+    """encode, prepare and step over W beams of two sentences, and the full pass over the same."""
+
+    def __init__(self, model, length, beams):
+        self.model, self.beams = model, beams
+        self.inputs = tiny.unpacked(tiny.pairs([(5, length), (3, length)]), 6, length)["inputs"]
+        self.parameters = tiny.parameters(model, self.inputs)
+        ids = np.random.default_rng(7).integers(2, tiny.VOCABULARY, (2, beams, length))
+        ids[..., 0] = tiny.START
+        self.tokens_BWT = ids
+        self.expected = self.full_pass(ids)
+        apply = functools.partial(model.apply, {"params": self.parameters})
+        self._step = tiny.jit(functools.partial(apply, method="step"))
+
+        @functools.partial(tiny.jit, static_argnums=0)
+        def prepare(room):
+            memory = apply(*source_of(self.inputs), train=False, method="encode")
+            mask = self.inputs["source_segments"] > 0
+            return apply(memory, mask, room, beams, method="prepare")
+
+        self._prepare = prepare
+        # Room for two tokens more than there are.
+        self.memory, self.cache = prepare(length + 2)
+
+    def cache_of(self, room):
+        return self._prepare(room)[1]
+
+    def full_pass(self, tokens_BWT):
+        """Logits of targets that may be shorter than the longest."""
+        repeated = {name: np.repeat(x, self.beams, axis=0) for name, x in self.inputs.items()}
+        target = np.zeros_like(repeated["target"])
+        target[:, : tokens_BWT.shape[2]] = tokens_BWT.reshape(len(target), -1)
+        found = logits(self.model, self.parameters, repeated | {"target": target})
+        return found.reshape(2, self.beams, *found.shape[1:])[:, :, : tokens_BWT.shape[2]]
+
+    def step(self, tokens_BWT, position, cache):
+        return self._step(tokens_BWT, position, self.memory, cache)
+
+    def steps(self, start, stop, cache):
+        """The given tokens from `start` to `stop`, at once."""
+        return self.step(self.tokens_BWT[:, :, start:stop], start, cache)
+
+
+@pytest.fixture(scope="module", params=DECODED.values(), ids=DECODED)
+def decoder(request):
+    """Seven tokens of three beams; beams of the same sentence hold different tokens."""
+    decoder = Decoder(request.param, 7, beams=3)
+    assert np.abs(decoder.expected[:, 0] - decoder.expected[:, 1])[:, 1:].max() > 0.1
+    return decoder
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[(t, t + 1) for t in range(7)], [(0, 3), (3, 6), (6, 7)]],
+    ids=["one at a time", "three, three, one"],
+)
+def test_steps_equal_the_full_pass(decoder, parts):
+    cache = decoder.cache
+    for start, stop in parts:
+        got, cache = decoder.steps(start, stop, cache)
+        np.testing.assert_allclose(got, decoder.expected[:, :, start:stop], atol=1e-5)
+
+
+def test_beams_may_follow_other_beams(decoder):
+    """After reordering the cache by parents, each beam goes on from its parent's tokens."""
+    parents = np.array([[2, 2, 0], [1, 0, 1]])
+    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]
+    _, cache = decoder.steps(0, 3, decoder.cache)
+    cache = decoder.model.reorder(cache, parents)
+    got, _ = decoder.step(follow(decoder.tokens_BWT)[..., 3:6], 3, cache)
+    np.testing.assert_allclose(got, follow(decoder.expected)[:, :, 3:6], atol=1e-5)
+
+
+@pytest.mark.parametrize("counts", [[1] * 7, [3, 1, 3]], ids=["one at a time", "three, one, three"])
+def test_beams_may_follow_other_beams_again_and_again(decoder, counts):
+    """Each step is the full pass over the beam's own history, with new parents behind each."""
+    for seed in range(3):
+        random = np.random.default_rng(seed)
+        cache, history = decoder.cache, np.zeros((2, 3, 0), int)
+        for count in counts:
+            new = random.integers(2, tiny.VOCABULARY, (2, 3, count))
+            position = history.shape[2]
+            history = np.concatenate([history, new], axis=2)
+            got, cache = decoder.step(new, position, cache)
+            expected = decoder.full_pass(history)[:, :, position:]
+            np.testing.assert_allclose(got, expected, atol=1e-5)
+            parents = random.integers(0, 3, (2, 3))
+            history = np.take_along_axis(history, parents[:, :, None], axis=1)
+            cache = decoder.model.reorder(cache, parents)
+
+
+def test_a_cache_that_grows_is_one_with_more_room(decoder):
+    """The same logits follow, whichever beams wrote what is kept."""
+    parents = np.array([[1, 2, 1], [2, 0, 0]])
+    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]
+    _, cache = decoder.steps(0, 3, decoder.cache_of(3))
+    cache = decoder.model.reorder(cache, parents)
+    for t, room in ((3, 5), (4, 5), (5, 9), (6, 9)):
+        cache = decoder.model.grow(cache, room)
+        assert jax.tree.map(np.shape, cache) == jax.tree.map(np.shape, decoder.cache_of(room))
+        got, cache = decoder.step(follow(decoder.tokens_BWT)[..., t : t + 1], t, cache)
+        np.testing.assert_allclose(got, follow(decoder.expected)[:, :, t : t + 1], atol=1e-5)
+
+
+def test_memory_belongs_to_sentences_and_cache_to_beams(decoder):
+    """Two sentences, three beams, two heads, room for nine tokens."""
+    assert all(leaf.shape[0] == 2 for leaf in jax.tree.leaves(decoder.memory))
+    before = jax.tree.map(np.shape, decoder.cache)
+    for leaf in jax.tree.leaves(decoder.cache):
+        keys_or_values = leaf.shape[:2] == (2, 2) and leaf.shape[2:].count(9 * 3) == 1
+        assert keys_or_values or leaf.shape == (2, 3, 9)
+    _, after = decoder.steps(0, 3, decoder.cache)
+    assert jax.tree.map(np.shape, after) == before
+
+
+def test_reordering_moves_no_keys_and_values():
+    """They may be many; who wrote them is an integer a position."""
+    decoder = Decoder(tiny.model(), 7, beams=3)
+    after = decoder.model.reorder(decoder.cache, np.array([[2, 2, 0], [1, 0, 1]]))
+    leaves = [jax.tree.leaves(cache["keys_values"]) for cache in (after, decoder.cache)]
+    assert all(new is old for new, old in zip(*leaves, strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_new_keys_and_values_are_written_as_they_are(dtype):
+    """At their place, every bit of them, and nothing else changes."""
+    random = np.random.default_rng(0)
+    normal = lambda *shape: jnp.asarray(random.standard_normal(shape), dtype)
+    kept, new = (normal(2, 2, 5, 12), normal(2, 2, 12, 4)), (normal(2, 2, 5, 6), normal(2, 2, 6, 4))
+    keys, values = tiny.jit(cache.write_at)(kept, 3, new)
+    assert keys.dtype == values.dtype == jnp.dtype(dtype)
+    expected_keys, expected_values = map(np.array, kept)
+    expected_keys[..., 3:9], expected_values[:, :, 3:9] = new
+    np.testing.assert_array_equal(keys, expected_keys)
+    np.testing.assert_array_equal(values, expected_values)
+
+
+# Several models as one
+
+
+def members(*changes):
+    """An ensemble of models with these changes, its parameters, and inputs."""
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    model = Ensemble(tuple(tiny.model(**change) for change in changes))
+    return model, tiny.parameters(model, inputs), inputs
+
+
+def test_a_model_with_itself_is_the_model():
+    model, parameters, inputs = members({}, {})
+    parameters["members_1"] = parameters["members_0"]
+    got = logits(model, parameters, inputs)
+    expected = logits(tiny.model(), parameters["members_0"], inputs)
+    np.testing.assert_allclose(got, jax.nn.log_softmax(expected), atol=1e-5)
+    np.testing.assert_allclose(jax.nn.log_softmax(got), got, atol=1e-5)
+
+
+def test_an_ensembles_probabilities_are_the_mean_of_its_models():
+    """Of three, each with parameters of its own: two alike, one of another size."""
+    changes = {}, {}, PRE | {"d_model": 8, "num_layers": 1}
+    model, parameters, inputs = members(*changes)
+    assert list(parameters) == ["members_0", "members_1", "members_2"]
+    alone = [
+        logits(tiny.model(**change), parameters[f"members_{i}"], inputs)
+        for i, change in enumerate(changes)
+    ]
+    assert np.abs(alone[0] - alone[1]).max() > 0.1
+    expected = np.mean([jax.nn.softmax(x.astype(np.float64)) for x in alone], axis=0)
+    np.testing.assert_allclose(np.exp(logits(model, parameters, inputs)), expected, atol=1e-6)
+
+
+# Options
+
+
+def test_key_and_value_size_default_to_a_heads_share():
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    shares = tiny.shapes(tiny.model(key_size=0, value_size=0), inputs)
+    attention = shares["encoder_0"]["self_attention"]
+    assert attention["query"]["kernel"].shape == attention["value"]["kernel"].shape == (16, 2, 8)
+    apart = tiny.shapes(tiny.model(), inputs)["decoder_1"]["cross_attention"]
+    assert apart["query"]["kernel"].shape == apart["key"]["kernel"].shape == (16, 2, 6)
+    assert apart["value"]["kernel"].shape == (16, 2, 5)
+    assert apart["output"]["kernel"].shape == (2, 5, 16)
+
+
+OPTIONS = [
+    *({name: choice} for name, choices in CHOICES.items() for choice in choices[1:]),
+    {"attention_bias": True},
+    {"final_norm": True},
+    {"norm_epsilon": 0.1},
+    {"tied_embeddings": "target", "source_vocab_size": 11},
+    {"tied_embeddings": "none", "source_vocab_size": 11, "target_vocab_size": 17},
+    {"num_heads": 3, "d_model": 16},
+]
+
+
+@pytest.mark.parametrize("changes", OPTIONS, ids=str)
+def test_every_option_builds_runs_and_matters(changes):
+    batch = tiny.unpacked(tiny.pairs())
+    inputs = batch["inputs"]
+    inputs["source"] = np.minimum(inputs["source"], 10)
+    model = tiny.model(num_layers=1, **changes)
+    parameters = tiny.parameters(model, inputs)
+    got = logits(model, parameters, inputs)
+    assert got.shape == (3, 8, model.target_vocab_size)
+    assert got.dtype == np.float32
+    assert np.isfinite(got).all()
+
+    plain = tiny.model(num_layers=1)
+    if jax.tree.map(np.shape, parameters) == jax.tree.map(np.shape, tiny.shapes(plain, inputs)):
+        difference = np.abs(got - logits(plain, parameters, inputs))[batch["weights"] > 0]
+        assert difference.max() > 1e-3
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_wrong_choice_names_the_key(name):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    with pytest.raises(ValueError, match=rf"config\.model\.{name} .*'wrong'"):
+        tiny.shapes(tiny.model(**{name: "wrong"}), inputs)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"d_model": 15, "num_heads": 3}, "d_model=15"),
+        ({"num_heads": 3, "key_size": 0}, "num_heads=3"),
+        ({"num_heads": 3, "value_size": 0}, "num_heads=3"),
+        ({"source_vocab_size": 11}, "tied_embeddings='all'"),
+    ],
+)
+def test_wrong_sizes_name_the_key(changes, key):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    with pytest.raises(ValueError, match=rf"config\.model\.{key}"):
+        tiny.shapes(tiny.model(**changes), inputs)
+
+
+def test_attention_weights_are_sown():
+    model = tiny.model()
+    batch = tiny.unpacked(tiny.pairs())
+    inputs, real = batch["inputs"], batch["weights"] > 0
+    parameters = tiny.parameters(model, inputs)
+    _, sown = sow(model, parameters, inputs)
+    real_source = inputs["source_segments"] > 0
+    for layer in range(2):
+        encoder = sown["intermediates"][f"encoder_{layer}"]
+        decoder = sown["intermediates"][f"decoder_{layer}"]
+        for module, attention, queries, keys in (
+            (encoder, "self_attention", real_source, real_source),
+            (decoder, "self_attention", real, real),
+            (decoder, "cross_attention", real, real_source),
+        ):
+            (weights,) = module[attention]["attention"]
+            assert weights.shape == (3, 2, queries.shape[1], keys.shape[1])
+            weights = np.moveaxis(np.asarray(weights), 1, 2)  # [B, T, H, S]
+            np.testing.assert_allclose(weights[queries].sum(axis=-1), 1, atol=1e-6)
+            assert (weights[~queries] == 0).all()
+            assert (np.moveaxis(weights, 3, 1)[~keys] == 0).all()
+
+
+@pytest.mark.parametrize("changes", [{}, PRE])
+def test_bfloat16_keeps_parameters_softmax_and_logits_float32(changes):
+    batch = tiny.unpacked(tiny.pairs())
+    inputs, real = batch["inputs"], batch["weights"] > 0
+    low, high = tiny.model(dtype="bfloat16", **changes), tiny.model(**changes)
+    assert {leaf.dtype for leaf in jax.tree.leaves(tiny.shapes(low, inputs))} == {
+        jnp.dtype("float32")
+    }
+    parameters = tiny.parameters(low, inputs)
+
+    got, sown = sow(low, parameters, inputs)
+    assert got.dtype == jnp.float32
+    assert {leaf.dtype for leaf in jax.tree.leaves(sown)} == {jnp.dtype("float32")}
+    for weights in jax.tree.leaves(sown):
+        sums = np.asarray(weights.sum(axis=-1))
+        np.testing.assert_allclose(sums[sums > 0.5], 1, atol=1e-6)
+
+    exact = logits(high, parameters, inputs)[real]
+    difference = np.abs(np.asarray(got)[real] - exact)
+    # Eight bits of mantissa through four layers: not float32, and right to a few percent.
+    assert 1e-4 < np.sqrt((difference**2).mean()) / exact.std() < 0.03
+
+    encode = functools.partial(low.apply, train=False, method="encode")
+    memory = jax.eval_shape(encode, {"params": parameters}, *source_of(inputs))
+    assert memory.dtype == jnp.bfloat16
+
+
+# Sizes and first values
+
+
+def closed_formula(
+    *,
+    source_vocab_size,
+    target_vocab_size,
+    d_model,
+    d_ff,
+    num_heads,
+    num_layers,
+    key_size,
+    value_size,
+    final_norm,
+    positions,
+    max_positions,
+    tied_embeddings,
+    attention_bias,
+    **_,
+):
+    """How many parameters there are, from the paper's figure 1."""
+    D, F, H, L = d_model, d_ff, num_heads, num_layers
+    K, C = key_size or D // H, value_size or D // H
+    attention = 2 * D * H * K + D * H * C + H * C * D
+    if attention_bias:
+        attention += 2 * H * K + H * C + D
+    network = D * F + F + F * D + D
+    norm = 2 * D
+    encoder_layer = attention + network + 2 * norm
+    decoder_layer = 2 * attention + network + 3 * norm
+    total = L * (encoder_layer + decoder_layer) + final_norm * 2 * norm
+    total += target_vocab_size * D
+    total += source_vocab_size * D * (tied_embeddings != "all")
+    total += target_vocab_size * D * (tied_embeddings == "none")
+    return total + 2 * max_positions * D * (positions == "learned")
+
+
+BASE = tiny.ARGUMENTS | {
+    "source_vocab_size": 37_000,
+    "target_vocab_size": 37_000,
+    "d_model": 512,
+    "d_ff": 2048,
+    "num_heads": 8,
+    "num_layers": 6,
+    "key_size": 0,
+    "value_size": 0,
+}
+BIG = BASE | {"d_model": 1024, "d_ff": 4096, "num_heads": 16}
+
+
+def count(arguments):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    return sum(leaf.size for leaf in jax.tree.leaves(tiny.shapes(Transformer(**arguments), inputs)))
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [(BASE, 63_045_632), (BIG, 214_171_648)])
+def test_parameter_counts_of_the_paper(arguments, expected):
+    assert count(arguments) == closed_formula(**arguments) == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"key_size": 16},
+        {"value_size": 32},
+        {"attention_bias": True},
+        {"key_size": 3, "value_size": 5, "num_heads": 7, "attention_bias": True},
+        {"final_norm": True},
+        {"positions": "learned", "max_positions": 50},
+        {"tied_embeddings": "target", "source_vocab_size": 30_000},
+        {"tied_embeddings": "none", "source_vocab_size": 30_000},
+        {"norm": "pre", "activation": "gelu", "positions": "concatenated"},
+    ],
+    ids=str,
+)
+def test_parameter_counts_of_variants(changes):
+    arguments = BASE | {"num_layers": 2} | changes
+    assert count(arguments) == closed_formula(**arguments)
+
+
+def test_embeddings_begin_normal():
+    """Every matrix N(0, 1/d_model): the embedded input has variance 1."""
+    model = tiny.model(
+        d_model=64,
+        num_layers=1,
+        source_vocab_size=300,
+        target_vocab_size=301,
+        max_positions=302,
+        positions="learned",
+        tied_embeddings="none",
+    )
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    init = tiny.jit(lambda rng: model.init(rng, **inputs, train=False)["params"])
+    params = init(jax.random.key(0))
+    matrices = {name: p["embedding"] for name, p in params.items() if "embedding" in p}
+    assert {name: len(m) for name, m in matrices.items()} == {
+        "source_embedding": 300,
+        "target_embedding": 301,
+        "output_embedding": 301,
+        "source_position_embedding": 302,
+        "target_position_embedding": 302,
+    }
+    for matrix in matrices.values():
+        assert float(matrix.std()) == pytest.approx(64**-0.5, rel=0.03)
+        assert abs(float(matrix.mean())) < 0.004
+    norm = params["encoder_0"]["network_residual"]["layer_norm"]
+    assert (norm["scale"] == 1).all()
+    assert (norm["bias"] == 0).all()
+
+
+# Dropout
+
+
+@pytest.mark.parametrize(
+    "name", ["dropout_rate", "attention_dropout_rate", "activation_dropout_rate"]
+)
+def test_dropout_is_random_in_training_only(name):
+    model = tiny.model(num_layers=1, **{name: 0.4})
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(model, inputs)
+
+    @tiny.jit
+    def run(seed):
+        """The logits, and what the encoder's layer gives."""
+        logits, captured = model.apply(
+            {"params": parameters},
+            **inputs,
+            train=True,
+            rngs={"dropout": jax.random.key(seed)},
+            capture_intermediates=lambda module, _: isinstance(module, EncoderLayer),
+            mutable=["intermediates"],
+        )
+        return logits, captured["intermediates"]["encoder_0"]["__call__"][0]
+
+    first, first_encoded = run(0)
+    again, _ = run(0)
+    other, other_encoded = run(1)
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-2
+    assert np.abs(first_encoded - other_encoded).max() > 1e-2
+    # Without training it wants no random numbers and is the model without dropout.
+    without = logits(tiny.model(num_layers=1), parameters, inputs)
+    assert np.abs(first - without).max() > 1e-2
+    np.testing.assert_array_equal(logits(model, parameters, inputs), without)
+
+
+def test_dropout_of_the_embedded_input():
+    """Section 5.4: on the sums of embeddings and positions, in both stacks."""
+    model = tiny.model(dropout_rate=0.5, num_layers=0)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(model, inputs)
+
+    @functools.partial(tiny.jit, static_argnames="train")
+    def run(*, train):
+        apply = functools.partial(model.apply, {"params": parameters}, train=train)
+        rngs = {"dropout": jax.random.key(0)} if train else {}
+        memory = apply(*source_of(inputs), rngs=rngs, method="encode")
+        return memory, apply(**inputs, rngs=rngs)
+
+    (dropped, logits_dropped), (plain, logits_plain) = run(train=True), run(train=False)
+    dropped, plain = np.asarray(dropped), np.asarray(plain)
+    assert 0.3 < (dropped == 0).mean() < 0.7
+    np.testing.assert_allclose(dropped[dropped != 0], 2 * plain[dropped != 0], rtol=1e-6)
+    assert np.abs(logits_dropped - logits_plain).max() > 0.1
+
+
+# Memory
+
+
+@pytest.mark.slow
+def test_remat_computes_every_layer_again_and_changes_no_gradient():
+    """With the same units dropped."""
+    changes = {"num_layers": 3, "dropout_rate": 0.2, "activation_dropout_rate": 0.2}
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(tiny.model(**changes), inputs)
+
+    def total(parameters, remat, train=True):
+        rngs = {"dropout": jax.random.key(0)}
+        model = tiny.model(**changes, remat=remat)
+        return jnp.square(
+            model.apply({"params": parameters}, **inputs, train=train, rngs=rngs)
+        ).sum()
+
+    gradients = [tiny.jit(jax.grad(total), static_argnums=1)(parameters, r) for r in (False, True)]
+    for one, other in zip(*map(jax.tree.leaves, gradients), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * np.abs(one).max())
+    for remat, train, count in ((False, True, 0), (True, True, 6), (True, False, 0)):
+        jaxpr = jax.make_jaxpr(functools.partial(total, remat=remat, train=train))(parameters)
+        names = [equation.primitive.name for equation in jaxpr.eqns]
+        assert sum(name in ("checkpoint", "remat2") for name in names) == count

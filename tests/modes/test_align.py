@@ -1,0 +1,363 @@
+"""Attention weights against plain numpy, words against text, and the alignments they give."""
+
+import json
+import logging
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import flax.linen as nn
+import numpy as np
+import pytest
+from helpers import reversal, tiny
+from ml_collections import ConfigDict
+
+from transformer.checkpoints import workdir
+from transformer.data import pairs
+from transformer.decoding import shapes
+from transformer.modes import align
+from transformer.tasks import translation
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SOURCE, TARGET = "a b c d e f", "c a h h"
+S, T = 7, 5
+SHAPES = {"encoder": (2, 2, S, S), "decoder": (2, 2, T, T), "cross": (2, 2, T, S)}
+
+
+def pieces():
+    return reversal.vocabulary().source
+
+
+@pytest.fixture(scope="module")
+def run():
+    """A small model of random parameters over the toy task's vocabulary: L = 2, H = 2."""
+    size = len(pieces())
+    model = tiny.model(source_vocab_size=size, target_vocab_size=size)
+    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    return translation.Run(model, reversal.vocabulary(), parameters, [7])
+
+
+@pytest.fixture(scope="module")
+def found(run):
+    return align.weights(run, SOURCE, TARGET)
+
+
+# Weights
+
+
+def test_shapes_are_those_of_the_pieces(found):
+    for name, shape in SHAPES.items():
+        assert found[name].shape == shape
+        assert found[name].dtype == np.float32
+    assert found["source"].tolist() == [f"▁{letter}" for letter in "abcdef"] + ["</s>"]
+    assert found["target"].tolist() == ["▁c", "▁a", "▁h", "▁h", "</s>"]
+    assert found.keys() == {*SHAPES, "source", "target"}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_rows_sum_to_1_over_what_is_real(found, name):
+    assert (found[name] >= 0).all()
+    np.testing.assert_allclose(found[name].sum(axis=-1), 1, rtol=0, atol=1e-6)
+    assert found[name].std() > 0.01
+
+
+def test_the_decoder_sees_no_later_piece(found):
+    past = np.tri(T, dtype=bool)
+    assert (found["decoder"][:, :, ~past] == 0).all()
+    assert (found["decoder"][:, :, past] > 0).all()
+    assert (found["encoder"] > 0).all()
+    assert (found["cross"] > 0).all()
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("head", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "stack", "part"),
+    [
+        ("encoder", "encoder", "self_attention"),
+        ("decoder", "decoder", "self_attention"),
+        ("cross", "decoder", "cross_attention"),
+    ],
+)
+def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, part, layer, head):
+    """What goes into both projections is captured; the rest is plain numpy (paper 3.2.1)."""
+    went_in = {}
+
+    def keep(call, arguments, named, context):
+        if context.module.name in ("query", "key"):
+            went_in["/".join(context.module.path)] = np.asarray(arguments[0], np.float64)[0]
+        return call(*arguments, **named)
+
+    ids = [np.array(side)[None] for side in reversal.ids([SOURCE, TARGET])]
+    with nn.intercept_methods(keep):
+        run.model.apply({"params": run.parameters}, **pairs.inputs(*ids), train=False)
+    place = f"{stack}_{layer}/{part}"
+    kernels = run.parameters[f"{stack}_{layer}"][part]
+    q_TK, k_SK = (
+        went_in[f"{place}/{side}"] @ np.asarray(kernels[side]["kernel"], np.float64)[:, head]
+        for side in ("query", "key")
+    )
+    scores_TS = q_TK @ k_SK.T / np.sqrt(q_TK.shape[1])
+    if name == "decoder":
+        scores_TS[~np.tri(T, dtype=bool)] = -np.inf
+    powers_TS = np.exp(scores_TS - scores_TS.max(axis=1, keepdims=True))
+    expected_TS = powers_TS / powers_TS.sum(axis=1, keepdims=True)
+    assert expected_TS.shape == SHAPES[name][2:]
+    np.testing.assert_allclose(found[name][layer, head], expected_TS, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [7, 29, 64])
+def test_padding_changes_nothing(run, found, monkeypatch, length):
+    assert shapes.bucket(S) == shapes.bucket(T) == 16
+    monkeypatch.setattr(shapes, "bucket", lambda _: length)
+    padded = align.weights(run, SOURCE, TARGET)
+    assert padded.keys() == found.keys()
+    for name in SHAPES:
+        np.testing.assert_allclose(padded[name], found[name], rtol=0, atol=1e-6)
+
+
+def test_empty_texts_are_an_end_symbol_each(run):
+    empty = align.weights(run, "", " ")
+    for name in SHAPES:
+        assert empty[name].shape == (2, 2, 1, 1)
+        assert (empty[name] == 1).all()
+    assert align.align(run.vocabulary, "", " ", empty["cross"], options()) == []
+
+
+def test_no_position_is_beyond_the_learned_ones():
+    """As many as the longer of the two texts has pieces are enough."""
+    size = len(pieces())
+    fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
+    model = tiny.model(**fields, max_positions=20)
+    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    run = translation.Run(model, reversal.vocabulary(), parameters, [7])
+    found = align.weights(run, "a " * 17, "b")
+    assert np.isfinite(found["cross"]).all()
+    np.testing.assert_allclose(found["cross"].sum(axis=-1), 1, rtol=0, atol=1e-6)
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("   ", []),
+        ("a", [0]),
+        ("a b c", [0, 1, 2]),
+        ("ab c", [0, 0, 1]),
+        ("abc", [0, 0, 0]),
+        ("a  b   c", [0, 1, 2]),
+        ("a b  ", [0, 1]),
+        (" a", [0]),
+        (" a b", [0, 1]),
+        ("   a  bc d", [0, 1, 1, 2]),
+        # An unseen character is the bytes of its UTF-8, behind a ▁ of its own at a word's start.
+        ("a나b c", [0, 0, 0, 0, 0, 1]),
+        ("나 a", [0, 0, 0, 0, 1]),
+        ("  나 a", [0, 0, 0, 0, 1]),
+        ("a 나b c", [0, 1, 1, 1, 1, 1, 2]),
+        ("a\u3000b c", [0, 0, 0, 0, 1, 2]),  # a space of three bytes
+        ("a🏠 b", [0, 0, 0, 0, 0, 1]),
+    ],
+)
+def test_words_are_what_white_space_separates(text, expected):
+    assert align.words(pieces(), text) == expected
+    assert len(expected) == len(reversal.ids([text])[0]) - 1
+
+
+def test_words_of_any_text_count_its_words_in_order():
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        text = "".join(random.choice(list("abh  나🏠é"), random.integers(1, 12)))
+        found = align.words(pieces(), text)
+        assert found == sorted(found)
+        assert sorted(set(found)) == list(range(len(text.split())))
+
+
+# Alignments
+
+
+def options(layer=0, head=0):
+    return ConfigDict({"layer": layer, "head": head, "pairs": 100})
+
+
+def hand_made():
+    """[L, H, T, S] of 'ab c d' and 'e fg', whose pieces are a b c d </s> and e f g </s>."""
+    cross_LHTS = np.zeros((2, 2, 4, 5), np.float32)
+    cross_LHTS[0, 0] = [[9, 0, 0, 1, 0], [0, 0, 9, 1, 0], [0, 0, 9, 1, 0], [9, 9, 9, 9, 9]]
+    cross_LHTS[0, 1] = [[0, 0, 0, 5, 0], [0, 0, 0, 5, 0], [0, 0, 0, 5, 0], [9, 9, 9, 9, 9]]
+    # Two pieces of a word go together: 3 + 3 > 4.
+    cross_LHTS[1, 0] = [[3, 3, 4, 0, 0], [3, 3, 4, 0, 0], [0, 0, 5, 0, 90], [9, 9, 9, 9, 9]]
+    # So do those of a target word: 2 + 5 > 6.
+    cross_LHTS[1, 1] = [[0, 0, 20, 0, 0], [0, 0, 6, 2, 0], [0, 0, 0, 5, 0], [9, 9, 9, 9, 9]]
+    return cross_LHTS / 10
+
+
+@pytest.mark.parametrize(
+    ("layer", "head", "expected"),
+    [
+        (1, 1, [(0, 0), (1, 1)]),
+        (1, 2, [(2, 0), (2, 1)]),
+        (2, 1, [(0, 0), (1, 1)]),
+        (2, 2, [(1, 0), (2, 1)]),
+        (1, 0, [(0, 0), (1, 1)]),
+        (2, 0, [(1, 0), (1, 1)]),
+        (0, 1, [(0, 0), (1, 1)]),
+        (0, 2, [(1, 0), (2, 1)]),
+        (0, 0, [(1, 0), (1, 1)]),
+    ],
+)
+def test_align(layer, head, expected):
+    """0 is the mean of all; the end symbols' weights do not count."""
+    vocabulary = reversal.vocabulary()
+    found = align.align(vocabulary, "ab c d", "e fg", hand_made(), options(layer, head))
+    assert found == expected
+
+
+@pytest.mark.slow
+def test_reversed_letters_are_aligned_with_themselves(reversal_run):
+    """With 94 in 100 of them, when it was looked at."""
+    config = workdir.read_config(reversal_run)
+    run = translation.load(reversal_run, config)
+    right = letters = 0
+    for source in reversal.sentences(10, seed=6000, shortest=3):
+        target = reversal.reverse(source)
+        cross = align.weights(run, source, target)["cross"]
+        pairs = align.align(run.vocabulary, source, target, cross, config.attention)
+        last = len(target.split()) - 1
+        assert [t for _, t in pairs] == list(range(last + 1))
+        right += sum(s == last - t for s, t in pairs)
+        letters += last + 1
+    assert right / letters > 0.75
+
+
+# Standard input to standard output
+
+
+LINES = ["a b c\tc b a", "\th", "d e  f g\tg f e d"]
+
+
+@pytest.fixture
+def copied(reversal_run, tmp_path):
+    """A workdir to write into."""
+    return shutil.copytree(reversal_run, tmp_path / "copy")
+
+
+@pytest.fixture
+def said(answered, copied):
+    """A function of lines and changed keys: the lines on standard output."""
+
+    def answer(lines, **changes):
+        content = "".join(f"{line}\n" for line in lines).encode()
+        return answered("align", copied, content, **changes).split("\n")[:-1]
+
+    return answer
+
+
+@pytest.mark.slow
+def test_lines_out_and_weights_in_a_file(copied):
+    done = subprocess.run(
+        [
+            *(sys.executable, ROOT / "launch.py", "--mode=align", f"--workdir={copied}"),
+            "--config.attention.pairs=2",
+        ],
+        input="".join(f"{line}\n" for line in LINES),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    config = workdir.read_config(copied)
+    run = translation.load(copied, config)
+    with np.load(copied / "attention.npz") as file:
+        kept = dict(file)
+    names = {*SHAPES, "source", "target"}
+    assert kept.keys() == {f"{number}/{name}" for number in (0, 1) for name in names}
+    lines = done.stdout.split("\n")
+    assert len(lines) == 4
+    for number, line in enumerate(LINES):
+        source, target = line.split("\t")
+        found = align.weights(run, source, target)
+        pairs = align.align(run.vocabulary, source, target, found["cross"], config.attention)
+        assert lines[number] == " ".join(f"{s}-{t}" for s, t in pairs)
+        if number < 2:
+            for name in SHAPES:
+                np.testing.assert_allclose(kept[f"{number}/{name}"], found[name], atol=1e-5)
+            for name in ("source", "target"):
+                assert kept[f"{number}/{name}"].tolist() == found[name].tolist()
+    assert lines[1] == ""
+    assert lines[2].count("-") == 4
+    assert str(copied / "attention.npz") in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pairs", [0, 100])
+def test_so_many_pairs_are_kept(said, copied, pairs):
+    assert len(said(LINES, **{"attention.pairs": pairs})) == 3
+    with np.load(copied / "attention.npz") as file:
+        assert len(file.files) == min(pairs, 3) * 5
+
+
+@pytest.mark.slow
+def test_an_over_long_pair_has_an_empty_line(said, copied, caplog):
+    """Memory grows with the square of the length."""
+    over = "a " * 100
+    assert said([f"{over}\tb", "a b\tb a", f"a\t{over}"])[::2] == ["", ""]
+    with np.load(copied / "attention.npz") as file:
+        assert {name.partition("/")[0] for name in file.files} == {"1"}
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert [w.partition(":")[0] for w in warnings if w.startswith("line")] == ["line 1", "line 3"]
+
+
+@pytest.mark.slow
+def test_layer_and_head_are_those_asked_for(said, reversal_run):
+    run = translation.load(reversal_run, workdir.read_config(reversal_run))
+    source, target = reversal.sentences(1, seed=0, shortest=15)[0], "a b c d e f g h"
+    cross = align.weights(run, source, target)["cross"]
+    lines = []
+    for head in (0, 1, 2):
+        pairs = align.align(run.vocabulary, source, target, cross, options(1, head))
+        changes = {"attention.layer": 1, "attention.head": head}
+        lines += said([f"{source}\t{target}"], **changes)
+        assert lines[-1] == " ".join(f"{s}-{t}" for s, t in pairs)
+    assert lines[1] != lines[2]
+
+
+@pytest.mark.slow
+def test_json_in_and_out(said):
+    asked = {"source": "a b c", "target": "c b a", "id": [1, None]}
+    [line] = said([json.dumps(asked)], **{"translate.format": "json"})
+    [text] = said(["a b c\tc b a"])
+    assert json.loads(line) == {**asked, "alignment": text}
+    assert text.count("-") == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("attention.layer", 2, "from 0 (all) to 1"),
+        ("attention.layer", -1, "from 0 (all) to 1"),
+        ("attention.head", 3, "from 0 (all) to 2"),
+        ("attention.head", -1, "from 0 (all) to 2"),
+        ("evaluate.ensemble", "runs/other", "empty"),
+        ("translate.format", "xml", "text, json"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(said, copied, monkeypatch, key, value, right):
+    """Before anything is compiled, and nothing is written."""
+    monkeypatch.setattr("jax.stages.Lowered.compile", None)
+    with pytest.raises(ValueError, match=rf"\A[^\n]*config.{key}[^\n]*\Z") as error:
+        said(LINES, **{key: value})
+    assert right in str(error.value)
+    assert not (copied / "attention.npz").exists()
+
+
+@pytest.mark.slow
+def test_a_line_without_a_target(said):
+    with pytest.raises(ValueError, match=r"\Aline 2: expected SOURCE<tab>TARGET, found 'a'\Z"):
+        said(["a\tb", "a"])

@@ -1,0 +1,250 @@
+"""Lines as they come and go: bytes to text, columns, JSON objects, and how many are left."""
+
+import io
+import json
+import logging
+import math
+import os
+
+import pytest
+
+from transformer.errors import UserError
+from transformer.modes import lines
+
+SOURCE_PREFIX = ("source", "prefix")
+
+
+def columns(texts, *, names=SOURCE_PREFIX, needed=1, form="text"):
+    return list(lines.columns(texts, names, needed=needed, form=form))
+
+
+def mistake(texts, **options):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (the caller looks at the words)
+        columns(texts, **options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# Reading
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\n\r\nb\r\n", ["a", "", "b"]),
+        (" a\u2028b\x0b\x0c\x1c\x85c \n".encode(), [" a\u2028b\x0b\x0c\x1c\x85c "]),
+        (b"a\rb\n", ["a\rb"]),
+        (b"a\x00b\n", ["a\x00b"]),
+        ("\ufeffa\n\ufeffb\n".encode(), ["a", "\ufeffb"]),  # a byte order mark stands first
+    ],
+)
+def test_a_line_is_what_stands_before_a_newline(content, expected, caplog):
+    assert list(lines.read(io.BytesIO(content))) == expected
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "wrong", [b"\xff", b"caf\xe9", b"\xed\xa0\x80", b"\xc3", b"\xf4\x90\x80\x80"]
+)
+def test_bytes_that_are_not_utf_8_are_replaced(wrong, caplog):
+    """Half a surrogate pair and half a character, too; the warning says which line it was."""
+    found = list(lines.read(io.BytesIO(b"a\n" + wrong + b" b\n\xc3\xa9\n")))
+    assert [found[0], found[2]] == ["a", "é"]
+    assert "\ufffd" in found[1]
+    assert found[1].endswith(" b")
+    [warning] = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert warning.startswith("line 2:")
+    assert "UTF-8" in warning
+
+
+def test_a_replacement_character_of_the_text_is_no_mistake(caplog):
+    assert list(lines.read(io.BytesIO("\ufffd\n".encode()))) == ["\ufffd"]
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("form", lines.FORMATS)
+def test_no_line_is_read_before_it_is_asked_for(form):
+    read = []
+
+    def file():
+        for number in range(9):
+            read.append(number)
+            yield b'{"source": "a"}\n'
+
+    found = lines.columns(lines.read(file()), ["source"], needed=1, form=form)
+    for number in range(1, 10):
+        next(found)
+        assert len(read) == number
+
+
+# Columns
+
+
+def test_columns_are_separated_by_tabs():
+    """One that is not needed may be missing; the last one has the rest, tabs and all."""
+    assert columns(["a b\tc d", "a", "", "a\t", "\tc", "a\tb\tc"]) == [
+        {"source": "a b", "prefix": "c d"},
+        {"source": "a"},
+        {"source": ""},
+        {"source": "a", "prefix": ""},
+        {"source": "", "prefix": "c"},
+        {"source": "a", "prefix": "b\tc"},
+    ]
+
+
+def test_a_single_column_is_the_line():
+    assert columns(["a\tb", "\t"], names=["source"]) == [{"source": "a\tb"}, {"source": "\t"}]
+
+
+def test_a_needed_column_is_missed_with_the_number_of_its_line():
+    said = mistake(["a\tb", "ab" * 500], names=("source", "target"), needed=2)
+    assert "line 2:" in said
+    assert "SOURCE<tab>TARGET" in said
+    assert "abab" in said
+    assert len(said) < 200
+
+
+def test_another_format_is_refused():
+    said = mistake(["a"], form="xml")
+    for word in ("config.translate.format", "text", "json", "'xml'"):
+        assert word in said
+
+
+# JSON
+
+
+def test_json_objects_keep_their_other_keys_in_their_order():
+    line = '{"id": 7, "source": "a\\tb\\n", "tags": ["x", {"y": null}]}'
+    [found] = columns([line], form="json")
+    assert list(found) == ["id", "source", "tags"]
+    assert found == {"id": 7, "source": "a\tb\n", "tags": ["x", {"y": None}]}
+
+
+def test_what_is_no_json_number_comes_out_as_null():
+    """Python reads NaN, Infinity and 1e999, other programs do not."""
+    line = '{"source": "a", "x": NaN, "tags": [Infinity, {"y": -Infinity}, 1e999, 1.5]}'
+    [found] = columns([line], form="json")
+    out = json.loads(lines.to_json(found), parse_constant=pytest.fail)
+    assert out == {"source": "a", "x": None, "tags": [None, {"y": None}, None, 1.5]}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "a b c", "[]", '"a"', "3", "null", "NaN", '{"source": "a"', '{"source": "a"} x'),
+        '{"a":' * 100_000,
+    ],
+)
+def test_a_line_that_is_no_json_object(line):
+    assert "line 2 is no JSON object" in mistake(['{"source": "a"}', line], form="json")
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("{}", "source"),
+        ('{"sorce": "a"}', "source"),
+        ('{"source": null}', "source"),
+        ('{"source": 3}', "source"),
+        ('{"source": ["a"]}', "source"),
+        ('{"source": "a", "prefix": 3}', "prefix"),
+        ('{"source": "a", "prefix": null}', "prefix"),
+    ],
+)
+def test_a_json_object_without_its_text(line, key):
+    said = mistake(['{"source": "a"}', line], form="json")
+    assert "line 2:" in said
+    assert f'"{key}"' in said
+
+
+def test_half_of_a_surrogate_pair_is_replaced():
+    """It is no text: neither a vocabulary nor standard output would take it."""
+    [found] = columns(
+        [r'{"source": "a \ud800 b", "prefix": "\udc00", "id": "\ud83c\udfe0"}'], form="json"
+    )
+    assert found == {"source": "a ? b", "prefix": "?", "id": "🏠"}
+
+
+def test_json_is_one_line_of_readable_text():
+    values = {"source": "a\nb\u2028", "translation": "나는 é", "score": -0.5}
+    text = lines.to_json(values)
+    assert "\n" not in text
+    assert "나는 é" in text
+    assert json.loads(text) == values
+
+
+def test_a_number_that_json_cannot_say_is_null():
+    values = {"score": -math.inf, "other": math.nan, "third": -1.5, "text": "inf"}
+    found = json.loads(lines.to_json(values), parse_constant=pytest.fail)
+    assert found == {"score": None, "other": None, "third": -1.5, "text": "inf"}
+
+
+@pytest.mark.parametrize("score", [-1.5, -math.inf])
+def test_json_that_is_nested_deep(score):
+    """It is answered, or refused in one line: never a traceback."""
+    nest = lambda depth: '{"source": "a", "x": ' + "[" * depth + "1" + "]" * depth + "}"
+    [found] = columns([nest(600)], form="json")
+    if score > -math.inf:
+        assert json.loads(lines.to_json({**found, "score": score}))["x"] == found["x"]
+    for _ in range(10**5):
+        found = {"x": [found]}
+    with pytest.raises(UserError, match="nested too deep"):
+        lines.to_json({**found, "score": score})
+
+
+# Writing
+
+
+def test_every_line_is_written_at_once():
+    """Also half of a surrogate pair, as some other key of a JSON object may hold."""
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    with open(readable, "rb", buffering=0) as end, open(writable, "wb") as file:
+        for text, expected in (("나 é", "나 é\n"), ("", "\n"), ("a \udc80", "a ?\n")):
+            lines.write(file, text)
+            assert end.read(100) == expected.encode()
+
+
+# Counting
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [(b"", 0), (b"\n", 1), (b"a", 1), (b"a\n", 1), (b"a\r\nb\r\n\n", 3), (b"a\nb", 2)],
+)
+def test_lines_of_a_file_are_counted(content, expected, tmp_path):
+    """As many as reading finds; an unfinished last one counts. Afterwards, all are still there."""
+    (tmp_path / "file").write_bytes(content)
+    with open(tmp_path / "file", "rb") as file:
+        assert lines.count(file) == expected
+        assert len(list(lines.read(file))) == expected
+
+
+@pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 1])
+def test_lines_are_counted_over_blocks(size, tmp_path):
+    for last, expected in ((b"", 2), (b"\n", 2), (b"\nc", 3)):
+        (tmp_path / "file").write_bytes(b"a\n" + b"b" * (size - 2) + last)
+        with open(tmp_path / "file", "rb") as file:
+            assert lines.count(file) == expected
+
+
+def test_lines_that_were_read_are_not_counted(tmp_path):
+    (tmp_path / "file").write_bytes(b"a\nb\nc")
+    with open(tmp_path / "file", "rb") as file:
+        file.readline()
+        assert lines.count(file) == 2
+        assert file.read() == b"b\nc"
+
+
+def test_lines_of_a_pipe_are_not_counted():
+    """Nothing is read from it, so it may be endless."""
+    readable, writable = os.pipe()
+    with open(readable, "rb") as file, open(writable, "wb") as end:
+        end.write(b"a\nb\n")
+        end.flush()
+        assert lines.count(file) is None
+        assert file.readline() == b"a\n"

@@ -1,0 +1,405 @@
+"""A plan says what the compiled step says, which is what training does; nothing is allocated."""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import launch
+from configs import wmt_base, wmt_big
+from transformer import models
+from transformer.data import tokens
+from transformer.distributed import layout, step
+from transformer.distributed.layout import STRATEGIES, spread
+from transformer.models.flops import step_flops
+from transformer.modes import collectives, plan
+from transformer.tasks import build
+
+ROOT = Path(__file__).resolve().parents[2]
+# A model whose parameters are most of what is sent; all that is split is divisible by eight.
+SMALL = {
+    **{"vocabulary.size": 1024, "model.d_model": 128, "model.d_ff": 512, "model.num_heads": 8},
+    **{"model.num_layers": 1, "data.max_length": 16, "data.row_length": 16},
+    **{"data.batch_tokens": 256, "train.loss_blocks": 1, "plan.num_devices": 8},
+}
+# The embedding, three attentions, two networks, five norms.
+PARAMETERS = 1024 * 128 + 12 * 128**2 + 4 * 128 * 512 + 2 * (512 + 128) + 2 * 5 * 128
+
+
+def config_of(**changes):
+    config = wmt_base.get_config()
+    changes = {name.replace("__", "."): value for name, value in changes.items()}
+    config.update_from_flattened_dict({**SMALL, **changes})
+    return config
+
+
+def planned(**changes):
+    return plan.planned(config_of(**changes))
+
+
+def split(*mesh, **changes):
+    return planned(parallel__strategy="jit", parallel__mesh=mesh, **changes)
+
+
+def total(found, what="bytes", kinds=collectives.KINDS):
+    return sum(one[what] for one in found["collectives"] if one["kind"] in kinds)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return planned()
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(("configs", "count"), [(wmt_base, 63_045_632), (wmt_big, 214_171_648)])
+def test_parameters_of_the_papers_models(configs, count, monkeypatch):
+    """And bytes: four for each in the parameters, eight in the moments. Nothing is compiled."""
+
+    class Program:
+        def memory_analysis(self):
+            return self
+
+        def as_text(self):
+            return "ENTRY main () -> () {\n}"
+
+        argument_size_in_bytes = temp_size_in_bytes = 0
+        output_size_in_bytes = alias_size_in_bytes = 0
+
+    monkeypatch.setattr("jax.stages.Lowered.compile", lambda _: Program())
+    found = plan.planned(configs.get_config())
+    assert found["parameters"] == count
+    assert found["bytes_per_device"]["parameters"] == 4 * count
+    assert found["bytes_per_device"]["moments"] == pytest.approx(8 * count, abs=16)
+    assert found["checkpoint_bytes"] == pytest.approx(12 * count, abs=16)
+
+
+# Memory
+
+
+@pytest.mark.parametrize("mesh", [(4, 2, 1), (2, 2, 2)], ids=str)
+def test_the_state_is_split_by_fsdp_and_tensor(plain, mesh):
+    """But for norms and biases."""
+    whole, found = plain["bytes_per_device"], split(*mesh)["bytes_per_device"]
+    for name in ("parameters", "moments"):
+        expected = whole[name] / (mesh[1] * mesh[2])
+        assert expected <= found[name] < 1.05 * expected
+    assert found["batch"] == whole["batch"] * mesh[2]
+
+
+def test_the_total_is_what_the_program_asks_for(plain):
+    """Arguments, and temporaries; the state that comes out is where the one that went in was."""
+    found = plain["bytes_per_device"]
+    assert plain["parameters"] == PARAMETERS
+    assert found["parameters"] == 4 * PARAMETERS
+    assert found["batch"] == 16 // 8 * 16 * 8 * 4  # rows, positions, arrays
+    assert found["temporaries"] > found["parameters"]  # the gradient alone is as large
+    assert found["total"] == sum(found[name] for name in found if name != "total")
+
+
+TRAINING = """
+import resource, sys
+import jax, numpy as np
+import launch
+from transformer import models
+from transformer.distributed import layout as layouts
+from transformer.modes import plan
+
+config = launch.override(launch.load_config("configs/wmt_base.py"), sys.argv[1:])
+layout = layouts.spread("jit")
+sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
+model = models.build("transformer", config.model.to_dict(), **sizes)
+rows, length = plan.batch_shape(config)
+state, step = plan.compiled(config, model, layout, rows, length)
+before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+ones = lambda x: jax.device_put(np.ones(x.shape, x.dtype), layout.whole)
+state, batch = jax.tree.map(ones, (state, plan.abstract_batch(layout, rows, length)))
+for _ in range(3):
+    state, sums = step(state, batch)
+    jax.block_until_ready(state)
+peak = open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]  # ru_maxrss is pytest's
+grown = int(peak) * 1024 - before
+print(grown, plan.planned(config)["bytes_per_device"]["total"])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
+def test_a_training_step_takes_the_memory_that_was_planned():
+    """By the growth of the process, on one device; the state is half of it."""
+    sizes = {"model.d_model": 256, "model.d_ff": 4096, "model.num_heads": 4, "model.num_layers": 4}
+    data = {"vocabulary.size": 2000, "data.batch_tokens": 512, "data.row_length": 32}
+    values = {**sizes, **data, "data.max_length": 32, "parallel.strategy": "jit"}
+    # Large arrays are mapped apart: otherwise some are where the compiler's memory was.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 16)}
+    environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
+    arguments = [f"--config.{key}={value}" for key, value in values.items()]
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINING, *arguments],
+        **{"capture_output": True, "text": True, "cwd": ROOT, "check": True},
+        env=environment,
+    )
+    grown, total = map(int, done.stdout.split())
+    assert total > 2e8
+    assert grown == pytest.approx(total, rel=0.25)
+
+
+# Communication
+
+
+@pytest.mark.parametrize(
+    ("strategy", "more"),
+    # XLA sums the three uses of the embedding apart in a global program.
+    [("pmap", 0), ("jit", 2 * 1024 * 128)],
+)
+def test_copies_send_their_gradient(strategy, more):
+    found = planned(parallel__strategy=strategy)
+    assert {one["kind"] for one in found["collectives"]} == {"all-reduce"}
+    assert total(found) == pytest.approx(4 * (PARAMETERS + more), rel=0.01)
+    assert total(found, "sent") == pytest.approx(7 / 8 * 2 * total(found))
+
+
+def test_one_device_sends_nothing():
+    assert planned(plan__num_devices=1)["collectives"] == []
+
+
+def test_split_parameters_are_gathered_once(monkeypatch):
+    """Not activations: without `parallel._by_rows` XLA splits these by features, and sends more."""
+    found = split(1, 8, 1, data__batch_tokens=2048, model__num_layers=2)
+    gathered = total(found, kinds=("all-gather",))
+    assert 0.9 * 4 * found["parameters"] < gathered < 1.1 * 4 * found["parameters"]
+
+
+def test_what_a_loop_sends_is_counted_as_often_as_it_runs():
+    """Parts of a model that sum their gradients each; what is mapped sums once, behind the loop."""
+    once, twice = (
+        split(1, 8, 1, data__batch_tokens=512, train__accumulate=parts) for parts in (1, 2)
+    )
+    sent = [total(found, kinds=("all-reduce",)) for found in (once, twice)]
+    assert sent[1] == pytest.approx(2 * sent[0], rel=0.01)
+    assert once["loops_counted"]
+    assert twice["loops_counted"]
+    mapped = planned(train__accumulate=2)
+    assert total(mapped) == pytest.approx(4 * PARAMETERS, rel=0.01)
+
+
+PROGRAM = """
+HloModule step, is_scheduled=true
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  ROOT %sum = f32[] add(%x, %y)
+}
+
+%body (p: (s32[], f32[4,8])) -> (s32[], f32[4,8]) {
+  %all-reduce.1 = (f32[], /*index=1*/f32[4,8]{1,0:T(8,128)}) all-reduce(%a), GROUPS, to_apply=%add
+  %get = f32[] get-tuple-element(%all-reduce.1), index=0
+}
+
+%branch (p: f32[8]) -> f32[8] {
+  ROOT %permute = bf16[8]{0} collective-permute(%p), source_target_pairs={{2,3},{3,2}}
+}
+
+ENTRY %main (p: f32[8]) -> f32[8] {
+  %loop = (s32[], f32[4,8]) while(%t), condition=%add, body=%body, TRIPS
+  %gather = (f32[2]{0}, f32[8]{0}) all-gather-start(%p), replica_groups=[2,4]<=[4,2]T(1,0)
+  %done = f32[8]{0} all-gather-done(%gather)
+  %scatter = pred[3]{0} reduce-scatter(%p), replica_groups={{0,1},{2,3},{4,5},{6,7}}
+  %alone = f32[8]{0} all-reduce(%p), replica_groups={{0},{1},{2},{3},{4},{5},{6},{7}}
+  ROOT %choice = f32[8] conditional(%p), branch_computations={%add, %branch}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("groups", "first"),
+    [
+        ("replica_groups={{0,3},{1,2}}", (0, 3)),
+        ("replica_groups={}", tuple(range(8))),
+        ("replica_groups=[2,4]<=[8]", (0, 1, 2, 3)),
+        ("replica_groups=mesh['data'=2,'fsdp'=2,'tensor'=2] {'fsdp'}", (0, 2)),
+        ("replica_groups=mesh['data'=2,'fsdp'=2,'tensor'=2] {'data','tensor'}", (0, 1, 4, 5)),
+        ("replica_groups=mesh['axis_0'=8] {'axis_0':(1)2}", (0, 4)),
+        ("replica_groups=mesh['axis_0'=8] {'axis_0':(2)4}", (0, 1, 2, 3)),
+    ],
+)
+def test_collectives_are_read_from_a_programs_text(groups, first):
+    trips = 'backend_config={"known_trip_count":{"n":"5"}}'
+    program = PROGRAM.replace("GROUPS", groups).replace("TRIPS", trips)
+    assert collectives.collectives(program, 8) == [
+        collectives.Collective("all-reduce", 4 + 4 * 32, first, 5, True),
+        collectives.Collective("all-gather", 32, (0, 2, 4, 6), 1, True),
+        collectives.Collective("reduce-scatter", 6, (0, 1), 1, True),
+        collectives.Collective("collective-permute", 16, (2, 3), 1, True),
+    ]
+
+
+def test_a_loop_of_unknown_length_is_said():
+    found = collectives.collectives(PROGRAM.replace("TRIPS", "").replace("GROUPS", ""), 8)
+    assert [one.counted for one in found] == [False, True, True, True]
+    assert found[0].count == 1
+
+
+# Times
+
+
+def test_a_step_takes_its_flops_or_what_it_sends():
+    options = {"plan__device": "TPU v4", "plan__share_of_peak": 0.5, "train__num_steps": 10}
+    found = planned(**options, plan__bandwidth=1e6)
+    model = models.build(
+        "transformer",
+        config_of().model.to_dict(),
+        **{"source_vocab_size": 1024, "target_vocab_size": 1024},
+    )
+    flops = step_flops(model, 16, 16, 16)
+    assert found["flops_per_step"] == flops
+    assert found["flops_per_run"] == 10 * flops
+    assert found["compute_seconds"] == pytest.approx(flops / (8 * 275e12 * 0.5))
+    assert found["communication_seconds"] == pytest.approx(total(found, "sent") / 1e6)
+    assert found["bound_by"] == "communication"
+    assert found["step_seconds"] == found["communication_seconds"]
+    assert found["run_seconds"] == 10 * found["step_seconds"]
+    fast = planned(**options, plan__bandwidth=1e18)
+    assert fast["bound_by"] == "compute"
+    assert fast["step_seconds"] == fast["compute_seconds"] == found["compute_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("device", "group", "expected"),
+    [
+        ("H100", range(8), 450e9),
+        ("H100", range(16), 400e9),  # eight adapters at each end
+        ("H100", range(0, 64, 8), 50e9),
+        ("H100", range(0, 64, 4), 100e9),
+        ("TPU v5e", range(256), 200e9),
+        ("TPU v5e", range(0, 512, 256), 3.125e9),
+        ("TPU v4", range(8192), 0),
+        ("cpu", range(8), 0),
+        ("NVIDIA H100 PCIe", range(8), 0),
+    ],
+)
+def test_a_group_sends_as_fast_as_its_slowest_link(device, group, expected):
+    assert plan.rate(device, tuple(group)) == expected
+
+
+def test_no_times_of_a_device_that_is_not_known(plain):
+    assert plain["device"] == "cpu"
+    for name in ("compute_seconds", "communication_seconds", "step_seconds", "run_seconds"):
+        assert plain[name] is None
+    assert plain["flops_per_run"] == plain["flops_per_step"] * 100_000
+
+
+# What training does
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("pack", "length"), [(True, 32), (False, 16)])
+def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_path):
+    """Pairs of up to 12 pieces: those alone in a row have static lengths of up to 16."""
+    config = config_of(data__pack=pack, data__row_length=32, data__max_length=12)
+    lengths = np.arange(200) % 11 + 2
+    side = (np.full(lengths.sum(), 7), np.concatenate([[0], np.cumsum(lengths)]))
+    training = build.training_batches(config, tokens.Tokens(*side, *side, tmp_path))
+    shapes = [training.shape(t) for t in range(len(training))]
+    filled, longest = plan.batch_shape(config)
+    assert longest == length == max(length for _, length in shapes)
+    t = shapes.index((filled, length))
+    layout = spread(strategy)
+    rows = step.padded_rows(filled, layout.row_parts * 3)
+    placed = step.place(lambda *part: training.rows(t, *part), rows, layout)
+    shape = lambda x: (x.shape, jnp.dtype(x.dtype))
+    abstract = plan.abstract_batch(layout, rows, length)
+    assert jax.tree.map(shape, placed) == jax.tree.map(shape, abstract)
+
+
+def test_empty_rows_are_said():
+    found = planned(data__batch_tokens=16 * 9)
+    assert (found["rows"], found["empty_rows"]) == (16, 7)
+
+
+def test_nothing_is_allocated(monkeypatch):
+    """Of a state of 12 GB; compiling it is left out."""
+    monkeypatch.setattr("jax.stages.Lowered.compile", lambda _: None)
+    config = wmt_big.get_config()
+    config.model.update(d_model=2048, d_ff=8192, num_layers=8)
+    sizes = {"source_vocab_size": 37_000, "target_vocab_size": 37_000}
+    model = models.build("transformer", config.model.to_dict(), **sizes)
+    before = len(jax.live_arrays()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    state, _ = plan.compiled(config, model, layout.spread("pmap"), 8, 128)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before[1]
+    assert layout.bytes_per_device(state) > 11e9
+    assert len(jax.live_arrays()) == before[0]
+    assert grown * 1024 < 1e9
+
+
+# The mode
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("plan.num_devices", -1, "config.plan.num_devices is at least 1, or 0 for .* found -1"),
+        ("plan.device", "TPU v9", "config.plan.device is one of .*H100, .*TPU v5e.*found 'TPU v9'"),
+        ("plan.device", "MIG", "found 'MIG'"),
+        ("plan.share_of_peak", 0.0, "config.plan.share_of_peak is above 0 .* found 0.0"),
+        ("plan.share_of_peak", 1.5, "at most 1, found 1.5"),
+        ("plan.bandwidth", -1.0, "config.plan.bandwidth is in bytes/s.* found -1.0"),
+        ("plan.topology", "v5e", "such as v5e:4x4, found 'v5e'"),
+        ("plan.topology", "v4:2x2x4", "slice of TPU v5e or v6e.* found 'v4:2x2x4'"),
+        ("plan.topology", "v5e:2x4", "found config.plan.num_devices=8 besides"),
+        ("parallel.mesh", (3, 1, 1), r"config.parallel.mesh=\(3, 1, 1\) does not match .*, 8:"),
+        ("parallel.mesh", (0, 8, 1), "which config.parallel.strategy='pmap' cannot"),
+        ("model.num_heads", 7, "multiple of config.model.num_heads=7"),
+    ],
+)
+def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatch, tmp_path):
+    monkeypatch.setattr("jax.stages.Lowered.compile", None)
+    monkeypatch.setattr(plan, "simulate", lambda _: None)  # here are eight devices already
+    config = config_of(**{key: value})
+    if value in ("v5e", "v4:2x2x4"):
+        config.plan.num_devices = 0
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
+        plan.plan(config, tmp_path / "none")
+    assert launch.mistake(error.value)
+    assert re.fullmatch(f".*{words}.*", str(error.value))
+
+
+def test_a_topology_wants_the_tpus_compiler(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ValueError, match=r"config.plan.topology=v5e:2x4 wants .*pip install jax"):
+        plan.check(config_of(plan__topology="v5e:2x4", plan__num_devices=0))
+
+
+def test_the_mode_prints_one_line_and_leaves_nothing(tmp_path):
+    """As many devices as were asked for, whatever the environment says; no corpus, no workdir."""
+    values = {**SMALL, "plan.num_devices": 12, "plan.device": "H100", "model.num_layers": 1}
+    arguments = [f"--config.{key}={value}" for key, value in values.items()]
+    done = subprocess.run(
+        [sys.executable, ROOT / "launch.py", "--mode=plan", *arguments],
+        **{"capture_output": True, "text": True, "cwd": tmp_path, "check": False},
+    )
+    assert done.returncode == 2
+    assert "--mode=plan needs --config=FILE" in done.stderr
+    done = subprocess.run(
+        [
+            *(sys.executable, ROOT / "launch.py", "--mode=plan"),
+            *(f"--config={ROOT}/configs/wmt_base.py", *arguments),
+            f"--config.data.data_dir={tmp_path}/data",
+        ],
+        **{"capture_output": True, "text": True, "cwd": tmp_path, "check": False},
+    )
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    found = json.loads(line)
+    assert (found["devices"], found["mesh"], found["rows"]) == (12, [12, 1, 1], 24)
+    assert found["parameters"] == PARAMETERS
+    assert found["bound_by"] in ("compute", "communication")
+    assert "12 H100 at 40 % of the peak" in done.stderr
+    assert list(tmp_path.iterdir()) == []

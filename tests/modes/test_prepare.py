@@ -1,0 +1,89 @@
+"""What a run prepares is made once, and made again when what it was made from has changed."""
+
+import sys
+
+import pytest
+
+from transformer.checkpoints import workdir
+from transformer.data import tokenizer
+from transformer.errors import UserError
+from transformer.modes import prepare
+
+
+@pytest.fixture
+def build(tiny_config, tmp_path, monkeypatch):
+    """Prepares a run on a few lines of text, in `workdir`; `learnt` counts the vocabularies."""
+
+    def run(text="the small dog sees a big house", **changes):
+        for split in ("train", "validation", "test"):
+            for language, word in (("de", "der kleine Hund sieht ein Haus"), ("en", text)):
+                (tmp_path / f"{split}.{language}").write_text(f"{word}\n" * 3 + "b c d\n")
+        values = {"data.corpus": "parallel_text", "data.directory": str(tmp_path)}
+        values |= {"data.source_language": "de", "data.target_language": "en"}
+        values |= {"data.train": "train", "data.validation": "validation", "data.test": "test"}
+        values |= {"vocabulary.size": 290, "data.data_dir": str(tmp_path / "data")}
+        return prepare.prepare(tiny_config({**values, **changes}), run.workdir)
+
+    def learn(*arguments, **options):
+        run.learnt += 1
+        return learns(*arguments, **options)
+
+    learns = tokenizer.learn
+    monkeypatch.setattr(tokenizer, "learn", learn)
+    run.workdir, run.learnt = tmp_path / "run", 0
+    return run
+
+
+def test_a_vocabulary_that_was_prepared_is_not_learnt_again(build):
+    prepared = build()
+    again = build(**{"train.num_steps": 7, "model.d_model": 64})
+    assert build.learnt == 1
+    assert again.vocabulary.fingerprint == prepared.vocabulary.fingerprint
+    assert again.config.vocabulary == prepared.config.vocabulary
+    assert workdir.read_config(build.workdir).model.d_model == 64
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vocabulary.size": 292},
+        {"vocabulary.kind": "unigram", "vocabulary.size": 285},
+        {"vocabulary.character_coverage": 0.98},
+        {"vocabulary.shared": False, "model.tied_embeddings": "none"},
+        {"vocabulary.max_sentences": 2},
+        {"train.seed": 1},
+        {"text": "the small dog sees a big cat"},
+    ],
+    ids=str,
+)
+def test_other_text_or_settings_learn_another_vocabulary(build, changes):
+    build()
+    prepared = build(**changes)
+    assert build.learnt == (1 if prepared.vocabulary.shared else 2) + 1
+    read = workdir.read_vocabulary(build.workdir, workdir.read_config(build.workdir))
+    assert read.fingerprint == prepared.vocabulary.fingerprint
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary/shared.model"])
+def test_a_damaged_vocabulary_is_learnt_again(build, name):
+    fingerprint = build().vocabulary.fingerprint
+    with open(build.workdir / name, "r+b") as file:
+        file.write(b"?")
+    assert build().vocabulary.fingerprint == fingerprint
+    assert build.learnt == 2
+
+
+def test_changed_training_text_is_said_with_its_files(build, tmp_path):
+    made, now = build().config, build("the small dog sees a big cat").config
+    with pytest.raises(UserError, match=r"run was made with other training text") as error:
+        workdir.check_same_run(now, made, build.workdir)
+    message = str(error.value)
+    assert f"the text of {tmp_path / 'train.de'} or {tmp_path / 'train.en'} has changed" in message
+    assert "put the old text back, or give another --workdir" in message
+
+
+def test_a_tokeniser_without_its_package_says_what_to_install(tiny_config, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mecab_ko", None)
+    expected = r"\Aconfig\.evaluate\.tokenize='ko-mecab' .*needs pip install sacrebleu\[ko\]\Z"
+    with pytest.raises(UserError, match=expected):
+        build.check(tiny_config({"evaluate.tokenize": "ko-mecab"}))

@@ -1,0 +1,336 @@
+"""Forced decoding: what the beam search says of its hypotheses, and what the model's logits say."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from helpers import reversal, tiny
+
+from configs import wmt_base
+from transformer.checkpoints import workdir
+from transformer.data import tokenizer
+from transformer.decoding import beam_search
+from transformer.decoding.batch_decoder import Part, Searcher
+from transformer.decoding.translator import Request, Translator
+from transformer.models.ensemble import Ensemble
+from transformer.modes import score
+from transformer.tasks import translation
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PENALTIES = [("gnmt", 0.6), ("power", 1.0), ("none", 0.6)]
+PAIRS = [
+    ("a b c", "c b a"),
+    ("h", "h h g"),
+    ("a b c d e f g h a b c d", "a"),
+    ("b", "a b c d e f g h a b c d e f"),
+    ("a b c", "c b a"),
+    ("", "d"),
+    ("d e", ""),
+]
+
+
+def options(**changes):
+    config = wmt_base.get_config().decode
+    config.update({**reversal.DECODE, **changes})
+    return config
+
+
+def random_run(ensemble=False):
+    """A small model of random parameters over the toy task's vocabulary, or two of them in one."""
+    size = len(reversal.vocabulary().source)
+    models = [tiny.model(source_vocab_size=size, target_vocab_size=size) for _ in range(2)]
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    one, two = (tiny.parameters(models[0], inputs, seed) for seed in (0, 1))
+    if not ensemble:
+        return translation.Run(models[0], reversal.vocabulary(), one, [7])
+    both = {"members_0": one, "members_1": two}
+    return translation.Run(Ensemble(tuple(models)), reversal.vocabulary(), both, [7])
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["one", "ensemble"])
+def run(request):
+    return random_run(request.param)
+
+
+def forced(run, pairs, **changes):
+    return list(score.forced(run, pairs, options(**changes)))
+
+
+# The beam search's scores
+
+
+@pytest.mark.parametrize(("penalty", "alpha"), PENALTIES)
+def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
+    """Sentences of several lengths, all W hypotheses; some were ended at their limit."""
+    chosen = options(length_penalty=penalty, length_alpha=alpha, num_hypotheses=4)
+    own = {k: v for k, v in chosen.items() if k not in ("utility", "max_length", "chunk_lines")}
+    searcher = Searcher(run.model, **own)
+    sources = reversal.ids(reversal.sentences(6, seed=5))
+    found = searcher(run.parameters, [Part(tuple(ids)) for ids in sources])
+    pairs, expected = [], []
+    for source, hypotheses in zip(sources, found, strict=True):
+        assert len(hypotheses) > 1
+        for ids, value in hypotheses:
+            pairs.append((source, [*ids, tokenizer.END]))
+            expected.append(value)
+    log_probs = score.log_prob(run, pairs, rows=len(pairs), length=32)
+    lengths = np.array([len(target) for _, target in pairs])
+    penalties = np.asarray(beam_search.length_penalty(lengths, penalty, alpha))
+    assert len(set(lengths)) > 1
+    np.testing.assert_allclose(np.array(log_probs) / penalties, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ensemble", [False, True])
+def test_texts_score_what_the_translator_gives_them(reversal_run, ensemble):
+    """The n-best list of the trained model, and of an ensemble of it and a disturbed one."""
+    run = translation.load(reversal_run, workdir.read_config(reversal_run))
+    if ensemble:
+        random = np.random.default_rng(0)
+        disturb = lambda x: x + 0.02 * random.standard_normal(x.shape, np.float32)
+        both = {"members_0": run.parameters, "members_1": jax.tree.map(disturb, run.parameters)}
+        run = run._replace(model=Ensemble((run.model, reversal.model())), parameters=both)
+    able = Translator(run.model, run.vocabulary, **options(num_hypotheses=4))
+    lines = reversal.sentences(12, seed=4000, shortest=3, longest=10)
+    pairs, expected = [], []
+    for line, found in zip(
+        lines, able.hypotheses(run.parameters, map(Request, lines)), strict=True
+    ):
+        assert ensemble or found[0].text == reversal.reverse(line)
+        pairs += [(line, hypothesis.text) for hypothesis in found]
+        expected += [hypothesis.score for hypothesis in found]
+    assert len(pairs) > 3 * len(lines)
+    scores = [found.score for found in forced(run, pairs)]
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-4)
+
+
+# The model's logits
+
+
+def plain_log_prob(model, parameters, source, target):
+    """log P(target | source) of ids, one pair without padding, summed in float64."""
+    inputs = tiny.unpacked([(source, target)], len(source), len(target))["inputs"]
+    inputs["target"][0, 0] = tokenizer.START
+    models, values = [model], [parameters]
+    if isinstance(model, Ensemble):
+        models, values = model.members, [parameters["members_0"], parameters["members_1"]]
+    probs = []
+    for one, own in zip(models, values, strict=True):
+        logits = np.asarray(one.apply({"params": own}, **inputs, train=False), np.float64)[0]
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        probs.append(powers / powers.sum(axis=1, keepdims=True))
+    probs = np.mean(probs, axis=0)
+    return sum(np.log(probs[t, token]) for t, token in enumerate(target))
+
+
+def test_log_prob_is_the_sum_of_the_logits_log_softmax(run):
+    found = forced(run, PAIRS)
+    for (source, target), one in zip(PAIRS, found, strict=True):
+        [source], [target] = reversal.ids([source]), reversal.ids([target])
+        expected = plain_log_prob(run.model, run.parameters, source, target)
+        assert one.log_prob == pytest.approx(expected, abs=1e-4)
+        assert one.length == len(target)
+    assert found[0] == pytest.approx(found[4], abs=1e-5)
+
+
+@pytest.mark.parametrize(("penalty", "alpha"), PENALTIES)
+def test_the_score_is_log_prob_over_the_penalty(run, penalty, alpha):
+    for one in forced(run, PAIRS, length_penalty=penalty, length_alpha=alpha):
+        n = one.length
+        divisor = {"gnmt": ((5 + n) / 6) ** alpha, "power": n**alpha, "none": 1}[penalty]
+        assert one.score == pytest.approx(one.log_prob / divisor)
+
+
+def test_an_ensemble_is_neither_of_its_members():
+    both, one = random_run(ensemble=True), random_run()
+    assert abs(forced(both, PAIRS)[0].log_prob - forced(one, PAIRS)[0].log_prob) > 0.1
+
+
+# Batches
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch_tokens": 1},
+        {"batch_tokens": 33},
+        {"batch_tokens": 8192},
+        {"chunk_lines": 1},
+        {"chunk_lines": 3},
+        {"max_length": 256},
+    ],
+)
+def test_batches_and_order_change_nothing(run, changes):
+    expected = forced(run, PAIRS)
+    order = [3, 0, 6, 2, 5, 1, 4]
+    found = forced(run, [PAIRS[i] for i in order], **changes)
+    for i, one in zip(order, found, strict=True):
+        assert one == pytest.approx(expected[i], abs=1e-4)
+
+
+def test_positions_that_are_padding_change_nothing(run):
+    pairs = [reversal.ids(pair) for pair in PAIRS[:3]]
+    narrow = score.log_prob(run, pairs, rows=3, length=13)
+    np.testing.assert_allclose(
+        score.log_prob(run, pairs, rows=7, length=40), narrow, rtol=0, atol=1e-4
+    )
+
+
+def test_no_position_is_beyond_the_learned_ones():
+    """As many as config.decode asks for, max_length + extra_length, are enough."""
+    size = len(reversal.vocabulary().source)
+    fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
+    model = tiny.model(**fields, max_positions=20)
+    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    run = translation.Run(model, reversal.vocabulary(), parameters, [7])
+    found = forced(run, [("a b", "b"), ("a " * 17, "b")], max_length=18, extra_length=2)
+    assert np.isfinite([one.score for one in found]).all()
+
+
+def test_no_more_than_a_chunk_is_read_ahead():
+    read = []
+
+    def pairs():
+        for number in range(1000):
+            read.append(number)
+            yield "a b", "b a"
+
+    found = score.forced(random_run(), pairs(), options(chunk_lines=4))
+    for number, _ in zip(range(1, 14), found, strict=False):
+        assert len(read) <= -(-number // 4) * 4
+
+
+@pytest.mark.parametrize("chunk_lines", [1, 2, 100])
+def test_over_long_pairs_have_no_score(caplog, chunk_lines):
+    """A target may be as long as one that can come of a translation."""
+    pairs = [
+        PAIRS[0],
+        ("a " * 16, "b"),
+        PAIRS[1],
+        PAIRS[3],
+        ("b", "a " * 20),
+        ("a " * 15, "a " * 19),
+    ]
+    run = random_run()
+    found = forced(run, pairs, chunk_lines=chunk_lines, max_length=16, extra_length=4)
+    assert [np.isfinite(one.score) for one in found] == [True, False, True, True, False, True]
+    assert found[1].score == found[1].log_prob == found[4].score == -np.inf
+    assert [found[1].length, found[4].length] == [2, 21]
+    assert found[2] == pytest.approx(forced(run, PAIRS)[1], abs=1e-4)
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert [warning.partition(":")[0] for warning in warnings] == ["line 2", "line 5"]
+    assert "17 and 2 pieces, config.decode.max_length (and extra_length)" in warnings[0]
+    assert "2 and 21 pieces" in warnings[1]
+    assert all("allow 16 and 20:" in warning for warning in warnings)
+
+
+# Standard input to standard output
+
+
+@pytest.fixture
+def said(answered, reversal_run):
+    """A function of standard input and changed keys: the lines on standard output."""
+
+    def answer(content, **changes):
+        out = answered("score", reversal_run, content, **changes)
+        assert not out or out.endswith("\n")
+        return out.split("\n")[:-1]
+
+    return answer
+
+
+@pytest.mark.slow
+def test_a_score_a_line(said, reversal_run):
+    lines = [f"{source}\t{target}" for source, target in [*PAIRS, ("a " * 16, "b")]]
+    found = said("\n".join(lines).encode())
+    expected = forced(translation.load(reversal_run, workdir.read_config(reversal_run)), PAIRS)
+    assert len(found) == len(lines)
+    for text, one in zip(found, expected, strict=False):
+        assert float(text) == pytest.approx(one.score, abs=1e-5)
+        assert len(text.partition(".")[2]) == 6
+    assert found[-1] == "-inf"
+    assert float(found[0]) > -0.1 > -1 > float(found[1])
+
+
+@pytest.mark.slow
+def test_nothing_in_nothing_out(said):
+    assert said(b"") == []
+
+
+@pytest.mark.slow
+def test_json_in_and_out(said):
+    """Other keys stay."""
+    asked = [
+        {"source": "a b c", "target": "c b a", "id": [1, {"나": None}]},
+        {"target": "c\tb", "source": "a\tb", "score": "old"},
+    ]
+    lines = [json.dumps(one) for one in asked]
+    found = list(map(json.loads, said("\n".join(lines).encode(), **{"translate.format": "json"})))
+    assert found[0].keys() == {"source", "target", "id", "score", "log_prob", "length"}
+    for one, before in zip(found, asked, strict=True):
+        assert {**one, **before} | {"score": 0} == one | {"score": 0}
+        assert one["score"] == pytest.approx(one["log_prob"] / ((5 + one["length"]) / 6) ** 0.6)
+    assert found[0]["length"] == 4
+    assert found[0]["score"] > -0.1 > found[1]["score"]
+    [text] = said(b"a b c\tc b a\n")
+    assert found[0]["score"] == pytest.approx(float(text), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_an_over_long_pair_is_json_too(said):
+    """JSON has no -Infinity."""
+    line = json.dumps({"source": "a " * 16, "target": "b"}).encode()
+    [text] = said(line, **{"translate.format": "json"})
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    assert json.loads(text, parse_constant=refuse)["length"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("content", "changes", "words"),
+    [
+        (b"a b\tb a\na b c\n", [], ["line 2", "SOURCE<tab>TARGET", "'a b c'"]),
+        (b'{"source": "a"}\n', ["translate.format=json"], ["line 1", '"target"']),
+    ],
+)
+def test_a_line_without_a_target_is_one_line_and_status_2(reversal_run, content, changes, words):
+    done = subprocess.run(
+        [
+            *(sys.executable, ROOT / "launch.py", "--mode=score", f"--workdir={reversal_run}"),
+            *(f"--config.{change}" for change in changes),
+        ],
+        input=content,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == b""
+    [line] = done.stderr.decode().splitlines()
+    assert line.startswith("launch.py: ")
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("translate.format", "xml", "text, json"),
+        ("decode.length_penalty", "gmnt", "gnmt, power, none"),
+        ("decode.batch_tokens", 0, "at least 1"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(said, key, value, right):
+    with pytest.raises(ValueError, match=rf"\A[^\n]*config.{key}[^\n]*\Z") as error:
+        said(b"a\tb\n", **{key: value})
+    assert right in str(error.value)
+    assert str(value) in str(error.value)

@@ -1,0 +1,373 @@
+"""--mode=translate: standard input to standard output, odd input, workdirs that moved."""
+
+import functools
+import json
+import logging
+import os
+import select
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import reversal
+
+import launch
+from transformer.checkpoints import workdir
+from transformer.data import tokenizer
+from transformer.decoding import batch_decoder
+from transformer.decoding.translator import Request
+from transformer.modes import translate
+from transformer.tasks import translation
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def translated(answered, reversal_run):
+    """A function of what is typed, and of {config key: value}: what is printed."""
+    return functools.partial(answered, "translate", reversal_run)
+
+
+def launched(workdir, content, *arguments, **options):
+    """The mode in a process of its own, which is given a pipe."""
+    return subprocess.run(
+        [
+            sys.executable,
+            ROOT / "launch.py",
+            "--mode=translate",
+            f"--workdir={workdir}",
+            *arguments,
+        ],
+        input=content,
+        capture_output=True,
+        check=False,
+        **options,
+    )
+
+
+def warnings(caplog):
+    return [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+
+
+# Lines
+
+
+@pytest.mark.slow
+def test_lines_are_bytes_up_to_a_newline(translated, monkeypatch, caplog):
+    """Windows line ends, bytes that are not UTF-8, line separators that are text, no last \\n."""
+    content = b"a b c\r\nd e \xff f\n\r\n" + "a\u2028b\x85c\x0bd\n".encode() + b"h g f"
+    asked = []
+
+    def request(source, prefix):
+        asked.append(source)
+        return Request(source, prefix)
+
+    monkeypatch.setattr(translate, "Request", request)
+    out = translated(content)
+    assert asked == ["a b c", "d e \ufffd f", "", "a\u2028b\x85c\x0bd", "h g f"]
+    assert out.endswith("\n")
+    lines = out.removesuffix("\n").split("\n")
+    assert len(lines) == 5
+    assert (lines[0], lines[2], lines[4]) == ("c b a", "", "f g h")
+    assert len([w for w in warnings(caplog) if "UTF-8" in w]) == 1
+    assert any(w.startswith("line 2:") for w in warnings(caplog))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n   \n\n"])
+def test_nothing_to_translate(content, translated):
+    assert translated(content) == "\n" * content.count(b"\n")
+
+
+@pytest.mark.slow
+def test_a_byte_order_mark_is_no_text(translated):
+    assert translated(b"\xef\xbb\xbfa b c\na b\n") == "c b a\nb a\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blank", ["\t", "\u3000", "\x0c ", "\u00a0"])
+def test_any_white_space_is_a_blank_line(translated, blank):
+    assert translated(f"a b\n{blank}\nb a\n".encode()) == "b a\n\na b\n"
+
+
+@pytest.mark.slow
+def test_any_bytes_give_a_line_for_a_line(translated):
+    """NULs, half characters, half surrogate pairs, all at random; the lines around are as ever."""
+    random = np.random.default_rng(0)
+    odd = [b"\x00", b"a\x00b", b"\xed\xa0\x80", b"\xff\xfe", "\ufeff나 🏠".encode(), b"a\rb"]
+    odd += [random.bytes(12).replace(b"\n", b"") for _ in range(6)]
+    out = translated(b"".join(b"a b c\n" + line + b"\n" for line in odd))
+    lines = out.removesuffix("\n").split("\n")
+    assert len(lines) == 2 * len(odd)
+    assert set(lines[::2]) == {"c b a"}
+    assert not any("\r" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_a_long_line_among_short_ones(translated, caplog):
+    """The short ones' translations are not touched by it."""
+    letters = reversal.sentences(1, seed=3000, shortest=500, longest=500)[0].split()
+    short = reversal.sentences(12, seed=6000, longest=5)
+    lines = [*short[:7], " ".join(letters), *short[7:]]
+    found = translated("\n".join(lines).encode()).removesuffix("\n").split("\n")
+    parts = [" ".join(letters[i : i + 15]) for i in range(0, 500, 15)]
+    expected = list(map(reversal.reverse, short))
+    expected.insert(7, " ".join(map(reversal.reverse, parts)))
+    assert found == expected
+    assert "in 34 parts" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_line_of_a_whole_book(translated, caplog):
+    """200,000 characters and more, with words and without."""
+    part = "a b c d e f g h h g f e d c b "
+    out = translated(f"h g\n{part * 6700}\nf\n{'a' * 200_000}\nb c".encode())
+    lines = out.removesuffix("\n").split("\n")
+    assert [lines[0], lines[2], lines[4]] == ["g h", "f", "c b"]
+    assert sorted(lines[1].split()) == sorted(part.split() * 6700)
+    assert lines[1].startswith(reversal.reverse(part))
+    assert lines[3]
+    assert "2 over-long lines translated" in caplog.text
+
+
+@pytest.mark.slow
+def test_the_count_of_over_long_lines_is_said(translated, caplog):
+    content = b"a b c\n" + b"a b c d e f g h " * 4 + b"\n"
+    out = translated(content)
+    assert out.count("\n") == 2
+    assert "1 over-long line translated" in caplog.text
+
+
+@pytest.mark.slow
+def test_many_short_lines(translated, monkeypatch):
+    """Their count and order are kept; of equal ones, only one is searched."""
+    searched = []
+    search_batch = batch_decoder.Searcher._search_batch
+
+    def watched(self, parameters, batch):
+        searched.extend(batch)
+        return search_batch(self, parameters, batch)
+
+    monkeypatch.setattr(batch_decoder.Searcher, "_search_batch", watched)
+    random = np.random.default_rng(0)
+    few = ["a", "b", "", "a b", "h g", "c", "d e"]
+    lines = [few[i] for i in random.integers(0, len(few), 20_000)]
+    out = translated("\n".join(lines).encode() + b"\n", **{"decode.chunk_lines": 8000})
+    assert out.removesuffix("\n").split("\n") == list(map(reversal.reverse, lines))
+    assert len(searched) == 3 * 6  # in three chunks
+
+
+# Several translations, and columns
+
+
+@pytest.mark.slow
+def test_several_translations_are_numbered_and_scored(translated):
+    """NUMBER ||| TRANSLATION ||| SCORE, the best first."""
+    lines = ["a b c", "", "h g f e"]
+    content = "\n".join(lines).encode()
+    out = translated(content, **{"decode.num_hypotheses": 3}).removesuffix("\n").split("\n")
+    rows = [row.split(" ||| ") for row in out]
+    assert [int(number) for number, _, _ in rows] == [0, 0, 0, 1, 2, 2, 2]
+    best = [next(text for number, text, _ in rows if number == n) for n in "012"]
+    assert best == translated(content).removesuffix("\n").split("\n")
+    assert best == ["c b a", "", "e f g h"]
+    scores = [float(score) for _, _, score in rows]
+    assert scores[:3] == sorted(scores[:3], reverse=True)
+    assert scores[4:] == sorted(scores[4:], reverse=True)
+    assert scores[0] > scores[1]
+    assert len({text for _, text, _ in rows[:3]}) == 3
+
+
+@pytest.mark.slow
+def test_prefixes_stand_behind_a_tab(translated):
+    """Without config.translate.prefix, a tab is a character like others."""
+    content = b"a b c\td\na b c\t\na b c\nh g\te f\tg\n"
+    forced = translated(content, **{"translate.prefix": True}).split("\n")
+    assert forced[0].startswith("d")
+    assert forced[1:3] == ["c b a", "c b a"]
+    assert forced[3].startswith("e f")
+    assert len(forced) == 5
+    free = translated(content).split("\n")
+    assert free[2] == "c b a"
+    assert not free[3].startswith("e f g")
+
+
+# JSON objects
+
+
+@pytest.mark.slow
+def test_json_objects_keep_what_they_hold(translated):
+    asked = [
+        {"id": 7, "source": "a b c", "tags": ["x", {"y": None}]},
+        {"source": "h\tg\nf", "prefix": "b"},
+        {"source": ""},
+        {"source": "a b c", "other": "나 \u2028 \ud800"},
+    ]
+    content = "\n".join(map(json.dumps, asked)).encode()
+    out = translated(content, **{"translate.format": "json"})
+    answers = [json.loads(line) for line in out.removesuffix("\n").split("\n")]
+    assert len(answers) == 4
+    assert list(answers[0]) == ["id", "source", "tags", "translation", "score"]
+    assert {key: answers[0][key] for key in asked[0]} == asked[0]
+    assert answers[0]["translation"] == "c b a"
+    assert answers[0]["score"] < 0
+    assert answers[1]["translation"].startswith("b")
+    assert answers[1]["source"] == "h\tg\nf"
+    assert answers[2]["translation"] == ""
+    assert answers[3]["translation"] == "c b a"
+    assert answers[3]["other"] == "나 \u2028 ?"
+
+
+@pytest.mark.slow
+def test_json_objects_hold_all_translations(translated):
+    changes = {"translate.format": "json", "decode.num_hypotheses": 2}
+    [line] = translated(b'{"source": "a b c"}', **changes).splitlines()
+    answer = json.loads(line)
+    first, second = answer["hypotheses"]
+    assert first == {"text": "c b a", "score": answer["score"]}
+    assert answer["translation"] == "c b a"
+    assert second["text"] != "c b a"
+    assert second["score"] < first["score"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"a b c", "line 2 is no JSON object"),
+        (b"[1]", "line 2 is no JSON object"),
+        (b"", "line 2 is no JSON object"),
+        (b'{"sorce": "a"}', 'line 2: expected text under "source"'),
+        (b'{"source": 3}', 'line 2: expected text under "source"'),
+        (b'{"source": "a", "prefix": null}', 'line 2: expected text under "prefix"'),
+    ],
+)
+def test_a_wrong_json_line_is_named(line, words, translated):
+    """In one line, as a mistake in what was typed."""
+    content = b'{"source": "a"}\n' + line + b'\n{"source": "b"}\n'
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
+        translated(content, **{"translate.format": "json"})
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+    assert launch.mistake(error.value)
+
+
+def test_another_format_is_refused(translated, monkeypatch):
+    """Before anything is compiled."""
+    monkeypatch.setattr("jax.stages.Lowered.compile", None)
+    with pytest.raises(ValueError, match=r"\Aconfig\.translate\.format .*'xml'\Z") as error:
+        translated(b"a\n", **{"translate.format": "xml"})
+    assert launch.mistake(error.value)
+
+
+# Somebody at a terminal
+
+
+def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
+    """Although config.decode.chunk_lines is 100."""
+    keyboard, terminal = os.openpty()
+    readable, writable = os.pipe()
+    answers = []
+
+    def talk():
+        for line in (b"a b c\n", b"\n", b"h g\n"):
+            os.write(keyboard, line)
+            if not select.select([readable], [], [], 60)[0]:
+                break
+            answers.append(os.read(readable, 100))
+        os.write(keyboard, b"\x04")
+
+    person = threading.Thread(target=talk)
+    with open(terminal) as stdin, open(writable, "w") as stdout:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        person.start()
+        translate.translate(workdir.read_config(reversal_run), reversal_run)
+    person.join()
+    os.close(keyboard)
+    os.close(readable)
+    assert answers == [b"c b a\n", b"\n", b"g h\n"]
+
+
+# In a process of its own
+
+
+@pytest.mark.slow
+def test_a_copied_workdir_translates_the_same(reversal_run, tmp_path):
+    """In another process, from another folder, with a locale that knows only ASCII. Standard output
+    has nothing but results."""
+    copy = tmp_path / "elsewhere" / "copy"
+    shutil.copytree(reversal_run, copy)
+    lines = [*reversal.sentences(20, seed=4000), ""]
+    done = launched(
+        copy, "\n".join(lines).encode(), cwd=tmp_path, env={**os.environ, "LC_ALL": "C"}
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    expected = [reversal.reverse(line) for line in lines[:-1]]
+    assert done.stdout.decode() == "\n".join(expected) + "\n"
+
+
+@pytest.mark.slow
+def test_a_mistake_in_the_input_ends_with_status_2(reversal_run):
+    """One line says which one; those before it have been translated."""
+    content = b'{"source": "a b c"}\n{"source": "h g"}\n{"source": "a b"}\n["a"]\n{"source": "a"}\n'
+    options = ("--config.translate.format=json", "--config.decode.chunk_lines=2")
+    done = launched(reversal_run, content, *options)
+    assert done.returncode == 2
+    said = done.stderr.decode()
+    assert said.splitlines()[-1].startswith("launch.py: line 4 is no JSON object")
+    assert "Traceback" not in said
+    answers = [json.loads(line)["translation"] for line in done.stdout.decode().splitlines()]
+    assert answers == ["c b a", "g h", "b a"]
+
+
+# Workdirs
+
+
+def copied(workdir, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(workdir, copy)
+    return copy
+
+
+@pytest.mark.slow
+def test_what_the_readme_says_to_ship_is_enough(tiny_run, answered, tmp_path):
+    assert "copy `best/`, `vocabulary/` and `config.json`" in (ROOT / "README.md").read_text()
+    for name in ("best", "vocabulary"):
+        shutil.copytree(tiny_run.workdir / name, tmp_path / "shipped" / name)
+    shutil.copy(tiny_run.workdir / "config.json", tmp_path / "shipped")
+    content = "나는 사과를 좋아해\n".encode()
+    changes = {"evaluate.weights": "best"}
+    expected = answered("translate", tiny_run.workdir, content, **changes)
+    assert answered("translate", tmp_path / "shipped", content, **changes) == expected != ""
+
+
+def test_another_vocabulary_is_refused(reversal_run, tmp_path):
+    copy = copied(reversal_run, tmp_path)
+    text = [line.replace("a", "z") for line in reversal.sentences(500, seed=0)]
+    size = len(reversal.vocabulary().source)
+    other = tokenizer.learn(text, size=size, kind="bpe", character_coverage=1.0)
+    (copy / "vocabulary" / "shared.model").write_bytes(other)
+    with pytest.raises(ValueError, match=r"\A.*vocabulary.*\Z") as error:
+        translation.load(copy, workdir.read_config(copy))
+    assert reversal.vocabulary().fingerprint in str(error.value)
+    assert tokenizer.fingerprint(tokenizer.load(other, "other")) in str(error.value)
+    assert str(copy / "vocabulary") in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocabulary/shared.model"])
+def test_a_missing_file_is_named(reversal_run, tmp_path, name):
+    copy = copied(reversal_run, tmp_path)
+    (copy / name).unlink()
+    with pytest.raises(ValueError, match=rf"\A.*{name}.*\Z") as error:  # one line
+        translation.load(copy, workdir.read_config(copy))
+    assert str(copy) in str(error.value)
+
+
+def test_a_run_that_saved_nothing_yet(reversal_run, tmp_path):
+    copy = copied(reversal_run, tmp_path)
+    shutil.rmtree(copy / "checkpoints")
+    with pytest.raises(ValueError, match=r"\A.*checkpoints does not exist.*\Z"):
+        translation.load(copy, workdir.read_config(copy))

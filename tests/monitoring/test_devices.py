@@ -1,0 +1,137 @@
+"""FLOPs against the products that JAX's own program has, peaks, traces, time spent waiting."""
+
+import gzip
+import json
+import math
+import types
+
+import jax
+import jax.numpy as jnp
+import pytest
+from helpers import tiny
+
+from configs import wmt_base
+from transformer import models
+from transformer.models import flops
+from transformer.monitoring import devices, log
+from transformer.monitoring.progress import Progress
+from transformer.monitoring.trace import traced
+from transformer.tasks import translation
+from transformer.training import meters
+
+B, S, T = 2, 6, 5
+
+
+def products(jaxpr):
+    """The FLOPs of all dot_generals in a program, and in those that it calls."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            sums = math.prod(shape[axis] for axis in contracted)
+            total += 2 * sums * equation.outvars[0].aval.size
+        for value in equation.params.values():
+            if isinstance(value, jax.extend.core.ClosedJaxpr):
+                total += products(value.jaxpr)
+            elif isinstance(value, jax.extend.core.Jaxpr):
+                total += products(value)
+    return total
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"num_layers": 3}, {"key_size": 3, "value_size": 7}, {"tied_embeddings": "none"}],
+)
+def test_step_flops_are_three_times_the_products_of_the_forward_pass(changes):
+    model = tiny.model(**changes)
+    ids = {"source": jnp.ones((B, S), int), "target": jnp.ones((B, T), int)}
+    inputs = dict(ids)
+    for side in ("source", "target"):
+        inputs |= {f"{side}_positions": ids[side], f"{side}_segments": ids[side]}
+    parameters = translation.abstract_parameters(model)
+    call = lambda parameters: model.apply({"params": parameters}, **inputs, train=False)
+    forward = products(jax.make_jaxpr(call)(parameters).jaxpr)
+    assert forward > 0
+    assert flops.step_flops(model, B, S, T) == 3 * forward
+
+
+def test_step_flops_of_base_in_numbers():
+    """16 pairs of 64 and 64 positions, by the formula in docs/performance.md."""
+    config = wmt_base.get_config().model.to_dict()
+    sizes = {"source_vocab_size": 37_000, "target_vocab_size": 37_000}
+    model = models.build("transformer", config, **sizes)
+    assert flops.step_flops(model, 16, 64, 64) / 1e9 == pytest.approx(394.2, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "teraflops"),
+    [
+        *(("NVIDIA H100 80GB HBM3", 989), ("NVIDIA H100 PCIe", 756), ("NVIDIA H200", 989)),
+        *(("NVIDIA A100-SXM4-40GB", 312), ("TPU v4", 275), ("TPU v5 lite", 197)),
+        *(("TPU v5p", 459), ("TPU v5", 459), ("TPU v6 lite", 918), ("cpu", 0)),
+        *(("TPU v5e", 197), ("NVIDIA H100 NVL", 835), ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 0)),
+    ],
+)
+def test_peaks_are_found_by_the_name_that_a_device_has(name, teraflops):
+    assert devices.peak(name) == teraflops * 1e12
+
+
+def test_least_seconds_are_flops_over_the_peak_of_all_devices(monkeypatch):
+    model = tiny.model()
+    assert meters.least_seconds(model, B, S) == 0  # of CPUs, which are not in the table
+    monkeypatch.setattr(jax, "devices", lambda: [types.SimpleNamespace(device_kind="TPU v4")] * 4)
+    expected = flops.step_flops(model, B, S, S) / (4 * 275e12)
+    assert meters.least_seconds(model, B, S) == pytest.approx(expected)
+    assert meters.least_seconds(object(), B, S) == 0  # another model's are not known
+
+
+def calls_traced(folder, count, steps):
+    """How often a function was called in the trace of `count` steps of a run that began at 30."""
+    function = jax.jit(lambda x: x @ x)
+    x = function(jnp.ones((8, 8)))
+    with traced(30, count, folder) as trace:
+        for number in range(31, 31 + steps):
+            x = function(x)
+            trace(number, x)
+            assert folder.exists() == (number >= 40 + count)
+    [file] = folder.rglob("perfetto_trace.json.gz")
+    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    return sum("PjitFunction" in str(event.get("name")) for event in events)
+
+
+@pytest.mark.slow
+def test_a_trace_has_the_steps_asked_for(tmp_path):
+    one = calls_traced(tmp_path / "one", 1, 20)
+    assert one > 0
+    assert calls_traced(tmp_path / "three", 3, 20) == 3 * one
+    assert calls_traced(tmp_path / "cut", 50, 12) == 2 * one  # the run ends before the trace
+
+
+def test_no_trace_unless_it_is_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(jax.profiler, "start_trace", None)
+    with traced(0, 0, tmp_path) as trace:
+        for number in range(30):
+            trace(number, None)
+
+
+def test_waiting_is_the_share_of_the_time_between_batches(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(log, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    progress = Progress(0, 10)
+
+    def slowly():
+        for number in range(4):
+            now[0] += 1
+            yield number
+
+    for _ in progress.waiting(slowly(), lambda: False):
+        now[0] += 3
+        progress.advance()
+    assert progress.lap()["waiting"] == pytest.approx(0.25)
+    busy = iter([True, False, True, True])  # the device, when a batch comes
+    for _ in progress.waiting(slowly(), lambda: next(busy)):
+        now[0] += 3
+        progress.advance()
+    assert progress.lap()["waiting"] == pytest.approx(1 / 16)
+    progress.close()

@@ -1,0 +1,239 @@
+"""Files appear whole, on a disk and in a bucket; a run in a bucket is the one on a disk.
+
+The bucket is a fake, in memory, that epath takes for Google's. Orbax goes to buckets by a way of
+its own, which no fake reaches: its folders are on a disk here.
+"""
+
+import json
+import pathlib
+import stat
+
+import pytest
+from etils import epath
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry, known_implementations
+
+import launch
+from transformer.checkpoints import manager, weights
+from transformer.errors import UserError
+from transformer.modes import evaluate, train
+from transformer.monitoring import log
+from transformer.monitoring.log import Log, read
+from transformer.storage import checksums, paths
+
+RUN = "gs://bucket/run"
+
+
+class Objects(MemoryFileSystem):
+    """Like a bucket, it neither appends nor renames, and asks for no folders."""
+
+    protocol = ("gs", "gcs")
+    store = {}  # noqa: RUF012 (as its parent has it)
+    pseudo_dirs = [""]  # noqa: RUF012 (as its parent has it)
+
+    def _open(self, path, mode="rb", **options):
+        assert mode in ("rb", "wb"), f"{path} is opened as {mode}"
+        return super()._open(path, mode, **options)
+
+    def mv(self, *paths, **options):
+        raise AssertionError(f"{paths} are renamed")
+
+    mkdir = makedirs = None
+
+
+@pytest.fixture
+def bucket(monkeypatch, tmp_path):
+    """The path of a run in an empty bucket, but for its checkpoints, which are in tmp_path."""
+    for name in Objects.protocol:
+        monkeypatch.setitem(_registry, name, Objects)
+    epath.backend.fsspec_backend._get_filesystem.cache_clear()
+    Objects.store.clear()
+    Objects.clear_instance_cache()
+    opened, resumable = manager.CheckpointStore, manager.resumable
+
+    def elsewhere(folder):
+        if not paths.in_bucket(folder):
+            return folder
+        (folder / "elsewhere").write_bytes(b"")
+        return tmp_path / "objects" / str(folder).removeprefix("gs://")
+
+    for module in (manager, weights):
+        monkeypatch.setattr(
+            module, "CheckpointStore", lambda folder, *a, **b: opened(elsewhere(folder), *a, **b)
+        )
+    monkeypatch.setattr(
+        manager, "resumable", lambda workdir: resumable(elsewhere(workdir / "best").parent)
+    )
+    yield paths.path(RUN)
+    epath.backend.fsspec_backend._get_filesystem.cache_clear()
+
+
+def objects():
+    """What is in the bucket, by its name in the run."""
+    return {name.removeprefix(f"{RUN}/"): file.getvalue() for name, file in Objects.store.items()}
+
+
+# On a disk
+
+
+def test_written_file_is_whole_and_alone(tmp_path):
+    path = tmp_path / "folder" / "config.json"
+    paths.write_file(path, b"{}")
+    paths.write_file(path, json.dumps({"a": 1}).encode())
+    assert json.loads(path.read_bytes()) == {"a": 1}
+    assert [p.name for p in path.parent.iterdir()] == ["config.json"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+@pytest.mark.skipif(not pathlib.Path("/proc/self").exists(), reason="Linux has it")
+@pytest.mark.parametrize("write", [paths.make_folder, lambda x: paths.write_file(x / "y", b"")])
+def test_a_folder_that_cannot_be_made_is_the_users_mistake(write):
+    with pytest.raises(UserError, match="the folder /proc/x cannot be made: No such file"):
+        write(pathlib.Path("/proc/x"))
+
+
+def test_file_is_the_old_one_until_the_new_one_is_whole(tmp_path, monkeypatch):
+    path = tmp_path / "config.json"
+    paths.write_file(path, b"old")
+    seen = []
+
+    def replace(source, target):
+        seen.append((path.read_bytes(), pathlib.Path(source).read_bytes(), target))
+
+    monkeypatch.setattr(pathlib.Path, "replace", replace)
+    paths.write_file(path, b"new")
+    assert seen == [(b"old", b"new", path)]
+
+
+# In a bucket
+
+
+def untimed(lines):
+    """The lines of a log without what depends on the machine."""
+    times = ("step_seconds", "seconds_left", "tokens_per_second", "waiting", "share_of_peak")
+    return [{k: v for k, v in line.items() if k not in times} for line in lines]
+
+
+@pytest.mark.slow
+def test_a_run_in_a_bucket_is_the_one_on_a_disk(
+    bucket, tiny_run, tiny_config, answered, capsysbinary, monkeypatch
+):
+    save = manager.Checkpoints.save
+
+    def saved(self, step, *trees):
+        assert log.read(bucket)[-1]["step"] == step
+        return save(self, step, *trees)
+
+    monkeypatch.setattr(manager.Checkpoints, "save", saved)
+    config = tiny_config({"train.num_steps": 80})
+    train.train(config.copy_and_resolve_references(), bucket)
+    config = tiny_config({"train.profile": 2})
+    train.train(config.copy_and_resolve_references(), bucket)  # goes on
+    found, local = objects(), tiny_run.workdir
+    for name in ("vocabulary/shared.model", "vocabulary/shared.vocab", "evaluation/test.source"):
+        assert found[name] == (local / name).read_bytes()
+    scores = [log.read(workdir, "evaluations.jsonl")[-1] for workdir in (bucket, local)]
+    assert scores[0] == scores[1]
+    assert untimed(log.read(bucket)) == untimed(log.read(local))
+    kept = {name.partition("/")[0] for name in found}
+    assert kept == {path.name for path in local.iterdir()} - {"tensorboard", "lock"} | {"profile"}
+    assert any(name.endswith("perfetto_trace.json.gz") for name in found)
+
+    data = f"--config.data.data_dir={config.data.data_dir}"
+    _, workdir, config = launch.parse([f"--workdir={RUN}", "--mode=evaluate", data])
+    capsysbinary.readouterr()
+    evaluate.evaluate(config, workdir)
+    assert json.loads(capsysbinary.readouterr().out) == scores[0]
+    assert log.read(bucket, "evaluations.jsonl")[-2:] == scores
+    assert answered("translate", bucket, b"a\n") == answered("translate", local, b"a\n")
+    answered("align", bucket, b"a\tb\n")
+    assert "attention.npz" in objects()
+
+
+def test_a_log_in_a_bucket_has_all_lines_up_to_a_checkpoint(bucket, monkeypatch):
+    log = Log(bucket, 0)
+    log.write("train", 1, {"loss": 1.0})
+    log.write("train", 2, {"loss": 1.0})
+    log.flush()
+    log.write("train", 3, {"loss": 1.0})  # then the machine dies
+    log = Log(bucket, 1)
+    assert [line["step"] for line in read(bucket)] == [1]
+    log.write("train", 2, {"loss": 2.0})
+    assert len(read(bucket)) == 1
+    log.write("validation", 2, {"bleu": 2.0})
+    assert len(read(bucket)) == 3
+    monkeypatch.setattr("transformer.monitoring.log.REWRITE_SECONDS", 0)
+    log.write("train", 3, {"loss": 2.0})
+    assert len(read(bucket)) == 4
+    log.write("train", 4, {"loss": 2.0})
+    log.close()
+    assert read(bucket) == log.lines
+
+
+def test_checksums_in_a_bucket_are_those_on_a_disk(bucket, tmp_path):
+    for name in ("a", "b/c", "b/d/e"):
+        for folder in (bucket / "1", tmp_path):
+            paths.write_file(folder / name, name.encode())
+    seal = checksums.seal(bucket / "1")
+    assert seal == checksums.seal(tmp_path)
+    paths.write_file(bucket / "1" / checksums.NAME, seal)
+    assert checksums.damaged(bucket / "1") == []
+    paths.write_file(bucket / "1" / "a", b"aa")
+    paths.write_file(bucket / "1" / "b/c", b"b/d")
+    (bucket / "1" / "b/d/e").unlink()
+    assert checksums.damaged(bucket / "1") == [
+        f"{RUN}/1/a (2 bytes, 1 were written)",
+        f"{RUN}/1/b/c (other bytes than were written)",
+        f"{RUN}/1/b/d/e (missing)",
+    ]
+
+
+def test_others_see_no_old_listings(bucket):
+    assert bucket._backend.fs(RUN).storage_options["use_listings_cache"] is False
+
+
+def test_a_path_on_a_disk_is_that_of_pathlib(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, expected in (("runs//x", "runs/x"), ("~/x", tmp_path / "x"), ("/gs/x", "/gs/x")):
+        assert paths.path(name) == pathlib.Path(expected)
+        assert isinstance(paths.path(name), pathlib.Path)
+        assert not paths.in_bucket(paths.path(name))
+
+
+def test_what_cannot_be_reached_is_refused(monkeypatch):
+    train = ["--mode=train", "--config=configs/quickstart.py"]
+    for name in ("s3://bucket/run", "http://host/run"):
+        with pytest.raises(ValueError, match="neither a local path nor gs://BUCKET/FOLDER"):
+            launch.parse([*train, f"--workdir={name}"])
+    monkeypatch.delitem(_registry, "gcs", raising=False)
+    missing = {"class": "not_installed.FileSystem", "err": "Please install it"}
+    monkeypatch.setitem(known_implementations, "gcs", missing)
+    with pytest.raises(ValueError, match="gs://bucket/run: Please install it") as error:
+        launch.parse([*train, f"--workdir={RUN}"])
+    assert launch.mistake(error.value)
+    with pytest.raises(ValueError, match="compilation_cache is a local folder"):
+        launch.keep_compiled("gs://bucket/programs")
+
+
+def test_a_file_is_synced_before_it_appears(tmp_path, monkeypatch):
+    """A power failure could leave a name without bytes; then the folder is, which names it."""
+    synced, replaced = [], []
+    sync, replace = paths._sync, pathlib.Path.replace
+    monkeypatch.setattr(paths, "_sync", lambda path: (synced.append(path), sync(path)))
+    monkeypatch.setattr(
+        pathlib.Path, "replace", lambda self, to: (replaced.append(len(synced)), replace(self, to))
+    )
+    paths.write_file(tmp_path / "config.json", b"{}")
+    assert replaced == [1]
+    assert synced[0].name.startswith("config.json")
+    assert synced[1:] == [tmp_path]
+
+
+def test_a_folder_is_synced_with_all_that_is_in_it(tmp_path, monkeypatch):
+    files = [tmp_path / "a" / "b" / "file", tmp_path / "a" / "other"]
+    for file in files:
+        paths.write_file(file, b"x")
+    synced = []
+    monkeypatch.setattr(paths.os, "fsync", lambda number: synced.append(number))
+    paths.sync(tmp_path / "a")
+    assert len(synced) == 5  # the files, their folders, and what names the outermost

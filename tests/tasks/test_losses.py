@@ -1,0 +1,232 @@
+"""The loss against an explicit smoothed target in float64."""
+
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.models import dense
+from transformer.tasks import losses
+
+B, T, V = 3, 4, 7
+cross_entropy = tiny.jit(losses.cross_entropy, static_argnames=("label_smoothing", "smoothed_over"))
+# What (gold, other) class gets when 0.1 is smoothed over V = 7 classes.
+GOLDEN = {"all_classes": (0.9 + 0.1 / 7, 0.1 / 7), "wrong_classes": (0.9, 0.1 / 6)}
+
+
+@pytest.fixture(scope="module")
+def tokens():
+    """Logits [B, T, V], targets and weights [B, T] with three tokens that do not count."""
+    random = np.random.default_rng(0)
+    weights = np.ones((B, T), np.float32)
+    weights[0, 3] = weights[2, 2] = weights[2, 3] = 0
+    logits = (2 * random.standard_normal((B, T, V))).astype(np.float32)
+    return logits, random.integers(0, V, (B, T)), weights
+
+
+def dense_target(targets, smoothed_over):
+    gold, other = GOLDEN[smoothed_over]
+    return np.where(np.arange(V) == targets[..., None], gold, other)
+
+
+def log_softmax(logits):
+    logits = np.asarray(logits, np.float64)
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+def entropy(target):
+    return -(target * np.log(target)).sum(axis=-1)
+
+
+@pytest.mark.parametrize("smoothed_over", GOLDEN)
+def test_loss_is_cross_entropy_to_the_smoothed_target_less_its_entropy(tokens, smoothed_over):
+    logits, targets, weights = tokens
+    target = dense_target(targets, smoothed_over)
+    np.testing.assert_allclose(target.sum(axis=-1), 1)
+    per_token = -(target * log_softmax(logits)).sum(axis=-1) - entropy(target)
+    sums = cross_entropy(*tokens, label_smoothing=0.1, smoothed_over=smoothed_over)
+    assert float(sums["loss"]) == pytest.approx((per_token * weights).sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("smoothed_over", GOLDEN)
+def test_gradient_is_prediction_less_smoothed_target(tokens, smoothed_over):
+    logits, targets, weights = tokens
+
+    def total(logits):
+        sums = losses.cross_entropy(
+            logits, targets, weights, label_smoothing=0.1, smoothed_over=smoothed_over
+        )
+        return sums["loss"]
+
+    target = dense_target(targets, smoothed_over)
+    expected = (np.exp(log_softmax(logits)) - target) * weights[..., None]
+    np.testing.assert_allclose(tiny.jit(jax.grad(total))(logits), expected, atol=1e-6)
+
+
+def test_smoothed_target_in_numbers():
+    """Five classes, smoothed by 0.1: read off the gradient at a uniform prediction."""
+
+    def target(smoothed_over):
+        def total(logits):
+            one = jnp.ones((1, 1))
+            return losses.cross_entropy(
+                logits, jnp.array([[2]]), one, label_smoothing=0.1, smoothed_over=smoothed_over
+            )["loss"]
+
+        return 0.2 - tiny.jit(jax.grad(total))(jnp.zeros((1, 1, 5)))[0, 0]
+
+    np.testing.assert_allclose(target("all_classes"), [0.02, 0.02, 0.92, 0.02, 0.02], atol=1e-6)
+    np.testing.assert_allclose(
+        target("wrong_classes"), [0.025, 0.025, 0.9, 0.025, 0.025], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("smoothed_over", GOLDEN)
+def test_a_perfect_prediction_scores_zero_and_no_other_less(tokens, smoothed_over):
+    _, targets, weights = tokens
+    perfect = np.log(dense_target(targets, smoothed_over)).astype(np.float32) + 3
+    options = {"label_smoothing": 0.1, "smoothed_over": smoothed_over}
+    assert float(cross_entropy(perfect, targets, weights, **options)["loss"]) == pytest.approx(
+        0, abs=1e-4
+    )
+    for scale in (0.9, 1.1, 100):
+        assert cross_entropy(scale * perfect, targets, weights, **options)["loss"] > 1e-2
+
+
+def test_without_smoothing_loss_is_nll(tokens):
+    sums = cross_entropy(*tokens, label_smoothing=0.0, smoothed_over="all_classes")
+    assert float(sums["loss"]) == pytest.approx(float(sums["nll"]), rel=1e-6)
+    sure = 200 * np.eye(V, dtype=np.float32)[tokens[1]]
+    sums = cross_entropy(sure, *tokens[1:], label_smoothing=0.0, smoothed_over="wrong_classes")
+    assert float(sums["loss"]) == 0
+
+
+@pytest.mark.parametrize("smoothed_over", GOLDEN)
+def test_nll_is_minus_log_p_whatever_the_smoothing(tokens, smoothed_over):
+    logits, targets, weights = tokens
+    log_p = np.take_along_axis(log_softmax(logits), targets[..., None], axis=-1)[..., 0]
+    sums = cross_entropy(*tokens, label_smoothing=0.1, smoothed_over=smoothed_over)
+    assert float(sums["nll"]) == pytest.approx(-(log_p * weights).sum(), rel=1e-5)
+    # A uniform prediction has perplexity V.
+    sums = cross_entropy(0 * logits, *tokens[1:], label_smoothing=0.1, smoothed_over=smoothed_over)
+    assert math.exp(sums["nll"] / sums["tokens"]) == pytest.approx(V, rel=1e-5)
+
+
+def test_sums_over_real_tokens_only(tokens):
+    logits, targets, weights = tokens
+    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
+    sums = cross_entropy(*tokens, **options)
+    assert sums["tokens"] == 9
+
+    real = weights[..., None] > 0
+    other = cross_entropy(np.where(real, logits, 50), targets * (weights > 0), weights, **options)
+    twice = cross_entropy(*(np.concatenate([x, x]) for x in tokens), **options)
+    rows = [cross_entropy(*(x[b : b + 1] for x in tokens), **options) for b in range(B)]
+    for name, value in sums.items():
+        assert float(other[name]) == float(value), name
+        assert float(twice[name]) == pytest.approx(2 * float(value), rel=1e-6), name
+        assert sum(float(row[name]) for row in rows) == pytest.approx(float(value), rel=1e-6), name
+
+
+def test_correct_counts_real_tokens_of_the_highest_logit(tokens):
+    logits, _, weights = tokens
+    best = logits.argmax(axis=-1)
+    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
+    assert cross_entropy(logits, best, weights, **options)["correct"] == 9
+    best[1, 0] = (best[1, 0] + 1) % V
+    assert cross_entropy(logits, best, weights, **options)["correct"] == 8
+
+
+def test_bfloat16_logits_are_summed_in_float32(tokens):
+    logits = jnp.asarray(tokens[0], jnp.bfloat16)
+    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
+    low = cross_entropy(logits, *tokens[1:], **options)
+    high = cross_entropy(logits.astype(jnp.float32), *tokens[1:], **options)
+    for name in low:
+        assert low[name].dtype == jnp.float32
+        assert low[name] == high[name]
+
+
+def test_an_unknown_smoothing_names_the_key(tokens):
+    with pytest.raises(ValueError, match=r"config\.loss\.smoothed_over.*'every'"):
+        cross_entropy(*tokens, label_smoothing=0.1, smoothed_over="every")
+
+
+# In blocks
+
+
+D = 5
+
+
+@pytest.fixture(scope="module")
+def factors():
+    """(x [B, T, D], matrix [V, D]) for twelve positions a row, targets and weights."""
+    random = np.random.default_rng(1)
+    x, matrix = random.standard_normal((B, 12, D)), random.standard_normal((V, D))
+    targets = random.integers(0, V, (B, 12))
+    weights = random.integers(0, 2, (B, 12)).astype(np.float32)
+    return x.astype(np.float32), matrix.astype(np.float32), targets, weights
+
+
+def in_blocks(x, matrix, targets, weights, blocks):
+    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", "blocks": blocks}
+    return losses.in_blocks(dense.logits, x, matrix, targets, weights, **options)
+
+
+def at_once(x, matrix, targets, weights, blocks=None):
+    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
+    return losses.cross_entropy(dense.logits(x, matrix), targets, weights, **options)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 4, 8, 12])  # 8 does not divide 12: 4 then
+def test_blocks_have_the_sums_and_gradients_of_the_whole(factors, blocks):
+    """Of a loss that is scaled, too: the gradient is made before it is known by what."""
+    x, matrix, *tokens = factors
+
+    def scaled(function, x, matrix):
+        sums = function(x, matrix, *tokens, blocks)
+        return 3 * sums["loss"] / sums["tokens"], sums
+
+    gradient = jax.grad(scaled, argnums=(1, 2), has_aux=True)
+    found, sums = tiny.jit(gradient, static_argnums=0)(in_blocks, x, matrix)
+    expected, expected_sums = tiny.jit(gradient, static_argnums=0)(at_once, x, matrix)
+    for name, value in expected_sums.items():
+        assert float(sums[name]) == pytest.approx(float(value), rel=1e-6), name
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    plain = tiny.jit(in_blocks, static_argnums=4)(*factors, blocks)
+    assert {name: float(value) for name, value in plain.items()} == pytest.approx(
+        {name: float(value) for name, value in expected_sums.items()}, rel=1e-6
+    )
+
+
+def test_only_the_loss_of_blocks_has_a_gradient(factors):
+    x, matrix, *tokens = factors
+    total = lambda x: in_blocks(x, matrix, *tokens, 3)["nll"]
+    assert not tiny.jit(jax.grad(total))(x).any()
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_blocks_keep_the_types_of_the_gradients(factors, dtype):
+    x, matrix, *tokens = factors
+    total = lambda x, matrix: in_blocks(x, matrix, *tokens, 3)["loss"]
+    found = tiny.jit(jax.grad(total, argnums=(0, 1)))(jnp.asarray(x, dtype), matrix)
+    assert [gradient.dtype for gradient in found] == [dtype, jnp.float32]
+
+
+def test_no_array_has_all_logits(factors):
+    """In the compiled gradient."""
+    x, matrix, *tokens = factors
+
+    def compiled(function):
+        total = lambda x, matrix: function(x, matrix, *tokens, 4)["loss"]
+        return jax.jit(jax.grad(total, argnums=(0, 1))).lower(x, matrix).compile().as_text()
+
+    assert f"f32[{B},12,{V}]" in compiled(at_once)
+    text = compiled(in_blocks)
+    assert f"f32[{B},3,{V}]" in text
+    assert not re.search(rf"f32\[({B},12|{12 * B}|4,{B},3),{V}\]", text)

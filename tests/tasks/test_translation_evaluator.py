@@ -1,0 +1,394 @@
+"""Scores against sacreBLEU and a plain loop; every sentence counts; results are where they say."""
+
+import contextlib
+import hashlib
+import io
+import json
+import logging
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import sacrebleu
+from helpers import tiny
+
+from transformer.checkpoints import workdir
+from transformer.data import tokenizer
+from transformer.errors import UserError
+from transformer.modes import evaluate
+from transformer.monitoring import log, results
+from transformer.monitoring.log import Log, read
+from transformer.tasks import losses, splits, translation, translation_evaluator
+
+ROOT = Path(__file__).resolve().parents[2]
+
+REFERENCES = [
+    "The cat sat on the mat .",
+    "He does not like big apples, she does!",
+    "¿ a b c d ?",
+    "",
+]
+HYPOTHESES = ["The cat sat on mat .", "He does not like big apples , she did!", "a b c d", "x y"]
+
+# Two sentences are longer than a training row, one also than decode.max_length; one is blank.
+SOURCES = [
+    "나는 사과를 좋아해",
+    "책을 읽었어요. " * 9,
+    "",
+    "그 학생은 학교에 가요 " * 12,
+    "1 2 3 !?",
+    "안녕",
+]
+TARGETS = ["I like apples .", "He read a book. " * 9, "", "the student " * 30, "1 2 3 !?", "hi"]
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "char", "zh", "none"])
+def test_score_is_sacrebleu(tokenize):
+    found = translation_evaluator.score(HYPOTHESES, REFERENCES, tokenize=tokenize)
+    expected = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], tokenize=tokenize)
+    assert found["bleu"] == pytest.approx(expected.score)
+    assert 20 < found["bleu"] < 95
+    assert found["chrf"] == pytest.approx(sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score)
+    assert found["length_ratio"] == pytest.approx(expected.sys_len / expected.ref_len)
+    assert f"tok:{tokenize}|" in found["signature"]
+    assert "case:mixed" in found["signature"]
+    assert f"version:{sacrebleu.__version__}" in found["signature"]
+
+
+def test_score_of_the_references_is_100_and_of_nothing_0():
+    perfect = translation_evaluator.score(REFERENCES, REFERENCES, tokenize="13a")
+    assert perfect["bleu"] == pytest.approx(100)
+    assert perfect["length_ratio"] == 1
+    assert translation_evaluator.score([""] * 4, REFERENCES, tokenize="13a")["bleu"] == 0
+
+
+def test_per_token():
+    found = losses.per_token({"loss": 6.0, "nll": 8.0, "correct": 1.0, "tokens": 4.0})
+    expected = {
+        "loss": 1.5,
+        "nats_per_token": 2.0,
+        "perplexity": math.exp(2),
+        "accuracy": 0.25,
+    }
+    assert found == expected
+    assert math.isfinite(
+        losses.per_token({"loss": 1.0, "nll": 1e9, "correct": 0.0, "tokens": 1.0})["perplexity"]
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tiny_run, data_dir, tmp_path_factory):
+    """The tiny run, and a small test set for it: (workdir, changes of its config)."""
+    folder = tmp_path_factory.mktemp("text")
+    for split, keep in (("test", slice(None)), ("other", slice(4, 6))):
+        for language, lines in (("ko", SOURCES[keep]), ("en", TARGETS[keep])):
+            (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    workdir = folder / "run"
+    shutil.copytree(tiny_run.workdir, workdir)
+    changes = {"data.corpus": "parallel_text", "data.directory": str(folder)}
+    changes["data.data_dir"] = str(data_dir)
+    return workdir, {**changes, "evaluate.weights": "average"}
+
+
+def configured(run, **changes):
+    config = workdir.read_config(run[0])
+    config.update_from_flattened_dict(run[1])
+    config.update_from_flattened_dict(
+        {f"evaluate.{name}": value for name, value in changes.items()}
+    )
+    return config
+
+
+def evaluated(run, **changes):
+    """What evaluating prints, parsed."""
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        evaluate.evaluate(configured(run, **changes), run[0])
+    [line] = out.getvalue().splitlines()
+    return json.loads(line)
+
+
+def saved_steps(run, folder="checkpoints"):
+    return sorted(int(path.name) for path in (run[0] / folder).iterdir() if path.name.isdigit())
+
+
+@pytest.fixture(scope="module")
+def result(run):
+    return evaluated(run)
+
+
+def test_the_result_says_what_it_is(result, run):
+    assert result["split"] == "test"
+    assert result["weights"] == "average"
+    assert result["steps"] == saved_steps(run)
+    assert len(result["steps"]) == 3
+    assert result["step"] == result["steps"][-1]
+    assert result["sentences"] == len(SOURCES)
+    assert {"bleu", "chrf", "length_ratio", "signature", "loss", "perplexity"} <= result.keys()
+    assert result["files"] == [f"{run[1]['data.directory']}/test.{side}" for side in ("ko", "en")]
+    text = "".join(f"{line}\n" for line in SOURCES + TARGETS)
+    assert result["checksum"] == hashlib.sha256(text.encode()).hexdigest()
+    assert "jax" in result["versions"]
+
+
+def written(run, split, name):
+    return (run[0] / "evaluation" / f"{split}.{name}").read_text().removesuffix("\n").split("\n")
+
+
+def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, run):
+    """Beside those of the set that the run itself was scored on, which has the same name."""
+    assert result in log.read(run[0], "evaluations.jsonl")
+    name = f"test-{result['checksum'][:16]}"
+    assert result["set"] == name
+    assert written(run, name, "source") == SOURCES
+    assert written(run, name, "reference") == TARGETS
+    hypotheses = written(run, name, "hypothesis")
+    assert len(hypotheses) == len(SOURCES)
+    assert hypotheses[2] == ""
+    bleu = sacrebleu.BLEU(tokenize="13a")
+    assert result["bleu"] == pytest.approx(bleu.corpus_score(hypotheses, [TARGETS]).score)
+    assert result["signature"] == str(bleu.get_signature())
+    assert result["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [TARGETS]).score)
+
+
+def test_loss_is_that_of_a_plain_loop(result, run):
+    """One sentence at a time, without cutting any, its smoothed target written down."""
+    config = configured(run)
+    model, vocabulary, parameters, _ = translation.load(run[0], config)
+    parameters = {"params": parameters}
+    log_probs = tiny.jit(
+        lambda inputs: jax.nn.log_softmax(model.apply(parameters, **inputs, train=False))
+    )
+    epsilon = config.loss.label_smoothing
+    V = len(vocabulary.target)
+    smoothed = nll = correct = tokens = 0
+    for source, target in zip(
+        tokenizer.encode(vocabulary.source, SOURCES),
+        tokenizer.encode(vocabulary.target, TARGETS),
+        strict=True,
+    ):
+        # A multiple of 64 positions, so that few lengths are compiled.
+        S, T = (-(-len(side) // 64) * 64 for side in (source, target))
+        found = np.asarray(log_probs(tiny_inputs(source, target, S, T)), np.float64)[0]
+        for t, token in enumerate(target):
+            goal = np.full(V, epsilon / V)
+            goal[token] += 1 - epsilon
+            smoothed += (goal * (np.log(goal) - found[t])).sum()
+            nll -= found[t, token]
+            correct += found[t].argmax() == token
+            tokens += 1
+    assert max(len(ids) for ids in tokenizer.encode(vocabulary.source, SOURCES)) > 64
+    assert result["loss"] == pytest.approx(smoothed / tokens, rel=1e-5)
+    assert result["nats_per_token"] == pytest.approx(nll / tokens, rel=1e-5)
+    assert result["perplexity"] == pytest.approx(math.exp(nll / tokens), rel=1e-4)
+    assert result["accuracy"] == pytest.approx(correct / tokens)
+
+
+def tiny_inputs(source, target, source_length, target_length):
+    inputs = {}
+    for side, ids, length in (
+        ("source", source, source_length),
+        ("target", [tokenizer.START, *target[:-1]], target_length),
+    ):
+        behind = [0] * (length - len(ids))
+        inputs[side] = np.array([ids + behind])
+        inputs[f"{side}_positions"] = np.array([[*range(len(ids)), *behind]])
+        inputs[f"{side}_segments"] = np.array([[1] * len(ids) + behind])
+    return inputs
+
+
+@pytest.mark.slow
+def test_another_split_and_other_weights(run):
+    """'other' is no key of the config, but the corpus knows it."""
+    saved, best = saved_steps(run), saved_steps(run, "best")
+    losses = {}
+    for weights, steps in (("average", saved), ("latest", saved[-1:]), ("best", best)):
+        found = evaluated(run, split="other", weights=weights)
+        assert found["split"] == "other"
+        assert found["weights"] == weights
+        assert found["steps"] == steps
+        assert found["step"] == steps[-1]
+        assert found["sentences"] == 2
+        losses[weights] = found["loss"]
+    assert losses["average"] != losses["latest"]
+    assert written(run, "other", "source") == SOURCES[4:6]
+    assert json.loads((run[0] / "evaluation" / "other.json").read_text()) == found
+    assert log.read(run[0], "evaluations.jsonl")[-1] == found
+
+
+@pytest.mark.parametrize("average_last", [1, 2, 100])
+def test_average_of_as_many_as_asked_for(run, average_last):
+    found = evaluated(run, split="other", average_last=average_last)
+    assert found["steps"] == saved_steps(run)[-average_last:]
+
+
+def test_samples_are_shown(run, caplog):
+    caplog.set_level(logging.INFO)
+    evaluated(run, samples=2)
+    assert f"source       {SOURCES[0]}\n" in caplog.text
+    assert f"reference    {TARGETS[-1]}\n" in caplog.text
+    assert caplog.text.count("translation  ") == 2
+
+
+@pytest.mark.slow
+def test_standard_output_is_one_json_line(run, result):
+    changes = [f"--config.{key}={value}" for key, value in run[1].items()]
+    done = subprocess.run(
+        [sys.executable, ROOT / "launch.py", "--mode=evaluate", f"--workdir={run[0]}", *changes],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [line] = done.stdout.splitlines()
+    found = json.loads(line)
+    assert found.keys() == result.keys()
+    for name, value in found.items():
+        assert value == (pytest.approx(result[name]) if isinstance(value, float) else result[name])
+
+
+@pytest.mark.parametrize(
+    ("split", "files", "name"),
+    [
+        ("test", [], "test"),
+        ("test", ["/x/test_2016_flickr.en", "/x/test_2016_flickr.de.gz"], "test_2016_flickr"),
+        ("test", ["a/news.src.en", "b/news.ref.de"], "news.src-news.ref"),
+        ("a,b", ["안녕 x.ko", "안녕 x.en.xz"], "안녕_x"),
+        ("../../x", [], ".._.._x"),
+        ("test", ["n" * 240 + ".de", "n" * 240 + ".en"], "n" * 64),
+    ],
+)
+def test_a_set_is_named_by_its_files_or_its_split(split, files, name):
+    assert results.name_of(split, files) == name
+
+
+RESULT = {
+    **dict.fromkeys(("bleu", "chrf", "length_ratio", "loss", "perplexity", "accuracy"), 0.5),
+    **{"split": "test", "step": 7, "steps": [5, 7], "weights": "average", "signature": "tok:13a"},
+    **{"sentences": 1, "ensemble": "", "decode": {"beam_width": 4}},
+}
+
+
+def kept(workdir, source, hypothesis, **changes):
+    """Keeps the result of a set of one sentence, and gives it back."""
+    name = results.free_name(workdir, "test", [source], ["r"])
+    result = {**RESULT, "set": name, "checksum": results.checksum([source], ["r"])}
+    sentences = {"source": [source], "hypothesis": [hypothesis], "reference": ["r"]}
+    results.keep(workdir, result, sentences, **changes)
+    return result
+
+
+def test_no_result_replaces_another_set_s(tmp_path):
+    """Neither in evaluations.jsonl, also after a line that was cut off, nor in evaluation/."""
+    made = [kept(tmp_path, "a", "x"), kept(tmp_path, "b", "y")]
+    with open(tmp_path / "evaluations.jsonl", "a") as file:
+        file.write('{"bleu')
+    made += [kept(tmp_path, "a", "z"), kept(tmp_path, "b", "y")]
+    assert made[0]["set"] == made[2]["set"] == "test"
+    assert made[1]["set"] == made[3]["set"] == f"test-{made[1]['checksum'][:16]}"
+    assert log.read(tmp_path, "evaluations.jsonl") == made
+    for result, sides in ((made[2], ["a", "z", "r"]), (made[3], ["b", "y", "r"])):
+        found = [
+            (tmp_path / "evaluation" / f"{result['set']}.{side}").read_text()
+            for side in ("source", "hypothesis", "reference")
+        ]
+        assert found == [f"{text}\n" for text in sides]
+        assert json.loads((tmp_path / "evaluation" / f"{result['set']}.json").read_text()) == result
+
+
+def test_a_run_s_own_result_is_added_once(tmp_path):
+    first = kept(tmp_path, "a", "x", once=True)
+    kept(tmp_path, "a", "x", once=True)
+    assert log.read(tmp_path, "evaluations.jsonl") == [first]
+    kept(tmp_path, "b", "x", once=True)
+    assert len(log.read(tmp_path, "evaluations.jsonl")) == 2
+
+
+def test_a_final_score_is_one_line_of_metrics(tmp_path):
+    """The newest, for a run may go on, of a kind of its own, for early stopping counts validation's
+    lines."""
+    log = Log(tmp_path, 0)
+    log.write("validation", 9, {"bleu": 2.0})
+    log.close()
+    for step, split, kind in ((9, "test", "test"), (12, "validation", "final_validation")):
+        for _ in range(2):
+            results.log_final(tmp_path, step, {**RESULT, "split": split})
+        found = [(line["kind"], line["step"], line["bleu"]) for line in read(tmp_path)]
+        assert found == [("validation", 9, 2.0), (kind, step, 0.5)]
+
+
+def test_a_terminal_gets_a_table_and_a_file_a_line(monkeypatch, capsys):
+    result = {**RESULT, "set": "test_2016_flickr", "bleu": 38.714}
+    results.show(result)
+    assert json.loads(capsys.readouterr().out) == result
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    results.show(result)
+    lines = capsys.readouterr().out.splitlines()
+    assert "BLEU          38.71  (tok:13a)" in lines
+    assert any("test_2016_flickr, 1 sentence" in line for line in lines)
+    assert max(map(len, lines)) < 80
+
+
+def test_what_cannot_be_written_is_said_before_and_the_score_is_printed(
+    run, no_file_over, caplog, monkeypatch
+):
+    """On a disk that takes nothing more, as on one that is read-only."""
+    evaluated(run, split="other")  # compiled, its ids cached
+    before = (run[0] / "evaluations.jsonl").read_bytes()
+    events, load = [], translation.load
+    caplog.set_level(logging.WARNING)
+    monkeypatch.setattr(
+        translation, "load", lambda *args: [events.extend(caplog.messages), load(*args)][1]
+    )
+    caplog.clear()
+    with no_file_over(0):
+        found = evaluated(run, split="other")
+    assert found["sentences"] == 2
+    assert [f"{run[0]}: " in said for said in events] == [True]
+    assert any("is not kept" in said for said in caplog.messages)
+    assert (run[0] / "evaluations.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("changes", [{"data.test": ""}, {"evaluate.split": ""}])
+def test_without_a_test_set_the_score_is_of_validation(run, caplog, changes):
+    caplog.set_level(logging.INFO)
+    config = configured(run)
+    config.update_from_flattened_dict(changes)
+    assert splits.final(config) == "validation"
+    [key] = changes
+    assert f"config.{key} is empty, no test set" in caplog.text
+
+
+@pytest.mark.parametrize(("split", "key"), [("test", "data.test"), ("nowhere", "evaluate.split")])
+def test_missing_files_name_the_key(run, split, key):
+    config = configured(run, split=split)
+    config.data.test = "nothere"
+    with pytest.raises(UserError, match=rf"\Aconfig\.{key}='no.*set config\.{key} to") as error:
+        splits.pairs(config, split)
+    assert ("no test set" in str(error.value)) == (split == "test")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"weights": "bets"}, "config.evaluate.weights"),
+        ({"split": "nowhere"}, "nowhere"),
+        ({"tokenize": "14a"}, "config.evaluate.tokenize"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(run, changes, said):
+    with pytest.raises(ValueError, match=said) as error:
+        evaluated(run, **changes)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_kind_of_checkpoint_is_named(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run[0], copy)
+    shutil.rmtree(copy / "best")
+    with pytest.raises(ValueError, match=r"\A.*copy/best does not exist.*\Z"):
+        evaluated((copy, run[1]), weights="best")

@@ -1,0 +1,941 @@
+"""Trained end to end on the built-in corpus: killed, stopped, moved, resumed, and logged."""
+
+import contextlib
+import functools
+import json
+import logging
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+import types
+from importlib import metadata
+
+import jax
+import numpy as np
+import pytest
+from helpers import tiny
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from transformer.checkpoints import weights, workdir
+from transformer.checkpoints.workdir import read_config, read_vocabulary
+from transformer.decoding import compiled
+from transformer.distributed import layout
+from transformer.errors import UserError
+from transformer.modes import evaluate, prepare, train
+from transformer.monitoring import log, memory, progress
+from transformer.monitoring.log import Log, read
+from transformer.monitoring.progress import Progress, counter
+from transformer.tasks import build, losses, translation, translation_evaluator
+from transformer.training import loop
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
+TRAIN_KEYS = TIMES | {
+    *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
+    *("learning_rate", "gradient_norm", "padding", "left_out"),
+}
+VALIDATION_KEYS = {
+    *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
+    *("bleu", "chrf", "length_ratio", "signature", "samples"),
+}
+FINAL_KEYS = VALIDATION_KEYS - {"samples"} | {
+    *("set", "split", "weights", "ensemble", "sentences", "checksum"),
+}
+
+
+def newest(config, workdir):
+    """The newest step and its parameters, on one device."""
+    vocabulary = read_vocabulary(workdir, read_config(workdir))
+    model = translation.build_model(config, vocabulary)
+    like = layout.to_restore(translation.abstract_parameters(model))
+    options = {"weights": "latest", "average_last": 1, "every": 1}
+    found, steps = weights.load(workdir, like, vocabulary.fingerprint, **options)
+    return steps[-1], jax.tree.map(np.asarray, found)
+
+
+def without_times(workdir):
+    """The lines of metrics.jsonl, as far as they are the same for every run."""
+    return [
+        {name: value for name, value in line.items() if name not in TIMES}
+        for line in log.read(workdir)
+    ]
+
+
+def scalars(workdir):
+    """What TensorBoard shows, {(tag, step): value}: where a run went on, later steps are purged.
+
+    Its files are records of length (8 bytes), checksum (4), an Event, checksum (4).
+    """
+    found = {}
+    for path in sorted((workdir / "tensorboard").iterdir()):
+        content = path.read_bytes()
+        while len(content) > 12:  # less is what a killed process left of a record
+            (length,) = struct.unpack("<Q", content[:8])
+            event = Event.FromString(content[12 : 12 + length])
+            content = content[16 + length :]
+            if event.session_log.status == SessionLog.START:
+                found = {name: value for name, value in found.items() if name[1] < event.step}
+            for value in event.summary.value:
+                if value.HasField("simple_value"):
+                    found[value.tag, event.step] = value.simple_value
+    return found
+
+
+def assert_tensorboard_is_metrics(workdir, complete_after=0):
+    """A killed run may have lost its last second of points: those up to `complete_after`."""
+    expected = {
+        (f"{line['kind']}/{name}", line["step"]): value
+        for line in log.read(workdir)
+        for name, value in line.items()
+        if isinstance(value, int | float) and name != "step"
+    }
+    assert expected
+    found = scalars(workdir)
+    assert found.keys() <= expected.keys()
+    assert {step for _, step in expected.keys() - found.keys()} <= set(range(complete_after + 1))
+    for name, value in found.items():
+        assert value == np.float32(expected[name])
+
+
+# What a run leaves behind
+
+
+def test_log_lines_have_all_keys(tiny_run):
+    lines = log.read(tiny_run.workdir)
+    kinds = [(line["kind"], line["step"]) for line in lines]
+    expected = [("train", step) for step in range(10, 170, 10)]
+    expected.insert(8, ("validation", 80))
+    assert kinds == [*expected, ("validation", 160), ("test", 160)]
+    keys = {"train": TRAIN_KEYS, "validation": VALIDATION_KEYS, "test": FINAL_KEYS}
+    for line in lines:
+        assert line.keys() == keys[line["kind"]]
+        numbers = [value for value in line.values() if isinstance(value, int | float)]
+        assert np.isfinite(numbers).all()
+
+
+def test_log_lines_say_what_happened(tiny_run):
+    lines = log.read(tiny_run.workdir)
+    training = [line for line in lines if line["kind"] == "train"]
+    for line in training:
+        assert line["perplexity"] == pytest.approx(np.exp(line["nats_per_token"]))
+        assert 0 < line["padding"] < 0.3
+        expected = 0.5 * 32**-0.5 * min(line["step"] ** -0.5, line["step"] * 40**-1.5)
+        assert line["learning_rate"] == pytest.approx(expected, rel=1e-5)
+        left = (160 - line["step"]) * line["step_seconds"]
+        assert line["seconds_left"] == pytest.approx(left)
+        tokens = line["tokens_per_second"] * line["step_seconds"]
+        assert tokens == pytest.approx(1024 * (1 - line["padding"]), rel=1e-3)
+    assert training[-1]["loss"] < 0.8 * training[0]["loss"]
+    assert training[-1]["accuracy"] > training[0]["accuracy"]
+
+
+def test_tensorboard_has_the_numbers_of_metrics(tiny_run):
+    assert_tensorboard_is_metrics(tiny_run.workdir)
+
+
+def test_checkpoints_are_where_they_belong(tiny_run):
+    names = lambda *parts: {p.name for p in tiny_run.workdir.joinpath(*parts).iterdir()}
+    assert names("checkpoints") == {"80", "120", "160"}
+    for step in ("80", "120", "160"):
+        state = {"params"} if step == "80" else {"params", "opt_state"}
+        assert names("checkpoints", step) & {"params", "opt_state", "checksums.json"} == {
+            *state,
+            "checksums.json",
+        }
+    lines = [line for line in log.read(tiny_run.workdir) if line["kind"] == "validation"]
+    best = max(lines, key=lambda line: line["bleu"])
+    assert names("best") == {str(best["step"])}
+    sides = {"test.hypothesis", "test.reference", "test.source"}
+    assert names("evaluation") == {"test.json", *sides}
+
+
+def test_config_names_vocabulary_and_versions(tiny_run):
+    config = json.loads((tiny_run.workdir / "config.json").read_text())
+    vocabulary = workdir.read_vocabulary(tiny_run.workdir, workdir.read_config(tiny_run.workdir))
+    assert config["vocabulary"]["fingerprint"] == vocabulary.fingerprint
+    assert len(vocabulary.fingerprint) >= 16
+    assert config["versions"].keys() == set(workdir.PACKAGES)
+    for name, version in config["versions"].items():
+        assert version == metadata.version(name)
+    assert config["model"] == tiny_run.config.model.to_dict()
+
+
+def test_log_is_cut_where_a_run_goes_on(tmp_path):
+    """Lines past the step, and one that was cut off in writing, go; TensorBoard purges its own."""
+    log = Log(tmp_path, 0)
+    for step in (10, 20, 30):
+        log.write("train", step, {"loss": 1 / step})
+    log.close()
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write('{"kind": "train", "st')
+    time.sleep(1.1)  # TensorBoard's files are named by the second
+    log = Log(tmp_path, 20)
+    assert [line["step"] for line in log.lines] == [10, 20]
+    log.write("train", 30, {"loss": 7.0})
+    log.write("validation", 30, {"bleu": 1.5, "samples": "좋아해\nI like it"})
+    log.close()
+    lines = read(tmp_path)
+    assert lines == log.lines
+    assert [line.get("loss") for line in lines] == [0.1, 0.05, 7.0, None]
+    assert lines[-1]["samples"] == "좋아해\nI like it"
+    assert_tensorboard_is_metrics(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"metrics.jsonl", "tensorboard"}
+
+
+# What a person sees who waits for translations
+
+
+def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, caplog):
+    log = Log(tmp_path, 0)
+    values = {"text": "x" * 1000, **{f"number_{i}": float(i) for i in range(20)}}
+    line = lambda step: {"kind": "train", "step": step, **values}
+    log.write("train", 1, values)
+    with no_file_over(2000):
+        for step in range(2, 60):
+            log.write("train", step, values)
+            assert read(tmp_path) == [line(1)]  # no half a line after it
+        errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+        assert len(errors) == 1  # said once
+        assert str(tmp_path / "metrics.jsonl") in errors[0]
+    log.write("train", 60, values)
+    assert read(tmp_path) == [line(step) for step in range(1, 61)]
+    log.write("train", 61, values)
+    log.close()
+    assert read(tmp_path) == [line(step) for step in range(1, 62)]
+    assert [path.name for path in tmp_path.glob("metrics*")] == ["metrics.jsonl"]
+    shown = scalars(tmp_path)
+    log = Log(tmp_path, 61)
+    with no_file_over(1500):
+        log.write("train", 62, values)
+    log.close()  # there is room again
+    assert read(tmp_path) == [line(step) for step in range(1, 63)]
+    assert [step for tag, step in shown if tag == "train/number_3" and step > 59] == [60, 61]
+
+
+def test_a_line_that_is_none_is_left_out(tmp_path, caplog):
+    """A power failure may leave zeros."""
+    good = '{"kind": "train", "step": 1}\n'
+    (tmp_path / "metrics.jsonl").write_bytes(good.encode() + bytes(9) + b"\n\xff\n" + good.encode())
+    assert [line["step"] for line in log.read(tmp_path)] == [1, 1]
+    assert "line 2, is not of a log" in caplog.text
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time in seconds, as metrics.py sees it: a list of one number."""
+    now = [100.0]
+    monkeypatch.setattr(log, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    return now
+
+
+def seen(caplog, clock, items, **options):
+    """The lines logged while items are taken, one in two seconds."""
+    caplog.set_level(logging.INFO)
+    for _ in progress.progress(items, "translate", **options):
+        clock[0] += 2
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_progress_says_how_many_how_fast_and_how_long(caplog, capsys, clock):
+    """A line for each item here: pytest's standard error is no terminal."""
+    assert seen(caplog, clock, iter(range(3)), total=63, every=0) == [
+        "translate: 1 line, 0.5 a second, 2 min 4 s left",
+        "translate: 2 lines, 0.5 a second, 2 min 2 s left",
+        "translate: 3 lines, 0.5 a second, 2 min 0 s left",
+        "translate: 3 lines in 6.0 s, 0.5 a second",
+    ]
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_without_a_total_knows_no_end(caplog, clock):
+    assert seen(caplog, clock, range(2), every=0) == [
+        *("translate: 1 line, 0.5 a second", "translate: 2 lines, 0.5 a second"),
+        "translate: 2 lines in 4.0 s, 0.5 a second",
+    ]
+
+
+def test_progress_counts_a_second(caplog, clock):
+    caplog.set_level(logging.INFO)
+    for number in progress.progress(range(100), "translate", total=200, every=1.5):
+        clock[0] += 1 if number == 98 else 0.01
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "translate: 99 lines, 50 a second, 2 s left",
+        "translate: 100 lines in 2.0 s, 50 a second",
+    ]
+
+
+@pytest.mark.parametrize("every", [5, 1000])
+def test_progress_is_silent_between_its_lines(caplog, clock, every):
+    said = seen(caplog, clock, range(10), total=10, every=every)
+    assert [line.split(",")[0] for line in said[:-1]] == (
+        [f"translate: {count} lines" for count in (3, 6, 9)] if every == 5 else []
+    )
+    assert said[-1].startswith("translate: 10 lines in 20.0 s")
+
+
+@pytest.mark.parametrize("total", [None, 0, 7])
+def test_progress_of_nothing(caplog, total):
+    caplog.set_level(logging.INFO)
+    assert list(progress.progress([], "translate", total=total, every=0)) == []
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith("translate: 0 lines in 0.0 s, 0.0 a second")
+
+
+def test_time_left_is_not_said_before_anything_is_done(caplog, clock):
+    caplog.set_level(logging.INFO)
+    with progress.counter("translate", total=9, every=0) as advance:
+        for count in (0, 4):
+            clock[0] += 2
+            advance(count)
+    assert [record.getMessage() for record in caplog.records] == [
+        "translate: 0 lines, 0.0 a second",
+        "translate: 4 lines, 1.0 a second, 5 s left",
+        "translate: 4 lines in 4.0 s, 1.0 a second",
+    ]
+
+
+def test_progress_gives_the_items_as_they_come(capsys):
+    taken = []
+    items = (taken.append(number) or number for number in range(5))
+    for number in progress.progress(items, "translate"):
+        assert taken == list(range(number + 1))
+    assert taken == list(range(5))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.fixture
+def open_terminal(monkeypatch, caplog):
+    """A function that makes standard error a terminal of 80 columns: what it shows, its end."""
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    ours = open(master, "rb", 0)  # noqa: SIM115 (closed below)
+    theirs = open(slave, "w", encoding="utf-8")  # noqa: SIM115
+
+    def shown():
+        print(end="END", file=theirs, flush=True)
+        content = b""
+        while not content.endswith(b"END"):
+            content += ours.read(4096)
+        return content.removesuffix(b"END").decode()
+
+    def opened():  # in the test itself: pytest sets standard error before it
+        caplog.set_level(logging.INFO)
+        monkeypatch.setattr(sys, "stderr", theirs)
+        return shown, ours.close
+
+    yield opened
+    ours.close()
+    with contextlib.suppress(OSError):
+        theirs.close()
+
+
+def test_progress_is_a_bar_on_a_terminal(open_terminal, caplog, capsys):
+    shown, _ = open_terminal()
+    list(progress.progress(range(3), "translate", total=3, every=0))
+    assert re.match(r"\rtranslate:   0%\| +\| 0/3 \[", shown())
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith("translate: 3 lines in ")
+    assert capsys.readouterr().out == ""
+
+
+SHOWN = {
+    **{"loss": 3.709, "nats_per_token": 3.5, "perplexity": 74.18, "accuracy": 0.3},
+    **{"learning_rate": 1e-3, "gradient_norm": 0.5, "padding": 0.05, "left_out": 0},
+    **{"tokens_per_second": 112345.6, "step_seconds": 0.02, "waiting": 0.0, "seconds_left": 63.0},
+}
+
+
+def test_training_is_shown_in_80_columns(open_terminal, caplog):
+    """A history of losses, and below it a bar that is one, with its time left and its pace."""
+    shown, _ = open_terminal()
+    progress = Progress(99_990, 100_000)
+    progress.advance()
+    progress.show(SHOWN)
+    progress.close()
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line == "step 99991/100000: loss 3.709, perplexity 74.18, 112,346 tokens/s"
+    assert len("06:51:20 ") + len(line) < 80
+    bar = shown().rstrip().rpartition("\r")[2]
+    assert len(bar) < 80
+    assert re.fullmatch(r"train: 100%\|█{20,}.\| 99991/100000 \[00:00<00:00, *[\d.]+step/s\]", bar)
+
+
+def test_the_time_left_on_a_terminal_leaves_out_what_is_no_step(open_terminal, clock, monkeypatch):
+    """A step in a quarter of a second, after a validation of two hours."""
+    monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
+    shown, _ = open_terminal()
+    progress = Progress(0, 100)
+    with progress.paused():
+        clock[0] += 7200
+    for _ in range(20):
+        clock[0] += 0.25
+        progress.advance()
+    assert shown().endswith("| 20/100 [2:00:05<00:20,  4.00step/s]")
+
+
+def test_a_terminal_that_is_gone_ends_nothing(open_terminal, clock, monkeypatch):
+    monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
+    _, hang_up = open_terminal()
+    progress = Progress(0, 100)
+    with logging_redirect_tqdm(), counter("translate", total=3) as advance:
+        hang_up()
+        with pytest.raises(OSError, match="Input/output error"):
+            print("into the void", file=sys.stderr, flush=True)
+        for _ in range(3):
+            clock[0] += 1
+            advance(1)
+            progress.advance()
+            progress.show(SHOWN)
+        progress.close()
+
+
+@pytest.fixture
+def copied(tiny_run, tmp_path):
+    """The tiny run's workdir, to write into."""
+    return shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("weights", ["latest", "best"])
+def test_validation_says_what_evaluate_says(copied, capsys, weights):
+    config = workdir.read_config(copied)
+    config.evaluate.split, config.evaluate.weights = "validation", weights
+    evaluate.evaluate(config, copied)
+    said = json.loads(capsys.readouterr().out)
+    (line,) = (
+        line
+        for line in log.read(copied)
+        if line["kind"] == "validation" and line["step"] == said["step"]
+    )
+    assert said["sentences"] == 500
+    assert said["bleu"] > 0
+    for name in VALIDATION_KEYS - {"kind", "samples"}:
+        assert said[name] == line[name]
+
+
+# Refusals, before anything is changed
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "was"),
+    [
+        ("model.d_model", 16, 32),
+        ("model.norm", "pre", "'post'"),
+        ("model.dropout_rate", 0.25, 0.1),
+        ("vocabulary.size", 700, 640),
+        ("optimizer.adam.beta2", 0.997, 0.98),
+    ],
+)
+def test_another_model_is_refused_by_name(tiny_config, tiny_run, key, value, was):
+    before = (tiny_run.workdir / "config.json").read_bytes()
+    with pytest.raises(ValueError, match=f"config.{key}={was}, now it is {value!r}") as raised:
+        train.train(tiny_config({key: value}), tiny_run.workdir)
+    assert "\n" not in str(raised.value)
+    assert (tiny_run.workdir / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "has another vocabulary than this run; train with --config.vocabulary.model="),
+        ({"evaluate.weights": "best"}, "best holds no complete checkpoint"),
+        ({"vocabulary.size": 640, "decode.max_length": 60}, "max_positions=50"),
+    ],
+)
+def test_an_ensemble_that_cannot_work_is_refused_before_training(
+    tiny_config, tiny_run, tmp_path, monkeypatch, changes, said
+):
+    """The member has learned 50 positions, and has no best checkpoint."""
+    monkeypatch.setattr("jax.stages.Lowered.compile", None)
+    member = tmp_path / "member"
+    member.mkdir()
+    for name in ("vocabulary", "checkpoints"):
+        (member / name).symlink_to(tiny_run.workdir / name)
+    config = json.loads((tiny_run.workdir / "config.json").read_text())
+    config["model"] |= {"positions": "learned", "max_positions": 50}
+    (member / "config.json").write_text(json.dumps(config))
+    asked = {"evaluate.ensemble": str(member), "vocabulary.size": 600, "decode.max_length": 16}
+    asked |= {"evaluate.weights": "latest", **changes}
+    with pytest.raises(UserError, match=said) as error:
+        train.train(tiny_config(asked), tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_finished_run_is_only_evaluated_again(tiny_config, copied, capsys):
+    before = without_times(copied), newest(tiny_config(), copied)
+    [said] = log.read(copied, "evaluations.jsonl")
+    train.train(tiny_config(), copied)
+    assert json.loads(capsys.readouterr().out) == said
+    assert log.read(copied, "evaluations.jsonl") == [said]
+    after = without_times(copied), newest(tiny_config(), copied)
+    assert after[0] == before[0]
+    assert after[1][0] == before[1][0] == 160
+    tiny.assert_same_bits(after[1][1], before[1][1])
+
+
+# Killed, stopped, and started again by the same command, in processes of one device
+
+KILLS = int(os.environ.get("KILLS", "5"))  # of one run
+STEPS = 48 * KILLS
+# What a workdir has settled
+
+
+def contents(folder):
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+    return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("changes", [{}, {"vocabulary.size": 700}, {"train.num_steps": 10}])
+def test_training_leaves_a_copy_made_to_translate_with_as_it_is(
+    tiny_run, tiny_config, tmp_path, changes
+):
+    """It holds the only copy of a model, perhaps: `best/`, and no state to go on from."""
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_run.workdir, copy, ignore=shutil.ignore_patterns("checkpoints"))
+    before = contents(copy)
+    with pytest.raises(UserError, match=r"not resumed; nothing was touched; give another") as error:
+        train.train(tiny_config(changes), copy)
+    assert "\n" not in str(error.value)
+    assert contents(copy) == before
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"data": {', None])
+def test_a_damaged_config_is_written_again(
+    tiny_run, tiny_config, tmp_path, monkeypatch, caplog, content
+):
+    """As a power failure may leave it, beside checkpoints that are whole."""
+    copy = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    before = json.loads((copy / "config.json").read_bytes())
+    if content is None:
+        (copy / "config.json").unlink()
+    else:
+        (copy / "config.json").write_bytes(content)
+    monkeypatch.setattr(evaluate, "evaluate", lambda config, workdir: None)
+    train.train(tiny_config(), copy)
+    assert "config.json is written again from --config" in caplog.text
+    assert json.loads((copy / "config.json").read_bytes()) == before
+    assert (copy / "metrics.jsonl").read_bytes() == (
+        tiny_run.workdir / "metrics.jsonl"
+    ).read_bytes()
+
+
+def test_a_config_without_a_key_of_today_takes_todays_value(
+    tiny_run, tiny_config, tmp_path, monkeypatch, caplog
+):
+    copy = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    config = json.loads((copy / "config.json").read_bytes())
+    del config["optimizer"]["adam"]["clip_norm"]
+    (copy / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(evaluate, "evaluate", lambda config, workdir: None)
+    train.train(tiny_config(), copy)
+    assert "config.json has no optimizer.adam.clip_norm=0.0" in caplog.text
+    caplog.clear()
+    train.train(tiny_config(), copy)
+    assert "config.json has no" not in caplog.text
+
+
+def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, monkeypatch):
+    """A typo, or what does not fit, can be mended before the first save."""
+
+    class Enough(Exception):
+        pass
+
+    def stop(*_, **__):
+        raise Enough
+
+    monkeypatch.setattr(loop, "rehearse", stop)
+    for changes in ({}, {"data.batch_tokens": 512}, {"vocabulary.size": 700}):
+        with pytest.raises(Enough):
+            train.train(tiny_config(changes), tmp_path)
+        assert (tmp_path / "checkpoints").is_dir()
+    assert workdir.read_config(tmp_path).vocabulary.size == 700
+
+
+LONGER = {"train.num_steps": STEPS, "evaluate.every": 100}
+
+
+class Command:
+    """`python launch.py` with the tiny quickstart, of STEPS steps."""
+
+    def __init__(self, values, workdir):
+        arguments = [f"--config.{key}={value}" for key, value in {**values, **LONGER}.items()]
+        self.workdir = workdir
+        self._command = [
+            *(sys.executable, "launch.py", "--config=configs/quickstart.py"),
+            *(f"--workdir={workdir}", *arguments),
+        ]
+        flags = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
+        self._environment = {**os.environ, "XLA_FLAGS": flags}
+
+    def start(self):
+        return subprocess.Popen(
+            self._command,
+            cwd=ROOT,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self):
+        """Runs to the end; its standard output and standard error."""
+        process = self.start()
+        output, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+        return output, errors
+
+    def end(self, number, moment, seconds):
+        """Starts it and sends a signal: its exit status, what it said, and whether it trained.
+
+        `moment` is a function that says whether it has come; `seconds` pass after that.
+        """
+        process = self.start()
+        while not moment() and process.poll() is None:
+            time.sleep(0.003)
+        time.sleep(seconds)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=300)
+        return process.returncode, errors, "batches an epoch" in errors
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tiny_values, tmp_path_factory):
+    command = Command(tiny_values, tmp_path_factory.mktemp("runs") / "uninterrupted")
+    output, _ = command.finish()
+    assert len(output.splitlines()) == 1  # results only
+    return command.workdir
+
+
+def assert_equal_runs(config, workdir, expected, killed_at=0):
+    step, parameters = newest(config, workdir)
+    assert step == STEPS
+    tiny.assert_same_bits(parameters, newest(config, expected)[1])
+    assert without_times(workdir) == without_times(expected)
+    assert_tensorboard_is_metrics(workdir, complete_after=killed_at)
+    best = [sorted(p.name for p in (run / "best").iterdir()) for run in (workdir, expected)]
+    assert best[0] == best[1]
+    [found, other] = [(run / "evaluations.jsonl").read_bytes() for run in (workdir, expected)]
+    assert found == other
+
+
+def translate_nothing(patch):
+    """Has validations and tests take the references for the translations."""
+
+    def examine(self, parameters, stopping=None):
+        sums = dict.fromkeys(("loss", "nll", "correct", "tokens"), 1.0)
+        scores = translation_evaluator.score(self.references, self.references, tokenize="13a")
+        return {**losses.per_token(sums), **scores}, self.references
+
+    patch.setattr(translation_evaluator.Examiner, "examine", examine)
+    patch.setattr(translation_evaluator.Examiner, "rehearse", lambda *_: None)
+
+
+def reached(workdir, step):
+    return any(line["step"] >= step for line in log.read(workdir))
+
+
+def saving(workdir, step):
+    """Whether a checkpoint of that step or a later one is being written."""
+    drafts = (workdir / "checkpoints").glob("*tmp*")
+    return any(int(draft.name.partition(".")[0]) >= step for draft in drafts)
+
+
+@pytest.mark.slow
+def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
+    """Ended KILLS times, by SIGKILL, SIGTERM or SIGUSR1, at any moment: between steps, in the
+    middle of a save, in a validation, while it starts. The same command goes on each time, and
+    what comes out is what an uninterrupted run has, to the bit."""
+    command, choose = Command(tiny_values, tmp_path / "run"), random.Random(KILLS)
+    command.workdir.mkdir()
+    newest_killed = stopped = 0
+    for kill in range(KILLS):
+        target = (STEPS - 20) * (kill + 1) // (KILLS + 1)
+        number = choose.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
+        kind = ("save", "step", "start")[kill % 3]
+        moment = {
+            "save": functools.partial(saving, command.workdir, target),
+            "step": functools.partial(reached, command.workdir, target),
+            "start": lambda: True,
+        }[kind]
+        seconds = choose.uniform(0, {"save": 0.03, "step": 0.5, "start": 6}[kind])
+        status, errors, trained = command.end(number, moment, seconds)
+        assert status != 0, errors
+        assert "Traceback" not in errors
+        if number == signal.SIGKILL or not trained:
+            assert status == -number
+        else:
+            assert status in (143, -number)  # the latter before its first step
+        if status == 143:
+            stopped += 1
+            step = int(re.search(r"stopped after step (\d+) was saved", errors)[1])
+            assert newest(tiny_config(LONGER), command.workdir)[0] == step
+            assert not (command.workdir / "evaluations.jsonl").exists()
+        newest_killed = max([newest_killed, *(x["step"] for x in log.read(command.workdir))])
+    assert stopped or KILLS < 5
+    command.finish()
+    assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted, newest_killed)
+
+
+VALIDATED_BETWEEN = {"train.num_steps": 60, "evaluate.every": 50, "evaluate.samples": 1}
+
+
+@pytest.fixture(scope="module")
+def validated_between(tiny_config, tmp_path_factory):
+    """A run that is validated at step 50, which is not saved."""
+    workdir = tmp_path_factory.mktemp("runs") / "validated"
+    train.train(tiny_config(VALIDATED_BETWEEN), workdir)
+    return workdir
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["_translations", "_batch_sums"])
+def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
+    tiny_config, validated_between, tmp_path, monkeypatch, name
+):
+    changes, told = VALIDATED_BETWEEN, []
+
+    def tell(self, *arguments, **options):
+        if not told and callable(arguments[-1]):  # the rehearsal before step 1 does not ask
+            told.append(os.kill(os.getpid(), signal.SIGTERM))
+        return find(self, *arguments, **options)
+
+    find = getattr(translation_evaluator.Examiner, name)
+    monkeypatch.setattr(translation_evaluator.Examiner, name, tell)
+    with pytest.raises(SystemExit) as status:
+        train.train(tiny_config(changes), tmp_path / "run")
+    assert status.value.code == 143
+    assert newest(tiny_config(changes), tmp_path / "run")[0] == 50
+    assert not any(line["kind"] == "validation" for line in log.read(tmp_path / "run"))
+    train.train(tiny_config(changes), tmp_path / "run")
+    assert without_times(tmp_path / "run") == without_times(validated_between)
+    runs = [newest(tiny_config(changes), run) for run in (tmp_path / "run", validated_between)]
+    tiny.assert_same_bits(runs[0][1], runs[1][1])
+
+
+def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, monkeypatch):
+    """While it compiles there is nothing to save."""
+    numbers, handlers = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT), []
+
+    def rehearse(*_):
+        handlers.extend(map(signal.getsignal, numbers))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "rehearse", rehearse)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(tiny_config(), tmp_path)
+    assert handlers == list(map(signal.getsignal, numbers))
+
+
+@pytest.fixture
+def devices(monkeypatch):
+    """Sets how many devices training sees."""
+    spread = layout.spread
+
+    def see(number):
+        monkeypatch.setattr(layout, "spread", lambda *asked: spread(*asked, number))
+
+    return see
+
+
+@pytest.mark.parametrize(("num_steps", "said"), [(40, False), (39, True)])
+def test_fewer_steps_than_the_warm_up_are_said(
+    tiny_config, tmp_path, monkeypatch, caplog, num_steps, said
+):
+    """At the start: before anything is prepared."""
+    monkeypatch.delattr(build, "build")
+    with pytest.raises(AttributeError):
+        train.train(tiny_config({"train.num_steps": num_steps}), tmp_path)
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    expected = (
+        "config.train.num_steps=39 ends within the warm-up, config.optimizer.warmup_steps=40: the "
+        "learning rate gets to 97.5 % of its peak only; warmup_steps=13 would suit"
+    )
+    assert warnings == [expected] * said
+
+
+def test_prepare_ends_with_a_summary(tiny_config, data_dir, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    prepare.prepare(tiny_config(), tmp_path)
+    said = caplog.messages[-1]
+    pattern = r"prepared: 21,\d+ training pairs, a vocabulary of 640 pieces, .* batches an epoch; "
+    assert re.match(
+        rf"{pattern}ids are in {data_dir}/.*, config and vocabulary in {tmp_path}", said
+    )
+
+
+# Memory
+
+
+def test_what_does_not_fit_says_what_to_lower():
+    said = r"\Aa step with 195 rows does not fit into the devices' memory: lower config.x\Z"
+    with (
+        pytest.raises(ValueError, match=said),
+        memory.holds("a step with 195 rows", "lower config.x"),
+    ):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
+    with pytest.raises(jax.errors.JaxRuntimeError), memory.holds("a step", "lower config.x"):
+        raise jax.errors.JaxRuntimeError("INTERNAL: another fault")
+
+
+def exhausted(*_, **__):
+    raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        (
+            layout,
+            "compile_step",
+            r"a step with 32 rows of 32 positions .*config.data.batch_tokens",
+        ),
+        (evaluate, "_sums", r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens"),
+        (
+            compiled,
+            "start",
+            r"a search of \d+ sentences of \d+ pieces, 1 beams each, .*batch_tokens",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said_before_step_1(
+    tiny_config, tmp_path, monkeypatch, caplog, owner, name, said
+):
+    """A step, a validation's loss, its search."""
+    shown = lambda *_: lambda *_: exhausted()
+    monkeypatch.setattr(owner, name, shown if name == "compile_step" else exhausted)
+    with pytest.raises(ValueError, match=said) as raised:
+        train.train(tiny_config(), tmp_path)
+    assert "\n" not in str(raised.value)
+    assert not log.read(tmp_path)
+    assert not list((tmp_path / "checkpoints").iterdir())
+
+
+@pytest.mark.slow
+def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, caplog, monkeypatch):
+    """And the run is the one without: its batches, its numbers."""
+    caplog.set_level(logging.INFO)
+    devices(1)
+    translate_nothing(monkeypatch)
+    config = tiny_config({"data.pack": False, "train.num_steps": 6, "evaluate.every": 0})
+    config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
+    train.train(config.copy_and_resolve_references(), tmp_path / "run")
+    said = [record.getMessage() for record in caplog.records]
+    assert any(re.match(r"tried: steps with rows of [2-4] length", x) for x in said)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "rehearse", lambda state, *_: state)
+        train.train(config.copy_and_resolve_references(), tmp_path / "without")
+    assert without_times(tmp_path / "run") == without_times(tmp_path / "without")
+
+
+# Moved to other devices
+
+
+SHORT = {
+    "model.dropout_rate": 0.0,  # devices drop different units
+    "optimizer.adam.epsilon": 1e-3,  # so that rounding is not blown up to whole steps
+    "train.save_every": 5,
+    "train.log_every": 1,
+    "evaluate.every": 0,
+    "evaluate.samples": 0,
+}
+
+
+@pytest.fixture(scope="module")
+def ten_steps(tiny_config, tmp_path_factory):
+    """Ten steps on one device."""
+    with pytest.MonkeyPatch.context() as patch:
+        spread = layout.spread
+        patch.setattr(layout, "spread", lambda *asked: spread(*asked, 1))
+        translate_nothing(patch)
+        workdir = tmp_path_factory.mktemp("runs") / "ten"
+        config = tiny_config({**SHORT, "train.num_steps": 10, "parallel.strategy": "jit"})
+        train.train(config, workdir)
+    return workdir
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(("pmap", 8), ("jit", 1)), (("jit", 1), ("pmap", 8))], ids=str
+)
+def test_run_goes_on_under_the_other_strategy(
+    tiny_config, devices, ten_steps, tmp_path, monkeypatch, before, after
+):
+    translate_nothing(monkeypatch)
+    for num_steps, (strategy, number) in ((5, before), (10, after)):
+        devices(number)
+        changes = {**SHORT, "train.num_steps": num_steps, "parallel.strategy": strategy}
+        train.train(tiny_config(changes), tmp_path / "run")
+    config = tiny_config(SHORT)
+    (step, found), (_, expected) = newest(config, tmp_path / "run"), newest(config, ten_steps)
+    assert step == 10
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5)
+    losses = [
+        [line["loss"] for line in log.read(run) if line["kind"] == "train"]
+        for run in (tmp_path / "run", ten_steps)
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    assert len(losses[0]) == 10
+
+
+# Early stopping
+
+
+def validations(*scores):
+    """Log lines of validations with these BLEU scores, among others."""
+    lines = []
+    for step, bleu in enumerate(scores, start=1):
+        lines += [{"kind": "train", "step": step, "loss": 1.0}]
+        lines += [{"kind": "validation", "step": step, "bleu": bleu}]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "stops"),
+    [
+        ([], 1, False),
+        ([1.0], 1, False),
+        ([1.0, 1.0], 1, True),
+        ([1.0, 1.1], 1, False),
+        ([3.0, 2.0, 2.5], 2, True),
+        ([3.0, 2.0, 2.5], 3, False),
+        ([3.0, 2.0, 3.1], 2, False),
+        ([3.0, 2.0, 3.0], 2, True),
+        ([1.0, 2.0, 3.0, 2.9], 2, False),
+        ([5.0, 1.0, 1.0, 1.0], 0, False),
+    ],
+)
+def test_patience(scores, patience, stops):
+    assert log.out_of_patience(validations(*scores), patience) == stops
+
+
+def test_stops_early_and_stays_stopped(tiny_config, devices, tmp_path, monkeypatch):
+    """The best BLEU comes second; patience of two ends it with the fourth."""
+    devices(1)
+    translate_nothing(monkeypatch)
+    scores = iter([1.0, 4.0, 3.0, 2.0, *[9.0] * 10])
+    score = translation_evaluator.score
+    monkeypatch.setattr(
+        translation_evaluator,
+        "score",
+        lambda *args, **kwargs: {**score(*args, **kwargs), "bleu": next(scores)},
+    )
+    changes = {"train.num_steps": 50, "evaluate.every": 3, "evaluate.patience": 2}
+    train.train(tiny_config(changes), tmp_path)
+    lines = without_times(tmp_path)
+    assert [line["bleu"] for line in lines if line["kind"] == "validation"] == [1.0, 4.0, 3.0, 2.0]
+    assert newest(tiny_config(), tmp_path)[0] == 12
+    [result] = log.read(tmp_path, "evaluations.jsonl")
+    assert result["step"] == 6  # the best one
+    assert [line["step"] for line in lines if line["kind"] == "test"] == [12]
+    train.train(tiny_config(changes), tmp_path)
+    assert without_times(tmp_path) == lines

@@ -1,0 +1,82 @@
+"""The paper's learning rate in numbers, and Adam by hand."""
+
+import jax
+import numpy as np
+import pytest
+
+from transformer.training.optimizer import adam, inverse_square_root
+
+BETA1, BETA2, EPSILON = 0.9, 0.98, 1e-9
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (1, 1.746928e-7),
+        (2, 3.493856e-7),
+        (3999, 6.985966e-4),
+        (4000, 6.987712e-4),
+        (4001, 6.986839e-4),
+        (16000, 3.493856e-4),
+        (100_000, 1.397542e-4),
+    ],
+)
+def test_learning_rate_of_the_base_model(step, expected):
+    """Equation 3 with d_model 512 and 4,000 steps of warm-up."""
+    got = inverse_square_root(step, d_model=512, warmup_steps=4000, factor=1.0)
+    assert float(got) == pytest.approx(expected, rel=2e-6)
+    twice = inverse_square_root(step, d_model=512, warmup_steps=4000, factor=2.0)
+    assert float(twice) == pytest.approx(2 * expected, rel=2e-6)
+
+
+def test_learning_rate_follows_width_and_warmup():
+    peak = inverse_square_root(400, d_model=64, warmup_steps=400, factor=1.0)
+    assert float(peak) == pytest.approx(0.125 * 0.05, rel=1e-6)
+    rates = [
+        float(inverse_square_root(s, d_model=64, warmup_steps=400, factor=1.0))
+        for s in (100, 200, 399, 401, 1600)
+    ]
+    assert rates[1] == pytest.approx(2 * rates[0], rel=1e-6)
+    assert rates[4] == pytest.approx(float(peak) / 2, rel=1e-6)
+    assert max(rates) < float(peak)
+
+
+def by_hand(parameters, gradients, learning_rate, *, epsilon, clip_norm):
+    """Kingma and Ba's algorithm 1 in float64; parameters after each update."""
+    m = v = 0.0
+    path = []
+    for step, gradient in enumerate(gradients, start=1):
+        norm = np.sqrt((gradient**2).sum())
+        if clip_norm and norm > clip_norm:
+            gradient = gradient * clip_norm / norm
+        m = BETA1 * m + (1 - BETA1) * gradient
+        v = BETA2 * v + (1 - BETA2) * gradient**2
+        m_hat, v_hat = m / (1 - BETA1**step), v / (1 - BETA2**step)
+        parameters = parameters - learning_rate(step) * m_hat / (np.sqrt(v_hat) + epsilon)
+        path.append(parameters)
+    return path
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, 1.5])
+@pytest.mark.parametrize("epsilon", [EPSILON, 0.5])
+def test_three_updates_are_adams(epsilon, clip_norm):
+    """A large epsilon shows where it is added; only the second gradient is longer than the clip."""
+    gradients = np.array([[0.3, -0.7, 0.1], [3.0, 2.0, -1.0], [-0.2, 0.4, 0.6]])
+    start = np.array([1.0, -2.0, 0.5])
+
+    def learning_rate(step):
+        return 0.01 * step
+
+    chain = adam(beta1=BETA1, beta2=BETA2, epsilon=epsilon, clip_norm=clip_norm)
+    # Two leaves, so that the norm is a global one.
+    split = lambda x: {"a": x[:2].astype(np.float32), "b": x[2:].astype(np.float32)}
+    parameters = split(start)
+    state = chain.init(parameters)
+    update = jax.jit(chain.update)
+    expected = by_hand(start, gradients, learning_rate, epsilon=epsilon, clip_norm=clip_norm)
+    for step, (gradient, after) in enumerate(zip(gradients, expected, strict=True), start=1):
+        updates, state = update(split(gradient), state, parameters)
+        move = lambda p, u, step=step: p - learning_rate(step) * u
+        parameters = jax.tree.map(move, parameters, updates)
+        got = np.concatenate([parameters["a"], parameters["b"]])
+        np.testing.assert_allclose(got, after, atol=1e-6)

@@ -1,0 +1,435 @@
+"""What is kept is what was written, or it is made anew; what comes from outside is read or refused
+in a line that names it. Random damage comes from seeded generators."""
+
+import codecs
+import concurrent.futures
+import errno
+import gzip
+import io
+import logging
+import lzma
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import traceback
+
+import numpy as np
+import pytest
+from helpers import miniature_wmt, reversal
+from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, everything, learn
+from helpers.damage import damaged, one_line_naming, parallel_text
+
+from transformer.checkpoints import workdir
+from transformer.data import batches, builders, corpora, packing, text_files, tokenizer
+from transformer.data.tokens import tokenise
+from transformer.modes import lines
+from transformer.storage import checksums
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def warnings(caplog):
+    return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+DAMAGE = [flip_a_bit, truncate, pathlib.Path.unlink]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+# The ids of a corpus.
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    pieces = learn("source")
+    return tokenizer.Vocabulary(pieces, pieces)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, caplog, damage):
+    tokens = tokenise(Source(0), vocabulary, tmp_path)
+    whole = contents(tokens.directory)
+    assert checksums.NAME in whole
+    kept = np.array(tokens.source)
+    for name in whole:
+        damage(tokens.directory / name)
+        caplog.clear()
+        again = tokenise(Source(0), vocabulary, tmp_path)
+        assert contents(tokens.directory) == whole
+        np.testing.assert_array_equal(again.source, kept)
+        (said,) = warnings(caplog)
+        assert str(tokens.directory / name) in said
+        assert "\n" not in said
+        assert list(tmp_path.iterdir()) == [tokens.directory]
+
+
+def test_whole_ids_are_not_written_again_and_packings_do_not_count(vocabulary, tmp_path, caplog):
+    source = Source(0)
+    tokens = tokenise(source, vocabulary, tmp_path)
+    packing.pack(tokens, packing.trainable(tokens, LENGTH), LENGTH, 0)
+    reads = source.reads
+    tokenise(source, vocabulary, tmp_path)
+    assert source.reads == reads
+    assert not warnings(caplog)
+
+
+def test_who_reads_damaged_ids_when_they_are_made_anew_keeps_his(vocabulary, tmp_path):
+    tokens = tokenise(Source(0), vocabulary, tmp_path)
+    before = np.array(tokens.target)
+    (tokens.directory / "source_offsets.npy").unlink()
+    tokenise(Source(0), vocabulary, tmp_path)
+    np.testing.assert_array_equal(tokens.target, before)
+
+
+def test_ids_are_looked_at_by_each_process_alone(vocabulary, tmp_path, monkeypatch):
+    """Processes come here at different times: an exchange would wait for ever."""
+    monkeypatch.setattr(checksums.processes, "exchange", None)
+    monkeypatch.setattr(checksums.processes, "share", None)
+    tokens = tokenise(Source(0), vocabulary, tmp_path)
+    flip_a_bit(tokens.directory / "target.ids")
+    tokenise(Source(0), vocabulary, tmp_path)
+
+
+def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, tmp_path):
+    tokens = tokenise(Source(0), vocabulary, tmp_path)
+    whole, expected = contents(tokens.directory), np.array(tokens.source)
+    read = lambda _: np.array(tokenise(Source(0), vocabulary, tmp_path).source)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            truncate(tokens.directory / "source.ids")
+            for found in pool.map(read, range(8)):
+                np.testing.assert_array_equal(found, expected)
+            assert contents(tokens.directory) == whole
+    assert list(tmp_path.iterdir()) == [tokens.directory]
+
+
+def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"a")
+    (tmp_path / checksums.NAME).write_bytes(checksums.seal(tmp_path))
+
+    def fail(number):
+        def read(path):
+            raise OSError(number, os.strerror(number), str(path))
+
+        monkeypatch.setattr(checksums, "_digest", read)
+
+    fail(errno.EIO)
+    assert checksums.damaged(tmp_path) == [f"{tmp_path / 'file'} (Input/output error)"]
+    fail(errno.EACCES)  # which is no damage, and not to be mended
+    with pytest.raises(PermissionError):
+        checksums.damaged(tmp_path)
+
+
+# Rows.
+
+
+@pytest.mark.parametrize("damage", [flip_a_bit, truncate, lambda path: path.write_bytes(b"")])
+def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, damage):
+    tokens = tokenise(Source(0), vocabulary, tmp_path)
+    pairs = packing.trainable(tokens, LENGTH)
+    rows = packing.pack(tokens, pairs, LENGTH, 0)
+    (path,) = tokens.directory.glob("packed-*")
+    whole = path.read_bytes()
+    damage(path)
+    again = packing.pack(tokens, pairs, LENGTH, 0)
+    (said,) = warnings(caplog)
+    assert str(path) in said
+    assert path.read_bytes() == whole
+    np.testing.assert_array_equal(again.pairs, rows.pairs)
+    np.testing.assert_array_equal(again.offsets, rows.offsets)
+    packing.pack(tokens, pairs, LENGTH, 0)
+    assert len(warnings(caplog)) == 1
+
+
+# Prepared corpora.
+
+
+def wmt(folder):
+    return lambda split="train": catalogue("wmt14_translate/de-en", split, folder)
+
+
+def builtin(folder):
+    return lambda split="train": catalogue("builtin", split, folder, "ko", "en")
+
+
+@pytest.fixture(params=[wmt, builtin, parallel_text])
+def corpus(request, tmp_path, monkeypatch):
+    """A function that loads a split of a corpus, and where it is prepared."""
+    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
+    pairs = {split: [(f"{split} {i}", f"en {i}") for i in range(30)] for split in builders.SPLITS}
+    monkeypatch.setattr(corpora.grammar, "sentence_pairs", lambda seed: pairs)
+    (tmp_path / "text").mkdir()
+    for language in ("de", "en"):
+        text = "".join(f"{language} {i}\n" for i in range(30))
+        (tmp_path / "text" / f"train.{language}").write_text(text)
+    load = request.param(tmp_path)
+    load()
+    (home,) = (path.parent for path in tmp_path.rglob("dataset_info.json"))
+    return load, home
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_corpus_is_named_and_prepared_anew(corpus, caplog, damage):
+    load, home = corpus
+    expected = everything(load())
+    assert not warnings(caplog)
+    names = [
+        p.name for p in home.iterdir() if ".array_record" not in p.name or "test" not in p.name
+    ]
+    names = [name for name in names if "-validation." not in name]
+    assert sum(".array_record" in name for name in names) == 1
+    for name in names:
+        if damage is pathlib.Path.unlink and name == checksums.NAME:
+            continue
+        damage(home / name)
+        caplog.clear()
+        assert everything(load()) == expected
+        (said,) = warnings(caplog)
+        assert str(home / name) in said
+        assert "\n" not in said
+        assert checksums.damaged(home, alone=True) == []
+        assert {p.name for p in home.parent.iterdir()} == {home.name}
+
+
+LOADS = """
+import sys
+from pathlib import Path
+from helpers import damage
+corpus = damage.parallel_text(Path(sys.argv[1]))()
+source, target = corpus.read(range(len(corpus)))
+assert source == [f"de {i}" for i in range(30)] and len(target) == 30
+"""
+
+
+def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(tmp_path):
+    (tmp_path / "text").mkdir()
+    for language in ("de", "en"):
+        text = "".join(f"{language} {i}\n" for i in range(30))
+        (tmp_path / "text" / f"train.{language}").write_text(text)
+    parallel_text(tmp_path)()
+    (shard,) = tmp_path.rglob("*.array_record-*")
+    flip_a_bit(shard)
+    command = [sys.executable, "-c", LOADS, str(tmp_path)]
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    options = {"env": {**os.environ, "PYTHONPATH": path}, "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen(command, **options) for _ in range(3)]
+    said = [process.communicate()[1] for process in running]
+    assert [process.returncode for process in running] == [0] * 3, said
+    assert "".join(said).count("damaged: ") == 1
+    assert checksums.damaged(shard.parent, alone=True) == []
+
+
+@pytest.mark.parametrize("corpus", [wmt, builtin], indirect=True)
+def test_the_split_that_is_read_is_looked_at(corpus, caplog):
+    """Not the others: the training split of WMT takes seconds that an evaluation need not wait."""
+    load, home = corpus
+    shards = {path.name.split("-")[1].split(".")[0]: path for path in home.glob("*.array_record-*")}
+    flip_a_bit(shards["test"])
+    load("train")
+    assert not warnings(caplog)
+    load("test")
+    assert str(shards["test"]) in caplog.text
+
+
+def test_a_corpus_without_a_seal_is_taken_as_it_is(corpus, caplog):
+    load, home = corpus
+    expected = everything(load())
+    (home / checksums.NAME).unlink()
+    before = contents(home)
+    assert everything(load()) == expected
+    assert contents(home) == before
+    assert not warnings(caplog)
+
+
+def test_a_damaged_corpus_stays_where_it_cannot_be_prepared_anew(tmp_path, monkeypatch):
+    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
+    load = wmt(tmp_path)
+    load()
+    shutil.rmtree(tmp_path / "downloads")
+    home = tmp_path / "wmt14_translate" / "de-en" / "1.0.0"
+    flip_a_bit(home / "dataset_info.json")
+    before = contents(home)
+    monkeypatch.setattr(corpora.wmt, "_unreachable", lambda url: "no network")
+    with pytest.raises(ValueError, match="cannot download"):
+        load()
+    assert contents(home) == before
+
+
+# Files, lines and vocabularies of any bytes.
+
+
+@pytest.mark.parametrize(
+    ("end", "compress"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)]
+)
+def test_any_corpus_file_gives_its_lines_or_is_refused(tmp_path, end, compress):
+    chosen, path, found = random.Random(end), tmp_path / f"train.de{end}", [0, 0]
+    characters = "abc äö나🏠\r\u2028"
+    for _ in range(400):
+        text = ["".join(chosen.choices(characters, k=chosen.randint(0, 40))) for _ in range(99)]
+        content = "\n".join(text[: chosen.randint(0, 99)]).encode()
+        damage = damaged(chosen, compress(content))
+        path.write_bytes(damage)
+        try:
+            _, count = text_files.digest_and_count(path)
+            read = list(text_files.lines(path))
+        except ValueError as error:
+            one_line_naming(error, path)
+            found[0] += 1
+            continue
+        found[1] += 1
+        assert len(read) == count
+        # Compressed files carry checks of their content: it comes out unchanged, or it is nothing.
+        content = content if end and read else b"" if end else damage.removeprefix(codecs.BOM_UTF8)
+        expected = [line.removesuffix(b"\r") for line in content.split(b"\n")]
+        assert read == expected[: -1 if content[-1:] in (b"", b"\n") else None]
+    assert min(found) > 5
+
+
+def test_xz_is_not_the_older_format_that_has_no_check_of_its_content(tmp_path):
+    path = tmp_path / "train.de.xz"
+    path.write_bytes(lzma.compress(b"a\n", lzma.FORMAT_ALONE))
+    with pytest.raises(ValueError, match="is broken or not what its name says") as raised:
+        text_files.digest_and_count(path)
+    one_line_naming(raised.value, path)
+
+
+def test_any_bytes_are_as_many_lines():
+    chosen, said = random.Random(0), set()
+    for _ in range(2000):
+        alphabet = chosen.choice([bytes(range(256)), b"\n\r\xef\xbb\xbf\xff a", b"\n\r\0"])
+        content = bytes(chosen.choices(alphabet, k=chosen.randint(0, 60)))
+        read = list(lines.read(io.BytesIO(content)))
+        assert len(read) == content.count(b"\n") + (content[-1:] not in (b"", b"\n"))
+        for line in read:
+            assert "\n" not in line
+            line.encode()  # whole characters
+        for form in lines.FORMATS:
+            try:
+                asked = list(lines.columns(read, ("source", "prefix"), needed=2, form=form))
+            except ValueError as error:
+                one_line_naming(error, "line ")
+                said.add(re.sub(r"\d+", "N", str(error))[:9])
+            else:
+                assert len(asked) == len(read)
+    assert said == {"line N is", "line N: e"}  # no JSON object; expected SOURCE, found ...
+
+
+@pytest.mark.slow
+def test_any_bytes_are_translated_line_by_line(answered, reversal_run):
+    chosen = random.Random(1)
+    alphabets = [bytes(range(256)), b"\n\r\xef\xbb\xbf\xff ab", "\0\u2028\x85나\ue000".encode()]
+    content = b"".join(
+        bytes(chosen.choices(chosen.choice(alphabets), k=chosen.randint(0, 40))) + b"\na b c\n"
+        for _ in range(100)
+    )
+    out = answered("translate", reversal_run, content)
+    assert out.count("\n") == content.count(b"\n")
+    assert out.split("\n").count("c b a") >= 100
+
+
+# SentencePiece is C++: damage could end the process, not only raise.
+USES_MODELS = """
+import random, sys
+from helpers import corpora, damage
+from transformer.data import tokenizer
+
+chosen, found = random.Random(sys.argv[1]), [0, 0]
+options = {"size": corpora.SIZE, "character_coverage": 1.0}
+whole = tokenizer.learn(corpora.text(0), kind=sys.argv[1], **options)
+for _ in range(300):
+    try:
+        pieces = tokenizer.load(damage.damaged(chosen, whole), "given.model")
+    except ValueError as error:
+        damage.one_line_naming(error, "given.model")
+        found[0] += 1
+        continue
+    found[1] += 1
+    tokenizer.fingerprint(pieces)
+    ids = tokenizer.encode(pieces, ["the cat 나는 x\\0", "", "ß🏠 "])
+    assert all(0 <= i < len(pieces) for sentence in ids for i in sentence)
+    tokenizer.decode(pieces, [*ids, range(len(pieces))])
+assert min(found) > 10, found
+"""
+
+
+@pytest.mark.parametrize("kind", tokenizer.KINDS)
+def test_any_model_is_loaded_or_refused(kind):
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    done = subprocess.run(
+        [sys.executable, "-c", USES_MODELS, kind],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("name", ["shared.model", "shared.vocab", "checksums.json"])
+def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, damage):
+    """Also where the pieces are the same: other flags make other ids."""
+    shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
+    shutil.copy(tiny_run.workdir / "config.json", tmp_path)
+    config = workdir.read_config(tmp_path)
+    workdir.read_vocabulary(tmp_path, config)
+    damaged = tmp_path / "vocabulary" / name
+    damage(damaged)
+    lost_seal = name == "checksums.json" and not damaged.exists()
+    if lost_seal or name == "shared.vocab":  # which is for people
+        workdir.read_vocabulary(tmp_path, config)
+        return
+    with pytest.raises(ValueError, match=r"damaged|missing") as raised:
+        workdir.read_vocabulary(tmp_path, config)
+    one_line_naming(raised.value, str(damaged))
+
+
+def test_a_piece_that_is_no_text_is_refused():
+    model = reversal.vocabulary_model()
+    at = model.index(b"<unk>")
+    with pytest.raises(ValueError, match=r"^given\.model is not a SentencePiece model") as raised:
+        tokenizer.load(model[:at] + b"<un\xbe>" + model[at + 5 :], "given.model")
+    one_line_naming(raised.value, "given.model")
+
+
+# The loader in the background.
+
+
+def test_an_error_of_the_loader_is_there_at_once_with_its_own_traceback():
+    """Also while the batch after it, which nobody will get, takes for ever."""
+    for_ever = threading.Event()
+
+    def explode(t):
+        raise OSError(f"batch {t} is gone")
+
+    def load(t):
+        return t if t < 1 else explode(t) if t < 2 else for_ever.wait(20)
+
+    found = batches.ahead(load, range(5))
+    next(found)
+    start = time.monotonic()
+    with pytest.raises(OSError, match="batch 1 is gone") as raised:
+        next(found)
+    for_ever.set()
+    assert time.monotonic() - start < 5
+    names = [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]
+    assert names[-2:] == ["load", "explode"]

@@ -1,0 +1,278 @@
+"""Real runs of several processes on one machine: shared, resumed by others, killed, stopped."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from transformer.data.korean import grammar
+from transformer.monitoring import log
+
+pytestmark = pytest.mark.slow
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+STEPS = 50
+SPLITS = {"train": 300, "validation": 7, "test": 11}  # which no number of processes divides
+LAYOUTS = [("pmap", (0, 1, 1)), ("jit", (0, 2, 1)), ("jit", (0, 1, 4))]
+
+# Of text that lies in files. Without dropout, as mapped devices drop units of their own. At its
+# highest, the learning rate is the quickstart's, 0.0044. After so few steps the likeliest sentence
+# is none: with a minimal length there are some to compare. GELU: the gradient of ReLU jumps where
+# rounding takes a unit across zero (seen on a CPU without AVX-512, from step 9 on).
+VALUES = {
+    **{"data.corpus": "parallel_text", "data.max_length": 32, "data.row_length": 32},
+    **{"data.batch_tokens": 512, "vocabulary.size": 640, "vocabulary.character_coverage": 0.98},
+    **{"model.d_model": 16, "model.d_ff": 32, "model.num_heads": 4, "model.num_layers": 1},
+    **{
+        "model.dropout_rate": 0.0,
+        "model.activation": "gelu",
+        "optimizer.factor": 0.035,
+        "optimizer.warmup_steps": 4,
+    },
+    **{"train.num_steps": STEPS, "train.log_every": 1, "train.save_every": 20, "train.seed": 2},
+    **{"evaluate.every": 25, "evaluate.weights": "latest", "decode.extra_length": 2},
+    **{"decode.beam_width": 2, "decode.min_length": 8, "compilation_cache": ""},
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """A folder of aligned files."""
+    folder = tmp_path_factory.mktemp("text")
+    pairs = grammar.sentence_pairs(grammar.SEED)
+    for split, count in SPLITS.items():
+        for language, side in zip(("ko", "en"), zip(*pairs[split], strict=True), strict=True):
+            content = "".join(line + "\n" for line in side[:count])
+            (folder / f"{split}.{language}").write_text(content)
+    return folder
+
+
+@dataclasses.dataclass
+class Run:
+    """A run's processes, of two devices each."""
+
+    processes: list[subprocess.Popen]
+    workdir: pathlib.Path
+
+    def ends(self, within=240):
+        """Their exit statuses, results and messages."""
+        end = time.monotonic() + within
+        for process in self.processes:
+            process.wait(max(0, end - time.monotonic()))
+        return [process.returncode for process in self.processes]
+
+    def said(self, name="err"):
+        return [self._file(i, name).read_text() for i in range(len(self.processes))]
+
+    def reaches(self, step):
+        """Waits until the log has that step."""
+        while not any(line["step"] >= step for line in log.read(self.workdir)):
+            assert all(process.poll() is None for process in self.processes), self.said()
+            time.sleep(0.05)
+
+    def saves(self, step):
+        """Waits until that step is complete."""
+        while not (self.workdir / "checkpoints" / str(step) / "checksums.json").exists():
+            assert all(process.poll() is None for process in self.processes), self.said()
+            time.sleep(0.02)
+
+    def _file(self, number, name):
+        return self.workdir.parent / f"{self.workdir.name}.{number}.{name}"
+
+
+@pytest.fixture(scope="module")
+def start(text, data_dir):
+    """A function that starts a mode in so many processes; they end with the tests."""
+    runs = []
+
+    def begin(workdir, count, *, mode="train", values=(), data_dirs=None):
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            address = f"localhost:{free.getsockname()[1]}"
+        options = {**VALUES, **dict(values)} if mode == "train" else dict(values)
+        options |= {"data.directory": text}
+        command = [sys.executable, ROOT / "launch.py", f"--mode={mode}", f"--workdir={workdir}"]
+        command += [f"--config={ROOT}/configs/quickstart.py"] if mode == "train" else []
+        devices = f"--xla_force_host_platform_device_count={2 if count > 1 else 1}"
+        flags = re.sub(
+            r"--xla_force_host_platform_device_count=\d+", devices, os.environ["XLA_FLAGS"]
+        )
+        run = Run([], workdir)
+        for i in range(count):
+            own = {"data.data_dir": data_dirs[i] if data_dirs else data_dir}
+            if count > 1:
+                own |= {"parallel.coordinator": address, "parallel.num_processes": count}
+                own |= {"parallel.process_id": i}
+            asked = [f"--config.{key}={value}" for key, value in {**options, **own}.items()]
+            with open(run._file(i, "out"), "w") as out, open(run._file(i, "err"), "w") as err:
+                process = subprocess.Popen(
+                    [*command, *asked],
+                    stdout=out,
+                    stderr=err,
+                    env=os.environ | {"XLA_FLAGS": flags},
+                )
+            run.processes.append(process)
+        runs.append(run)
+        return run
+
+    yield begin
+    for run in runs:
+        for process in run.processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def alone(start, tmp_path_factory):
+    """The workdir of the same run by one process with one device."""
+    run = start(tmp_path_factory.mktemp("runs") / "alone", 1)
+    assert run.ends() == [0], run.said()
+    return run.workdir
+
+
+def losses(workdir):
+    return [line["loss"] for line in log.read(workdir) if line["kind"] == "train"]
+
+
+def test_one_process_learns(alone):
+    """What the others are compared with: a loss that falls, and sentences."""
+    found = losses(alone)
+    assert len(found) == 50
+    assert np.mean(found[-5:]) < np.mean(found[:5]) - 1
+    sentences = (alone / "evaluation" / "test.hypothesis").read_text().splitlines()
+    assert all(sentences)
+    assert len(set(sentences)) > 2
+
+
+def assert_same_run(workdir, alone):
+    """The same log, sentences and scores, but for rounding."""
+    lines, others = log.read(workdir), log.read(alone)
+    assert [(x["kind"], x["step"]) for x in lines] == [(x["kind"], x["step"]) for x in others]
+    for line, other in zip(lines, others, strict=True):
+        assert line.keys() == other.keys()
+        for key in ("loss", "accuracy", "gradient_norm", "padding", "bleu", "chrf"):
+            if key in line:
+                np.testing.assert_allclose(line[key], other[key], rtol=1e-5, atol=1e-7)
+    for name in ("source", "hypothesis", "reference"):
+        found, expected = (w / "evaluation" / f"test.{name}" for w in (workdir, alone))
+        assert found.read_text() == expected.read_text()
+        assert found.read_text().count("\n") == SPLITS["test"]
+    found, expected = (log.read(w, "evaluations.jsonl")[-1] for w in (workdir, alone))
+    assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+    assert [found[key] for key in ("bleu", "chrf", "steps")] == [
+        expected[key] for key in ("bleu", "chrf", "steps")
+    ]
+
+
+@pytest.mark.parametrize(("strategy", "mesh"), LAYOUTS, ids=str)
+def test_processes_train_as_one_and_others_go_on(start, alone, tmp_path, strategy, mesh):
+    """Two processes train half of the way, four go on; an evaluation by two is theirs."""
+    values = {"parallel.strategy": strategy, "parallel.mesh": mesh}
+    half = start(tmp_path / "run", 2, values={**values, "train.num_steps": STEPS // 2})
+    assert half.ends() == [0, 0], half.said()
+    whole = start(tmp_path / "run", 4, values=values)
+    assert whole.ends() == [0] * 4, whole.said()
+    assert f"going on from step {STEPS // 2}\n" in whole.said()[0]
+    assert_same_run(tmp_path / "run", alone)
+    results = whole.said("out")
+    assert json.loads(results[0]) == log.read(tmp_path / "run", "evaluations.jsonl")[-1]
+    assert results[1:] == [""] * 3
+    again = start(tmp_path / "run", 2, mode="evaluate")
+    assert again.ends() == [0, 0], again.said()
+    assert_same_run(tmp_path / "run", alone)
+    assert [json.loads(text)["bleu"] for text in again.said("out")[:1]] == [
+        json.loads(results[0])["bleu"]
+    ]
+
+
+def layout(strategy, mesh):
+    return {"parallel.strategy": strategy, "parallel.mesh": mesh}
+
+
+def test_processes_drop_what_one_drops(start, alone, tmp_path):
+    """Under jit: a global program's random numbers know no processes."""
+    rates = {f"model.{kind}dropout_rate": 0.1 for kind in ("", "attention_", "activation_")}
+    one = start(tmp_path / "one", 1, values={**rates, **layout("jit", (1, 1, 1))})
+    assert one.ends() == [0], one.said()
+    two = start(tmp_path / "two", 2, values={**rates, **layout(*LAYOUTS[1])})
+    assert two.ends() == [0, 0], two.said()
+    assert abs(losses(tmp_path / "one")[0] / losses(alone)[0] - 1) > 1e-3
+    assert_same_run(tmp_path / "two", tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "mesh", "killed"), [(*LAYOUTS[0], 1), (*LAYOUTS[1], 0)], ids=str
+)
+def test_a_killed_process_ends_the_others_and_a_restart_goes_on(
+    start, alone, tmp_path, strategy, mesh, killed
+):
+    run = start(tmp_path / "run", 2, values=layout(strategy, mesh))
+    run.saves(20)
+    run.processes[killed].kill()
+    begun = time.monotonic()
+    statuses = run.ends(within=60)
+    assert time.monotonic() - begun < 60
+    assert statuses[killed] == -signal.SIGKILL
+    assert statuses[1 - killed] not in (0, 2, 143), run.said()
+    again = start(tmp_path / "run", 2, values=layout(strategy, mesh))
+    assert again.ends() == [0, 0], again.said()
+    assert re.search("going on from step (20|40)\n", again.said()[0])
+    assert_same_run(tmp_path / "run", alone)
+
+
+@pytest.mark.parametrize(("strategy", "mesh"), LAYOUTS[:2], ids=str)
+def test_told_to_one_process_all_stop_after_the_same_step(start, alone, tmp_path, strategy, mesh):
+    run = start(tmp_path / "run", 2, values=layout(strategy, mesh))
+    run.reaches(10)
+    run.processes[1].terminate()
+    assert run.ends() == [143, 143], run.said()
+    assert not (tmp_path / "run" / "evaluations.jsonl").exists()
+    again = start(tmp_path / "run", 2, values=layout(strategy, mesh))
+    assert again.ends() == [0, 0], again.said()
+    assert "going on from step" in again.said()[0]
+    assert_same_run(tmp_path / "run", alone)
+
+
+def test_processes_go_on_from_the_newest_whole_checkpoint(start, alone, tmp_path):
+    """Where a file of the newest one is damaged, and the one before it is whole."""
+    half = start(tmp_path / "run", 2, values={"train.num_steps": STEPS // 2})
+    assert half.ends() == [0, 0], half.said()
+    newest = tmp_path / "run" / "checkpoints" / f"{STEPS // 2}" / "opt_state"
+    damaged = max(newest.rglob("d/*"), key=lambda path: path.stat().st_size)
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    again = start(tmp_path / "run", 2)
+    assert again.ends() == [0, 0], again.said()
+    assert "going on from step 20\n" in again.said()[0]
+    assert str(damaged) in again.said()[0]
+    assert_same_run(tmp_path / "run", alone)
+
+
+def test_a_host_without_the_shared_disk_prepares_its_own_text(start, alone, tmp_path):
+    folders = [tmp_path / "first", tmp_path / "second"]
+    run = start(tmp_path / "run", 2, data_dirs=folders)
+    assert run.ends() == [0, 0], run.said()
+    files = [sorted(p.relative_to(f) for p in f.rglob("*.ids")) for f in folders]
+    assert files[0] == files[1] != []
+    assert_same_run(tmp_path / "run", alone)
+
+
+def test_what_was_typed_wrong_ends_all_processes(start, tmp_path):
+    """Who finds out says so and ends; then the others end for want of it, if they have not yet."""
+    run = start(tmp_path / "run", 2, values={"model.norm": "before"})
+    statuses = run.ends(within=60)
+    assert 2 in statuses
+    assert set(statuses) <= {2, -signal.SIGABRT}
+    run = start(tmp_path / "other", 2, values={"data.train": "nothing"})
+    assert run.ends(within=60)[0] == 2
+    assert run.ends(within=0)[1] != 0
+    assert "wants one of" in run.said()[0]

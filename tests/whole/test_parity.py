@@ -1,0 +1,165 @@
+"""Logits, losses and every gradient equal PyTorch's own layers on the same weights.
+
+tests/fixtures/record_torch.py made the record with torch 2.13; nothing here needs torch.
+"""
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.tasks.losses import cross_entropy
+
+RECORD = pathlib.Path(__file__).parents[1] / "fixtures" / "torch_transformer.npz"
+D, H, F, L, V = 16, 4, 32, 2, 17
+TOLERANCE = 1e-5  # of float32 numbers of size 1, and relative to larger ones
+CASES = ["post_relu", "post_gelu", "pre_relu", "pre_gelu"]
+
+
+@pytest.fixture(scope="module")
+def record():
+    with np.load(RECORD) as file:
+        return dict(file)
+
+
+def from_torch(named):
+    """Our tree of parameters (or gradients) from torch's names.
+
+    torch keeps linear maps as [out, in], those of query, key and value one above the other, heads
+    side by side.
+    """
+
+    def linear(name, suffix=""):
+        return {"kernel": named[f"{name}.weight"].T, "bias": named[f"{name}.bias"]}
+
+    def layer_norm(name):
+        return {"scale": named[f"{name}.weight"], "bias": named[f"{name}.bias"]}
+
+    def attention(name):
+        kernels = np.split(named[f"{name}.in_proj_weight"], 3)
+        biases = np.split(named[f"{name}.in_proj_bias"], 3)
+        output = linear(f"{name}.out_proj")
+        return {
+            part: {"kernel": kernel.T.reshape(D, H, D // H), "bias": bias.reshape(H, D // H)}
+            for part, kernel, bias in zip(("query", "key", "value"), kernels, biases, strict=True)
+        } | {"output": {"kernel": output["kernel"].reshape(H, D // H, D), "bias": output["bias"]}}
+
+    def network(name):
+        return {"inner": linear(f"{name}.linear1"), "outer": linear(f"{name}.linear2")}
+
+    tree = {"target_embedding": {"embedding": named["embedding.weight"]}}
+    for i in range(L):
+        encoder, decoder = f"encoder.layers.{i}", f"decoder.layers.{i}"
+        tree[f"encoder_{i}"] = {
+            "self_attention": attention(f"{encoder}.self_attn"),
+            "self_attention_residual": {"layer_norm": layer_norm(f"{encoder}.norm1")},
+            "network": network(encoder),
+            "network_residual": {"layer_norm": layer_norm(f"{encoder}.norm2")},
+        }
+        tree[f"decoder_{i}"] = {
+            "self_attention": attention(f"{decoder}.self_attn"),
+            "self_attention_residual": {"layer_norm": layer_norm(f"{decoder}.norm1")},
+            "cross_attention": attention(f"{decoder}.multihead_attn"),
+            "cross_attention_residual": {"layer_norm": layer_norm(f"{decoder}.norm2")},
+            "network": network(decoder),
+            "network_residual": {"layer_norm": layer_norm(f"{decoder}.norm3")},
+        }
+    if "encoder.norm.weight" in named:
+        tree["encoder_norm"] = layer_norm("encoder.norm")
+        tree["decoder_norm"] = layer_norm("decoder.norm")
+    return tree
+
+
+def weights(record, case):
+    """The case's parameters under torch's names; only the pre-norm cases have a final norm."""
+    return {
+        name.removeprefix("weights/"): value
+        for name, value in record.items()
+        if name.startswith("weights/") and (case.startswith("pre") or "coder.norm" not in name)
+    }
+
+
+def gradients(record, case):
+    """The same for the gradients, which lie in one vector, in the order of the weights."""
+    flat, named = record[f"{case}/gradients"], {}
+    for name, value in weights(record, case).items():
+        named[name], flat = flat[: value.size].reshape(value.shape), flat[value.size :]
+    assert not flat.size
+    return named
+
+
+def assert_close(got, expected, what=""):
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape, what
+    difference = np.abs(got - expected).max() / max(1.0, np.abs(expected).max())
+    assert difference < TOLERANCE, what
+
+
+def setting(record, case):
+    """The model, its parameters, its inputs and its targets with their weights."""
+    norm, activation = case.split("_")
+    model = tiny.model(
+        source_vocab_size=V,
+        target_vocab_size=V,
+        d_model=D,
+        d_ff=F,
+        num_heads=H,
+        num_layers=L,
+        key_size=0,
+        value_size=0,
+        norm=norm,
+        final_norm=norm == "pre",
+        norm_epsilon=1e-5,
+        activation=activation,
+        attention_bias=True,
+    )
+    inputs = {}
+    for side in ("source", "target"):
+        ids = record[side]
+        inputs[side] = ids
+        inputs[f"{side}_positions"] = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
+        inputs[f"{side}_segments"] = record[f"{side}_real"].astype(np.int32)
+    parameters = from_torch(weights(record, case))
+    assert jax.tree.map(np.shape, parameters) == jax.tree.map(np.shape, tiny.shapes(model, inputs))
+    targets = record["labels"], record["target_real"].astype(np.float32)
+    return model, parameters, inputs, targets
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_logits_and_losses(record, case):
+    model, parameters, inputs, targets = setting(record, case)
+    logits = tiny.jit(lambda p: model.apply({"params": p}, **inputs, train=False))(parameters)
+    real = record["target_real"]  # what stands at padding is nobody's business
+    assert_close(np.asarray(logits)[real], record[f"{case}/logits"][real])
+
+    smoothing = float(record["smoothing"])
+    sums = cross_entropy(logits, *targets, label_smoothing=smoothing, smoothed_over="all_classes")
+    assert sums["tokens"] == real.sum()
+    assert_close(sums["nll"], record[f"{case}/nll"])
+    # torch does not take off the entropy of the smoothed target.
+    target = np.full(V, smoothing / V)
+    target[0] += 1 - smoothing
+    entropy = -(target * np.log(target)).sum()
+    assert_close(sums["loss"], record[f"{case}/smoothed"] - entropy * real.sum())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_of_all_parameters(record, case):
+    model, parameters, inputs, targets = setting(record, case)
+    smoothing = float(record[f"{case}/differentiated_smoothing"])
+
+    @tiny.jit
+    @jax.grad
+    def gradient(parameters):
+        logits = model.apply({"params": parameters}, **inputs, train=False)
+        options = {"label_smoothing": smoothing, "smoothed_over": "all_classes"}
+        return cross_entropy(logits, *targets, **options)["loss"]
+
+    got = gradient(parameters)
+    expected = from_torch(gradients(record, case))
+    assert jax.tree.structure(got) == jax.tree.structure(expected)
+    paths = jax.tree_util.tree_leaves_with_path(expected)
+    for (path, wanted), found in zip(paths, jax.tree.leaves(got), strict=True):
+        assert_close(found, wanted, jax.tree_util.keystr(path))

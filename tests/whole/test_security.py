@@ -1,0 +1,323 @@
+"""Nothing that is read is run, and no name from outside leads out of the folders written to."""
+
+import ast
+import json
+import os
+import pathlib
+import pickle
+import shutil
+import sys
+
+import flax.traverse_util
+import jax
+import numpy as np
+import pytest
+from helpers.corpora import LENGTH, Source, learn
+
+import launch
+from configs import wmt_base
+from transformer.checkpoints import manager, weights, workdir
+from transformer.data import corpora, packing, tokenizer
+from transformer.data.tokens import tokenise
+from transformer.errors import UserError
+from transformer.monitoring import results
+from transformer.storage import checksums
+from transformer.tasks import translation
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FILES = [
+    *(
+        path
+        for name in ("transformer", "configs", "benchmarks")
+        for path in (ROOT / name).rglob("*.py")
+    ),
+    ROOT / "launch.py",
+]
+
+# What runs what it reads.
+MODULES = {
+    "pickle",
+    "cPickle",
+    "_pickle",
+    "cloudpickle",
+    "dill",
+    "joblib",
+    "marshal",
+    "shelve",
+    "yaml",
+}
+BUILTINS = {"eval", "exec", "compile", "__import__"}
+ATTRIBUTES = {
+    "system",
+    "popen",
+    "exec_module",
+    "load_module",
+    "unpickle",
+    "read_pickle",
+    "to_pickle",
+}
+KEYWORDS = {"allow_pickle", "shell"}
+
+
+def dangers(source):
+    """The names in a source by which something read could be run."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= MODULES & {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= MODULES & {node.module.partition(".")[0]}
+            found |= ATTRIBUTES & {alias.name for alias in node.names}
+        elif isinstance(node, ast.Name):
+            found |= BUILTINS & {node.id}
+        elif isinstance(node, ast.Attribute):
+            found |= ATTRIBUTES & {node.attr}
+        elif isinstance(node, ast.keyword):
+            found |= KEYWORDS & {node.arg}
+    return found
+
+
+def test_nothing_read_is_run_but_the_config_that_is_named():
+    """The --config file is Python, and is run: that is what it is for."""
+    assert len(FILES) > 40
+    found = {str(path.relative_to(ROOT)): dangers(path.read_text()) for path in FILES}
+    assert {name: names for name, names in found.items() if names} == {
+        "transformer/checkpoints/config_files.py": {"exec_module"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import pickle as p", "pickle"),
+        ("from pickle import load", "pickle"),
+        ("import yaml\nyaml.load(x)", "yaml"),
+        ("np.load(x, allow_pickle=True)", "allow_pickle"),
+        ("def f():\n    return eval(x)", "eval"),
+        ("exec(x)", "exec"),
+        ("os.system(x)", "system"),
+        ("from os import system", "system"),
+        ("subprocess.run(x, shell=True)", "shell"),
+    ],
+)
+def test_dangers_are_seen(source, found):
+    assert dangers(source) == {found}
+    assert not dangers("import re\nre.compile(x)\njax.eval_shape(f)\nos.execv(a, b)")
+
+
+# Pickles.
+
+
+class Canary:
+    """Unpickled, it writes a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+@pytest.fixture
+def canary(tmp_path):
+    """An array with a pickle in it, as the file tmp_path/pickled.npy; nobody has unpickled it."""
+    path = tmp_path / "sung"
+    np.save(tmp_path / "pickled.npy", np.array([Canary(path)], dtype=object))
+    yield (tmp_path / "pickled.npy").read_bytes()
+    assert not path.exists()
+    np.load(tmp_path / "pickled.npy", allow_pickle=True)
+    assert path.exists()  # it would have sung
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    pieces = learn("source")
+    vocabulary = tokenizer.Vocabulary(pieces, pieces)
+    return lambda: tokenise(Source(0), vocabulary, tmp_path / "tokens")
+
+
+def test_a_pickle_in_the_ids_is_refused(canary, tokens):
+    offsets = tokens().directory / "source_offsets.npy"
+    whole = offsets.read_bytes()
+    offsets.write_bytes(canary)
+    tokens()
+    assert offsets.read_bytes() == whole
+    offsets.write_bytes(canary)
+    seal = offsets.parent / checksums.NAME
+    seal.write_bytes(checksums.seal(offsets.parent))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        tokens()
+
+
+def test_a_pickle_in_a_packing_is_refused(canary, tokens):
+    found = tokens()
+    pairs = packing.trainable(found, LENGTH)
+    pack = lambda: packing.pack(found, pairs, LENGTH, 0)
+    rows = pack()
+    (path,) = found.directory.glob("packed-*")
+    path.write_bytes(canary)
+    np.testing.assert_array_equal(pack().pairs, rows.pairs)
+    path.write_bytes(checksums.stamp(canary))
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        pack()
+
+
+UNPICKLED = []
+
+
+def _watch(event, arguments):
+    if event == "pickle.find_class":
+        UNPICKLED.append(arguments)
+
+
+def test_a_checkpoint_is_read_without_unpickling(canary, tmp_path):
+    """Wherever in its folders an array with a pickle lies."""
+    values = {"x": jax.numpy.arange(3.0)}
+    saved = manager.Checkpoints(tmp_path / "run", keep=1, every=1, vocabulary="v")
+    saved.save(1, values, {"count": np.zeros(1)})
+    saved.close()
+    for folder in [tmp_path / "run", *(tmp_path / "run").rglob("*/")]:
+        for name in ("x.npy", "parameters.npz", "arrays.pickle"):
+            (folder / name).write_bytes(canary)
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    expected = {"x": jax.ShapeDtypeStruct((3,), np.float32, sharding=sharding)}
+    sys.addaudithook(_watch)  # for the rest of the process
+    UNPICKLED.clear()
+    found, _ = weights.load(
+        tmp_path / "run", expected, "v", weights="latest", average_last=1, every=1
+    )
+    assert not UNPICKLED
+    np.testing.assert_array_equal(found["x"], values["x"])
+    pickle.loads(pickle.dumps(pathlib.Path()))
+    assert UNPICKLED  # it would have been seen
+
+
+# What a stranger's workdir says.
+
+
+@pytest.fixture(scope="module")
+def touched():
+    """The paths that this process has opened, listed, made or renamed."""
+    paths, watching = [], [True]
+
+    def note(event, arguments):
+        if watching and event in ("open", "os.mkdir", "os.listdir", "os.scandir", "os.rename"):
+            paths.append(str(arguments[0]))
+
+    sys.addaudithook(note)  # for the rest of the process
+    yield paths
+    watching.clear()
+
+
+MACHINE = {
+    "compilation_cache": "{}/cache",
+    "data.data_dir": "{}/data",
+    "evaluate.ensemble": "{}/member",
+    "parallel.coordinator": "{}:1234",
+    "parallel.num_processes": 2,
+    "parallel.mesh": (2, 1, 1),
+    "vocabulary.model": "{}/pieces.model",
+    "train.init_from": "{}/run",
+}
+
+
+@pytest.mark.parametrize("mode", launch.FROM_WORKDIR)
+def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, touched, monkeypatch):
+    """No folder that its config.json names is made or read; the command line may name one."""
+    outside = tmp_path / "outside"
+    doctored = {key: x.format(outside) if isinstance(x, str) else x for key, x in MACHINE.items()}
+    defaults = launch.flatten(wmt_base.get_config())
+    content = flax.traverse_util.unflatten_dict(defaults | doctored, sep=".")
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    began = []
+    monkeypatch.setattr(f"transformer.modes.{mode}.{mode}", lambda config, _: began.append(config))
+    touched.clear()
+    command = [f"--mode={mode}", f"--workdir={tmp_path}"]
+    launch.main(command)
+    assert str(tmp_path / "config.json") in touched
+    assert not [path for path in touched if str(outside) in path]
+    found = launch.flatten(began[0])
+    assert {key: found.get(key) for key in doctored} == {key: defaults.get(key) for key in doctored}
+    given = launch.parse([*command, "--config.data.data_dir=here", "--config.evaluate.ensemble=it"])
+    assert (given[2].data.data_dir, given[2].evaluate.ensemble) == ("here", "it")
+
+
+def test_an_ensembles_member_says_nothing_of_this_machine(reversal_run, tmp_path):
+    """Its own members, for instance."""
+    member = shutil.copytree(reversal_run, tmp_path / "member")
+    content = json.loads((member / "config.json").read_text())
+    content["evaluate"]["ensemble"] = str(tmp_path / "outside")
+    del content["train"]["save_every"]  # it may also be older
+    (member / "config.json").write_text(json.dumps(content))
+    config = workdir.read_config(reversal_run)
+    config.evaluate.ensemble = str(member)
+    assert translation.load(reversal_run, config).steps == [7, 7]
+
+
+def test_where_text_is_read_is_logged(tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    config = wmt_base.get_config()
+    config.data.update(directory="/some/where", test="one,two")
+    (tmp_path / "config.json").write_text(config.to_json())
+    monkeypatch.setattr("transformer.modes.evaluate.evaluate", lambda *_: None)
+    launch.main(["--mode=evaluate", f"--workdir={tmp_path}"])
+    assert "'one,two'" in caplog.text
+    assert "/some/where" in caplog.text
+    assert config.data.data_dir in caplog.text
+
+
+@pytest.mark.parametrize("name", launch.WRITTEN)
+@pytest.mark.parametrize("mode", ["train", "evaluate"])
+def test_no_link_makes_a_mode_write_outside_the_workdir(name, mode, tmp_path):
+    outside, workdir = tmp_path / "outside", tmp_path / "run"
+    workdir.mkdir()
+    (workdir / "config.json").write_text(wmt_base.get_config().to_json())
+    (workdir / name).symlink_to(outside)
+    config = ["--config=configs/wmt_base.py"] if mode == "train" else []
+    with pytest.raises(UserError, match=f"{name} is a link that leads out of {workdir}"):
+        launch.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
+    (workdir / name).unlink()
+    (workdir / name).symlink_to("config.json")
+    launch.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
+
+
+# Paths.
+
+
+def tree(folder):
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+SPLITS = [
+    *("../../x", "../x", "..", "../..", "x/../../y", "a/b/c", "", ".", "~/x"),
+    *("/tmp/a.de,/tmp/b.en", "../a.de,../../b.en", "a.de,..", "a.de, ../../ b.en", "x\\..\\y"),
+]
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("is_files", [False, True])
+def test_no_split_makes_evaluation_write_outside_its_folder(tmp_path, split, is_files):
+    workdir = tmp_path / "one" / "two" / "run"
+    workdir.mkdir(parents=True)
+    name = results.name_of(split, split.split(",") if is_files else [])
+    sentences = {"source": ["a"], "hypothesis": ["b"], "reference": ["c"]}
+    results.keep(workdir, {"set": name, "bleu": 0.0}, sentences)
+    written = tree(tmp_path)
+    assert len(written) == 5
+    written.remove(workdir / "evaluations.jsonl")
+    assert {path.parent for path in written} == {workdir / "evaluation"}
+
+
+@pytest.mark.parametrize("split", ["../elsewhere/x", "../elsewhere/x.de,../elsewhere/x.en"])
+def test_files_from_elsewhere_are_prepared_in_the_data_folder(tmp_path, split):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "text").mkdir()
+    for language in ("de", "en"):
+        (tmp_path / "elsewhere" / f"x.{language}").write_text("a\n")
+    before = tree(tmp_path)
+    languages = {"source_language": "de", "target_language": "en"}
+    folders = {"directory": str(tmp_path / "text"), "data_dir": str(tmp_path / "data")}
+    corpora.load("parallel_text", split, **languages, **folders)
+    written = tree(tmp_path) - before
+    assert written
+    assert all(path.is_relative_to(tmp_path / "data" / "parallel_text") for path in written)

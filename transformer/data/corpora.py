@@ -1,0 +1,102 @@
+"""Names to sentence pairs: WMT 2014, parallel text files and the built-in corpus, all through TFDS.
+
+Every corpus is written once, as ArrayRecord files under `data_dir`, and read by index from then on.
+"""
+
+import dataclasses
+import difflib
+import functools
+import hashlib
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+
+from transformer.data import builders, text_files, wmt
+from transformer.data.builders import SPLITS, Builtin, ParallelText
+from transformer.errors import UserError
+from transformer.storage import paths
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """One split of a corpus: sentence pairs by index."""
+
+    fingerprint: str  # names content and direction: part of every cache key derived from it
+    source_language: str
+    target_language: str
+    records: Sequence[dict[str, bytes]]  # the TFDS data source, a record's text by language
+    files: tuple[str, ...] = ()  # the source's and the target's, of parallel_text
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def read(self, indices: Iterable[int]) -> tuple[list[str], list[str]]:
+        """The source and the target sentences of these pairs, in the order of `indices`."""
+        # One call for all: ten times faster than indexing, but it takes only a list of int.
+        records = self.records.__getitems__([int(i) for i in indices])
+        return (
+            [record[self.source_language].decode() for record in records],
+            [record[self.target_language].decode() for record in records],
+        )
+
+
+def load(
+    corpus: str,
+    split: str,
+    *,
+    source_language: str,
+    target_language: str,
+    directory: str,
+    data_dir: str,
+    key: str = "split",
+) -> Corpus:
+    """One split of a corpus, prepared under `data_dir` first if it is not there yet.
+
+    `corpus` is `builtin`, `parallel_text` or a name in wmt.CORPORA, in either direction. For
+    `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
+    plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
+    UserError, of one line, for whatever the user can mend: a name, a file, a network. `key` is what
+    it calls the split by.
+    """
+    if "://" in data_dir:
+        raise UserError(f"data_dir must be a local folder, found {data_dir!r}")
+    data_dir = os.path.abspath(os.path.expanduser(data_dir))
+    languages = source_language, target_language
+    known = ("builtin", "parallel_text", *wmt.CORPORA)
+    if corpus not in known:
+        nearest = difflib.get_close_matches(corpus, known, n=1, cutoff=0.0)[0]
+        raise UserError(
+            f"config.data.corpus is one of {', '.join(known)}, found {corpus!r}; did you mean "
+            f"{nearest}?"
+        )
+    files = []
+    if corpus == "parallel_text":
+        files = text_files.find(pathlib.Path(directory).expanduser(), split, languages, key)
+        config = builders.text_config(files, languages)
+        build = functools.partial(ParallelText, config=config, data_dir=data_dir)
+        home = builders.builders_home(data_dir, ParallelText, config)
+        split = "pairs"
+    else:
+        pair = ("ko", "en") if corpus == "builtin" else tuple(corpus.split("/")[1].split("-"))
+        if sorted(languages) != sorted(pair):
+            raise UserError(
+                f"config.data: {corpus} has the languages {pair[0]!r} and {pair[1]!r}, found "
+                f"source {source_language!r} and target {target_language!r}"
+            )
+        if split not in SPLITS:
+            raise UserError(f"{key}: {corpus} has the splits {', '.join(SPLITS)}, found {split!r}")
+        if corpus == "builtin":
+            config = builders.builtin_config()
+            build = functools.partial(Builtin, config=config, data_dir=data_dir)
+            home = builders.builders_home(data_dir, Builtin, config)
+        else:
+            build = functools.partial(wmt.builder, corpus, data_dir)
+            home = wmt.home(corpus, data_dir)
+    with paths.cache_in(pathlib.Path(data_dir)):
+        builder = builders.prepared_builder(build, home, split)
+    info = builder.info.splits[split]
+    content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes
+    digest = hashlib.sha256(repr(content).encode()).hexdigest()
+    records = builder.as_data_source(split=split)
+    name = f"{builder.name}-{digest[:16]}"
+    return Corpus(name, *languages, records, tuple(map(str, files)))

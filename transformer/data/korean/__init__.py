@@ -1,0 +1,1 @@
+"""A generated Korean-English corpus: words (lexicon.py) and sentences of them (grammar.py)."""

@@ -1,0 +1,25 @@
+"""Positional encodings (section 3.5)."""
+
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+
+
+def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:
+    """Position encodings [B, T, D] in float32, for any position (paper 3.5).
+
+    'interleaved' is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the
+    same. 'concatenated' is its program's (tensor2tensor's get_timing_signal_1d): all sines, then
+    all cosines, of pos / 10000^(i/(D/2-1)).
+    """
+    half = d_model // 2
+    if layout == "interleaved":
+        exponents = jnp.arange(half) / half
+    else:
+        exponents = jnp.arange(half) / (half - 1)
+    angles = positions_BT[..., None].astype(jnp.float32) * 10000.0**-exponents
+    waves = [jnp.sin(angles), jnp.cos(angles)]
+    if layout == "interleaved":
+        return jnp.stack(waves, axis=-1).reshape(*positions_BT.shape, d_model)
+    return jnp.concatenate(waves, axis=-1)

@@ -1,0 +1,152 @@
+"""A long job's progress: a bar on a terminal, plain lines in a log."""
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+import tqdm
+
+
+def progress(
+    iterable: Iterable, what: str, *, total: int | None = None, every: float = 30.0
+) -> Iterator:
+    """The iterable, with a `counter` of its items."""
+    with counter(what, total=total, every=every) as advance:
+        for item in iterable:
+            yield item
+            advance(1)
+
+
+@contextlib.contextmanager
+def counter(
+    what: str, *, total: int | None = None, every: float = 30.0
+) -> Iterator[Callable[[int], None]]:
+    """A function to tell how many more lines are done.
+
+    It shows a bar on a terminal's standard error, else it logs a line `every` so many seconds and
+    at the end. Both say how many are done, how many a second and, if the total is known, the time
+    that is left.
+    """
+    start = shown = time.perf_counter()
+    bar = tqdm.tqdm(
+        desc=what, total=total, unit=" lines", file=sys.stderr, disable=None, leave=False
+    )
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done, shown
+        done += count
+        bar.update(count)
+        now = time.perf_counter()
+        if bar.disable and now - shown > every:
+            shown, pace = now, done / (now - start)
+            left = f", {duration((total - done) / pace)} left" if total and done else ""
+            lines = counted(done, "line")
+            logging.info("%s: %s, %s a second%s", what, lines, _rounded(pace), left)
+
+    with bar:
+        yield advance
+    seconds = time.perf_counter() - start
+    lines, pace = counted(done, "line"), _rounded(done / seconds)
+    logging.info("%s: %s in %.1f s, %s a second", what, lines, seconds, pace)
+
+
+class Progress:
+    """Shows where a training run stands: a line for each step that is logged; on a terminal a
+    short one, above a bar with the time that is left."""
+
+    def __init__(self, step: int, total: int):
+        self.step = self._logged = step
+        self._total = total
+        self._bar = tqdm.tqdm(
+            desc="train",
+            total=total,
+            initial=step,
+            unit="step",
+            file=sys.stderr,
+            disable=None,
+            dynamic_ncols=True,
+        )
+        self._clock = time.perf_counter()
+        self._pace = self._share = self._waited = 0.0
+
+    def waiting(self, batches: Iterable, computing: Callable[[], bool]) -> Iterator:
+        """Gives the batches, and takes the time of waiting for those after which the device is not
+        computing any more."""
+        batches = iter(batches)
+        while True:
+            start = time.perf_counter()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            if not computing():
+                self._waited += time.perf_counter() - start
+            yield batch
+
+    def advance(self) -> None:
+        """One more step is done."""
+        self.step += 1
+        self._bar.update()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves what happens inside out of the step time, and of the pace that the bar goes by."""
+        start = time.perf_counter()
+        yield
+        pause = time.perf_counter() - start
+        self._clock += pause
+        if not self._bar.disable:
+            self._bar.last_print_t += pause
+
+    def show(self, values: dict) -> None:
+        """Shows the values that are logged of a step."""
+        at = f"step {self.step}/{self._total}"
+        if not self._bar.disable:  # with the time of day in 80 columns
+            text = "loss {loss:.3f}, perplexity {perplexity:.2f}, {tokens_per_second:,.0f} tokens/s"
+            logging.info("%s: %s", at, text.format(**values))
+            return
+        text = (
+            "loss {loss:.3f}, {nats_per_token:.3f} nats/token, perplexity {perplexity:.2f}, "
+            "accuracy {accuracy:.1%}, learning rate {learning_rate:.2e}, "
+            "gradient {gradient_norm:.2f}, padding {padding:.1%}, "
+            "{tokens_per_second:,.0f} tokens/s, {step_seconds:.3f} s/step, "
+            "{waiting:.1%} of it waiting for data"
+        ).format(**values)
+        if "share_of_peak" in values:
+            text += f", {values['share_of_peak']:.1%} of the devices' bfloat16 peak"
+        logging.info("%s: %s, %s left", at, text, duration(values["seconds_left"]))
+
+    def lap(self) -> dict[str, float]:
+        """Seconds a step since the last lap, the share of them that was spent waiting for batches,
+        and seconds left at that pace."""
+        if self.step > self._logged:
+            now = time.perf_counter()
+            self._pace = (now - self._clock) / (self.step - self._logged)
+            self._share = self._waited / max(now - self._clock, 1e-9)
+            self._clock, self._logged, self._waited = now, self.step, 0.0
+        left = self._pace * (self._total - self.step)
+        return {"step_seconds": self._pace, "waiting": self._share, "seconds_left": left}
+
+    def close(self) -> None:
+        self._bar.close()
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """A number and what it counts: 1 line, 24,000 lines, 2 processes."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def _rounded(pace: float) -> str:
+    return f"{pace:.0f}" if pace >= 10 else f"{pace:.1f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people write them: 42 s, 3 min 5 s, 2 h 4 min."""
+    minutes, s = divmod(round(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {m} min"
+    return f"{m} min {s} s" if m else f"{s} s"

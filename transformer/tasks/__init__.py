@@ -1,0 +1,1 @@
+"""What is learnt: the loss, the batches and the scores of translation."""
