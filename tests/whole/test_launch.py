@@ -548,6 +548,7 @@ def test_closed_streams(name, arguments, words, trained, monkeypatch):
 def test_ctrl_c_while_imports_run():
     code = f"""if True:
         import os, runpy, signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         sys.argv = [{str(ROOT / "launch.py")!r}, "--help"]
         def watch(event, found):
             if event == "import" and found[0] == "absl.flags":

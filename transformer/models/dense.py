@@ -53,6 +53,9 @@ def _product_backward(
     return backward(gradient.astype(operands[0].dtype))
 
 
+_product.defvjp(_product_forward, _product_backward)
+
+
 class Dropout(nn.Module):
     """Sets numbers to zero at random and makes up for it (Srivastava et al. 2014; paper 5.4).
 

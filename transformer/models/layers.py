@@ -12,14 +12,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import dense
 from transformer.models.attention import KeysValues
 from transformer.models.dense import Dropout, dot_general, glorot_uniform
 
 Array = jax.Array
-
-
-dense._product.defvjp(dense._product_forward, dense._product_backward)
 
 
 class FeedForward(nn.Module):
