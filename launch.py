@@ -82,6 +82,7 @@ from transformer.checkpoints.config_files import (
 )
 from transformer.errors import UserError
 from transformer.storage import paths, streams
+from transformer.tasks import TASKS
 
 # A mode's function is imported when it is asked for. A mode starts from a --config or from the
 # config.json of a trained --workdir.
@@ -98,6 +99,7 @@ FROM_WORKDIR = {
     "verify": "transformer.modes.verify:verify",
 }
 MODES = FROM_CONFIG | FROM_WORKDIR
+OF_TASKS = ("translate", "score", "align")  # modes that only some tasks have
 WRITTEN = ("lock", "metrics.jsonl", "evaluation", "evaluations.jsonl")  # not by rename
 READS_INPUT = ("translate", "score", "align")
 SHARED = ("train", "prepare", "evaluate")  # by all processes of a run
@@ -125,14 +127,6 @@ def main(arguments: list[str]) -> None:
     mode, workdir, config = parse(arguments)
     if mode in READS_INPUT and sys.stdin is None:
         raise UserError(f"standard input is closed: --mode={mode} reads it, as in < source.txt")
-    if mode == "evaluate":  # whose config.json may name files of another machine, or a stranger's
-        data, split = config.data, config.evaluate.split
-        split = data.get(split, split)
-        logging.info(
-            "the text is %s %r, config.data.directory=%r; its ids are kept in "
-            "config.data.data_dir=%r",
-            *(data.corpus, split, data.directory, data.data_dir),
-        )
     if mode in SHARED:
         join(config.parallel)
     module, _, function = MODES[mode].partition(":")
@@ -172,7 +166,7 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         raise UserError(f"--mode={mode} needs --workdir=DIR, the folder of a trained run")
     if mode in FROM_CONFIG:
         config = load_config(file)
-        defaults = default_config()
+        defaults = default_config(task_of(config, f"--config={file}"))
         check_types(config, defaults, f"--config={file}")
         check_keys(config, defaults, f"--config={file}")
         name, _, variant = Path(file).name.partition(":")
@@ -184,7 +178,27 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         paths.check_links(folder, WRITTEN)
     if mode in FROM_WORKDIR:
         config = trained_config(folder, rest)
+    if mode in OF_TASKS and mode not in (modes := task_modes(config.task)):
+        raise UserError(
+            f"--mode={mode} is not one of the task {config.task!r}, which has "
+            f"{', '.join([*(m for m in MODES if m not in OF_TASKS), *modes])}"
+        )
     return mode, folder, override(config, rest)
+
+
+def task_of(config: ConfigDict, what: str) -> str:
+    """A config's task, if it names one that there is."""
+    if (task := config.get("task")) not in TASKS:
+        raise UserError(
+            f"{what}: config.task is one of {', '.join(TASKS)}, found {task!r} (an own config "
+            "begins with one of those in configs/, as in config = translation.get_config())"
+        )
+    return task
+
+
+def task_modes(task: str) -> tuple[str, ...]:
+    """The modes that a task has besides those of every task."""
+    return importlib.import_module(TASKS[task]).MODES
 
 
 def meant(argument: str, mode: str) -> str:
@@ -208,7 +222,8 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
         key = key.removeprefix("config.")
         if is_of_parameters(key):
             raise UserError(f"{argument}: the parameters in {workdir} fit no other value")
-    return with_defaults(read_config(workdir), default_config(), workdir / "config.json")
+    made, file = read_config(workdir), workdir / "config.json"
+    return with_defaults(made, default_config(task_of(made, str(file))), file)
 
 
 def keep_memory() -> None:

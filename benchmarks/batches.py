@@ -14,9 +14,7 @@ import time
 from pathlib import Path
 
 import launch
-from transformer.data import batches
 from transformer.modes import prepare
-from transformer.tasks import build
 
 ROUNDS = 9
 
@@ -27,21 +25,16 @@ def main(arguments: list[str]) -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     config = launch.parse(arguments)[2]
     with tempfile.TemporaryDirectory() as workdir:
-        config, _, tokens = prepare.prepare(config, Path(workdir))
-        training = build.training_batches(config, tokens)
-    pairs = sum(len(rows.pairs) for rows in training.groups)
+        task = prepare.prepare(config, Path(workdir))
+    training, pairs = task.batches, len(task.batches.items)
     seconds = []
     for epoch in range(ROUNDS):
         start = time.perf_counter()
         for t in range(epoch * len(training), (epoch + 1) * len(training)):
             training[t]
         seconds.append(time.perf_counter() - start)
-    source, target = batches.filled(training)
-    print(
-        f"{pairs:,} pairs in {len(training)} batches of {config.data.batch_tokens}: "
-        f"{source:.1%} of source and {target:.1%} of target positions filled; "
-        f"{pairs / statistics.median(seconds):,.0f} pairs/s (median of {ROUNDS} epochs, one core)"
-    )
+    rate = pairs / statistics.median(seconds)
+    print(f"{task.about}; {rate:,.0f} pairs/s (median of {ROUNDS} epochs, one core)")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Translator
 from transformer.tasks import translation
+from transformer.tasks.task import init_params
 
 SOURCE, TARGET = 25, 30
 CORES = len(os.sched_getaffinity(0))
@@ -120,7 +121,7 @@ def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]
         run = translation.load(arguments.workdir, config)
         translator = Translator(run.model, run.vocabulary, **config.decode)
         text = lines(arguments)
-        return lambda: list(translator.translate(run.parameters, text)), len(text), "sentences"
+        return lambda: list(translator.translate(run.params, text)), len(text), "sentences"
     config, model, parameters, sources = synthetic(arguments, dtype)
     translator = Translator(model, None, **config.decode)
     parameters = compiled.in_dtype(parameters, dtype=dtype)
@@ -178,7 +179,8 @@ def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
     # As many ids as the source has before its end symbol and 5 more: 30 with the end symbol.
     config.decode.min_length = TARGET - 1
     config.decode.extra_length = TARGET - SOURCE
-    initialise = functools.partial(translation.initial_parameters, model)
+    example = translation.example(config, 1)
+    initialise = functools.partial(init_params, model, example)
     parameters = jax.jit(initialise)(jax.random.key(0))
     random = np.random.default_rng(0).integers(
         4, model.source_vocab_size, (arguments.batch, SOURCE - 1)
@@ -191,7 +193,7 @@ def convert(arguments: argparse.Namespace) -> None:
     if arguments.file:
         run = translation.load(arguments.workdir, workdir.read_config(arguments.workdir))
         pieces = [run.vocabulary.source.id_to_piece(i) for i in range(len(run.vocabulary.source))]
-        ctranslate2_model.save(arguments.folder, run.model, run.parameters, pieces)
+        ctranslate2_model.save(arguments.folder, run.model, run.params, pieces)
         return
     _, model, parameters, _ = synthetic(arguments, "float32")
     names = ["<pad>", "</s>", "<unk>", "<s>"]

@@ -97,20 +97,25 @@ def sizes_of(arguments: argparse.Namespace) -> dict[str, int]:
 
 def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
     """A function that makes one update and gives its loss."""
+    import functools
+
     import jax
     import numpy as np
 
     import launch
     from transformer.distributed.layout import spread
     from transformer.distributed.step import compile_step, place
-    from transformer.training import loop, update
+    from transformer.tasks import translation
+    from transformer.tasks.task import init_params
+    from transformer.training import loop
 
     launch.keep_compiled(arguments.cache)
     V, B, S, T = (sizes[letter] for letter in "VBST")
     config, model = yardstick.transformer(arguments.model, dtype)
-    adam, train_step = update.from_config(config, model)
+    optimizer, train_step = loop.make_step(config, translation.loss(config, model))
+    init = functools.partial(init_params, model, translation.example(config, 1))
     layout = spread(config.parallel.strategy)
-    state = loop.first_state(model, adam, 0, None, layout)
+    state = loop.first_state(init, optimizer, 0, None, layout)
     compiled = compile_step(train_step, layout, state)
     random = np.random.default_rng(0)
     source, targets = (random.integers(4, V, (B, n)).astype(np.int32) for n in (S, T))

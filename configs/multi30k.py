@@ -30,8 +30,8 @@ def get_config() -> ConfigDict:
     config.model.d_ff = 512
     config.model.num_layers = 3
     config.model.dropout_rate = 0.2
-    config.optimizer.warmup_steps = 2000
-    config.optimizer.factor = 1.5
+    config.optimizer.schedule.warmup_steps = 2000
+    config.optimizer.schedule.factor = 1.5
     config.train.num_steps = 4000
     config.train.save_every = 250
     config.evaluate.every = 1000

@@ -14,11 +14,11 @@ GPU.
 
 from ml_collections import ConfigDict
 
-from configs import wmt_base
+from configs import translation
 
 
 def get_config() -> ConfigDict:
-    config = wmt_base.get_config()
+    config = translation.get_config()
     config.data.corpus = "parallel_text"
     config.data.source_language = "de"
     config.data.target_language = "en"

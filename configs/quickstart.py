@@ -9,11 +9,11 @@ minute 59 seconds from nothing to the score, test BLEU 98.8.
 
 from ml_collections import ConfigDict
 
-from configs import wmt_base
+from configs import translation
 
 
 def get_config() -> ConfigDict:
-    config = wmt_base.get_config()
+    config = translation.get_config()
     config.data.corpus = "builtin"
     config.data.source_language = "ko"
     config.data.target_language = "en"
@@ -26,8 +26,8 @@ def get_config() -> ConfigDict:
     config.model.d_ff = 512
     config.model.num_heads = 4
     config.model.num_layers = 2
-    config.optimizer.warmup_steps = 400
-    config.optimizer.factor = 1.0
+    config.optimizer.schedule.warmup_steps = 400
+    config.optimizer.schedule.factor = 1.0
     config.train.num_steps = 800
     config.train.log_every = 50
     config.train.save_every = 200

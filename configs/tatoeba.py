@@ -21,7 +21,7 @@ def get_config() -> ConfigDict:
     config.data.batch_tokens = 4096
     config.model.num_layers = 3
     config.model.dropout_rate = 0.1
-    config.optimizer.warmup_steps = 2000
+    config.optimizer.schedule.warmup_steps = 2000
     config.train.num_steps = 10_000
     config.evaluate.every = 2000
     return config

@@ -14,12 +14,14 @@ import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
 from transformer.errors import UserError
 
-HERE = Path(__file__).resolve().parents[2]  # of launch.py and configs/
+HERE = Path(__file__).resolve().parents[2]  # of launch.py
+CONFIGS = HERE / "configs"  # each task's keys are in TASK.py
 
 KINDS = {
     int: "a whole number",
@@ -37,7 +39,13 @@ MACHINE = (
     "vocabulary.model",
 )
 # What the parameters depend on, and what of it they do not.
-PARAMETERS = ("architecture", "model.", "vocabulary.")
+PARAMETERS = ("task", "architecture", "model.", "vocabulary.")
+# A key, and the group of keys whose names depend on its value.
+CHOICES = {
+    "architecture": "model.",
+    "optimizer.name": "optimizer.arguments.",
+    "optimizer.schedule.name": "optimizer.schedule.",
+}
 NOT_PARAMETERS = (
     *("model.dtype", "model.remat", "model.dropout_rate", "model.attention_dropout_rate"),
     "model.activation_dropout_rate",
@@ -107,9 +115,16 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def default_config() -> ConfigDict:
-    """The config that has all keys; its values are the defaults."""
-    return load_config(str(HERE / "configs" / "wmt_base.py"))
+def default_config(task: str = "translation") -> ConfigDict:
+    """The config that has all keys of a task; its values are the defaults."""
+    return load_config(str(CONFIGS / f"{task}.py"))
+
+
+def check_finite(config: ConfigDict) -> None:
+    """UserError for numbers that are not finite as float32."""
+    for key, value in flatten(config).items():
+        if isinstance(value, float) and not abs(value) <= float(np.finfo(np.float32).max):
+            raise UserError(f"config.{key} is a finite number, as float32 has it, found {value}")
 
 
 def check_types(config: ConfigDict, defaults: ConfigDict, what: str, prefix: str = "") -> None:
@@ -132,15 +147,23 @@ def is_of_parameters(key: str) -> bool:
     return key.startswith(PARAMETERS) and key not in NOT_PARAMETERS
 
 
+def needed_keys(config: ConfigDict, defaults: ConfigDict) -> dict[str, object]:
+    """The keys that a config has to have, with their defaults: all, but for those that belong to
+    another architecture, optimizer or schedule than the config's."""
+    values, needed = flatten(config), flatten(defaults)
+    choices = CHOICES.keys() & needed.keys()
+    others = tuple(CHOICES[x] for x in choices if values.get(x, needed[x]) != needed[x])
+    return {key: x for key, x in needed.items() if key in CHOICES or not key.startswith(others)}
+
+
 def check_keys(config: ConfigDict, defaults: ConfigDict, what: str) -> None:
-    """Refuses a config that lacks a key, but for the models' keys of another architecture."""
-    keys, other = flatten(config), config.get("architecture") != defaults.architecture
-    lacking = [key for key in flatten(defaults) if key not in keys]
-    lacking = [key for key in lacking if not (other and key.startswith("model."))]
+    """Refuses a config that lacks a key."""
+    keys = flatten(config)
+    lacking = [key for key in needed_keys(config, defaults) if key not in keys]
     if lacking:
         raise UserError(
             f"{what} lacks config.{lacking[0]} ({len(lacking)} keys in all): begin with those of "
-            "configs/wmt_base.py, as in config = wmt_base.get_config()"
+            f"configs/{config.task}.py, as in config = {config.task}.get_config()"
         )
 
 
@@ -154,11 +177,10 @@ def with_defaults(made: ConfigDict, defaults: ConfigDict, file: Path) -> ConfigD
     check_types(made, defaults, str(file))
     local = (*MACHINE, "versions.")
     old = {key: value for key, value in flatten(made).items() if not key.startswith(local)}
-    today = flatten(defaults)
-    if made.get("architecture", defaults.architecture) != defaults.architecture:
-        today = {key: value for key, value in today.items() if not key.startswith("model.")}
+    today = needed_keys(made, defaults)
+    kept = (*PARAMETERS, *CHOICES.values())
     lacking = sorted(key for key in today.keys() - old.keys() if not key.startswith(MACHINE))
-    unknown = sorted(key for key in old.keys() - today.keys() if not key.startswith(PARAMETERS))
+    unknown = sorted(key for key in old.keys() - today.keys() if not key.startswith(kept))
     for key in lacking:
         if is_of_parameters(key):
             raise UserError(

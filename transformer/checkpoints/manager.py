@@ -2,7 +2,7 @@
 
     WORKDIR/checkpoints/STEP/params       the newest `keep`, what is averaged
     WORKDIR/checkpoints/STEP/opt_state    of the newest two, what training resumes from
-    WORKDIR/best/STEP/params              of the highest validation BLEU
+    WORKDIR/best/STEP/params              of the best validation
 
 What was trained is worth more than the run that goes on: the newest complete step is never deleted
 before a newer one is complete, and a workdir that holds a step, but none to resume from, is refused
@@ -38,10 +38,16 @@ class Checkpoints:
     multiple of `every` count as its checkpoints: a stopped run averages the same ones as any other.
     """
 
-    def __init__(self, workdir: Path, *, keep: int, every: int, vocabulary: str):
+    def __init__(
+        self, workdir: Path, *, keep: int, every: int, identity: dict[str, str], best_is: str
+    ):
+        """`identity` is what the arrays are for, such as {'vocabulary': its fingerprint}: steps are
+        restored by runs of the same one only. `best_is` says which score is: 'highest', 'lowest'.
+        """
         self._keep = keep
         self._every = every
-        self._vocabulary = vocabulary
+        self._identity = identity
+        self._best_is = best_is
         self._workdir = workdir
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoints")
         self._saving = None  # the step that is being saved, and what comes of it
@@ -76,7 +82,7 @@ class Checkpoints:
         begun = self._thread.submit(self._latest.save, step, items)
         if not self._took(f"step {step}", begun.exception()):  # no inodes, say
             return False
-        about = {"step": step, "vocabulary": self._vocabulary}
+        about = {"step": step, "identity": self._identity}
         self._saving = step, self._thread.submit(self._latest.complete, step, about)
         return before
 
@@ -123,8 +129,9 @@ class Checkpoints:
             if self._latest.has(step, OPT_STATE):
                 self._try_to(self._latest.drop, step, OPT_STATE)
 
-    def save_best(self, step: int, params: Tree, bleu: float) -> bool:
-        """Keeps the parameters if their BLEU is the highest so far, and says whether it does.
+    def save_best(self, step: int, params: Tree, score: float) -> bool:
+        """Keeps the params if their score is the best so far, and says whether it does; NaN never
+        is.
 
         Not before there is a checkpoint to resume from: a run that was killed then could only be
         refused.
@@ -134,9 +141,9 @@ class Checkpoints:
             logging.error("the best of step %d is not kept: no checkpoint could be saved yet", step)
             return False
         kept = best_step(self._best, set(self._best.steps()) - self._not_compared)
-        if math.isnan(bleu) or (kept is not None and self._best.about(kept)["bleu"] >= bleu):
+        if math.isnan(score) or (kept is not None and not self._is_better(score, kept)):
             return False
-        saving = self._thread.submit(self._write_best, step, params, bleu)
+        saving = self._thread.submit(self._write_best, step, params, score)
         if not self._took(f"the best of step {step}", saving.exception()):
             self._try_to(self._best.delete, step)
             return False
@@ -145,9 +152,13 @@ class Checkpoints:
             self._try_to(self._best.delete, old)
         return True
 
-    def _write_best(self, step: int, params: Tree, bleu: float) -> None:
+    def _is_better(self, score: float, kept: int) -> bool:
+        before = self._best.about(kept)["score"]
+        return score > before if self._best_is == "highest" else score < before
+
+    def _write_best(self, step: int, params: Tree, score: float) -> None:
         self._best.save(step, {PARAMS: params})
-        about = {"step": step, "vocabulary": self._vocabulary, "bleu": bleu}
+        about = {"step": step, "identity": self._identity, "score": score, "best_is": self._best_is}
         self._best.complete(step, about)
 
     def restore(self, params: Tree, opt_state: Tree) -> tuple[int, Tree, Tree] | None:
@@ -166,7 +177,7 @@ class Checkpoints:
         if step is None:
             self._set_aside()
             return None
-        check_vocabulary(self._latest, step, self._vocabulary)
+        check_identity(self._latest, step, self._identity)
         like = {PARAMS: params, OPT_STATE: opt_state}
         state = [self._latest.restore(step, item, like[item]) for item in ITEMS]
         stays = {s for s in self._latest.steps() if s <= step}
@@ -267,15 +278,21 @@ def _agreed_resumable(workdir: Path) -> bool:
 
 
 def best_step(folder: CheckpointStore, steps: Iterable[int]) -> int | None:
-    """Returns the step of the highest validation BLEU, None of none."""
-    return max(steps, key=lambda step: folder.about(step)["bleu"], default=None)
+    """Returns the step of the best validation, None of none."""
+
+    def rank(step: int) -> float:
+        about = folder.about(step)
+        return about["score"] if about["best_is"] == "highest" else -about["score"]
+
+    return max(steps, key=rank, default=None)
 
 
-def check_vocabulary(folder: CheckpointStore, step: int, vocabulary: str) -> None:
-    """UserError if a step was trained with another vocabulary."""
-    saved = folder.about(step)["vocabulary"]
-    if saved != vocabulary:
-        raise UserError(
-            f"{folder.place(step)} was trained with the vocabulary {saved}, but this run's is "
-            f"{vocabulary}: ids would mean other pieces"
-        )
+def check_identity(folder: CheckpointStore, step: int, identity: dict[str, str]) -> None:
+    """UserError if a step was trained for something else: with another vocabulary, say."""
+    saved = folder.about(step)["identity"]
+    for name, value in identity.items():
+        if saved.get(name) != value:
+            raise UserError(
+                f"{folder.place(step)} was trained with the {name} {saved.get(name)}, but this "
+                f"run's is {value}: its outputs would mean something else"
+            )

@@ -15,7 +15,7 @@ from transformer.checkpoints.manager import (
     OPT_STATE,
     PARAMS,
     best_step,
-    check_vocabulary,
+    check_identity,
 )
 from transformer.checkpoints.store import CheckpointStore, DamagedError
 from transformer.errors import UserError
@@ -33,7 +33,7 @@ def place(weights: str) -> str:
 def load(
     workdir: Path,
     params: Tree,
-    vocabulary: str,
+    identity: dict[str, str],
     *,
     weights: str,
     average_last: int,
@@ -41,7 +41,7 @@ def load(
 ) -> tuple[Tree, list[int]]:
     """Returns the parameters to score and translate with, and the steps they come from.
 
-    `weights`: 'latest'; 'best' by validation BLEU; 'average' of the last `average_last` (paper
+    `weights`: 'latest'; 'best' by validation; 'average' of the last `average_last` (paper
     6.1), summed in float32. `params` says what is expected, as in `Checkpoints.restore`, and
     `every` which steps count, as in `Checkpoints`.
     """
@@ -61,7 +61,7 @@ def load(
                 )
             try:
                 chosen = _chosen(folder, steps, weights, average_last, every)
-                return _mean(folder, chosen, params, vocabulary), chosen
+                return _mean(folder, chosen, params, identity), chosen
             except Exception as error:
                 # A run that trains here may have deleted a step since it was listed. Of several
                 # processes, all fail together by DamagedError only.
@@ -90,11 +90,11 @@ def _chosen(
     return [best_step(folder, whole)] if weights == "best" else chosen
 
 
-def _mean(folder: CheckpointStore, steps: list[int], params: Tree, vocabulary: str) -> Tree:
+def _mean(folder: CheckpointStore, steps: list[int], params: Tree, identity: dict) -> Tree:
     """The parameters of a step, or the mean of several."""
     total = None
     for step in steps:
-        check_vocabulary(folder, step, vocabulary)
+        check_identity(folder, step, identity)
         restored = folder.restore(step, PARAMS, params)
         if len(steps) == 1:
             return restored

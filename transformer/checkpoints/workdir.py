@@ -3,12 +3,13 @@
 import importlib.metadata
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import ml_collections
 from flax.traverse_util import flatten_dict
 
-from transformer.data import text_files, tokenizer
+from transformer.data import tokenizer
 from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.storage import checksums, paths
@@ -64,13 +65,25 @@ def vocabulary_files(workdir: Path, config: ml_collections.ConfigDict) -> list[P
     return [workdir / "vocabulary" / f"{name}.model" for name in names]
 
 
-# What may change when a run is resumed: where things are, how long, and how it is looked at.
+def write_vocabulary(workdir: Path, models: Sequence[bytes]) -> tokenizer.Vocabulary:
+    """The vocabulary of one SentencePiece model, or of two (source, target), written into a run's
+    folder: each with a table of its pieces for people, and their checksums."""
+    names = ("shared",) if len(models) == 1 else ("source", "target")
+    pieces = [tokenizer.load(model, name) for model, name in zip(models, names, strict=True)]
+    for name, model, table in zip(names, models, map(tokenizer.table, pieces), strict=True):
+        paths.write_file(workdir / "vocabulary" / f"{name}.model", model)
+        paths.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
+    seal = checksums.seal(workdir / "vocabulary")
+    paths.write_file(workdir / "vocabulary" / checksums.NAME, seal)
+    return tokenizer.Vocabulary(pieces[0], pieces[-1])
+
+
+# What may change when any run is resumed: where things are, how long, and how it is looked at. Each
+# task has more of the kind.
 FREE = (
-    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("train.num_steps", "train.accumulate", "train.loss_blocks", "train.profile"),
-    *("train.log_every", "train.save_every", "train.keep"),
-    *("model.dtype", "model.remat", "vocabulary.model", "parallel.", "evaluate.", "decode."),
-    *("translate.", "attention.", "plan.", "compilation_cache"),
+    *("train.num_steps", "train.accumulate", "train.profile", "train.log_every"),
+    *("train.save_every", "train.keep"),
+    *("parallel.", "evaluate.", "plan.", "compilation_cache"),
 )
 
 
@@ -94,33 +107,21 @@ def versions() -> dict[str, str]:
 
 
 def check_same_run(
-    config: ml_collections.ConfigDict, made: ml_collections.ConfigDict, workdir: Path
+    config: ml_collections.ConfigDict,
+    made: ml_collections.ConfigDict,
+    workdir: Path,
+    free: tuple[str, ...],
 ) -> None:
-    """A run goes on with the config it began with, but for the keys in FREE."""
+    """UserError unless a run goes on with the config it began with, `made`, but for keys that begin
+    with one of `free`. Fingerprints that are not filled in yet are not compared."""
     old = flatten_dict(made.to_dict(), sep=".")
     now = flatten_dict(config.to_dict(), sep=".")
     for key in filter(old.__contains__, now):
-        if now[key] != old[key] and not key.startswith(FREE):
-            if key == "data.fingerprint":
-                raise UserError(_other_text(config, workdir))
+        unknown = key.endswith("fingerprint") and not now[key]
+        if now[key] != old[key] and not unknown and not key.startswith(free):
             raise UserError(
                 f"{workdir} was made with config.{key}={old[key]!r}, now it is {now[key]!r}: "
                 "go on with the old value, or give another --workdir"
             )
     if new := [f"{key}={now[key]!r}" for key in now.keys() - old.keys()]:
         logging.warning("config.json has no %s: going on with that", ", ".join(sorted(new)))
-
-
-def _other_text(config: ml_collections.ConfigDict, workdir: Path) -> str:
-    data = config.data
-    text = f"the corpus {data.corpus}"
-    if data.corpus == "parallel_text":
-        languages = data.source_language, data.target_language
-        files = text_files.find(
-            Path(data.directory).expanduser(), data.train, languages, "config.data.train"
-        )
-        text = f"the text of {files[0]} or {files[1]}"
-    return (
-        f"{workdir} was made with other training text: {text} has changed since (config.data."
-        "fingerprint); put the old text back, or give another --workdir"
-    )

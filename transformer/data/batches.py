@@ -1,8 +1,8 @@
-"""Ids -> packed arrays: batch t is a pure function of (corpus, seed, t).
+"""Batch t as a pure function of (corpus, seed, t).
 
-A corpus's pairs are laid into rows once (`pack`: several pairs a row; `unpacked`: one). An epoch is
-a seeded permutation of the rows, so batch t is batch t % n of epoch t // n, in any order, by any
-host: there is no iterator whose state would have to be saved.
+A corpus's items are laid into rows once (packing.py). An epoch is a seeded permutation of the rows,
+so batch t is batch t % n of epoch t // n, in any order, by any host: there is no iterator whose
+state would have to be saved.
 """
 
 import concurrent.futures
@@ -12,25 +12,26 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from transformer.data.packing import Rows
-from transformer.data.pairs import assemble, ranges
-from transformer.data.tokens import Tokens
+from transformer.data.packing import Rows, ranges
 
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
     """Batch t by number, as `batches[t]`, or a part of its rows, as `batches.rows(t, start, stop)`.
 
-    A batch is {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of [rows,
-    length]; weights are 1 on target positions and 0 on padding. It has `batch_tokens // length`
-    rows; where the rows of an epoch run out, the rest of its last batch is empty. Without a seed:
-    one epoch, in the rows' order.
+    Which item is in which row of which batch is decided here; what a row is, by the task's
+    `assemble(items, row_of_item, shape, key)`: the arrays of `shape` (rows, length) that hold
+    `items`, items[i] in row row_of_item[i]. What is random about an item comes from `key` = (seed,
+    t) and the item alone, so that rows are the same whoever assembles them.
+
+    A batch has `batch_positions // length` rows; where the rows of an epoch run out, the rest of
+    its last batch is empty. Without a seed: one epoch, in the rows' order.
     """
 
-    tokens: Tokens
     groups: list[Rows]
-    batch_tokens: int
+    batch_positions: int
     seed: int | None
+    assemble: Callable[[np.ndarray, np.ndarray, tuple[int, int], tuple], dict]
 
     def __len__(self) -> int:
         """Batches in an epoch."""
@@ -55,19 +56,30 @@ class Batches:
         order = _permutation(self.seed, t // len(self), group, len(rows))
         chosen = order[batch * size : (batch + 1) * size][start:stop]
         counts = rows.offsets[chosen + 1] - rows.offsets[chosen]
-        pairs = rows.pairs[ranges(rows.offsets[chosen], counts)]
-        row_of_pair = np.repeat(np.arange(len(chosen)), counts)
-        return assemble(self.tokens, pairs, row_of_pair, (stop - start, rows.length))
+        items = rows.items[ranges(rows.offsets[chosen], counts)]
+        row_of_item = np.repeat(np.arange(len(chosen)), counts)
+        return self.assemble(items, row_of_item, (stop - start, rows.length), (self.seed, t))
 
     def __getitem__(self, t: int) -> dict:
         return self.rows(t, 0, self.shape(t)[0])
+
+    @property
+    def positions(self) -> int:
+        """The positions a side of an epoch, padding included."""
+        sizes = enumerate(self._sizes)
+        return sum(n * self._rows_in_batch(g) * self.groups[g].length for g, n in sizes)
+
+    @property
+    def items(self) -> np.ndarray:
+        """The items of an epoch."""
+        return np.concatenate([rows.items for rows in self.groups])
 
     @property
     def _sizes(self) -> list[int]:
         return [-(-len(rows) // self._rows_in_batch(g)) for g, rows in enumerate(self.groups)]
 
     def _rows_in_batch(self, group: int) -> int:
-        return max(1, self.batch_tokens // self.groups[group].length)
+        return max(1, self.batch_positions // self.groups[group].length)
 
     def _locate(self, t: int) -> tuple[int, int]:
         """Batch t as (group, number of the batch in the group)."""
@@ -77,17 +89,6 @@ class Batches:
         starts = np.cumsum([0, *self._sizes])
         group = int(np.searchsorted(starts, batch, side="right")) - 1
         return group, batch - int(starts[group])
-
-
-def filled(batches: Batches) -> tuple[float, float]:
-    """The shares of source and target positions of an epoch that hold a token."""
-    positions = sum(
-        size * batches._rows_in_batch(g) * batches.groups[g].length
-        for g, size in enumerate(batches._sizes)
-    )
-    pairs = np.concatenate([rows.pairs for rows in batches.groups])
-    source, target = batches.tokens.source_lengths, batches.tokens.target_lengths
-    return source[pairs].sum() / positions, target[pairs].sum() / positions
 
 
 def ahead(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[dict]:

@@ -4,13 +4,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from transformer.data import tokenizer
+from transformer.data import packing, tokenizer
+from transformer.data.batches import Batches
 from transformer.data.tokens import Tokens
 
 
+def example(rows: int, length: int) -> dict:
+    """The shapes and types of a batch that `assemble` makes."""
+    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
+    names = (f"{side}{x}" for side in ("source", "target") for x in ("", "_positions", "_segments"))
+    weights = jax.ShapeDtypeStruct((rows, length), jnp.float32)
+    return {"inputs": dict.fromkeys(names, ids), "targets": ids, "weights": weights}
+
+
 def assemble(
-    tokens: Tokens, pairs: np.ndarray, row_of_pair: np.ndarray, shape: tuple[int, int]
+    tokens: Tokens,
+    pairs: np.ndarray,
+    row_of_pair: np.ndarray,
+    shape: tuple[int, int],
+    key: tuple = (),
 ) -> dict:
+    """A batch of sentence pairs, arrays of `shape` (rows, length); nothing of it is random.
+
+    {'inputs': the model's keyword arguments, 'targets', 'weights'}: weights are 1 on target
+    positions and 0 on padding.
+    """
     source, source_positions, source_segments = _lay(
         tokens.source, tokens.source_offsets, pairs, row_of_pair, shape
     )
@@ -52,7 +70,7 @@ def _lay(
     ends = np.cumsum(lengths)
     first = np.searchsorted(row_of_pair, row_of_pair)  # the first pair of each pair's row
     column = (ends - lengths) - (ends - lengths)[first]
-    position = ranges(np.zeros_like(lengths), lengths)
+    position = packing.ranges(np.zeros_like(lengths), lengths)
     place = np.repeat(row_of_pair * shape[1] + column, lengths) + position
     arrays = np.zeros((3, shape[0] * shape[1]), np.int32)
     arrays[0, place] = ids[np.repeat(offsets[pairs], lengths) + position]
@@ -62,11 +80,10 @@ def _lay(
     return ids, positions, segments
 
 
-def ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """starts[0], starts[0] + 1, ... (counts[0] numbers), then the same of starts[1], and so on."""
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) - np.repeat(ends - counts - starts, counts)
+def filled(batches: Batches, tokens: Tokens) -> tuple[float, float]:
+    """The shares of source and target positions of an epoch that hold a token."""
+    pairs, positions = batches.items, batches.positions
+    return tuple(x[pairs].sum() / positions for x in (tokens.source_lengths, tokens.target_lengths))
 
 
 def inputs(source_BS: jax.Array, target_BT: jax.Array) -> dict[str, jax.Array]:

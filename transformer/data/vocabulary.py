@@ -1,89 +1,56 @@
-"""A config -> its vocabulary in the workdir: given, learnt, or there already."""
+"""The SentencePiece models of a run: given as files, or learnt from its training pairs."""
 
-import importlib.metadata
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 
-import ml_collections
 import numpy as np
 
-from transformer.checkpoints.workdir import read_config, read_vocabulary
 from transformer.data import corpora, tokenizer
 from transformer.errors import UserError
-from transformer.storage import checksums, paths
+from transformer.storage import paths
 
 
-def write(
-    config: ml_collections.ConfigDict, train: corpora.Corpus, workdir: Path
-) -> tokenizer.Vocabulary:
-    """Returns the vocabulary a config asks for, given or learnt, also as files in the workdir.
-
-    One that --mode=prepare has learnt there from the same text by the same settings is not learnt
-    again.
-    """
-    if vocabulary := _learnt_before(config, workdir):
-        return vocabulary
-    options = config.vocabulary
-    names = ("shared",) if options.shared else ("source", "target")
-    if options.model:
-        given = _given_models(options)
-        learnt = [path.read_bytes() for path in given]
-    else:
-        logging.info("learning the vocabulary: %s, %d pieces", options.kind, options.size)
-        sides = (("source", "target"),) if options.shared else (("source",), ("target",))
-        given = [Path(name) for name in names]
-        learnt = [
-            tokenizer.learn(
-                _sentences(train, side, options.max_sentences, config.train.seed),
-                size=options.size,
-                kind=options.kind,
-                character_coverage=options.character_coverage,
-            )
-            for side in sides
-        ]
-    pieces = [tokenizer.load(model, str(path)) for path, model in zip(given, learnt, strict=True)]
-    for name, model, table in zip(names, learnt, map(tokenizer.table, pieces), strict=True):
-        paths.write_file(workdir / "vocabulary" / f"{name}.model", model)
-        paths.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
-    seal = checksums.seal(workdir / "vocabulary")
-    paths.write_file(workdir / "vocabulary" / checksums.NAME, seal)
-    return tokenizer.Vocabulary(pieces[0], pieces[-1])
-
-
-def _learnt_before(config: ml_collections.ConfigDict, workdir: Path) -> tokenizer.Vocabulary | None:
-    """Returns the workdir's vocabulary if the config would make it learn the same one again."""
-
-    def settings(config: ml_collections.ConfigDict, learner: str) -> tuple:
-        options = {**config.vocabulary, "fingerprint": ""}
-        return options, config.data.fingerprint, config.train.seed, learner
-
-    try:
-        made = read_config(workdir)
-        vocabulary = read_vocabulary(workdir, made)
-        learner = made.versions.sentencepiece
-    except (UserError, AttributeError):  # nothing is there, or not in one piece: learnt again
-        return None
-    asked = settings(config, importlib.metadata.version("sentencepiece"))
-    if config.vocabulary.model or settings(made, learner) != asked:
-        return None
-    logging.info("the vocabulary is there already: same text, same settings")
-    return vocabulary
-
-
-def _given_models(options: ml_collections.ConfigDict) -> list[Path]:
-    files = [paths.path(name) for name in options.model.split(",")]
-    expected = 1 if options.shared else 2
-    if len(files) != expected:
+def given(files: str, *, shared: bool) -> list[bytes]:
+    """The models of `config.vocabulary.model`: one file if both sides share it, else
+    'SOURCE,TARGET'."""
+    places = [paths.path(name) for name in files.split(",")]
+    expected = 1 if shared else 2
+    if len(places) != expected:
         raise UserError(
-            f"config.vocabulary.model names {len(files)} file(s), expected "
-            + ("one, as the vocabulary is shared" if options.shared else "two: SOURCE,TARGET")
+            f"config.vocabulary.model names {len(places)} file(s), expected "
+            + ("one, as the vocabulary is shared" if shared else "two: SOURCE,TARGET")
         )
-    for path in files:
+    for path in places:
         if not path.is_file():
             kind = "is a folder, expected a file" if path.is_dir() else "does not exist"
             raise UserError(f"config.vocabulary.model: {path} {kind}")
-    return files
+    models = [path.read_bytes() for path in places]
+    for model, path in zip(models, places, strict=True):
+        tokenizer.load(model, str(path))  # refuses what is no model, by its name
+    return models
+
+
+def learnt(
+    train: corpora.Corpus,
+    *,
+    shared: bool,
+    kind: str,
+    size: int,
+    character_coverage: float,
+    max_sentences: int,
+    seed: int,
+) -> list[bytes]:
+    """Models learnt from the training pairs: one of both sides, or one of each."""
+    logging.info("learning the vocabulary: %s, %d pieces", kind, size)
+    return [
+        tokenizer.learn(
+            _sentences(train, sides, max_sentences, seed),
+            size=size,
+            kind=kind,
+            character_coverage=character_coverage,
+        )
+        for sides in ((("source", "target"),) if shared else (("source",), ("target",)))
+    ]
 
 
 def _sentences(

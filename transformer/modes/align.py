@@ -68,7 +68,7 @@ def weights(run: translation.Run, source: str, target: str) -> dict[str, np.ndar
     ids = _ids(run.vocabulary, source, target)
     shaped = [tokenizer.padded([side], 1, shapes.bucket(len(side))) for side in ids]
     S, T = map(len, ids)
-    found = _weights(run.parameters, *shaped, model=run.model)
+    found = _weights(run.params, *shaped, model=run.model)
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
     named = {
         name: np.asarray(array[:, 0, :, : sizes[name][0], : sizes[name][1]])

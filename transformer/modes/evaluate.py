@@ -1,4 +1,4 @@
-"""A data set -> loss and sacreBLEU, through `translator`: validation and offline scores agree."""
+"""--mode=evaluate: a trained workdir -> its scores on a test set."""
 
 import logging
 from pathlib import Path
@@ -7,59 +7,57 @@ from typing import Any
 import ml_collections
 
 from transformer.checkpoints.workdir import versions
-from transformer.decoding.translator import Translator
 from transformer.distributed import processes
+from transformer.modes import prepare
 from transformer.monitoring import results
-from transformer.tasks import build, splits, translation
-from transformer.tasks.translation_evaluator import Examiner
-
-Tree = dict
+from transformer.tasks import trained
+from transformer.tasks.task import load_task
 
 
 def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
-    """--mode=evaluate: scores `evaluate.split`; the result on standard output, then in files.
+    """Scores `evaluate.split`; the result on standard output, then in files.
 
-    evaluations.jsonl gets a line a result; evaluation/SET.{source,hypothesis,reference} are the
-    sentences of a test set's newest, and evaluation/SET.json is that result.
+    evaluations.jsonl gets a line a result; evaluation/SET.NAME are the inputs and outputs of a test
+    set's newest (source, hypothesis, reference), and evaluation/SET.json is that result.
     """
-    build.check(config)
+    prepare.check(config)
     score_split(config, workdir)
 
 
 def score_split(
     config: ml_collections.ConfigDict, workdir: Path, *, once: bool = False
 ) -> dict[str, Any]:
-    """Scores `evaluate.split` by the saved parameters: the result, after it was printed and kept.
+    """Scores `evaluate.split` by the saved params: the result, after it was printed and kept.
 
-    `once`: a result that evaluations.jsonl has already is not added again.
+    `once`: a result that evaluations.jsonl has already is not added again. Collective.
     """
     if processes.is_first():
         results.warn_if_unwritable(workdir)
-    split = splits.final(config)
-    run = translation.load(workdir, config)
-    translator = Translator(run.model, run.vocabulary, **config.decode)
-    examiner = Examiner(config, split, translator)
-    scores, translations = examiner.examine(run.parameters)
-    texts = (examiner.sources, examiner.references)
+    run = trained.load(config, workdir)
+    evaluator = load_task(config.task).evaluator(config, workdir, run.model, "final")
+    scores = evaluator.scores(run.params)
+    samples = scores.pop("samples", "")
+    name = results.name_of(evaluator.split, evaluator.files)
     result = {
-        "set": results.free_name(workdir, results.name_of(split, examiner.files), *texts),
-        "split": split,
+        "set": results.free_name(workdir, name, evaluator.dataset),
+        "split": evaluator.split,
         "step": run.steps[-1],
         "weights": config.evaluate.weights,
         **scores,
-        "sentences": len(translations),
-        "files": examiner.files,
-        "checksum": results.checksum(*texts),
+        **evaluator.settings,
+        "files": evaluator.files,
+        "checksum": results.checksum(evaluator.dataset),
         "steps": run.steps,
         "ensemble": config.evaluate.ensemble,
-        "decode": config.decode.to_dict(),
         "versions": versions(),
     }
     if processes.is_first():
-        logging.info("%s:\n\n%s", split, examiner.sample(translations, config.evaluate.samples))
-        sentences = {"source": texts[0], "hypothesis": translations, "reference": texts[1]}
+        if samples:
+            logging.info("%s:\n\n%s", evaluator.split, samples)
+        steps = ", ".join(map(str, run.steps))
+        rows = evaluator.rows(scores) | {"weights": f"{config.evaluate.weights}, of step {steps}"}
         try:
-            results.show(result)
+            results.show(result, rows)
         finally:  # whoever reads standard output may be gone
-            results.keep(workdir, result, sentences, once=once)
+            results.keep(workdir, result, evaluator.outputs, once=once)
     return result

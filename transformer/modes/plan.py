@@ -4,32 +4,31 @@ Nothing of the model is allocated: the step is compiled for shapes, and the prog
 """
 
 import collections
+import functools
 import importlib.util
 import json
 import logging
+import math
 import os
 import re
 from pathlib import Path
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 from jax.experimental import topologies
 from ml_collections import ConfigDict
 
-from transformer import models
-from transformer.data import packing
 from transformer.distributed import step
 from transformer.distributed.layout import Layout, bytes_per_device, spread, to_restore
 from transformer.distributed.step import compile_step
 from transformer.errors import UserError
-from transformer.models.flops import step_flops
-from transformer.models.transformer import Transformer
+from transformer.modes import prepare
 from transformer.modes.collectives import Collective, collectives
 from transformer.monitoring import devices, progress
 from transformer.monitoring.devices import peak, surroundings
-from transformer.tasks import build
-from transformer.training import update
+from transformer.tasks.task import init_params, load_task
+from transformer.training import loop
+from transformer.training.update import TrainState, init_state
 
 Tree = dict
 
@@ -42,7 +41,7 @@ def plan(config: ConfigDict, workdir: Path) -> None:
     check(config)
     if config.plan.num_devices or config.plan.topology:
         simulate(config.plan.num_devices or 1)
-    build.check(config)
+    prepare.check(config)
     found = planned(config)
     describe(found)
     print(json.dumps(found))
@@ -107,27 +106,27 @@ def planned(config: ConfigDict) -> dict:
     options, how = config.plan, (config.parallel.strategy, config.parallel.mesh)
     elsewhere = slice_of_pod(options.topology) if options.topology else ()
     layout = spread(*how, options.num_devices, elsewhere)
-    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
-    model = models.build(config.architecture, config.model.to_dict(), **sizes)
-    filled, length = batch_shape(config)
+    task = load_task(config.task)
+    model = task.model(config, task.sizes(config, None))
+    filled, length = jax.tree.leaves(task.example(config, 0))[0].shape
     rows = step.padded_rows(filled, layout.row_parts * config.train.accumulate)
-    state, program = compiled(config, model, layout, rows, length)
+    batch = batch_on(layout, task.example(config, rows))
+    state, program = compiled(config, model, layout, batch)
     memory = program.memory_analysis()
     sizes = {
-        "parameters": bytes_per_device(state.parameters),
-        "moments": bytes_per_device(state.optimizer_state),
+        "parameters": bytes_per_device(state.params),
+        "moments": bytes_per_device(state.opt_state),
         "batch": memory.argument_size_in_bytes - bytes_per_device(state),
         "temporaries": memory.temp_size_in_bytes
         + memory.output_size_in_bytes
         - memory.alias_size_in_bytes,
     }
-    known = isinstance(model, Transformer)
-    flops = step_flops(model, rows, length, length) if known else None
+    flops = model.flops(rows, length) if hasattr(model, "flops") else None
     devices, steps = layout.mesh.size, config.train.num_steps
     kind = options.device or layout.mesh.devices.flat[0].device_kind
     sent = collectives(program.as_text(), devices)
     return {
-        "parameters": sum(x.size for x in jax.tree.leaves(state.parameters)),
+        "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
         "devices": devices,
         "device": kind,
         "strategy": layout.strategy,
@@ -146,40 +145,40 @@ def planned(config: ConfigDict) -> dict:
     }
 
 
-def batch_shape(config: ConfigDict) -> tuple[int, int]:
-    """Rows and positions a side of a batch of the run; of the longest, if they differ."""
-    data, length = config.data, config.data.row_length
-    if not data.pack:
-        lengths = packing.static_lengths(length, data.max_length)
-        length = next(length for length in lengths if length >= data.max_length)
-    return max(1, data.batch_tokens // length), length
+def batch_on(layout: Layout, batch: Tree) -> Tree:
+    """The shapes and types of a batch [rows, length] as the compiled step takes it: split over the
+    devices if they are mapped."""
+    if layout.strategy == "jit":
+        return batch
+    devices = layout.mesh.size
 
+    def mapped(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((devices, x.shape[0] // devices, *x.shape[1:]), x.dtype)
 
-def abstract_batch(layout: Layout, rows: int, length: int) -> Tree:
-    """Shapes and types of a batch as `parallel.place` gives it to the step."""
-    parts = (layout.mesh.size, rows // layout.mesh.size)
-    shape = (*(parts if layout.strategy == "pmap" else (rows,)), length)
-    ids = jax.ShapeDtypeStruct(shape, jnp.int32)
-    names = (f"{side}{x}" for side in ("source", "target") for x in ("", "_positions", "_segments"))
-    weights = jax.ShapeDtypeStruct(shape, jnp.float32)
-    return {"inputs": dict.fromkeys(names, ids), "targets": ids, "weights": weights}
+    return jax.tree.map(mapped, batch)
 
 
 def compiled(
-    config: ConfigDict, model: nn.Module, layout: Layout, rows: int, length: int
-) -> tuple[update.TrainState, jax.stages.Compiled]:
-    """The abstract state, and the compiled step: the program that `train` has."""
-    adam, train_step = update.from_config(config, model)
-    shapes = jax.eval_shape(lambda: update.random_state(model, adam, jax.random.key(0)))
+    config: ConfigDict, model: nn.Module, layout: Layout, batch: Tree
+) -> tuple[TrainState, jax.stages.Compiled]:
+    """The abstract state, and the compiled step: the program that training has."""
+    task = load_task(config.task)
+    optimizer, step_function = loop.make_step(config, task.loss(config, model))
+    init = functools.partial(init_params, model, task.example(config, 1))
+    shapes = jax.eval_shape(lambda: init_state(init, optimizer, jax.random.key(0)))
     state = to_restore(shapes, layout)
+    rows, length = (
+        math.prod(jax.tree.leaves(batch)[0].shape[:-1]),
+        jax.tree.leaves(batch)[0].shape[-1],
+    )
     logging.info(
         "compiling the step for %s, (data, fsdp, tensor) = %s, %d rows of %d: seconds, "
         "for large models minutes",
         progress.counted(layout.mesh.size, "device"),
         *(tuple(layout.mesh.shape.values()), rows, length),
     )
-    step = compile_step(train_step, layout, state)
-    return state, step.lower(state, abstract_batch(layout, rows, length)).compile()
+    step = compile_step(step_function, layout, state)
+    return state, step.lower(state, batch).compile()
 
 
 def summed(sent: list[Collective]) -> list[dict]:

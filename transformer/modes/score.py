@@ -71,7 +71,7 @@ def forced(
         longest = [max(map(len, pair)) for pair in ids]
         order = sorted(range(len(ids)), key=longest.__getitem__, reverse=True)
         order = [i for i in order if not over[i]]
-        devices = inference.num_devices(run.parameters)
+        devices = inference.num_devices(run.params)
         while order:
             length = shapes.bucket(longest[order[0]])
             full = max(1, options.batch_tokens // length)
@@ -110,10 +110,10 @@ def log_prob(
 
     It has as many rows more as it takes for all devices to get as many.
     """
-    rows = step.padded_rows(rows, inference.num_devices(run.parameters))
+    rows = step.padded_rows(rows, inference.num_devices(run.params))
     sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*pairs, strict=True))
-    source, target = inference.by_rows(sides, run.parameters)
-    found = _log_prob(run.parameters, source, target, model=run.model)
+    source, target = inference.by_rows(sides, run.params)
+    found = _log_prob(run.params, source, target, model=run.model)
     return np.asarray(found).tolist()[: len(pairs)]
 
 

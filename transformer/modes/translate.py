@@ -33,7 +33,7 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     translator = Translator(run.model, run.vocabulary, **config.decode)
     logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:
-        list(translator.translate(run.parameters, ["."]))
+        list(translator.translate(run.params, ["."]))
         logging.info("ready: a line, then Enter; Ctrl-D ends")
     waiting = collections.deque()  # what was asked and has no answer yet
 
@@ -45,7 +45,7 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     unseen = contextlib.nullcontext(lambda count: None)
     total = lines.count(sys.stdin.buffer)
     with unseen if interactive else progress.counter("translate", total=total) as advance:
-        answers = translator.hypotheses(run.parameters, requests(), advance)
+        answers = translator.hypotheses(run.params, requests(), advance)
         for number, hypotheses in enumerate(answers):
             found = waiting.popleft()
             for line in _answer(number, found, hypotheses, form, config.decode.num_hypotheses):

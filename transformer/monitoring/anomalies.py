@@ -1,4 +1,4 @@
-"""Steps' numbers -> warnings: updates that are left out, losses that jump."""
+"""Metrics of steps -> warnings: updates that are skipped as non-finite, losses that jump."""
 
 import collections
 import logging
@@ -7,42 +7,43 @@ import statistics
 from collections.abc import Callable
 
 
-class Watch:
-    """Notices updates that are left out because something is non-finite, and losses that jump."""
+class Anomalies:
+    """Notices non-finite updates, which are skipped, and losses that jump."""
 
-    MOST = 10  # updates left out in a row
-    WINDOW = 50  # losses that a jump is held against
+    MOST = 10  # skipped updates in a row
+    WINDOW = 50  # losses whose median a jump is measured from
 
     def __init__(self, newest: Callable[[], int | None]):
-        """`newest` gives the step that was saved last."""
+        """`newest` gives the newest step that is saved."""
         self._newest = newest
         self._in_a_row = 0
         self._losses = collections.deque(maxlen=self.WINDOW)
 
-    def sees(self, step: int, sums: dict) -> bool:
-        """Whether the step's update was made. If it was left out, as loss, gradient or the new
-        params are non-finite, that is logged; FloatingPointError after MOST of them in a row."""
-        loss = sums["loss"] / sums["tokens"] if sums["tokens"] else math.nan
-        if sums["good"]:
+    def check(self, step: int, metrics: dict[str, float]) -> bool:
+        """Whether the step's update was made. If it was skipped, as the loss, the gradient or the
+        new params are non-finite, that is logged; FloatingPointError after MOST in a row."""
+        loss = metrics["loss"] / metrics["weight"] if metrics["weight"] else math.nan
+        if metrics["finite"]:
             self._in_a_row = 0
             self._look_for_a_jump(step, loss)
             self._losses.append(loss)
             return True
         self._in_a_row += 1
-        finite = math.isfinite(loss + sums["gradient_norm"])
-        overflow = ", but new params that are non-finite" if finite else ""
+        norm = metrics["gradient_norm"]
+        overflow = ", but non-finite new params" if math.isfinite(loss + norm) else ""
         logging.warning(
-            "step %d: loss %s, gradient norm %s%s: its update is left out (%d in all)",
-            *(step, loss, sums["gradient_norm"], overflow, sums["left_out"]),
+            "step %d: loss %s, gradient norm %s%s: the update is skipped (%d in all)",
+            *(step, loss, norm, overflow, metrics["skipped"]),
         )
         if self._in_a_row == self.MOST:
             saved = self._newest()
             last = "nothing was saved yet" if saved is None else f"the last one saved is {saved}"
             raise FloatingPointError(
-                f"step {step}: loss {loss}, gradient norm {sums['gradient_norm']}{overflow}, as "
-                f"in the {self.MOST - 1} steps before, at learning rate "
-                f"{sums['learning_rate']:.3g}; {last}. Lower config.optimizer.factor, or set "
-                "config.optimizer.adam.clip_norm"
+                f"step {step}: loss {loss}, gradient norm {norm}{overflow}, as in the "
+                f"{self.MOST - 1} steps before, at learning rate {metrics['learning_rate']:.3g}; "
+                f"{last}. "
+                "Lower the learning rate (config.optimizer.schedule), or set "
+                "config.optimizer.clip_norm"
             )
         return False
 

@@ -142,10 +142,13 @@ def read(workdir: Path, name: str = "metrics.jsonl") -> list[dict]:
     return found
 
 
-def out_of_patience(lines: list[dict], patience: int) -> bool:
-    """Whether the last `patience` validations (0: never) brought no better BLEU than before."""
-    bleu = [line["bleu"] for line in lines if line["kind"] == "validation" and "bleu" in line]
-    return 0 < patience < len(bleu) and max(bleu[-patience:]) <= max(bleu[:-patience])
+def out_of_patience(lines: list[dict], patience: int, best_by: str, best_is: str) -> bool:
+    """Early stopping: whether the last `patience` validations (0: never) brought no better
+    `best_by` than those before. Example: patience 2, highest: 3 5 4 5 -> True."""
+    scores = [x[best_by] for x in lines if x["kind"] == "validation" and best_by in x]
+    if best_is == "lowest":
+        scores = [-score for score in scores]
+    return 0 < patience < len(scores) and max(scores[-patience:]) <= max(scores[:-patience])
 
 
 def _json_line(values: dict) -> str:

@@ -72,19 +72,13 @@ class Progress:
         self._clock = time.perf_counter()
         self._pace = self._share = self._waited = 0.0
 
-    def waiting(self, batches: Iterable, computing: Callable[[], bool]) -> Iterator:
-        """Gives the batches, and takes the time of waiting for those after which the device is not
-        computing any more."""
-        batches = iter(batches)
-        while True:
-            start = time.perf_counter()
-            try:
-                batch = next(batches)
-            except StopIteration:
-                return
-            if not computing():
-                self._waited += time.perf_counter() - start
-            yield batch
+    @contextlib.contextmanager
+    def waiting(self, computing: Callable[[], bool]) -> Iterator[None]:
+        """Counts the time inside as waiting for data, if the device is not computing after it."""
+        start = time.perf_counter()
+        yield
+        if not computing():
+            self._waited += time.perf_counter() - start
 
     def advance(self) -> None:
         """One more step is done."""
@@ -101,23 +95,25 @@ class Progress:
         if not self._bar.disable:
             self._bar.last_print_t += pause
 
-    def show(self, values: dict) -> None:
-        """Shows the values that are logged of a step."""
+    def show(self, means: dict[str, float], values: dict[str, float], unit: str) -> None:
+        """Shows what is logged of a step: the loss and other means, rates and times."""
         at = f"step {self.step}/{self._total}"
+        rate = f"{values[f'{unit}s_per_second']:,.0f} {unit}s/s"
+        said = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in means.items()]
         if not self._bar.disable:  # with the time of day in 80 columns
-            text = "loss {loss:.3f}, perplexity {perplexity:.2f}, {tokens_per_second:,.0f} tokens/s"
-            logging.info("%s: %s", at, text.format(**values))
+            logging.info("%s: %s", at, ", ".join([*said[:2], rate]))
             return
-        text = (
-            "loss {loss:.3f}, {nats_per_token:.3f} nats/token, perplexity {perplexity:.2f}, "
-            "accuracy {accuracy:.1%}, learning rate {learning_rate:.2e}, "
-            "gradient {gradient_norm:.2f}, padding {padding:.1%}, "
-            "{tokens_per_second:,.0f} tokens/s, {step_seconds:.3f} s/step, "
-            "{waiting:.1%} of it waiting for data"
-        ).format(**values)
-        if "share_of_peak" in values:
-            text += f", {values['share_of_peak']:.1%} of the devices' bfloat16 peak"
-        logging.info("%s: %s, %s left", at, text, duration(values["seconds_left"]))
+        said += [
+            f"learning rate {values['learning_rate']:.2e}",
+            f"gradient norm {values['gradient_norm']:.2f}",
+            f"padding {values['padding']:.1%}",
+            rate,
+            f"{values['step_seconds']:.3f} s/step, {values['waiting']:.1%} of it waiting for data",
+        ]
+        if "mfu" in values:
+            said.append(f"MFU {values['mfu']:.1%} of the devices' bfloat16 peak")
+        left = duration(values["seconds_left"])
+        logging.info("%s: %s, %s left", at, ", ".join(said), left)
 
     def lap(self) -> dict[str, float]:
         """Seconds a step since the last lap, the share of them that was spent waiting for batches,

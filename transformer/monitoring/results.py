@@ -15,8 +15,8 @@ from transformer.storage import paths
 NAME = "evaluations.jsonl"
 FOLDER = "evaluation"
 
-# A result of the same values of these is one of the same thing.
-WHAT = ("split", "checksum", "weights", "ensemble", "steps", "decode", "signature")
+# Results with the same values of these are results of the same thing.
+SAME = ("split", "checksum", "weights", "ensemble", "steps", "decode", "signature")
 
 
 def name_of(split: str, files: Sequence[str]) -> str:
@@ -29,17 +29,17 @@ def name_of(split: str, files: Sequence[str]) -> str:
     return re.sub(r"[^\w.-]", "_", "-".join(stems) or split)[:64]
 
 
-def checksum(sources: Sequence[str], references: Sequence[str]) -> str:
-    """The sha256 of a test set's text: that of `cat SET.source SET.reference`."""
-    return hashlib.sha256(_text(sources) + _text(references)).hexdigest()
+def checksum(dataset: dict[str, Sequence[str]]) -> str:
+    """The sha256 of a test set, {name: lines}: that of `cat SET.source SET.reference`, say."""
+    return hashlib.sha256(b"".join(map(_text, dataset.values()))).hexdigest()
 
 
-def free_name(workdir: Path, name: str, sources: Sequence[str], references: Sequence[str]) -> str:
+def free_name(workdir: Path, name: str, dataset: dict[str, Sequence[str]]) -> str:
     """The name, or one with the checksum behind it where evaluation/ has that of another set."""
-    for side, lines in (("source", sources), ("reference", references)):
+    for side, lines in dataset.items():
         file = workdir / FOLDER / f"{name}.{side}"
         if file.exists() and file.read_bytes() != _text(lines):
-            return f"{name}-{checksum(sources, references)[:16]}"
+            return f"{name}-{checksum(dataset)[:16]}"
     return name
 
 
@@ -59,48 +59,39 @@ def warn_if_unwritable(workdir: Path) -> None:
         logging.warning("%s: %s; the score is printed, and not kept there", workdir, reason)
 
 
-def show(result: dict) -> None:
-    """Prints a result: a line of JSON, but on a terminal a table."""
-    if not sys.stdout.isatty():
-        logging.info("BLEU %.2f (%s)", result["bleu"], result["signature"])
-        text = json.dumps(result)
-    else:
-        steps = ", ".join(map(str, result["steps"]))
-        rows = {
-            "test set": f"{result['set']}, {result['sentences']:,} sentences",
-            "weights": f"{result['weights']}, of step {steps}",
-            "BLEU": f"{result['bleu']:.2f}  ({result['signature']})",
-            "chrF": f"{result['chrf']:.2f}",
-            "length ratio": f"{result['length_ratio']:.3f}",
-            "loss": f"{result['loss']:.4f}",
-            "perplexity": f"{result['perplexity']:.3f}",
-            "accuracy": f"{result['accuracy']:.1%} of tokens",
-        }
+def show(result: dict, rows: dict[str, str]) -> None:
+    """Prints a result: a line of JSON; on a terminal a table, whose `rows` are {name: text}, the
+    score that counts first."""
+    if sys.stdout.isatty():
+        rows = {"set": result["set"], **rows}
         text = "\n".join(f"{name:<14}{value}" for name, value in rows.items())
+    else:
+        logging.info("%s", ": ".join(next(iter(rows.items()))))
+        text = json.dumps(result)
     print(text, flush=True)
 
 
 def keep(
-    workdir: Path, result: dict, sentences: dict[str, Sequence[str]], *, once: bool = False
+    workdir: Path, result: dict, outputs: dict[str, Sequence[str]], *, once: bool = False
 ) -> None:
-    """Appends a result to evaluations.jsonl, and writes evaluation/SET.json and a file for each
-    side of the sentences; logs it if the disk does not take them.
+    """Appends a result to evaluations.jsonl, and writes evaluation/SET.json and, for each of the
+    outputs {name: lines}, evaluation/SET.name; logs it if the disk does not take them.
 
     `once`: a result of the same set, weights and settings is not added to another one.
     """
     name = result["set"]
     try:
-        same = lambda line: all(line.get(key) == result[key] for key in WHAT)
+        same = lambda line: all(line.get(key) == result.get(key) for key in SAME)
         if not (once and any(map(same, log.read(workdir, NAME)))):
             paths.append_line(workdir / NAME, json.dumps(result).encode())
-        for side, lines in sentences.items():
+        for side, lines in outputs.items():
             paths.write_file(workdir / FOLDER / f"{name}.{side}", _text(lines))
         content = json.dumps(result, indent=2).encode()
         paths.write_file(workdir / FOLDER / f"{name}.json", content)
     except OSError as error:
         logging.error("the result is not kept in %s: %s", workdir, error)
         return
-    logging.info("kept in %s, sentences in %s.*", workdir / NAME, workdir / FOLDER / name)
+    logging.info("kept in %s, outputs in %s.*", workdir / NAME, workdir / FOLDER / name)
 
 
 def log_final(workdir: Path, step: int, result: dict) -> None:

@@ -4,14 +4,18 @@ import functools
 import math
 from collections.abc import Callable
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from transformer.errors import UserError
+from transformer.models import dense
 
 Array = jax.Array
+Tree = dict
 
-SUMS = ("loss", "nll", "correct", "tokens")
+SUMS = ("loss", "nats_per_token", "accuracy", "weight")
 SMOOTHINGS = ("all_classes", "wrong_classes")
 
 
@@ -23,14 +27,15 @@ def cross_entropy(
     label_smoothing: float,
     smoothed_over: str,
 ) -> dict[str, Array]:
-    """Sums over the tokens of weight 1: 'loss', 'nll', 'correct', and how many there are, 'tokens'.
+    """Sums over the tokens of weight 1: 'loss', 'nats_per_token', 'accuracy', and their number,
+    'weight'; divided by it, they are what their names say.
 
     'loss' (nats) is the cross entropy to the smoothed target less that target's entropy, so that a
-    perfect prediction scores 0; 'nll' is the unsmoothed negative log likelihood. Smoothing by
-    epsilon (paper 5.4; Szegedy et al. 2015, section 7) gives the right class 1 - epsilon +
-    epsilon/V and every other epsilon/V ('all_classes'); the paper's program gave 1 - epsilon and
-    epsilon/(V - 1) ('wrong_classes'). Sums, not means: the update divides by the tokens of the
-    global batch.
+    perfect prediction scores 0; 'nats_per_token' is the unsmoothed negative log likelihood.
+    Smoothing by epsilon (paper 5.4; Szegedy et al. 2015, section 7) gives the right class 1 -
+    epsilon + epsilon/V and every other epsilon/V ('all_classes'); the paper's program gave 1 -
+    epsilon and epsilon/(V - 1) ('wrong_classes'). Sums, not means: the update divides by the
+    tokens of the global batch.
     """
     V = logits_BTV.shape[-1]
     if smoothed_over not in SMOOTHINGS:
@@ -50,9 +55,9 @@ def cross_entropy(
     correct_BT = right_BT >= logits_BTV.max(axis=-1)  # an argmax takes three times as long on a CPU
     return {
         "loss": (loss_BT * weights_BT).sum(),
-        "nll": ((log_normaliser_BT - right_BT) * weights_BT).sum(),
-        "correct": (correct_BT * weights_BT).sum(),
-        "tokens": weights_BT.sum(),
+        "nats_per_token": ((log_normaliser_BT - right_BT) * weights_BT).sum(),
+        "accuracy": (correct_BT * weights_BT).sum(),
+        "weight": weights_BT.sum(),
     }
 
 
@@ -119,15 +124,43 @@ def _entropy(on: float, off: float, V: int) -> float:
     return -sum(count * p * math.log(p) for count, p in ((1, on), (V - 1, off)) if p > 0)
 
 
-Tree = dict
+def translation_loss(
+    params: Tree,
+    batch: dict,
+    *,
+    model: nn.Module,
+    rng: Array,
+    blocks: int,
+    label_smoothing: float,
+    smoothed_over: str,
+) -> dict[str, Array]:
+    options = {"train": True, "rngs": {"dropout": rng}, "method": "factors"}
+    factors = model.apply({"params": params}, **batch["inputs"], **options)
+    tokens = (batch["targets"], batch["weights"])
+    smoothing = {"label_smoothing": label_smoothing, "smoothed_over": smoothed_over}
+    return in_blocks(dense.logits, *factors, *tokens, blocks=blocks, **smoothing)
 
 
-def per_token(sums: dict) -> dict:
-    """Means over tokens from the sums of `loss.cross_entropy`."""
-    nats = sums["nll"] / sums["tokens"]
-    return {
-        "loss": sums["loss"] / sums["tokens"],
-        "nats_per_token": nats,
-        "perplexity": math.exp(min(nats, 700.0)),
-        "accuracy": sums["correct"] / sums["tokens"],
-    }
+def summarise(means: dict[str, float]) -> dict[str, float]:
+    """What else is logged of means over tokens: the perplexity."""
+    return {"perplexity": math.exp(min(means["nats_per_token"], 700.0))}
+
+
+def per_token(sums: dict[str, float]) -> dict[str, float]:
+    """Means over tokens from the sums of `cross_entropy`, and what is made of them."""
+    means = {name: sums[name] / sums["weight"] for name in SUMS[:-1]}
+    return {**means, **summarise(means)}
+
+
+def check(*, label_smoothing: float, smoothed_over: str, blocks: int) -> None:
+    """UserError for values of `config.loss` that cannot work."""
+    if smoothed_over not in SMOOTHINGS:
+        raise UserError(
+            f"config.loss.smoothed_over is one of {', '.join(SMOOTHINGS)}, found {smoothed_over!r}"
+        )
+    if not 0 <= np.float32(label_smoothing) < 1:
+        raise UserError(
+            f"config.loss.label_smoothing is from 0 to below 1, found {label_smoothing}"
+        )
+    if blocks < 1:
+        raise UserError(f"config.loss.blocks is at least 1, found {blocks}")

@@ -1,116 +1,273 @@
-"""A trained workdir -> its config, vocabulary, model and parameters."""
+"""Translation: pairs of sentences -> batches, loss and scores, for any `config.architecture`.
+
+A pair's two sides become ids of a vocabulary; several pairs share a row.
+"""
 
 import functools
+import importlib.metadata
+import logging
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import flax.linen as nn
-import jax
-import jax.numpy as jnp
 import ml_collections
+import numpy as np
+import sacrebleu
 
 from transformer import models
-from transformer.checkpoints import config_files, store, weights, workdir
-from transformer.checkpoints.workdir import read_vocabulary
-from transformer.data import tokenizer
-from transformer.distributed import layout
+from transformer.checkpoints import workdir
+from transformer.data import packing, pairs, text_files, tokenizer, vocabulary
+from transformer.data.batches import Batches
+from transformer.data.corpora import Corpus
+from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
-from transformer.storage import paths
+from transformer.monitoring import progress
+from transformer.tasks import losses, splits, trained
+from transformer.tasks.task import Task, abstract_params, init_params
+from transformer.tasks.translation_evaluator import Evaluator
 
 Tree = dict
 
+MODES = ("translate", "score", "align")
+FREE = (
+    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
+    *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
+    *("decode.", "translate.", "attention."),
+)
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+    """UserError for values that cannot work: now, before anything is written or compiled."""
+    data, decode = config.data, config.decode
+    for key, found, choices in (
+        ("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS)),
+        ("vocabulary.kind", config.vocabulary.kind, tokenizer.KINDS),
+    ):
+        if found not in choices:
+            raise UserError(f"config.{key} is one of {', '.join(choices)}, found {found!r}")
+    if config.evaluate.samples < 0:
+        raise UserError(f"config.evaluate.samples is at least 0, found {config.evaluate.samples}")
+    _check_bleu(config.evaluate.tokenize)
+    losses.check(**config.loss)
+    packing.check(data.max_length, data.row_length, data.batch_tokens, pack=data.pack)
+    # What model and translator check themselves, over vocabularies of any size.
+    toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
+    checked = model(config, toy)
+    abstract_params(checked, example(config, 1))
+    if getattr(checked, "position_limit", np.inf) < data.row_length:
+        raise UserError(
+            f"config.model.max_positions={checked.position_limit} learned positions are too few "
+            f"for config.data.row_length={data.row_length}"
+        )
+    if config.loss.blocks > 1 and not (hasattr(checked, "hidden") or hasattr(checked, "factors")):
+        raise UserError(
+            f"config.loss.blocks={config.loss.blocks}: {type(checked).__name__} has no `hidden` "
+            "and `logits` to make logits in blocks of; set it to 1"
+        )
+    Translator(checked, None, **decode)
+    for _, _, member in trained.ensemble(config):
+        Translator(member, None, **decode)
+
+
+def _check_bleu(tokenize: str) -> None:
+    """UserError where sacreBLEU lacks the package or the download that a tokeniser needs."""
+    try:
+        sacrebleu.BLEU(tokenize=tokenize)
+    except (RuntimeError, ImportError, OSError) as error:
+        install = re.search(r"pip install \S+", str(error))
+        raise UserError(
+            f"config.evaluate.tokenize={tokenize!r} cannot be used: "
+            + (f"it needs {install[0]}" if install else " ".join(str(error).split()))
+        ) from error
+
+
+def prepare(
+    config: ml_collections.ConfigDict, folder: Path, made: ml_collections.ConfigDict | None
+) -> ml_collections.ConfigDict:
+    """Builds what is missing of corpora, vocabulary and ids; the config with their fingerprints.
+
+    Every split that the run will want is read now: what cannot be read is said before hours were
+    spent, not after.
+    """
+    final = splits.final(config)
+    corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
+    train = corpora["train"]
+    config.data.fingerprint = train.fingerprint
+    if made is None:
+        vocab = _learnt_before(config, folder) or _write_vocabulary(config, train, folder)
+    else:
+        if made.data.fingerprint != train.fingerprint:
+            raise UserError(_other_text(config, folder))
+        config.vocabulary.fingerprint = made.vocabulary.fingerprint
+        vocab = workdir.read_vocabulary(folder, config)
+    config.vocabulary.fingerprint = vocab.fingerprint
+    # Validation scores the model that is trained, the final evaluation the ensemble.
+    scored = model(config, _sizes(vocab))
+    members = [member for _, _, member in trained.ensemble(config)]
+    for split, of in (("validation", scored), (final, Ensemble((scored, *members)))):
+        splits.whole_tokens(config, corpora[split], vocab, split, of)
+    splits.tokens(config, train, vocab, "tokenise train")
+    return config
+
+
+def _write_vocabulary(
+    config: ml_collections.ConfigDict, train: Corpus, folder: Path
+) -> tokenizer.Vocabulary:
+    """The vocabulary that a config asks for, given or learnt, as files in the workdir."""
+    options = config.vocabulary
+    if options.model:
+        return workdir.write_vocabulary(
+            folder, vocabulary.given(options.model, shared=options.shared)
+        )
+    found = vocabulary.learnt(
+        train,
+        shared=options.shared,
+        kind=options.kind,
+        size=options.size,
+        character_coverage=options.character_coverage,
+        max_sentences=options.max_sentences,
+        seed=config.train.seed,
+    )
+    return workdir.write_vocabulary(folder, found)
+
+
+def _learnt_before(config: ml_collections.ConfigDict, folder: Path) -> tokenizer.Vocabulary | None:
+    """The workdir's vocabulary if the config would make it learn the same one again: if
+    --mode=prepare has learnt it there, from the same text by the same settings."""
+
+    def settings(config: ml_collections.ConfigDict, learner: str) -> tuple:
+        options = {**config.vocabulary, "fingerprint": ""}
+        return options, config.data.fingerprint, config.train.seed, learner
+
+    try:
+        made = workdir.read_config(folder)
+        vocab = workdir.read_vocabulary(folder, made)
+        learner = made.versions.sentencepiece
+    except (UserError, AttributeError):  # nothing is there, or it is damaged: learnt again
+        return None
+    asked = settings(config, importlib.metadata.version("sentencepiece"))
+    if config.vocabulary.model or settings(made, learner) != asked:
+        return None
+    logging.info("the vocabulary is there already: same text, same settings")
+    return vocab
+
+
+def _other_text(config: ml_collections.ConfigDict, folder: Path) -> str:
+    data = config.data
+    text = f"the corpus {data.corpus}"
+    if data.corpus == "parallel_text":
+        languages = data.source_language, data.target_language
+        files = text_files.find(
+            Path(data.directory).expanduser(), data.train, languages, "config.data.train"
+        )
+        text = f"the text of {files[0]} or {files[1]}"
+    return (
+        f"{folder} was made with other training text: {text} has changed since (config.data."
+        "fingerprint); put the old text back, or give another --workdir"
+    )
+
+
+def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
+    """What ids mean, once the config is prepared."""
+    return {"vocabulary": config.vocabulary.fingerprint}
+
+
+def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+    """The vocabularies' sizes: of a workdir's own, or as the config plans them."""
+    if folder is None:
+        return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
+    return _sizes(workdir.read_vocabulary(folder, config))
+
+
+def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
+    return {"source_vocab_size": len(vocab.source), "target_vocab_size": len(vocab.target)}
+
+
+def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
+    """The model that the config describes, over vocabularies of these sizes."""
+    return models.build(config.architecture, config.model.to_dict(), **sizes)
+
+
+def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+    """A batch's shapes and types: of the longest rows, if they differ in length."""
+    data, length = config.data, config.data.row_length
+    if not data.pack:
+        lengths = packing.static_lengths(length, data.max_length)
+        length = next(length for length in lengths if length >= data.max_length)
+    return pairs.example(rows or max(1, data.batch_tokens // length), length)
+
+
+def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+    """(params, batch, *, rng) -> sums over the batch's tokens, in training."""
+    return functools.partial(losses.translation_loss, model=model, **config.loss)
+
+
+def evaluator(
+    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
+) -> Evaluator:
+    """Scores params on 'validation', or on 'final': what `config.evaluate.split` names."""
+    split = splits.final(config) if split == "final" else split
+    return Evaluator(config, workdir.read_vocabulary(folder, config), model, split)
+
+
+def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+    """The task of a prepared workdir."""
+    vocab = workdir.read_vocabulary(folder, config)
+    trained_model = model(config, _sizes(vocab))
+    validation = Evaluator(config, vocab, trained_model, "validation")
+    tokens = splits.tokens(config, splits.pairs(config, "train"), vocab, "tokenise train")
+    batches = training_batches(config, tokens)
+    source, target = pairs.filled(batches, tokens)
+    pieces = [progress.counted(len(side), "piece") for side in vocab]
+    return Task(
+        model=trained_model,
+        init=functools.partial(init_params, trained_model, example(config, 1)),
+        batches=batches,
+        loss=loss(config, trained_model),
+        evaluate=validation.scores,
+        rehearse=validation.rehearse,
+        best_by="bleu",
+        best_is="highest",
+        unit="token",
+        summarise=losses.summarise,
+        identity=identity(config),
+        about=(
+            f"{progress.counted(len(batches.items), 'training pair')} in "
+            f"{progress.counted(len(batches), 'batch', 'batches')} an epoch of "
+            f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of them and "
+            f"{100 * source:.1f} % of the source's filled; a vocabulary of "
+            f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}; ids are in "
+            f"{tokens.directory}"
+        ),
+    )
+
+
+def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -> Batches:
+    """The training split in batches of about `data.batch_tokens` target positions."""
+    data, seed = config.data, config.train.seed
+    lengths = (tokens.source_lengths, tokens.target_lengths)
+    items = packing.trainable(lengths, data.max_length)
+    if data.pack:
+        groups = [packing.pack(lengths, items, data.row_length, seed, tokens.directory)]
+    else:
+        groups = packing.unpacked(lengths, items, data.row_length)
+    assemble = functools.partial(pairs.assemble, tokens)
+    return Batches(groups, data.batch_tokens, seed, assemble)
+
 
 class Run(NamedTuple):
-    """What a workdir has learnt; `steps` are those whose parameters were taken."""
+    """A trained workdir, as the modes that translate and score text read it."""
 
     model: nn.Module
     vocabulary: tokenizer.Vocabulary
-    parameters: Tree
+    params: Tree
     steps: list[int]
 
 
-def build_model(config: ml_collections.ConfigDict, vocabulary: tokenizer.Vocabulary) -> nn.Module:
-    """The model that a config describes, over a vocabulary."""
-    return models.build(
-        config.architecture,
-        config.model.to_dict(),
-        source_vocab_size=len(vocabulary.source),
-        target_vocab_size=len(vocabulary.target),
-    )
-
-
-def initial_parameters(model: nn.Module, rng: jax.Array) -> Tree:
-    """Random parameters: a function of the model and the key alone."""
-    ids = jnp.ones((1, 2), jnp.int32)
-    return model.init(rng, ids, ids, ids, ids, ids, ids, train=False)["params"]
-
-
-def abstract_parameters(model: nn.Module) -> Tree:
-    """Shapes and types of a model's parameters, without any being made."""
-    return jax.eval_shape(functools.partial(initial_parameters, model), jax.random.key(0))
-
-
-def load(workdir: Path, config: ml_collections.ConfigDict) -> Run:
-    """A workdir's model by `config.evaluate.weights`, in one with those of `evaluate.ensemble`."""
-    members = [_load_one(workdir, config, config)]
-    for other, own, _ in ensemble(config):
-        members.append(_load_one(other, own, config))
-    if len(members) == 1:
-        return members[0]
-    model = Ensemble(tuple(member.model for member in members))
-    parameters = {f"members_{i}": member.parameters for i, member in enumerate(members)}
-    steps = [step for member in members for step in member.steps]
-    return Run(model, members[0].vocabulary, parameters, steps)
-
-
-def ensemble(
-    config: ml_collections.ConfigDict,
-) -> list[tuple[Path, ml_collections.ConfigDict, nn.Module]]:
-    """The workdirs that `evaluate.ensemble` names, each with its config and its model.
-
-    UserError if one has not been trained, or has another vocabulary than the config names (a run
-    that has not been prepared names none). No parameters are read.
-    """
-    members = []
-    for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
-        other = paths.path(name)
-        if not (other / "config.json").is_file():
-            raise UserError(
-                f"config.evaluate.ensemble: {other} holds no config.json: expected folders of "
-                "trained runs, separated by commas"
-            )
-        own = config_files.with_defaults(workdir.read_config(other), config, other / "config.json")
-        vocabulary = workdir.read_vocabulary(other, own)
-        if config.vocabulary.fingerprint not in ("", vocabulary.fingerprint):
-            files = ",".join(map(str, workdir.vocabulary_files(other, own)))
-            raise UserError(
-                f"config.evaluate.ensemble: {other} has another vocabulary than this run; train "
-                f"with --config.vocabulary.model={files}"
-            )
-        which = config.evaluate.weights
-        saved = other / weights.place(which)
-        if not store.steps(saved):
-            raise UserError(
-                f"config.evaluate.ensemble: {saved} holds no complete checkpoint, "
-                f"config.evaluate.weights={which!r} takes one from there"
-            )
-        members.append((other, own, build_model(own, vocabulary)))
-    return members
-
-
-def _load_one(
-    workdir: Path, own: ml_collections.ConfigDict, asked: ml_collections.ConfigDict
-) -> Run:
-    vocabulary = read_vocabulary(workdir, own)
-    own.model.dtype = asked.model.dtype
-    model = build_model(own, vocabulary)
-    parameters, steps = weights.load(
-        workdir,
-        layout.to_restore(abstract_parameters(model)),
-        vocabulary.fingerprint,
-        weights=asked.evaluate.weights,
-        average_last=asked.evaluate.average_last,
-        every=own.train.save_every,
-    )
-    return Run(model, vocabulary, layout.own(parameters), steps)
+def load(folder: Path, config: ml_collections.ConfigDict) -> Run:
+    """A workdir's model (with those of `evaluate.ensemble`), params and vocabulary. Collective."""
+    found = trained.load(config, folder)
+    return Run(found.model, workdir.read_vocabulary(folder, config), found.params, found.steps)

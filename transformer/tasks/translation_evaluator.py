@@ -1,6 +1,7 @@
 """Loss, accuracy and BLEU of a translation model on a split."""
 
 import functools
+import logging
 from collections.abc import Callable, Sequence
 
 import flax.linen as nn
@@ -9,7 +10,8 @@ import ml_collections
 import numpy as np
 import sacrebleu
 
-from transformer.data import batches, packing
+from transformer.data import batches, packing, tokenizer
+from transformer.data.pairs import assemble as assemble_pairs
 from transformer.decoding.translator import Translator
 from transformer.distributed import inference, processes, step
 from transformer.monitoring import memory, progress
@@ -31,102 +33,138 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str
 
 
 class StoppedError(Exception):
-    """Scoring was given up, because the run was told to stop."""
+    """Scoring was given up, because the run was signalled to stop."""
 
 
-class Examiner:
-    """Scores parameters on one split: every sentence of it, whatever its length."""
+class Evaluator:
+    """Scores params on one split: every sentence of it, whatever its length.
+
+    `dataset` is what is scored, {'source': lines, 'reference': lines}, and `files` where it comes
+    from; `outputs` are, after `scores`, those and the translations, {'hypothesis': lines}.
+    """
 
     def __init__(
         self,
         config: ml_collections.ConfigDict,
+        vocabulary: tokenizer.Vocabulary,
+        model: nn.Module,
         split: str,
-        translator: Translator,
     ):
         pairs = splits.pairs(config, split)
+        self.split = split
         self.files = list(pairs.files)
-        self.sources, self.references = pairs.read(range(len(pairs)))
-        tokens = splits.whole_tokens(config, pairs, translator.vocabulary, split, translator.model)
-        rows = packing.unpacked(tokens, np.arange(len(pairs)), config.data.row_length)
+        self._sources, self._references = pairs.read(range(len(pairs)))
+        self.dataset = {"source": self._sources, "reference": self._references}
+        self.outputs = self.dataset
+        # What a result depends on besides, kept with it.
+        self.settings = {"sentences": len(pairs), "decode": config.decode.to_dict()}
+        self._translator = Translator(model, vocabulary, **config.decode)
+        self._tokens = splits.whole_tokens(config, pairs, vocabulary, split, model)
+        logging.info(
+            "%s: %s %r of %s, config.data.directory=%r; its ids are kept in %s",
+            *(split, progress.counted(len(pairs), "sentence"), self.files or split),
+            *(config.data.corpus, config.data.directory, self._tokens.directory),
+        )
+        lengths = (self._tokens.source_lengths, self._tokens.target_lengths)
+        rows = packing.unpacked(lengths, np.arange(len(pairs)), config.data.row_length)
         # Smaller batches than in training: all of a batch's logits are on one device here.
-        self._batches = batches.Batches(tokens, rows, config.decode.batch_tokens, seed=None)
-        self._split = split
+        assemble = functools.partial(assemble_pairs, self._tokens)
+        self._batches = batches.Batches(rows, config.decode.batch_tokens, None, assemble)
         self._tokenize = config.evaluate.tokenize
-        self._translator = translator
-        self._sums = functools.partial(_sums, model=translator.model, **config.loss)
+        self._samples = config.evaluate.samples
+        smoothing = {name: config.loss[name] for name in ("label_smoothing", "smoothed_over")}
+        self._sums = functools.partial(_sums, model=model, **smoothing)
 
-    def rehearse(self, parameters: Tree) -> None:
+    def rehearse(self, params: Tree) -> None:
         """Computes once in the largest shapes, so that what does not fit into the devices' memory
-        is said now: UserError by `capacity.holds`."""
-        self._batch_sums(parameters, self._batches.first_of_each_length()[0])
-        self._translator.rehearse(parameters, self._batches.tokens.source_lengths)
+        is said now: UserError by `memory.holds`."""
+        self._batch_sums(params, self._batches.first_of_each_length()[0])
+        self._translator.rehearse(params, self._tokens.source_lengths)
 
-    def examine(
-        self, parameters: Tree, stopping: Callable[[], bool] = lambda: False
-    ) -> tuple[dict, list[str]] | None:
-        """Loss, nats a token, perplexity and token accuracy, BLEU; and the translations.
+    def scores(
+        self, params: Tree, should_stop: Callable[[], bool] = lambda: False
+    ) -> dict[str, float | str] | None:
+        """Loss, nats a token, perplexity and token accuracy; BLEU, its signature, chrF and length
+        ratio; samples for a person to read.
 
-        Each process finds some of them. None if one of them was `stopping` before it had its own.
+        Collective: each process translates and scores its share. None, in all of them, if one was
+        told to stop before its share was done.
         """
-        lines, numbers = processes.share(len(self.sources)), processes.share(len(self._batches))
+        lines, numbers = processes.share(len(self._sources)), processes.share(len(self._batches))
         try:
-            found = self._translations(parameters, lines, stopping)
-            sums = [self._batch_sums(parameters, t, stopping) for t in numbers]
+            found = self._translations(params, lines, should_stop)
+            sums = [self._batch_sums(params, t, should_stop) for t in numbers]
         except StoppedError:
             found = None
         if any(processes.everyones(found is None)):
             return None
-        found = processes.exchange(found, len(self.sources))
+        translations = processes.exchange(found, len(self._sources))
         sums = processes.exchange(sums, len(self._batches))
         means = losses.per_token(jax.tree.map(lambda *x: sum(x), *sums))
-        return {**means, **score(found, self.references, tokenize=self._tokenize)}, found
+        self.outputs = {**self.dataset, "hypothesis": translations}
+        scores = score(translations, self._references, tokenize=self._tokenize)
+        return {**means, **scores, "samples": self._sample(translations)}
+
+    def rows(self, scores: dict) -> dict[str, str]:
+        """The scores as a person reads them, {name: text}, the one that counts first."""
+        return {
+            "BLEU": f"{scores['bleu']:.2f} ({scores['signature']})",
+            "chrF": f"{scores['chrf']:.2f}",
+            "length ratio": f"{scores['length_ratio']:.3f}",
+            "loss": f"{scores['loss']:.4f}",
+            "perplexity": f"{scores['perplexity']:.3f}",
+            "accuracy": f"{scores['accuracy']:.1%} of tokens",
+            "sentences": f"{len(self._sources):,}",
+        }
 
     def _translations(
-        self, parameters: Tree, lines: range, stopping: Callable[[], bool]
+        self, params: Tree, lines: range, should_stop: Callable[[], bool]
     ) -> list[str]:
-        with progress.counter(f"translate {self._split}", total=len(lines)) as advance:
+        with progress.counter(f"translate {self.split}", total=len(lines)) as advance:
 
             def go_on(count: int) -> None:
                 advance(count)
-                _unless(stopping)
+                _unless(should_stop)
 
-            sources = self.sources[lines.start :: lines.step]
-            found = self._translator.translate(parameters, sources, go_on, numbers=lines)
+            sources = self._sources[lines.start :: lines.step]
+            found = self._translator.translate(params, sources, go_on, numbers=lines)
             return list(found)
 
     def _batch_sums(
-        self, parameters: Tree, t: int, stopping: Callable[[], bool] = lambda: False
+        self, params: Tree, t: int, should_stop: Callable[[], bool] = lambda: False
     ) -> dict:
-        _unless(stopping)
+        _unless(should_stop)
         num_rows, length = self._batches.shape(t)
-        padded = step.padded_rows(num_rows, inference.num_devices(parameters))
+        padded = step.padded_rows(num_rows, inference.num_devices(params))
         batch = self._batches.rows(t, 0, padded)
         what = f"the loss of {num_rows} rows of {length} positions"
         with memory.holds(what, "lower config.decode.batch_tokens"):
-            sums = self._sums(parameters, inference.by_rows(batch, parameters))
+            sums = self._sums(params, inference.by_rows(batch, params))
             return jax.tree.map(float, sums)
 
-    def sample(self, translations: list[str], count: int) -> str:
+    def _sample(self, translations: list[str]) -> str:
         """A few of the sentences, spread over the split, for a person to read."""
-        chosen = np.linspace(0, len(self.sources) - 1, min(count, len(self.sources))).astype(int)
+        chosen = np.linspace(
+            0, len(self._sources) - 1, min(self._samples, len(self._sources))
+        ).astype(int)
         return "\n".join(
-            f"  source       {self.sources[i]}\n"
+            f"  source       {self._sources[i]}\n"
             f"  translation  {translations[i]}\n"
-            f"  reference    {self.references[i]}\n"
+            f"  reference    {self._references[i]}\n"
             for i in chosen
         )
 
 
-def _unless(stopping: Callable[[], bool]) -> None:
-    if stopping():
+def _unless(should_stop: Callable[[], bool]) -> None:
+    if should_stop():
         raise StoppedError
 
 
 @functools.partial(jax.jit, static_argnames=("model", "label_smoothing", "smoothed_over"))
 def _sums(
-    parameters: Tree, batch: dict, *, model: nn.Module, label_smoothing: float, smoothed_over: str
+    params: Tree, batch: dict, *, model: nn.Module, label_smoothing: float, smoothed_over: str
 ) -> dict:
-    logits_BTV = model.apply({"params": parameters}, **batch["inputs"], train=False)
+    logits_BTV = model.apply({"params": params}, **batch["inputs"], train=False)
     return losses.cross_entropy(
         logits_BTV,
         batch["targets"],

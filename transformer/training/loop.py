@@ -1,6 +1,6 @@
-"""The story, top to bottom: one update after the other, saved, validated, logged."""
+"""The loop: train, validate, save, log, until the last step, a signal or no more patience."""
 
-import collections
+import contextlib
 import functools
 import logging
 import time
@@ -8,25 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import optax
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import manager
+from transformer.checkpoints.manager import Checkpoints
 from transformer.checkpoints.workdir import write_config
-from transformer.data import batches
-from transformer.decoding.translator import Translator
-from transformer.distributed import inference, processes
+from transformer.data.batches import Batches, ahead
+from transformer.distributed.inference import gathered
 from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
+from transformer.distributed.processes import stop_signals
 from transformer.distributed.step import agreement, compile_step, padded_rows, place
-from transformer.monitoring import anomalies, memory, progress
+from transformer.errors import UserError
 from transformer.monitoring import log as logs
-from transformer.monitoring.log import Log
-from transformer.monitoring.progress import Progress
+from transformer.monitoring import memory, progress
 from transformer.monitoring.trace import traced
-from transformer.tasks import build, translation, translation_evaluator
-from transformer.training import meters, update
+from transformer.tasks.task import Task
+from transformer.training import optimizer as optimizers
+from transformer.training.meters import Meters, describe
+from transformer.training.update import TrainState, init_state, train_step
 
 Tree = Any
 
@@ -36,169 +37,200 @@ LOWER = (
 )
 
 
-def run(prepared: build.Prepared, workdir: Path, layout: Layout) -> tuple[int, int | None, bool]:
-    """Trains: the step it has come to, the newest that is saved, whether it was
-    signalled to stop."""
-    config, vocabulary, tokens = prepared
-    options, samples = config.train, config.evaluate.samples
-    model = translation.build_model(config, vocabulary)
-    translator = Translator(model, vocabulary, **config.decode)
-    examiner = translation_evaluator.Examiner(config, "validation", translator)
-    training = build.training_batches(config, tokens)
+def check(config: ConfigDict) -> None:
+    """UserError for values of `config.train`, `optimizer` and `evaluate` that cannot work."""
+    for least, keys in {
+        1: ("train.num_steps", "train.accumulate", "train.log_every", "train.save_every"),
+        0: ("train.seed", "train.profile", "evaluate.every", "evaluate.patience"),
+    }.items():
+        for section, key in (key.split(".") for key in keys):
+            if config[section][key] < least:
+                raise UserError(
+                    f"config.{section}.{key} is at least {least}, found {config[section][key]}"
+                )
+    if config.evaluate.average_last < 1:
+        raise UserError(
+            f"config.evaluate.average_last is at least 1, found {config.evaluate.average_last}"
+        )
+    if config.train.seed >= 2**31:
+        raise UserError(f"config.train.seed is below 2^31, found {config.train.seed}")
+    optimizers.check(**config.optimizer.to_dict())
 
-    adam, train_step = update.from_config(config, model)
-    checkpoints = manager.Checkpoints(
+
+def run(
+    config: ConfigDict, task: Task, workdir: Path, layout: Layout
+) -> tuple[int, int | None, bool]:
+    """Trains: the step that it came to, the newest that is saved, whether it was signalled to stop.
+
+    Collective, as is all that it calls: the processes do the same steps in the same order.
+    """
+    num_steps, save_every = config.train.num_steps, config.train.save_every
+    patience = config.evaluate.patience
+    optimizer, step_function = make_step(config, task.loss)
+    checkpoints = Checkpoints(
         workdir,
-        keep=max(options.keep, config.evaluate.average_last),
-        every=options.save_every,
-        vocabulary=vocabulary.fingerprint,
+        keep=max(config.train.keep, config.evaluate.average_last),
+        every=save_every,
+        identity=task.identity,
+        best_is=task.best_is,
     )
-    state = first_state(model, adam, options.seed, checkpoints, layout)
+    state = first_state(task.init, optimizer, config.train.seed, checkpoints, layout)
     write_config(config, workdir)
-    compiled = compile_step(train_step, layout, state)
-    load = functools.partial(load_batch, training, layout, options.accumulate)
+    compiled_step = compile_step(step_function, layout, state)
+    load = functools.partial(load_batch, task.batches, layout, config.train.accumulate)
 
-    def computing() -> bool:
-        return bool(late) and not late[-1][1]["loss"].is_ready()
-
-    def validate(stopping: Callable[[], bool]) -> bool:
-        with progress.paused():
-            parameters = inference.gathered(state.parameters, layout)
-            found = examiner.examine(parameters, stopping)
-            if found:
-                scores, translations = found
-                whole = to_save(state, layout).parameters
-                best = checkpoints.save_best(step, whole, scores["bleu"])
-                # Last, for it says that all is done.
-                meters.note(step, scores, examiner.sample(translations, samples), best, log)
-        return bool(found)
-
-    def save() -> None:
-        log.flush()
-        whole = to_save(state, layout)
-        checkpoints.save(step, whole.parameters, whole.optimizer_state)
+    def is_due(step: int) -> bool:
+        """Whether a step is validated: every so often, and at the end."""
+        every = config.evaluate.every
+        return step == num_steps or bool(every and step and step % every == 0)
 
     def out_of_patience() -> bool:
-        return logs.out_of_patience(log.lines, config.evaluate.patience)
+        return logs.out_of_patience(log.lines, patience, task.best_by, task.best_is)
 
-    def newest() -> int | None:
+    def save() -> None:
+        log.flush()  # the lines up to a checkpoint are never written again
+        whole = to_save(state, layout)
+        checkpoints.save(step, whole.params, _with_skipped(whole))
+
+    def newest_saved() -> int | None:
         checkpoints.finish()
         return checkpoints.newest()
 
-    first = step = int(state.step)
-    meters.describe(config, state, training, layout)
-    log = Log(workdir, step)
-    finished = step >= options.num_steps or out_of_patience()
-    if not finished:
-        state = rehearse(state, compiled, load, training, examiner, layout)
-    progress = Progress(step, options.num_steps)
-    watching = anomalies.Watch(newest)
-    late = collections.deque()  # sums that the device may still be computing
-    agreed = agreement(layout)
-    tracing = traced(first, options.profile, workdir / "profile")
-    with processes.stop_signals() as signalled, tracing as trace:
-        # Whether the run was stopped between this checkpoint and its validation, and now again.
-        left = step > 0 and due(step, config) and not log.validated(step)
-        stopping = left and not validate(signalled)
-        finished = finished or out_of_patience()
-        if finished and not stopping:
-            logging.info("already at step %d of %d: nothing is left", step, options.num_steps)
-        steps = range(step, step if finished or stopping else options.num_steps)
-        for batch, rows, length in progress.waiting(batches.ahead(load, steps), computing):
-            state, sums = compiled(state, batch)
-            step += 1
-            least = meters.least_seconds(model, rows, length)
-            late.append((step, {**sums, "positions": rows * length, "least_seconds": least}))
-            with progress.paused():
-                trace(step, state)
-            last, stopping = step == options.num_steps, agreed(signalled())
-            saves = last or stopping or step % options.save_every == 0
-            # Metrics are fetched two steps late: the device always has the next step waiting.
-            while len(late) > (0 if saves or due(step, config) else 2):
-                meters.record(*late.popleft(), log, progress, watching, options.log_every)
-            # The best is kept only where there is a step to go on from.
-            saves = saves or (due(step, config) and checkpoints.is_empty)
-            if saves:
-                save()
-            if stopping:
+    step = first = int(state.step)
+    describe(task, state, layout)
+    log = logs.Log(workdir, step)
+    hopeless = out_of_patience()
+    if step < num_steps and not hopeless:
+        state = rehearse(state, compiled_step, load, task, layout)
+    elif not is_due(step) or log.validated(step):
+        logging.info("already at step %d of %d: nothing is left", step, num_steps)
+    saved, stopping, scores = step > 0, False, None
+    any_process = agreement(layout)
+    meters = Meters(
+        task,
+        log,
+        step=step,
+        num_steps=num_steps,
+        every=config.train.log_every,
+        newest=newest_saved,
+    )
+    batches = ahead(load, range(step, num_steps))
+    profiler = traced(first, config.train.profile, workdir / "profile")
+    with (
+        stop_signals() as signalled,
+        profiler as trace,
+        meters,
+        contextlib.closing(batches),
+        contextlib.closing(checkpoints),
+    ):
+        while not stopping:
+            # Validate first: a run that was killed before this validation makes up for it.
+            if is_due(step) and not log.validated(step):
+                with meters.paused():
+                    scores = task.evaluate(gathered(state.params, layout), signalled)
+                    stopping = scores is None  # interrupted, in all processes alike
+                    if scores:
+                        score = scores[task.best_by]
+                        best = checkpoints.save_best(step, to_save(state, layout).params, score)
+                        meters.validation(step, scores, best)  # last: it marks it as done
+                        hopeless = out_of_patience()
+            if stopping or step >= num_steps or hopeless:
                 break
-            if due(step, config):
-                stopping = not validate(signalled)
-                finished = last or out_of_patience()
-                if (finished or stopping) and not saves:
-                    save()
-                if finished or stopping:
-                    break
-        progress.close()
-        saved = newest()
-        checkpoints.close()
+            with meters.waiting_for_data():
+                batch, shape = next(batches)
+            # Returns at once: the device computes while the host goes on.
+            state, metrics = compiled_step(state, batch)
+            step, saved = step + 1, False
+            with meters.paused():
+                trace(step, state)
+            stopping = any_process(signalled())  # agreed among processes, two steps late
+            saving = stopping or step == num_steps or step % save_every == 0
+            # The best is kept only where there is a step to resume from.
+            saving = saving or (is_due(step) and checkpoints.is_empty)
+            # Metrics are read two steps late, so that the device never waits for the host.
+            meters.add(step, metrics, shape=shape, lag=0 if saving or is_due(step) else 2)
+            if saving:
+                save()
+                saved = True
+        if not saved:  # after an interrupted validation, or one that ended the run
+            save()
+        newest = newest_saved()
         log.close()
-    return step, saved, signalled()
+    return step, newest, signalled()
+
+
+def make_step(config: ConfigDict, loss: Callable) -> tuple[optax.GradientTransformation, Callable]:
+    """A config's optimizer, and its `train_step` of a state, a batch and an axis."""
+    options = config.optimizer.to_dict()
+    schedule = optimizers.make_schedule(**options.pop("schedule"))
+    optimizer = optimizers.make_optimizer(schedule, **options)
+    return optimizer, functools.partial(
+        train_step,
+        loss=loss,
+        optimizer=optimizer,
+        schedule=schedule,
+        seed=config.train.seed,
+        accumulate=config.train.accumulate,
+    )
 
 
 def load_batch(
-    training: batches.Batches, layout: Layout, accumulate: int, t: int
-) -> tuple[dict, int, int]:
-    """Batch t as the step wants it, the rows it has with those that were added, and their
-    length."""
-    num_rows, length = training.shape(t)
+    batches: Batches, layout: Layout, accumulate: int, t: int
+) -> tuple[dict, tuple[int, int]]:
+    """Batch t as the step takes it, and its (rows, length): rows of weight 0 are added until they
+    divide by devices x accumulation."""
+    num_rows, length = batches.shape(t)
     num_rows = padded_rows(num_rows, layout.row_parts * accumulate)
-    rows = functools.partial(training.rows, t)
-    return place(rows, num_rows, layout), num_rows, length
+    return place(functools.partial(batches.rows, t), num_rows, layout), (num_rows, length)
 
 
 def rehearse(
-    state: update.TrainState,
-    compiled: Callable,
-    load: Callable[[int], tuple[dict, int, int]],
-    training: batches.Batches,
-    examiner: translation_evaluator.Examiner,
-    layout: Layout,
-) -> update.TrainState:
+    state: TrainState, compiled_step: Callable, load: Callable, task: Task, layout: Layout
+) -> TrainState:
     """The same state, after a step in each shape there is and validation in its largest: what does
     not fit into the devices' memory is said now."""
-    lengths = training.first_of_each_length()
+    batches = task.batches.first_of_each_length()
     logging.info("compiling, and trying the largest shapes")
     start = time.perf_counter()
-    for t in lengths:
-        batch, rows, length = load(t)
+    for t in batches:
+        batch, (rows, length) = load(t)
         what = f"a step with {rows} rows of {length} positions"
-        # No token, no numbers: the update is left out.
+        # Of weight 0, the loss is not a number: the update is skipped.
         with memory.holds(what, LOWER), jax.debug_nans(False):
-            state, _ = compiled(state, jax.tree.map(lambda x: x * 0, batch))
+            state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
-        state = state._replace(step=state.step - 1)
+        state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
     middle = time.perf_counter()
-    examiner.rehearse(inference.gathered(state.parameters, layout))
+    task.rehearse(gathered(state.params, layout))
     logging.info(
         "tried: steps with rows of %s in %.1f s, validation in %.1f s",
-        progress.counted(len(lengths), "length"),
+        progress.counted(len(batches), "length"),
         *(middle - start, time.perf_counter() - middle),
     )
     return state
 
 
 def first_state(
-    model: nn.Module,
-    adam: update.Adam,
+    init: Callable[[jax.Array], Tree],
+    optimizer: optax.GradientTransformation,
     seed: int,
-    checkpoints: manager.Checkpoints | None,
+    checkpoints: Checkpoints | None,
     layout: Layout,
-) -> update.TrainState:
-    """The state to start from: the newest checkpoint's, else one of random parameters."""
-    initialise = functools.partial(update.random_state, model, adam)
+) -> TrainState:
+    """The state to start from: the newest checkpoint's, else one of random params."""
+    initialise = functools.partial(init_state, init, optimizer)
     shapes = jax.eval_shape(initialise, jax.random.key(seed))
     like = to_restore(shapes, layout)
-    if checkpoints and (restored := checkpoints.restore(like.parameters, like.optimizer_state)):
-        step, *trees = restored
-        logging.info("going on from step %d", step)
-        number = jax.jit(lambda: jnp.int32(step), out_shardings=like.step.sharding)()
-        return from_saved(update.TrainState(number, *trees), layout)
+    if checkpoints and (restored := checkpoints.restore(like.params, _with_skipped(like))):
+        number, params, rest = restored
+        logging.info("going on from step %d", number)
+        step = jax.jit(lambda: jnp.int32(number), out_shardings=like.step.sharding)()
+        state = TrainState(step, rest["skipped"], params, rest["opt_state"])
+        return from_saved(state, layout)
     shardings = state_shardings(shapes, layout)
     return jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
 
 
-def due(step: int, config: ConfigDict) -> bool:
-    """Whether the run is validated after this step: every so often, and at its end."""
-    every = config.evaluate.every
-    return step == config.train.num_steps or bool(every and step % every == 0)
+def _with_skipped(state: TrainState) -> Tree:
+    """What is saved beside the params."""
+    return {"opt_state": state.opt_state, "skipped": state.skipped}

@@ -1,119 +1,104 @@
-"""What one update is: a batch's gradient, Adam, the schedule."""
+"""One update: the gradient of a batch's loss, the optimizer, non-finite updates skipped."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
-from ml_collections import ConfigDict
 
 from transformer.distributed.step import micro_batches, random_per_device, sum_over_devices
-from transformer.models import dense
-from transformer.tasks import losses, translation
-from transformer.training import optimizer
 
 Tree = Any
-Adam = optax.GradientTransformation
 
 
 class TrainState(NamedTuple):
     """What training changes. It holds no random key: that comes from the seed and the step."""
 
-    step: jax.Array  # updates made so far
-    parameters: Tree
-    optimizer_state: Tree
+    step: jax.Array  # batches trained on
+    skipped: jax.Array  # of them, those whose update was non-finite
+    params: Tree
+    opt_state: Tree
+
+
+def init_state(
+    init: Callable[[jax.Array], Tree], optimizer: optax.GradientTransformation, rng: jax.Array
+) -> TrainState:
+    """The state before the first update."""
+    params = init(rng)
+    return TrainState(jnp.int32(0), jnp.int32(0), params, optimizer.init(params))
 
 
 def train_step(
     state: TrainState,
     batch: dict,
     *,
-    model: nn.Module,
-    adam: Adam,
-    learning_rate: Callable[[jax.Array], jax.Array],
+    loss: Callable,
+    optimizer: optax.GradientTransformation,
+    schedule: Callable[[jax.Array], jax.Array],
     seed: int,
     accumulate: int,
-    loss_blocks: int,
-    smoothing: dict,
     axis: str | None = None,
 ) -> tuple[TrainState, dict]:
-    """One update: the new state, and sums over the batch's tokens.
+    """One update: the new state, and metrics, most of them sums over the batch.
 
-    With `axis`, `batch` is this device's part and sums go over that mapped axis; without it,
-    `batch` is the global one. The batch goes through the model in `accumulate` parts; loss and
-    gradient are sums over tokens, divided once by the number of tokens in the global batch.
+    `loss(params, batch, rng=rng)` gives sums over a batch, 'loss' and 'weight' among them. With
+    `axis`, `batch` is this device's part and sums go over that mapped axis; without it, `batch` is
+    the global one. Loss and gradient are divided once, by the weight of the global batch: a mean of
+    the devices' means would weigh a token by how many its device has.
     """
     rng = jax.random.fold_in(jax.random.key(seed), state.step)
     rng = random_per_device(rng, axis)
+    gradients, sums = _summed_gradient(loss, state.params, micro_batches(batch, accumulate), rng)
+    gradients, sums = sum_over_devices((gradients, sums), axis)
+    gradients = jax.tree.map(lambda g: g / sums["weight"], gradients)
 
-    def summed_loss(parameters: Tree, part: dict, rng: jax.Array) -> tuple[jax.Array, dict]:
-        options = {"train": True, "rngs": {"dropout": rng}, "method": "factors"}
-        factors = model.apply({"params": parameters}, **part["inputs"], **options)
-        tokens = (part["targets"], part["weights"])
-        sums = losses.in_blocks(dense.logits, *factors, *tokens, blocks=loss_blocks, **smoothing)
+    updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
+    params = optax.apply_updates(state.params, updates)
+    norm = optax.tree.norm(gradients)
+    # A non-finite update is skipped: params, optimizer state and its count of updates stay, the
+    # step goes on to the next batch. Of a finite gradient the new params may still be non-finite,
+    # as a learning rate may overflow.
+    finite = jnp.isfinite(sums["loss"] + norm) & all_finite(params)
+    choose = lambda new, old: jnp.where(finite, new, old)
+    params, opt_state = jax.tree.map(choose, (params, opt_state), (state.params, state.opt_state))
+    step, skipped = state.step + 1, state.skipped + jnp.int32(~finite)
+    metrics = {
+        **sums,
+        "gradient_norm": norm,
+        "learning_rate": schedule(step - state.skipped),
+        "skipped": skipped,
+        "finite": finite,
+    }
+    return TrainState(step, skipped, params, opt_state), metrics
+
+
+def _summed_gradient(loss: Callable, params: Tree, parts: Tree, rng: jax.Array) -> tuple:
+    """The gradient of the summed loss, and all sums, over the parts [accumulate, rows, ...] of a
+    batch, which go through the model one after the other."""
+
+    def summed_loss(params: Tree, part: dict, rng: jax.Array) -> tuple[jax.Array, dict]:
+        sums = loss(params, part, rng=rng)
         return sums["loss"], sums
 
     gradient = jax.grad(summed_loss, has_aux=True)
+    accumulate = len(jax.tree.leaves(parts)[0])
+    first = jax.tree.map(lambda x: x[0], parts)
+    if accumulate == 1:
+        return gradient(params, first, rng)
 
     def add(total: Tree, numbered_part: tuple) -> tuple[Tree, None]:
         number, part = numbered_part
-        new = gradient(state.parameters, part, jax.random.fold_in(rng, number))
-        return jax.tree.map(jnp.add, total, new), None
+        return jax.tree.map(
+            jnp.add, total, gradient(params, part, jax.random.fold_in(rng, number))
+        ), None
 
-    parts = micro_batches(batch, accumulate)
-    if accumulate == 1:
-        gradients, sums = gradient(state.parameters, jax.tree.map(lambda x: x[0], parts), rng)
-    else:
-        zeros = jax.tree.map(jnp.zeros_like, (state.parameters, dict.fromkeys(losses.SUMS, 0.0)))
-        numbers = jnp.arange(accumulate)
-        (gradients, sums), _ = jax.lax.scan(add, zeros, (numbers, parts))
-    gradients, sums = sum_over_devices((gradients, sums), axis)
-    gradients = jax.tree.map(lambda g: g / sums["tokens"], gradients)
-
-    step = state.step + 1
-    rate, norm = learning_rate(step), optax.tree.norm(gradients)
-    updates, optimizer_state = adam.update(gradients, state.optimizer_state, state.parameters)
-    parameters = jax.tree.map(lambda p, update: p - rate * update, state.parameters, updates)
-    # A non-finite update is left out: the step counts, params and moments stay. Of a finite
-    # gradient norm the moments are finite, but the params need not be: a rate may overflow.
-    good = jnp.isfinite(sums["loss"] + norm) & all_finite(parameters)
-    updated, before = (parameters, optimizer_state), (state.parameters, state.optimizer_state)
-    updated = jax.tree.map(lambda new, old: jnp.where(good, new, old), updated, before)
-    left_out = step - optax.tree.get(updated[1], "count")
-    sums |= {"gradient_norm": norm, "learning_rate": rate, "left_out": left_out, "good": good}
-    return TrainState(step, *updated), sums
+    shapes = jax.eval_shape(gradient, params, first, rng)
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    total, _ = jax.lax.scan(add, zeros, (jnp.arange(accumulate), parts))
+    return total
 
 
 def all_finite(tree: Tree) -> jax.Array:
     """Whether all numbers of the tree are finite, and their sum: a sum is quicker than `all`."""
     return jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(tree)))
-
-
-def from_config(config: ConfigDict, model: nn.Module) -> tuple[Adam, Callable]:
-    """A config's Adam, and its `train_step` of a state, a batch and an axis."""
-    learning_rate = functools.partial(
-        optimizer.inverse_square_root,
-        d_model=config.model.d_model,
-        warmup_steps=config.optimizer.warmup_steps,
-        factor=config.optimizer.factor,
-    )
-    adam = optimizer.adam(**config.optimizer.adam)
-    return adam, functools.partial(
-        train_step,
-        model=model,
-        adam=adam,
-        learning_rate=learning_rate,
-        seed=config.train.seed,
-        accumulate=config.train.accumulate,
-        loss_blocks=config.train.loss_blocks,
-        smoothing=config.loss.to_dict(),
-    )
-
-
-def random_state(model: nn.Module, adam: Adam, rng: jax.Array) -> TrainState:
-    """The state before the first update."""
-    parameters = translation.initial_parameters(model, rng)
-    return TrainState(jnp.int32(0), parameters, adam.init(parameters))
