@@ -1,6 +1,8 @@
 """Translation: all keys, with the values of the paper's base model on WMT 2014 English-German.
 
-Other configs import this one and change what differs; it is what configs/wmt_base.py trains.
+    python launch.py --config=configs/translation.py
+
+Other configs import this one and change what differs: configs/wmt_base.py, its presets only.
 """
 
 from ml_collections import ConfigDict

@@ -69,8 +69,8 @@ def tiny_values(data_dir):
         "model.d_ff": 64,
         "model.num_heads": 2,
         "model.num_layers": 1,
-        "optimizer.warmup_steps": 40,
-        "optimizer.factor": 0.5,
+        "optimizer.schedule.warmup_steps": 40,
+        "optimizer.schedule.factor": 0.5,
         "train.num_steps": 160,  # a BLEU of about 1, so that scores can be compared
         "train.log_every": 10,
         "train.save_every": 40,

@@ -46,10 +46,11 @@ def opened(tmp_path):
     """Opens the workdir's checkpoints as a new process would; closes them at the end."""
     managers = []
 
-    def open_again(keep=3, every=1, vocabulary=VOCABULARY):
+    def open_again(keep=3, every=1, vocabulary=VOCABULARY, best_is="highest"):
         if managers:
             managers.pop().close()
-        options = {"keep": keep, "every": every, "vocabulary": vocabulary}
+        identity = {"vocabulary": vocabulary}
+        options = {"keep": keep, "every": every, "identity": identity, "best_is": best_is}
         managers.append(manager.Checkpoints(tmp_path, **options))
         return managers[-1]
 
@@ -58,13 +59,18 @@ def opened(tmp_path):
         managers.pop().close()
 
 
+def checkpoints_of(workdir, keep):
+    identity = {"vocabulary": VOCABULARY}
+    return manager.Checkpoints(workdir, keep=keep, every=1, identity=identity, best_is="highest")
+
+
 def restore(checkpoints, num_devices=1):
     return checkpoints.restore(*abstract(state(0), num_devices))
 
 
 def load(workdir, which, average_last=3, every=1, vocabulary=VOCABULARY):
     options = {"weights": which, "average_last": average_last, "every": every}
-    return weights.load(workdir, abstract(state(0)[0]), vocabulary, **options)
+    return weights.load(workdir, abstract(state(0)[0]), {"vocabulary": vocabulary}, **options)
 
 
 def steps(folder):
@@ -178,6 +184,15 @@ def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
     tiny.assert_same_bits(parameters, state(5)[0])
 
 
+def test_the_best_may_be_the_lowest(opened, tmp_path):
+    checkpoints = opened(best_is="lowest")
+    checkpoints.save(1, *state(1))
+    scores = {1: float("nan"), 2: 5.0, 3: 5.0, 4: 4.9, 5: 5.1}
+    kept = [checkpoints.save_best(t, state(t)[0], score) for t, score in scores.items()]
+    assert kept == [False, True, False, True, False]
+    assert load(tmp_path, "best")[1] == [4]
+
+
 def test_resumed_run_may_find_its_best_at_an_earlier_step(opened, tmp_path):
     opened().save(5, *state(5))
     assert opened().save_best(9, state(9)[0], 1.0)
@@ -214,7 +229,7 @@ def test_a_best_that_was_being_deleted_is_not_used(three_steps, tmp_path, files)
     for file in [path for path in half.rglob("*") if path.is_file()][:files]:
         file.unlink()
     assert load(copy, "best")[1] == [2]
-    checkpoints = manager.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    checkpoints = checkpoints_of(copy, keep=3)
     assert restore(checkpoints)[0] == 3
     checkpoints.close()
     assert steps(copy / "best") == [2]
@@ -368,7 +383,7 @@ def test_what_was_trained_and_cannot_be_resumed_is_refused(three_steps, tmp_path
     with pytest.raises(UserError, match=r"resumed; nothing was touched; give") as raised:
         manager.resumable(copy)
     one_line(raised)
-    checkpoints = manager.Checkpoints(copy, keep=1, every=1, vocabulary=VOCABULARY)
+    checkpoints = checkpoints_of(copy, keep=1)
     with pytest.raises(UserError, match="nothing was touched"):
         restore(checkpoints)
     checkpoints.close()
@@ -556,7 +571,7 @@ DAMAGES = [truncate, pathlib.Path.unlink, flip_a_bit, zero_a_block]
 def three_steps(tmp_path_factory):
     """A workdir with the steps 1, 2, 3, and 2 as the best."""
     workdir = tmp_path_factory.mktemp("runs") / "three"
-    checkpoints = manager.Checkpoints(workdir, keep=3, every=1, vocabulary=VOCABULARY)
+    checkpoints = checkpoints_of(workdir, keep=3)
     for step in (1, 2, 3):
         checkpoints.save(step, *state(step))
     checkpoints.save_best(2, state(2)[0], 5.0)
@@ -576,7 +591,7 @@ def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damag
         shutil.copytree(three_steps, copy)
         damage(copy / file.relative_to(three_steps))
         caplog.clear()
-        checkpoints = manager.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+        checkpoints = checkpoints_of(copy, keep=3)
         step, *found = restore(checkpoints)
         checkpoints.close()
         assert step == 2
@@ -600,7 +615,7 @@ def test_what_the_disk_cannot_read_now_is_not_deleted(three_steps, tmp_path, mon
             raise OSError(number, os.strerror(number), str(path))
         return digest(path)
 
-    checkpoints = manager.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    checkpoints = checkpoints_of(copy, keep=3)
     with monkeypatch.context() as patch:
         patch.setattr(checksums, "_digest", fail)
         with pytest.raises(OSError, match=r"nothing was deleted.*checkpoints/3/params/d"):
@@ -646,7 +661,7 @@ def test_other_shapes_are_one_line(three_steps, tmp_path):
     options = {"weights": "latest", "average_last": 1, "every": 1}
     said = r"layer_0/kernel has the shape \(16, 2, 8\), expected \(16, 4, 4\)"
     with pytest.raises(UserError, match=said) as raised:
-        weights.load(three_steps, other, VOCABULARY, **options)
+        weights.load(three_steps, other, {"vocabulary": VOCABULARY}, **options)
     one_line(raised)
 
 
@@ -658,11 +673,11 @@ def test_paths_that_cannot_be_read_back_are_refused(tmp_path, name, refused):
     workdir = tmp_path / name
     if refused:
         with pytest.raises(UserError, match="without backslashes and brackets") as raised:
-            manager.Checkpoints(workdir, keep=1, every=1, vocabulary=VOCABULARY)
+            checkpoints_of(workdir, keep=1)
         one_line(raised)
         assert not workdir.exists()
         return
-    checkpoints = manager.Checkpoints(workdir, keep=1, every=1, vocabulary=VOCABULARY)
+    checkpoints = checkpoints_of(workdir, keep=1)
     checkpoints.save(1, *state(1))
     checkpoints.close()
     tiny.assert_same_bits(load(workdir, "latest")[0], state(1)[0])
@@ -674,7 +689,7 @@ def test_without_a_whole_checkpoint_nothing_is_deleted(three_steps, tmp_path):
     for step in (2, 3):  # those that have an optimizer state
         flip_a_bit(next((copy / "checkpoints" / str(step) / "opt_state").rglob("d/*")))
     before = contents(copy)
-    checkpoints = manager.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    checkpoints = checkpoints_of(copy, keep=3)
     with pytest.raises(ValueError, match=r"no checkpoint in .* is undamaged") as raised:
         restore(checkpoints)
     checkpoints.close()
@@ -706,7 +721,7 @@ def test_a_damaged_best_is_replaced(three_steps, tmp_path, caplog):
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
     flip_a_bit(next((copy / "best" / "2").rglob("d/*")))
-    checkpoints = manager.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    checkpoints = checkpoints_of(copy, keep=3)
     assert restore(checkpoints)[0] == 3
     assert f"damaged: {copy / 'best' / '2'}" in caplog.text
     assert checkpoints.save_best(4, state(5)[0], 1.0)
@@ -763,7 +778,7 @@ def test_a_full_disk_keeps_what_was_saved_and_says_so(
     assert checkpoints.newest() == 1
     drafts = shutil.ignore_patterns("*tmp*")  # which are being removed
     copy = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-copy", ignore=drafts)
-    other = manager.Checkpoints(copy, keep=3, every=1, vocabulary=VOCABULARY)
+    other = checkpoints_of(copy, keep=3)
     step, *found = restore(other)
     assert step == 1
     tiny.assert_same_bits(tuple(found), state(1))
@@ -810,7 +825,7 @@ def test_the_newest_and_the_best_are_kept_whatever_the_scores(tmp_path):
     for sequence in range(200):
         workdir = tmp_path / str(sequence)
         keep = int(choose.integers(1, 4))
-        checkpoints = manager.Checkpoints(workdir, keep=keep, every=1, vocabulary=VOCABULARY)
+        checkpoints = checkpoints_of(workdir, keep=keep)
         scores = choose.integers(0, 4, choose.integers(1, 4)).astype(float)
         scores[choose.random(len(scores)) < 0.3] = np.nan
         best = None

@@ -2,6 +2,7 @@
 less."""
 
 import errno
+import functools
 import logging
 import os
 import pathlib
@@ -18,6 +19,7 @@ import pytest
 from helpers.corpora import LENGTH, Source, learn
 
 from transformer.data import batches, packing, tokenizer
+from transformer.data import pairs as pair_arrays
 from transformer.data import tokens as tokens_file
 from transformer.data.tokens import tokenise
 from transformer.distributed import layout, step
@@ -38,21 +40,23 @@ def tokenised(vocabulary, tmp_path):
 
 
 def arrange(tokens, packed, seed, batch_tokens=5 * LENGTH):
-    """Training batches, as prepare.training_batches makes them."""
-    pairs = packing.trainable(tokens, LENGTH)
+    """Training batches, as the task translation makes them."""
+    pairs = packing.trainable(tokens.lengths, LENGTH)
     groups = (
-        [packing.pack(tokens, pairs, LENGTH, seed)]
+        [packing.pack(tokens.lengths, pairs, LENGTH, seed, tokens.directory)]
         if packed
-        else packing.unpacked(tokens, pairs, LENGTH)
+        else packing.unpacked(tokens.lengths, pairs, LENGTH)
     )
-    return batches.Batches(tokens, groups, batch_tokens, seed)
+    assemble = functools.partial(pair_arrays.assemble, tokens)
+    return batches.Batches(groups, batch_tokens, seed, assemble)
 
 
 def evaluation(tokens, batch_tokens=5 * LENGTH):
-    """Evaluation batches, as evaluate.Examiner makes them."""
+    """Evaluation batches, as its evaluator makes them."""
     pairs = np.arange(len(tokens.source_lengths))
-    groups = packing.unpacked(tokens, pairs, LENGTH)
-    return batches.Batches(tokens, groups, batch_tokens, seed=None)
+    groups = packing.unpacked(tokens.lengths, pairs, LENGTH)
+    assemble = functools.partial(pair_arrays.assemble, tokens)
+    return batches.Batches(groups, batch_tokens, None, assemble)
 
 
 def sentences_of(batch):
@@ -163,8 +167,9 @@ def test_a_batch_of_each_length_the_longest_first(tokenised, packed):
 
 
 def test_rows_are_well_filled(tokenised):
-    batched = arrange(tokenised(Source(0, count=2000)), True, 0, 20 * LENGTH)
-    source, target = batches.filled(batched)
+    tokens = tokenised(Source(0, count=2000))
+    batched = arrange(tokens, True, 0, 20 * LENGTH)
+    source, target = pair_arrays.filled(batched, tokens)
     assert min(source, target) > 0.8
     real = sum(batched[t]["weights"].sum() for t in range(len(batched)))
     assert target == pytest.approx(real / (len(batched) * 20 * LENGTH))
@@ -244,7 +249,7 @@ def test_blank_and_long_training_pairs_are_left_out_and_counted(tokenised, vocab
 
 def test_nothing_is_said_where_nothing_is_left_out(tokenised, caplog):
     with caplog.at_level(logging.INFO):
-        assert len(packing.trainable(tokenised(Source(0, longest=3)), LENGTH)) == 150
+        assert len(packing.trainable(tokenised(Source(0, longest=3)).lengths, LENGTH)) == 150
     assert not caplog.text
 
 
@@ -252,8 +257,8 @@ def test_pairs_of_just_the_longest_length_are_kept(tokenised):
     tokens = tokenised(Source(0))
     longest = np.maximum(tokens.source_lengths, tokens.target_lengths)
     most = int(longest.max())
-    assert len(packing.trainable(tokens, most)) == 150
-    assert len(packing.trainable(tokens, most - 1)) == (longest < most).sum() < 150
+    assert len(packing.trainable(tokens.lengths, most)) == 150
+    assert len(packing.trainable(tokens.lengths, most - 1)) == (longest < most).sum() < 150
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 5 * LENGTH, 1000 * LENGTH])
@@ -376,9 +381,9 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_fil
         tokenise(Source(0), vocabulary, tmp_path)
     assert not list(tmp_path.iterdir())
     tokens = tokenise(Source(0), vocabulary, tmp_path)
-    pairs = packing.trainable(tokens, LENGTH)
+    pairs = packing.trainable(tokens.lengths, LENGTH)
     with no_file_over(100), pytest.raises(UserError, match="takes no more"):
-        packing.pack(tokens, pairs, LENGTH, 0)
+        packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     assert not list(tokens.directory.glob("packed*"))
 
 
@@ -396,16 +401,16 @@ def test_without_locks_drafts_are_left_alone(vocabulary, tmp_path, monkeypatch):
 
 def test_packing_is_cached_by_all_it_depends_on(tokenised):
     tokens = tokenised(Source(0))
-    pairs = packing.trainable(tokens, LENGTH)
-    first = packing.pack(tokens, pairs, LENGTH, 0)
+    pairs = packing.trainable(tokens.lengths, LENGTH)
+    first = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     files = contents(tokens.directory)
-    again = packing.pack(tokens, pairs, LENGTH, 0)
+    again = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     assert contents(tokens.directory) == files
     for x, y in zip(first[1:], again[1:], strict=True):
         np.testing.assert_array_equal(x, y)
-    packing.pack(tokens, pairs, LENGTH, 1)
-    packing.pack(tokens, pairs, LENGTH + 1, 0)
-    packing.pack(tokens, pairs[1:], LENGTH, 0)
+    packing.pack(tokens.lengths, pairs, LENGTH, 1, tokens.directory)
+    packing.pack(tokens.lengths, pairs, LENGTH + 1, 0, tokens.directory)
+    packing.pack(tokens.lengths, pairs[1:], LENGTH, 0, tokens.directory)
     packings = [name for name in contents(tokens.directory) if name.startswith("packed")]
     assert len(packings) == 4
     assert len(contents(tokens.directory)) == len(files) + 3  # no temporary file is left

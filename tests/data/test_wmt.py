@@ -24,7 +24,7 @@ SMALL = {
     "model.d_ff": 32,
     "model.num_heads": 2,
     "model.num_layers": 1,
-    "optimizer.warmup_steps": 4,
+    "optimizer.schedule.warmup_steps": 4,
     "train.num_steps": 4,
     "train.log_every": 1,
     "train.save_every": 2,

@@ -4,7 +4,6 @@ import functools
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
@@ -39,6 +38,16 @@ def layout_of(strategy, num_devices, mesh=(0, 1, 1)):
     return layout.spread(strategy, mesh, num_devices)
 
 
+def init(model):
+    """Params of a model from a key."""
+    return lambda rng: model.init(rng, **batch(0, 16)["inputs"], train=False)["params"]
+
+
+def opened(folder):
+    """A folder's checkpoints."""
+    return manager.Checkpoints(folder, keep=1, every=1, identity={}, best_is="highest")
+
+
 def step(layout, state, accumulate=1, **changes):
     return tiny.train_step(layout, state, model(**changes), ADAM, accumulate)
 
@@ -56,7 +65,7 @@ def run(layout, accumulate=1, num_rows=16, **changes):
         state, sums = update(state, tiny.place(batch(t, rows), layout))
         curve.append({name: float(value) for name, value in sums.items()})
     assert int(state.step) == STEPS
-    return curve, jax.tree.map(np.asarray, inference.gathered(state.parameters, layout))
+    return curve, jax.tree.map(np.asarray, inference.gathered(state.params, layout))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +77,7 @@ def alone():
 def assert_same_run(found, expected):
     for sums, others in zip(found[0], expected[0], strict=True):
         assert sums.keys() == others.keys()
-        assert sums["tokens"] == others["tokens"]
+        assert sums["weight"] == others["weight"]
         for name in sums:
             np.testing.assert_allclose(sums[name], others[name], rtol=1e-5)
     assert jax.tree.structure(found[1]) == jax.tree.structure(expected[1])
@@ -90,11 +99,11 @@ def test_devices_hold_different_numbers_of_tokens():
 def assert_learns(found, **changes):
     """The loss falls, and every parameter moves by a thousand times what may differ."""
     curve, after = found
-    losses = [sums["loss"] / sums["tokens"] for sums in curve]
+    losses = [sums["loss"] / sums["weight"] for sums in curve]
     assert len(losses) == 50
     assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3  # each batch is another
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
-    before = first_state(layout_of("jit", 1), **changes).parameters
+    before = first_state(layout_of("jit", 1), **changes).params
     moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, after)
     assert min(jax.tree.leaves(moved)) > 1e-2
 
@@ -164,8 +173,8 @@ def abstract():
     large, rows = model(**changes), batch(0, 64)
 
     def initial(rng):
-        parameters = large.init(rng, **rows["inputs"], train=False)["params"]
-        return update.TrainState(jnp.int32(0), parameters, ADAM.init(parameters))
+        init = lambda rng: large.init(rng, **rows["inputs"], train=False)["params"]
+        return update.init_state(init, ADAM, rng)
 
     shapes = jax.eval_shape(initial, jax.random.key(0))
 
@@ -303,8 +312,8 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_
     """A first state that is not placed as the step returns it would be compiled for apart."""
     spread = layout_of(strategy, 8, mesh)
     places = [tiny.place(batch(t, 16), spread) for t in range(4)]
-    checkpoints = manager.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
-    state = loop.first_state(model(), ADAM, 0, checkpoints, spread)
+    checkpoints = opened(tmp_path)
+    state = loop.first_state(init(model()), ADAM, 0, checkpoints, spread)
     update = step(spread, state)
     counts = []
 
@@ -316,10 +325,10 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_
 
     for t in range(3):
         state = advance(state, t)
-    checkpoints.save(3, state.parameters, state.optimizer_state)
+    loop.save(checkpoints, 3, state, spread)
     checkpoints.close()
-    checkpoints = manager.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
-    restored = loop.first_state(model(), ADAM, 0, checkpoints, spread)
+    checkpoints = opened(tmp_path)
+    restored = loop.first_state(init(model()), ADAM, 0, checkpoints, spread)
     checkpoints.close()
     assert int(restored.step) == 3
     for x, y in zip(jax.tree.leaves(restored), jax.tree.leaves(state), strict=True):
@@ -342,14 +351,13 @@ PLACES = [
 def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
     saved = layout_of(*before)
     state = first_state(saved, **SPLITTABLE)
-    checkpoints = manager.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
-    whole = layout.to_save(state, saved)
-    checkpoints.save(3, whole.parameters, whole.optimizer_state)
+    checkpoints = opened(tmp_path)
+    loop.save(checkpoints, 3, state, saved)
     checkpoints.close()
     for after in PLACES:
         spread = layout_of(*after)
-        checkpoints = manager.Checkpoints(tmp_path, keep=1, every=1, vocabulary="")
-        found = loop.first_state(model(**SPLITTABLE), ADAM, 0, checkpoints, spread)
+        checkpoints = opened(tmp_path)
+        found = loop.first_state(init(model(**SPLITTABLE)), ADAM, 0, checkpoints, spread)
         checkpoints.close()
         assert int(found.step) == 3
         wanted = layout.state_shardings(state, spread)

@@ -65,11 +65,14 @@ ASKING = [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT]
 
 
 @pytest.fixture(autouse=True)
-def not_ignored():
-    """What a script starts in its background, as CI may these tests, ignores Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def heeded():
+    """The signals as a terminal's shell sets them: nohup, say, has SIGHUP ignored."""
+    blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, ASKING)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in ASKING}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 @pytest.mark.parametrize("number", ASKING)

@@ -109,7 +109,7 @@ def parameters(steps=1500):
             label_smoothing=0.0,
             smoothed_over="all_classes",
         )
-        return sums["loss"] / sums["tokens"], sums["tokens"] - sums["correct"]
+        return sums["loss"] / sums["weight"], sums["weight"] - sums["accuracy"]
 
     @jax.jit
     def update(values, state, batch):
@@ -139,6 +139,7 @@ def write_workdir(folder):
     config.data.data_dir = str(folder / "nowhere")
     paths.write_file(folder / "config.json", config.to_json().encode())
     paths.write_file(folder / "vocabulary" / "shared.model", vocabulary_model())
-    saved = manager.Checkpoints(folder, keep=1, every=1, vocabulary=vocabulary().fingerprint)
+    identity = {"vocabulary": vocabulary().fingerprint}
+    saved = manager.Checkpoints(folder, keep=1, every=1, identity=identity, best_is="highest")
     saved.save(7, parameters(), {"count": np.zeros(1)})
     saved.close()

@@ -3,13 +3,13 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from transformer.distributed import step
 from transformer.distributed.layout import state_shardings
 from transformer.distributed.step import compile_step
 from transformer.models.transformer import Transformer
+from transformer.tasks import losses
 from transformer.training import optimizer, update
 
 PAD, START = 0, 1
@@ -72,29 +72,29 @@ def parameters(model, inputs, seed=0):
     return jax.tree_util.tree_map_with_path(draw, shapes(model, inputs))
 
 
-def adam(clip_norm=0.0):
+def adam(clip_norm=0.0, schedule=LEARNING_RATE, eps=1e-9):
     """The paper's."""
-    return optimizer.adam(beta1=0.9, beta2=0.98, epsilon=1e-9, clip_norm=clip_norm)
+    arguments = {"b1": 0.9, "b2": 0.98, "eps": eps}
+    return optimizer.make_optimizer(schedule, name="adam", clip_norm=clip_norm, arguments=arguments)
 
 
 def first_state(layout, model, inputs, adam):
     """Of random parameters, where the step wants it."""
     initial = parameters(model, inputs)
-    state = update.TrainState(jnp.int32(0), initial, adam.init(initial))
+    state = update.init_state(lambda rng: initial, adam, None)
     return jax.device_put(state, state_shardings(state, layout))
 
 
-def train_step(layout, state, model, adam, accumulate=1, learning_rate=LEARNING_RATE):
-    """The compiled step: (state, placed batch) -> (state, sums)."""
+def train_step(layout, state, model, adam, accumulate=1):
+    """The compiled step: (state, placed batch) -> (state, metrics)."""
+    blocks = layout.mesh.size  # one for one device, more for more
     step = functools.partial(
         update.train_step,
-        model=model,
-        adam=adam,
-        learning_rate=learning_rate,
+        loss=functools.partial(losses.translation_loss, model=model, blocks=blocks, **SMOOTHING),
+        optimizer=adam,
+        schedule=LEARNING_RATE,
         seed=0,
         accumulate=accumulate,
-        loss_blocks=layout.mesh.size,  # one for one device, more for more
-        smoothing=SMOOTHING,
     )
     return compile_step(step, layout, state)
 

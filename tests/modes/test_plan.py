@@ -21,14 +21,14 @@ from transformer.distributed import layout, step
 from transformer.distributed.layout import STRATEGIES, spread
 from transformer.models.flops import step_flops
 from transformer.modes import collectives, plan
-from transformer.tasks import build
+from transformer.tasks import translation
 
 ROOT = Path(__file__).resolve().parents[2]
 # A model whose parameters are most of what is sent; all that is split is divisible by eight.
 SMALL = {
     **{"vocabulary.size": 1024, "model.d_model": 128, "model.d_ff": 512, "model.num_heads": 8},
     **{"model.num_layers": 1, "data.max_length": 16, "data.row_length": 16},
-    **{"data.batch_tokens": 256, "train.loss_blocks": 1, "plan.num_devices": 8},
+    **{"data.batch_tokens": 256, "loss.blocks": 1, "plan.num_devices": 8},
 }
 # The embedding, three attentions, two networks, five norms.
 PARAMETERS = 1024 * 128 + 12 * 128**2 + 4 * 128 * 512 + 2 * (512 + 128) + 2 * 5 * 128
@@ -110,19 +110,18 @@ TRAINING = """
 import resource, sys
 import jax, numpy as np
 import launch
-from transformer import models
 from transformer.distributed import layout as layouts
 from transformer.modes import plan
+from transformer.tasks import translation
 
 config = launch.override(launch.load_config("configs/wmt_base.py"), sys.argv[1:])
 layout = layouts.spread("jit")
-sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
-model = models.build("transformer", config.model.to_dict(), **sizes)
-rows, length = plan.batch_shape(config)
-state, step = plan.compiled(config, model, layout, rows, length)
+model = translation.model(config, translation.sizes(config, None))
+batch = plan.batch_on(layout, translation.example(config, 0))
+state, step = plan.compiled(config, model, layout, batch)
 before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 ones = lambda x: jax.device_put(np.ones(x.shape, x.dtype), layout.whole)
-state, batch = jax.tree.map(ones, (state, plan.abstract_batch(layout, rows, length)))
+state, batch = jax.tree.map(ones, (state, batch))
 for _ in range(3):
     state, sums = step(state, batch)
     jax.block_until_ready(state)
@@ -306,16 +305,16 @@ def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_pa
     config = config_of(data__pack=pack, data__row_length=32, data__max_length=12)
     lengths = np.arange(200) % 11 + 2
     side = (np.full(lengths.sum(), 7), np.concatenate([[0], np.cumsum(lengths)]))
-    training = build.training_batches(config, tokens.Tokens(*side, *side, tmp_path))
+    training = translation.training_batches(config, tokens.Tokens(*side, *side, tmp_path))
     shapes = [training.shape(t) for t in range(len(training))]
-    filled, longest = plan.batch_shape(config)
+    filled, longest = translation.example(config, 0)["targets"].shape
     assert longest == length == max(length for _, length in shapes)
     t = shapes.index((filled, length))
     layout = spread(strategy)
     rows = step.padded_rows(filled, layout.row_parts * 3)
     placed = step.place(lambda *part: training.rows(t, *part), rows, layout)
     shape = lambda x: (x.shape, jnp.dtype(x.dtype))
-    abstract = plan.abstract_batch(layout, rows, length)
+    abstract = plan.batch_on(layout, translation.example(config, rows))
     assert jax.tree.map(shape, placed) == jax.tree.map(shape, abstract)
 
 
@@ -332,7 +331,9 @@ def test_nothing_is_allocated(monkeypatch):
     sizes = {"source_vocab_size": 37_000, "target_vocab_size": 37_000}
     model = models.build("transformer", config.model.to_dict(), **sizes)
     before = len(jax.live_arrays()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    state, _ = plan.compiled(config, model, layout.spread("pmap"), 8, 128)
+    mapped = spread("pmap")
+    batch = plan.batch_on(mapped, translation.example(config, 8))
+    state, _ = plan.compiled(config, model, mapped, batch)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before[1]
     assert layout.bytes_per_device(state) > 11e9
     assert len(jax.live_arrays()) == before[0]

@@ -1,6 +1,7 @@
 """What a run prepares is made once, and made again when what it was made from has changed."""
 
 import sys
+import types
 
 import pytest
 
@@ -8,6 +9,7 @@ from transformer.checkpoints import workdir
 from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.modes import prepare
+from transformer.tasks import translation
 
 
 @pytest.fixture
@@ -22,7 +24,10 @@ def build(tiny_config, tmp_path, monkeypatch):
         values |= {"data.source_language": "de", "data.target_language": "en"}
         values |= {"data.train": "train", "data.validation": "validation", "data.test": "test"}
         values |= {"vocabulary.size": 290, "data.data_dir": str(tmp_path / "data")}
-        return prepare.prepare(tiny_config({**values, **changes}), run.workdir)
+        prepare.prepare(tiny_config({**values, **changes}), run.workdir)
+        config = workdir.read_config(run.workdir)
+        vocabulary = workdir.read_vocabulary(run.workdir, config)
+        return types.SimpleNamespace(config=config, vocabulary=vocabulary)
 
     def learn(*arguments, **options):
         run.learnt += 1
@@ -76,7 +81,7 @@ def test_a_damaged_vocabulary_is_learnt_again(build, name):
 def test_changed_training_text_is_said_with_its_files(build, tmp_path):
     made, now = build().config, build("the small dog sees a big cat").config
     with pytest.raises(UserError, match=r"run was made with other training text") as error:
-        workdir.check_same_run(now, made, build.workdir)
+        translation.prepare(now, build.workdir, made)
     message = str(error.value)
     assert f"the text of {tmp_path / 'train.de'} or {tmp_path / 'train.en'} has changed" in message
     assert "put the old text back, or give another --workdir" in message
@@ -86,4 +91,4 @@ def test_a_tokeniser_without_its_package_says_what_to_install(tiny_config, monke
     monkeypatch.setitem(sys.modules, "mecab_ko", None)
     expected = r"\Aconfig\.evaluate\.tokenize='ko-mecab' .*needs pip install sacrebleu\[ko\]\Z"
     with pytest.raises(UserError, match=expected):
-        build.check(tiny_config({"evaluate.tokenize": "ko-mecab"}))
+        translation.check(tiny_config({"evaluate.tokenize": "ko-mecab"}))

@@ -72,7 +72,7 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
     own = {k: v for k, v in chosen.items() if k not in ("utility", "max_length", "chunk_lines")}
     searcher = Searcher(run.model, **own)
     sources = reversal.ids(reversal.sentences(6, seed=5))
-    found = searcher(run.parameters, [Part(tuple(ids)) for ids in sources])
+    found = searcher(run.params, [Part(tuple(ids)) for ids in sources])
     pairs, expected = [], []
     for source, hypotheses in zip(sources, found, strict=True):
         assert len(hypotheses) > 1
@@ -94,14 +94,12 @@ def test_texts_score_what_the_translator_gives_them(reversal_run, ensemble):
     if ensemble:
         random = np.random.default_rng(0)
         disturb = lambda x: x + 0.02 * random.standard_normal(x.shape, np.float32)
-        both = {"members_0": run.parameters, "members_1": jax.tree.map(disturb, run.parameters)}
-        run = run._replace(model=Ensemble((run.model, reversal.model())), parameters=both)
+        both = {"members_0": run.params, "members_1": jax.tree.map(disturb, run.params)}
+        run = run._replace(model=Ensemble((run.model, reversal.model())), params=both)
     able = Translator(run.model, run.vocabulary, **options(num_hypotheses=4))
     lines = reversal.sentences(12, seed=4000, shortest=3, longest=10)
     pairs, expected = [], []
-    for line, found in zip(
-        lines, able.hypotheses(run.parameters, map(Request, lines)), strict=True
-    ):
+    for line, found in zip(lines, able.hypotheses(run.params, map(Request, lines)), strict=True):
         assert ensemble or found[0].text == reversal.reverse(line)
         pairs += [(line, hypothesis.text) for hypothesis in found]
         expected += [hypothesis.score for hypothesis in found]
@@ -133,7 +131,7 @@ def test_log_prob_is_the_sum_of_the_logits_log_softmax(run):
     found = forced(run, PAIRS)
     for (source, target), one in zip(PAIRS, found, strict=True):
         [source], [target] = reversal.ids([source]), reversal.ids([target])
-        expected = plain_log_prob(run.model, run.parameters, source, target)
+        expected = plain_log_prob(run.model, run.params, source, target)
         assert one.log_prob == pytest.approx(expected, abs=1e-4)
         assert one.length == len(target)
     assert found[0] == pytest.approx(found[4], abs=1e-5)

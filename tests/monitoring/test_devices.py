@@ -12,11 +12,11 @@ from helpers import tiny
 
 from configs import wmt_base
 from transformer import models
-from transformer.models import flops
-from transformer.monitoring import devices, log
+from transformer.data import pairs
+from transformer.monitoring import devices
 from transformer.monitoring.progress import Progress
 from transformer.monitoring.trace import traced
-from transformer.tasks import translation
+from transformer.tasks.task import abstract_params
 from transformer.training import meters
 
 B, S, T = 2, 6, 5
@@ -45,15 +45,12 @@ def products(jaxpr):
 )
 def test_step_flops_are_three_times_the_products_of_the_forward_pass(changes):
     model = tiny.model(**changes)
-    ids = {"source": jnp.ones((B, S), int), "target": jnp.ones((B, T), int)}
-    inputs = dict(ids)
-    for side in ("source", "target"):
-        inputs |= {f"{side}_positions": ids[side], f"{side}_segments": ids[side]}
-    parameters = translation.abstract_parameters(model)
-    call = lambda parameters: model.apply({"params": parameters}, **inputs, train=False)
-    forward = products(jax.make_jaxpr(call)(parameters).jaxpr)
+    example = pairs.example(B, S)
+    inputs = jax.tree.map(lambda x: jnp.ones(x.shape, x.dtype), example["inputs"])
+    call = lambda params: model.apply({"params": params}, **inputs, train=False)
+    forward = products(jax.make_jaxpr(call)(abstract_params(model, example)).jaxpr)
     assert forward > 0
-    assert flops.step_flops(model, B, S, T) == 3 * forward
+    assert model.flops(B, S) == 3 * forward
 
 
 def test_step_flops_of_base_in_numbers():
@@ -61,7 +58,7 @@ def test_step_flops_of_base_in_numbers():
     config = wmt_base.get_config().model.to_dict()
     sizes = {"source_vocab_size": 37_000, "target_vocab_size": 37_000}
     model = models.build("transformer", config, **sizes)
-    assert flops.step_flops(model, 16, 64, 64) / 1e9 == pytest.approx(394.2, abs=0.1)
+    assert model.flops(16, 64) / 1e9 == pytest.approx(394.2, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +78,7 @@ def test_least_seconds_are_flops_over_the_peak_of_all_devices(monkeypatch):
     model = tiny.model()
     assert meters.least_seconds(model, B, S) == 0  # of CPUs, which are not in the table
     monkeypatch.setattr(jax, "devices", lambda: [types.SimpleNamespace(device_kind="TPU v4")] * 4)
-    expected = flops.step_flops(model, B, S, S) / (4 * 275e12)
-    assert meters.least_seconds(model, B, S) == pytest.approx(expected)
+    assert meters.least_seconds(model, B, S) == pytest.approx(model.flops(B, S) / (4 * 275e12))
     assert meters.least_seconds(object(), B, S) == 0  # another model's are not known
 
 
@@ -117,21 +113,20 @@ def test_no_trace_unless_it_is_asked_for(monkeypatch, tmp_path):
 
 def test_waiting_is_the_share_of_the_time_between_batches(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(log, "time", types.SimpleNamespace(perf_counter=lambda: now[0]))
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
+    monkeypatch.setattr("transformer.monitoring.progress.time", clock)
     progress = Progress(0, 10)
 
-    def slowly():
-        for number in range(4):
-            now[0] += 1
-            yield number
+    def run(computing):
+        for _ in range(4):
+            with progress.waiting(computing):
+                now[0] += 1
+            now[0] += 3
+            progress.advance()
 
-    for _ in progress.waiting(slowly(), lambda: False):
-        now[0] += 3
-        progress.advance()
+    run(lambda: False)
     assert progress.lap()["waiting"] == pytest.approx(0.25)
     busy = iter([True, False, True, True])  # the device, when a batch comes
-    for _ in progress.waiting(slowly(), lambda: next(busy)):
-        now[0] += 3
-        progress.advance()
+    run(lambda: next(busy))
     assert progress.lap()["waiting"] == pytest.approx(1 / 16)
     progress.close()

@@ -2,9 +2,11 @@
 
 import jax
 import numpy as np
+import optax
 import pytest
 
-from transformer.training.optimizer import adam, inverse_square_root
+from transformer.errors import UserError
+from transformer.training.optimizer import inverse_square_root, make_optimizer, make_schedule
 
 BETA1, BETA2, EPSILON = 0.9, 0.98, 1e-9
 
@@ -67,16 +69,49 @@ def test_three_updates_are_adams(epsilon, clip_norm):
     def learning_rate(step):
         return 0.01 * step
 
-    chain = adam(beta1=BETA1, beta2=BETA2, epsilon=epsilon, clip_norm=clip_norm)
+    arguments = {"b1": BETA1, "b2": BETA2, "eps": epsilon}
+    chain = make_optimizer(learning_rate, name="adam", clip_norm=clip_norm, arguments=arguments)
     # Two leaves, so that the norm is a global one.
     split = lambda x: {"a": x[:2].astype(np.float32), "b": x[2:].astype(np.float32)}
     parameters = split(start)
     state = chain.init(parameters)
     update = jax.jit(chain.update)
     expected = by_hand(start, gradients, learning_rate, epsilon=epsilon, clip_norm=clip_norm)
-    for step, (gradient, after) in enumerate(zip(gradients, expected, strict=True), start=1):
+    for gradient, after in zip(gradients, expected, strict=True):
         updates, state = update(split(gradient), state, parameters)
-        move = lambda p, u, step=step: p - learning_rate(step) * u
-        parameters = jax.tree.map(move, parameters, updates)
+        parameters = optax.apply_updates(parameters, updates)
         got = np.concatenate([parameters["a"], parameters["b"]])
         np.testing.assert_allclose(got, after, atol=1e-6)
+
+
+def test_a_schedule_of_optax_begins_with_its_first_rate():
+    """Optax counts from 0, updates count from 1."""
+    rate = make_schedule("linear_schedule", init_value=1.0, end_value=0.0, transition_steps=10)
+    assert [float(rate(n)) for n in (1, 2, 11, 50)] == pytest.approx([1.0, 0.9, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("adma", {}, "config.optimizer.name is an optimizer of optax .* found 'adma'"),
+        ("tree", {}, "found 'tree'"),
+        ("chain", {}, "found 'chain'"),
+        ("lion", {"eps": 1e-9}, r"config.optimizer.arguments.eps: lion has no such argument; .*b1"),
+    ],
+)
+def test_what_optax_does_not_have_is_refused(name, arguments, words):
+    with pytest.raises(UserError, match=words):
+        make_optimizer(lambda step: 1.0, name=name, clip_norm=0.0, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("cosine", {}, "found 'cosine'"),
+        ("inverse_square_root", {"warmup": 3}, "config.optimizer.schedule.warmup: inverse_square"),
+        ("linear_schedule", {"steps": 3}, "linear_schedule has no such argument; it has init_valu"),
+    ],
+)
+def test_schedules_that_are_none_are_refused(name, arguments, words):
+    with pytest.raises(UserError, match=words):
+        make_schedule(name, **arguments)

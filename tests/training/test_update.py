@@ -1,4 +1,4 @@
-"""One update: Adam by the schedule, and what becomes of it where numbers are none."""
+"""One update: Adam by the schedule, and non-finite ones, which are skipped."""
 
 import functools
 import logging
@@ -11,7 +11,6 @@ from helpers import tiny
 
 from transformer.distributed.layout import spread, state_shardings
 from transformer.monitoring import anomalies
-from transformer.training import optimizer
 
 MODEL = tiny.model(num_layers=1)
 UNTIED = tiny.model(num_layers=1, tied_embeddings="target")
@@ -46,9 +45,9 @@ def stepper(strategy="pmap", num_devices=1, clip_norm=0.0, accumulate=1):
 def test_the_first_update_is_step_1():
     """Adam's first update is the sign of the gradient times the rate, which is 0 at step 0."""
     step, start = stepper()
-    before = jax.tree.map(np.asarray, start().parameters)
+    before = jax.tree.map(np.asarray, start().params)
     after, sums = step(start(), batch(0))
-    moved = jax.tree.map(lambda x, y: np.abs(np.asarray(x) - y), after.parameters, before)
+    moved = jax.tree.map(lambda x, y: np.abs(np.asarray(x) - y), after.params, before)
     most = max(leaf.max() for leaf in jax.tree.leaves(moved))
     assert most == pytest.approx(float(tiny.LEARNING_RATE(1)), rel=1e-3)
     assert float(sums["learning_rate"]) == pytest.approx(float(tiny.LEARNING_RATE(1)))
@@ -59,24 +58,25 @@ def test_the_first_update_is_step_1():
     ("clip_norm", "accumulate"), [(0.0, 1), (0.5, 1), (0.0, 2)], ids=["plain", "clipped", "parts"]
 )
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_numbers_that_are_none_never_enter_the_state(
+def test_non_finite_updates_never_enter_the_state(
     strategy, num_devices, clip_norm, accumulate, value
 ):
-    """The run is the one whose updates at these steps are left out; batch and rate go on."""
+    """The run is the one whose updates at these steps are skipped; the batch goes on, the rate does
+    not."""
     step, start = stepper(strategy, num_devices, clip_norm, accumulate)
     state, expected = start(), start()
-    bad, left_out = {2, 4, 5}, []
+    bad, skipped = {2, 4, 5}, []
     for t in range(7):
         rows = batch(t)
         state, sums = step(state, spoiled(rows, value) if t in bad else rows)
-        left_out.append(int(sums["left_out"]))
+        skipped.append(int(sums["skipped"]))
         assert np.isfinite(float(sums["loss"]) + float(sums["gradient_norm"])) == (t not in bad)
         if t in bad:
-            expected = expected._replace(step=expected.step + 1)
+            expected = expected._replace(step=expected.step + 1, skipped=expected.skipped + 1)
         else:
             expected, _ = step(expected, rows)
         tiny.assert_same_bits(state, expected)
-    assert left_out == [0, 0, 1, 1, 2, 3, 3]
+    assert skipped == [0, 0, 1, 1, 2, 3, 3]
     assert int(state.step) == 7
 
 
@@ -87,7 +87,7 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
     state, _ = step(start(), batch(0))
     expected = jax.tree.map(np.asarray, state)
     state, _ = step(state, jax.tree.map(np.zeros_like, batch(1)))
-    tiny.assert_same_bits(state._replace(step=state.step - 1), expected)
+    tiny.assert_same_bits(state._replace(step=state.step - 1, skipped=state.skipped - 1), expected)
 
 
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS[1:], ids=str)
@@ -96,59 +96,59 @@ def test_params_that_would_be_non_finite_never_enter_the_state(
     strategy, num_devices, epsilon, rate
 ):
     """With a finite loss and gradient: some rows of the embedding have a gradient of 0."""
-    adam = optimizer.adam(beta1=0.9, beta2=0.98, epsilon=epsilon, clip_norm=0.0)
+    adam = tiny.adam(schedule=lambda step: rate, eps=epsilon)
     layout = spread(strategy, num_devices=num_devices)
     state = tiny.first_state(layout, UNTIED, batch(0)["inputs"], adam)
     expected = jax.tree.map(np.asarray, state)
-    compiled = tiny.train_step(layout, state, UNTIED, adam, learning_rate=lambda step: rate)
+    compiled = tiny.train_step(layout, state, UNTIED, adam)
     after, sums = compiled(state, tiny.place(batch(0), layout))
     assert np.isfinite(float(sums["loss"]) + float(sums["gradient_norm"]))
-    assert not sums["good"]
-    assert int(sums["left_out"]) == 1
-    tiny.assert_same_bits(after._replace(step=after.step - 1), expected)
+    assert not sums["finite"]
+    assert int(sums["skipped"]) == 1
+    tiny.assert_same_bits(after._replace(step=after.step - 1, skipped=after.skipped - 1), expected)
 
 
 # What is said of it
 
 
-def sums(loss, left_out=0, gradient_norm=1.0, good=None):
-    values = {"loss": 10 * loss, "tokens": 10.0, "learning_rate": 1e-3}
-    good = np.isfinite(loss + gradient_norm) if good is None else good
-    return {**values, "left_out": left_out, "gradient_norm": gradient_norm, "good": good}
+def sums(loss, skipped=0, gradient_norm=1.0, finite=None):
+    values = {"loss": 10 * loss, "weight": 10.0, "learning_rate": 1e-3}
+    finite = np.isfinite(loss + gradient_norm) if finite is None else finite
+    return {**values, "skipped": skipped, "gradient_norm": gradient_norm, "finite": finite}
 
 
-def test_ten_steps_without_numbers_in_a_row_end_the_run(caplog):
-    watching = anomalies.Watch(lambda: 1500)
+def test_ten_skipped_updates_in_a_row_end_the_run(caplog):
+    watching = anomalies.Anomalies(lambda: 1500)
     for t in range(1, 40):  # nine in a row, then one with numbers, and so on
-        assert watching.sees(t, sums(np.nan if t % 10 else 2.0, left_out=t)) == (t % 10 == 0)
-    assert "step 9: loss nan, gradient norm 1.0: its update is left out (9 in all)" in caplog.text
-    watching.sees(40, sums(2.0))
+        assert watching.check(t, sums(np.nan if t % 10 else 2.0, skipped=t)) == (t % 10 == 0)
+    assert "step 9: loss nan, gradient norm 1.0: the update is skipped (9 in all)" in caplog.text
+    watching.check(40, sums(2.0))
     for t in range(41, 50):
-        assert not watching.sees(t, sums(2.0, gradient_norm=np.inf))
+        assert not watching.check(t, sums(2.0, gradient_norm=np.inf))
     with pytest.raises(
         FloatingPointError, match=r"\Astep 50: loss 2.0, gradient norm inf.* is 1500"
     ):
-        watching.sees(50, sums(2.0, gradient_norm=np.inf))
+        watching.check(50, sums(2.0, gradient_norm=np.inf))
 
 
 def test_a_batch_without_tokens_has_no_numbers():
-    assert not anomalies.Watch(lambda: None).sees(1, {**sums(np.nan), "tokens": 0.0})
+    assert not anomalies.Anomalies(lambda: None).check(1, {**sums(np.nan), "weight": 0.0})
 
 
 def test_params_that_overflow_are_named(caplog):
-    assert not anomalies.Watch(lambda: None).sees(1, sums(2.0, left_out=1, good=False))
-    assert "loss 2.0, gradient norm 1.0, but new params that are non-finite: its" in caplog.text
+    assert not anomalies.Anomalies(lambda: None).check(1, sums(2.0, skipped=1, finite=False))
+    assert "loss 2.0, gradient norm 1.0, but non-finite new params: the" in caplog.text
 
 
 def test_jumps_of_the_loss_are_said_and_nothing_else(caplog):
-    watching = anomalies.Watch(lambda: None)
+    watching = anomalies.Anomalies(lambda: None)
     random = np.random.default_rng(0)
     with caplog.at_level(logging.WARNING):
         for t in range(1, 400):
-            watching.sees(t, sums(2 + 5 * np.exp(-t / 60) + 0.02 * random.standard_normal()))
+            watching.check(t, sums(2 + 5 * np.exp(-t / 60) + 0.02 * random.standard_normal()))
         assert not caplog.records
-        watching.sees(400, sums(2.9))
-        watching.sees(401, sums(2.0))
+        watching.check(400, sums(2.9))
+        watching.check(401, sums(2.0))
     assert [r.getMessage().partition(" jumps")[0] for r in caplog.records] == [
         "step 400: loss 2.900"
     ]

@@ -85,7 +85,9 @@ def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, caplog, damag
 def test_whole_ids_are_not_written_again_and_packings_do_not_count(vocabulary, tmp_path, caplog):
     source = Source(0)
     tokens = tokenise(source, vocabulary, tmp_path)
-    packing.pack(tokens, packing.trainable(tokens, LENGTH), LENGTH, 0)
+    packing.pack(
+        tokens.lengths, packing.trainable(tokens.lengths, LENGTH), LENGTH, 0, tokens.directory
+    )
     reads = source.reads
     tokenise(source, vocabulary, tmp_path)
     assert source.reads == reads
@@ -145,18 +147,18 @@ def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize("damage", [flip_a_bit, truncate, lambda path: path.write_bytes(b"")])
 def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, damage):
     tokens = tokenise(Source(0), vocabulary, tmp_path)
-    pairs = packing.trainable(tokens, LENGTH)
-    rows = packing.pack(tokens, pairs, LENGTH, 0)
+    pairs = packing.trainable(tokens.lengths, LENGTH)
+    rows = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     (path,) = tokens.directory.glob("packed-*")
     whole = path.read_bytes()
     damage(path)
-    again = packing.pack(tokens, pairs, LENGTH, 0)
+    again = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     (said,) = warnings(caplog)
     assert str(path) in said
     assert path.read_bytes() == whole
     np.testing.assert_array_equal(again.pairs, rows.pairs)
     np.testing.assert_array_equal(again.offsets, rows.offsets)
-    packing.pack(tokens, pairs, LENGTH, 0)
+    packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     assert len(warnings(caplog)) == 1
 
 

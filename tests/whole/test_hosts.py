@@ -34,8 +34,8 @@ VALUES = {
     **{
         "model.dropout_rate": 0.0,
         "model.activation": "gelu",
-        "optimizer.factor": 0.035,
-        "optimizer.warmup_steps": 4,
+        "optimizer.schedule.factor": 0.035,
+        "optimizer.schedule.warmup_steps": 4,
     },
     **{"train.num_steps": STEPS, "train.log_every": 1, "train.save_every": 20, "train.seed": 2},
     **{"evaluate.every": 25, "evaluate.weights": "latest", "decode.extra_length": 2},

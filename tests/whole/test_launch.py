@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ import launch
 from configs import quickstart, wmt_base
 from transformer import models
 from transformer.errors import UserError
+from transformer.modes import prepare
 from transformer.storage import streams
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -211,7 +213,7 @@ from configs import quickstart
 def get_config():
     config = quickstart.get_config()
     config.mine = type(config)({"gates": 3})
-    config.optimizer.factor = 2
+    config.optimizer.schedule.factor = 2
     return config
 """
 
@@ -220,7 +222,7 @@ def test_a_forks_config_may_have_keys_of_its_own(tmp_path):
     (tmp_path / "own.py").write_text(OWN)
     _, _, config = typed(f"--config={tmp_path}/own.py", "--config.mine.gates=4")
     assert config.mine.gates == 4
-    assert config.optimizer.factor == 2.0
+    assert config.optimizer.schedule.factor == 2.0
 
 
 BARE = "import ml_collections\ndef get_config():\n    return ml_collections.ConfigDict("
@@ -361,14 +363,18 @@ def test_a_mistake_is_answered_with_what_would_be_right(arguments, words):
         ("model.key_size", -1, "at least 0"),
         ("model.value_size", -1, "at least 0"),
         ("model.norm_epsilon", -1e-6, "at least 0"),
-        ("optimizer.factor", float("nan"), "config.optimizer.factor is a finite number"),
-        ("optimizer.factor", 1e39, "config.optimizer.factor is a finite number"),
-        ("optimizer.factor", -1.0, "above 0"),
-        ("optimizer.adam.beta1", 1.0, "below 1"),
-        ("optimizer.adam.beta2", -0.1, "below 1"),
-        ("optimizer.adam.epsilon", 0.0, "above 0"),
-        ("optimizer.adam.clip_norm", -1.0, "at least 0"),
-        ("optimizer.adam.clip_norm", float("inf"), "config.optimizer.adam.clip_norm is a finite"),
+        (
+            "optimizer.schedule.factor",
+            float("nan"),
+            "config.optimizer.schedule.factor is a finite number",
+        ),
+        ("optimizer.schedule.factor", 1e39, "config.optimizer.schedule.factor is a finite number"),
+        ("optimizer.schedule.factor", -1.0, "above 0"),
+        ("optimizer.arguments.b1", 1.0, "below 1"),
+        ("optimizer.arguments.b2", -0.1, "below 1"),
+        ("optimizer.arguments.eps", 0.0, "above 0"),
+        ("optimizer.clip_norm", -1.0, "at least 0"),
+        ("optimizer.clip_norm", float("inf"), "config.optimizer.clip_norm is a finite"),
         ("model.dropout_rate", float("nan"), "config.model.dropout_rate is a finite number"),
         ("evaluate.every", -1, "at least 0"),
         ("data.max_length", 65, "config.data.row_length=64"),
@@ -382,7 +388,7 @@ def test_a_mistake_is_answered_with_what_would_be_right(arguments, words):
         ("vocabulary.model", "no/where", "does not exist"),
         ("train.num_steps", 0, "at least 1"),
         ("train.accumulate", 0, "at least 1"),
-        ("train.loss_blocks", 0, "at least 1"),
+        ("loss.blocks", 0, "at least 1"),
         ("decode.max_length", 1, "at least 16"),
         ("decode.beam_width", 0, "at least 1"),
         ("decode.length_penalty", "gmnt", "gnmt, power, none"),
@@ -745,7 +751,9 @@ def started(monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
     monkeypatch.setattr(sys, "orig_argv", ["python", "-O", "launch.py", "--help"])
     monkeypatch.setattr(sys, "argv", ["launch.py", "--help"])
-    return calls
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    yield calls
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)  # it blocks Ctrl-C until it has started
 
 
 def test_the_allocator_is_set_up_by_starting_anew_once(started):
@@ -810,9 +818,7 @@ def test_every_key_is_read():
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_config_can_work(name):
-    from transformer.tasks import build
-
-    build.check(load(name))
+    prepare.check(load(name))
 
 
 PAPER = {
@@ -832,12 +838,12 @@ PAPER = {
     "model.activation_dropout_rate": 0.0,
     "loss.label_smoothing": 0.1,
     "loss.smoothed_over": "all_classes",
-    "optimizer.warmup_steps": 4000,
-    "optimizer.factor": 1.0,
-    "optimizer.adam.beta1": 0.9,
-    "optimizer.adam.beta2": 0.98,
-    "optimizer.adam.epsilon": 1e-9,
-    "optimizer.adam.clip_norm": 0.0,
+    "optimizer.schedule.warmup_steps": 4000,
+    "optimizer.schedule.factor": 1.0,
+    "optimizer.arguments.b1": 0.9,
+    "optimizer.arguments.b2": 0.98,
+    "optimizer.arguments.eps": 1e-9,
+    "optimizer.clip_norm": 0.0,
     "parallel.strategy": "pmap",
     "evaluate.weights": "average",
     "decode.beam_width": 4,
@@ -884,9 +890,9 @@ V3 = V1 | {
     "model.final_norm": True,
     "model.attention_dropout_rate": 0.1,
     "model.activation_dropout_rate": 0.1,
-    "optimizer.factor": 2.0,
-    "optimizer.warmup_steps": 8000,
-    "optimizer.adam.beta2": 0.997,
+    "optimizer.schedule.factor": 2.0,
+    "optimizer.schedule.warmup_steps": 8000,
+    "optimizer.arguments.b2": 0.997,
 }
 WMT = {
     "wmt_base": BASE | ENDE,

@@ -23,6 +23,7 @@ from transformer.errors import UserError
 from transformer.monitoring import results
 from transformer.storage import checksums
 from transformer.tasks import translation
+from transformer.tasks.translation_evaluator import Evaluator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = [
@@ -151,8 +152,8 @@ def test_a_pickle_in_the_ids_is_refused(canary, tokens):
 
 def test_a_pickle_in_a_packing_is_refused(canary, tokens):
     found = tokens()
-    pairs = packing.trainable(found, LENGTH)
-    pack = lambda: packing.pack(found, pairs, LENGTH, 0)
+    pairs = packing.trainable(found.lengths, LENGTH)
+    pack = lambda: packing.pack(found.lengths, pairs, LENGTH, 0, found.directory)
     rows = pack()
     (path,) = found.directory.glob("packed-*")
     path.write_bytes(canary)
@@ -173,7 +174,7 @@ def _watch(event, arguments):
 def test_a_checkpoint_is_read_without_unpickling(canary, tmp_path):
     """Wherever in its folders an array with a pickle lies."""
     values = {"x": jax.numpy.arange(3.0)}
-    saved = manager.Checkpoints(tmp_path / "run", keep=1, every=1, vocabulary="v")
+    saved = manager.Checkpoints(tmp_path / "run", keep=1, every=1, identity={}, best_is="highest")
     saved.save(1, values, {"count": np.zeros(1)})
     saved.close()
     for folder in [tmp_path / "run", *(tmp_path / "run").rglob("*/")]:
@@ -254,13 +255,14 @@ def test_an_ensembles_member_says_nothing_of_this_machine(reversal_run, tmp_path
     assert translation.load(reversal_run, config).steps == [7, 7]
 
 
-def test_where_text_is_read_is_logged(tmp_path, monkeypatch, caplog):
+def test_where_text_is_read_is_logged(caplog):
+    """A stranger's config.json names it."""
     caplog.set_level("INFO")
     config = wmt_base.get_config()
     config.data.update(directory="/some/where", test="one,two")
-    (tmp_path / "config.json").write_text(config.to_json())
-    monkeypatch.setattr("transformer.modes.evaluate.evaluate", lambda *_: None)
-    launch.main(["--mode=evaluate", f"--workdir={tmp_path}"])
+    config.data.corpus = "parallel_text"
+    with pytest.raises(UserError):
+        Evaluator(config, None, None, "test")
     assert "'one,two'" in caplog.text
     assert "/some/where" in caplog.text
     assert config.data.data_dir in caplog.text

@@ -83,7 +83,7 @@ def _lay(
 def filled(batches: Batches, tokens: Tokens) -> tuple[float, float]:
     """The shares of source and target positions of an epoch that hold a token."""
     pairs, positions = batches.items, batches.positions
-    return tuple(x[pairs].sum() / positions for x in (tokens.source_lengths, tokens.target_lengths))
+    return tuple(side[pairs].sum() / positions for side in tokens.lengths)
 
 
 def inputs(source_BS: jax.Array, target_BT: jax.Array) -> dict[str, jax.Array]:

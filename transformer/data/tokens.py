@@ -49,6 +49,11 @@ class Tokens(NamedTuple):
     def target_lengths(self) -> np.ndarray:
         return np.diff(self.target_offsets)
 
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the source's and the target's sentences, as packing takes them."""
+        return self.source_lengths, self.target_lengths
+
 
 def tokenise(
     corpus: PairSource,

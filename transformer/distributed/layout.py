@@ -66,6 +66,13 @@ class Layout(NamedTuple):
         return math.prod(self.mesh.shape[axis] for axis in ROWS)
 
 
+def check(strategy: str) -> None:
+    """UserError for a strategy that is none."""
+    if strategy not in STRATEGIES:
+        known = ", ".join(STRATEGIES)
+        raise UserError(f"config.parallel.strategy is one of {known}, found {strategy!r}")
+
+
 def spread(
     strategy: str,
     mesh: tuple[int, ...] = (0, 1, 1),
@@ -76,9 +83,7 @@ def spread(
 
     UserError if they do not make such a mesh. `devices` may be some that are not here, to compile.
     """
-    if strategy not in STRATEGIES:
-        known = ", ".join(STRATEGIES)
-        raise UserError(f"config.parallel.strategy is one of {known}, found {strategy!r}")
+    check(strategy)
     devices = (devices or jax.devices())[: num_devices or None]
     if len(mesh) != 3 or mesh[0] < 0 or min(mesh[1:]) < 1:
         raise UserError(
@@ -116,7 +121,8 @@ def state_shardings(state: Tree, layout: Layout) -> Tree:
     def by_rule(path: tuple, x: jax.ShapeDtypeStruct) -> NamedSharding:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         axes = next((axes for end, axes in RULES if re.search(f"(^|/)({end})$", name)), None)
-        axes = axes or (None,) * x.ndim
+        if axes is None or len(axes) != x.ndim:  # adafactor's factors are not of a param's shape
+            axes = (None,) * x.ndim
         fits = [
             axis if axis and size % layout.mesh.shape[axis] == 0 else None
             for axis, size in zip(axes, x.shape, strict=True)

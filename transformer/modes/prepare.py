@@ -9,7 +9,7 @@ import ml_collections
 from transformer.checkpoints import manager, store, workdir
 from transformer.checkpoints.config_files import check_finite
 from transformer.checkpoints.weights import WEIGHTS
-from transformer.distributed import processes
+from transformer.distributed import layout, processes
 from transformer.errors import UserError
 from transformer.storage import lock
 from transformer.tasks.task import Task, load_task
@@ -32,6 +32,7 @@ def check(config: ml_collections.ConfigDict) -> ModuleType:
     written or compiled."""
     task = load_task(config.task)
     check_finite(config)
+    layout.check(config.parallel.strategy)
     if config.evaluate.weights not in WEIGHTS:
         raise UserError(
             f"config.evaluate.weights is one of {', '.join(WEIGHTS)}, found "

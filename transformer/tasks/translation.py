@@ -248,12 +248,11 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
 def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -> Batches:
     """The training split in batches of about `data.batch_tokens` target positions."""
     data, seed = config.data, config.train.seed
-    lengths = (tokens.source_lengths, tokens.target_lengths)
-    items = packing.trainable(lengths, data.max_length)
+    items = packing.trainable(tokens.lengths, data.max_length)
     if data.pack:
-        groups = [packing.pack(lengths, items, data.row_length, seed, tokens.directory)]
+        groups = [packing.pack(tokens.lengths, items, data.row_length, seed, tokens.directory)]
     else:
-        groups = packing.unpacked(lengths, items, data.row_length)
+        groups = packing.unpacked(tokens.lengths, items, data.row_length)
     assemble = functools.partial(pairs.assemble, tokens)
     return Batches(groups, data.batch_tokens, seed, assemble)
 

@@ -50,6 +50,12 @@ class Evaluator:
         model: nn.Module,
         split: str,
     ):
+        data = config.data
+        logging.info(
+            "the text of %s is %r of %s, config.data.directory=%r; its ids are kept in "
+            "config.data.data_dir=%r",
+            *(split, data.get(split, split), data.corpus, data.directory, data.data_dir),
+        )
         pairs = splits.pairs(config, split)
         self.split = split
         self.files = list(pairs.files)
@@ -60,13 +66,8 @@ class Evaluator:
         self.settings = {"sentences": len(pairs), "decode": config.decode.to_dict()}
         self._translator = Translator(model, vocabulary, **config.decode)
         self._tokens = splits.whole_tokens(config, pairs, vocabulary, split, model)
-        logging.info(
-            "%s: %s %r of %s, config.data.directory=%r; its ids are kept in %s",
-            *(split, progress.counted(len(pairs), "sentence"), self.files or split),
-            *(config.data.corpus, config.data.directory, self._tokens.directory),
-        )
-        lengths = (self._tokens.source_lengths, self._tokens.target_lengths)
-        rows = packing.unpacked(lengths, np.arange(len(pairs)), config.data.row_length)
+        row_length, items = config.data.row_length, np.arange(len(pairs))
+        rows = packing.unpacked(self._tokens.lengths, items, row_length)
         # Smaller batches than in training: all of a batch's logits are on one device here.
         assemble = functools.partial(assemble_pairs, self._tokens)
         self._batches = batches.Batches(rows, config.decode.batch_tokens, None, assemble)

@@ -87,11 +87,6 @@ def run(
     def out_of_patience() -> bool:
         return logs.out_of_patience(log.lines, patience, task.best_by, task.best_is)
 
-    def save() -> None:
-        log.flush()  # the lines up to a checkpoint are never written again
-        whole = to_save(state, layout)
-        checkpoints.save(step, whole.params, _with_skipped(whole))
-
     def newest_saved() -> int | None:
         checkpoints.finish()
         return checkpoints.newest()
@@ -150,10 +145,12 @@ def run(
             # Metrics are read two steps late, so that the device never waits for the host.
             meters.add(step, metrics, shape=shape, lag=0 if saving or is_due(step) else 2)
             if saving:
-                save()
+                log.flush()  # the lines up to a checkpoint are never written again
+                save(checkpoints, step, state, layout)
                 saved = True
         if not saved:  # after an interrupted validation, or one that ended the run
-            save()
+            log.flush()
+            save(checkpoints, step, state, layout)
         newest = newest_saved()
         log.close()
     return step, newest, signalled()
@@ -229,6 +226,12 @@ def first_state(
         return from_saved(state, layout)
     shardings = state_shardings(shapes, layout)
     return jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
+
+
+def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:
+    """Begins to save a state; its arrays may be donated after that."""
+    whole = to_save(state, layout)
+    checkpoints.save(step, whole.params, _with_skipped(whole))
 
 
 def _with_skipped(state: TrainState) -> Tree:

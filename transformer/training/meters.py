@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import flax.linen as nn
 import jax
 
 from transformer.distributed.layout import Layout, bytes_per_device
@@ -64,7 +65,8 @@ class Meters:
         """Takes a step's metrics, of a batch of `shape` (rows, length), and logs those of `lag`
         steps before."""
         rows, length = shape
-        extra = {"positions": rows * length, "least_seconds": self._least_seconds(rows, length)}
+        least = least_seconds(self._task.model, rows, length)
+        extra = {"positions": rows * length, "least_seconds": least}
         self._late.append((step, {**metrics, **extra}))
         while len(self._late) > lag:
             self._log_step(*self._late.popleft())
@@ -97,13 +99,6 @@ class Meters:
         self._log.write("train", step, values)
         self._progress.show(means, values, unit)
 
-    def _least_seconds(self, rows: int, length: int) -> float:
-        """How long a step would take at the peak of all devices; 0 if that is not known."""
-        devices = jax.devices()
-        flops = getattr(self._task.model, "flops", None)
-        reached = len(devices) * peak(devices[0].device_kind)
-        return flops(rows, length) / reached if flops and reached else 0.0
-
     def validation(self, step: int, scores: dict, is_best: bool) -> None:
         """Logs a validation: it marks it as done."""
         self._log.write("validation", step, scores)
@@ -127,3 +122,12 @@ def describe(task: Task, state: TrainState, layout: Layout) -> None:
         *(jax.devices()[0].device_kind, layout.strategy, tuple(layout.mesh.shape.values())),
     )
     logging.info("%s", task.about)
+
+
+def least_seconds(model: nn.Module, rows: int, length: int) -> float:
+    """How long a step of `rows` rows would take at the peak FLOP/s of all devices; 0 if the peak
+    or the model's FLOPs are not known."""
+    devices = jax.devices()
+    flops = getattr(model, "flops", None)
+    reached = len(devices) * peak(devices[0].device_kind)
+    return flops(rows, length) / reached if flops and reached else 0.0

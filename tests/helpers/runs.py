@@ -1,0 +1,69 @@
+"""What a run has left in its workdir."""
+
+import struct
+
+import jax
+import numpy as np
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+from transformer.checkpoints import weights
+from transformer.checkpoints.workdir import read_config
+from transformer.distributed import layout
+from transformer.monitoring.log import read
+from transformer.tasks import translation
+from transformer.tasks.task import abstract_params
+
+TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
+
+
+def newest(config, workdir):
+    """The newest step and its parameters, on one device."""
+    model = translation.model(config, translation.sizes(read_config(workdir), workdir))
+    like = layout.to_restore(abstract_params(model, translation.example(config, 1)))
+    identity = translation.identity(read_config(workdir))
+    options = {"weights": "latest", "average_last": 1, "every": 1}
+    found, steps = weights.load(workdir, like, identity, **options)
+    return steps[-1], jax.tree.map(np.asarray, found)
+
+
+def without_times(workdir):
+    """The lines of metrics.jsonl, as far as they are the same for every run."""
+    return [
+        {name: value for name, value in line.items() if name not in TIMES} for line in read(workdir)
+    ]
+
+
+def scalars(workdir):
+    """What TensorBoard shows, {(tag, step): value}: where a run went on, later steps are purged.
+
+    Its files are records of length (8 bytes), checksum (4), an Event, checksum (4).
+    """
+    found = {}
+    for path in sorted((workdir / "tensorboard").iterdir()):
+        content = path.read_bytes()
+        while len(content) > 12:  # less is what a killed process left of a record
+            (length,) = struct.unpack("<Q", content[:8])
+            event = Event.FromString(content[12 : 12 + length])
+            content = content[16 + length :]
+            if event.session_log.status == SessionLog.START:
+                found = {name: value for name, value in found.items() if name[1] < event.step}
+            for value in event.summary.value:
+                if value.HasField("simple_value"):
+                    found[value.tag, event.step] = value.simple_value
+    return found
+
+
+def assert_tensorboard_is_metrics(workdir, complete_after=0):
+    """A killed run may have lost its last second of points: those up to `complete_after`."""
+    expected = {
+        (f"{line['kind']}/{name}", line["step"]): value
+        for line in read(workdir)
+        for name, value in line.items()
+        if isinstance(value, int | float) and name != "step"
+    }
+    assert expected
+    found = scalars(workdir)
+    assert found.keys() <= expected.keys()
+    assert {step for _, step in expected.keys() - found.keys()} <= set(range(complete_after + 1))
+    for name, value in found.items():
+        assert value == np.float32(expected[name])

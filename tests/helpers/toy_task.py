@@ -1,0 +1,130 @@
+"""A task that is none of translation's: a linear layer learns to sum eight numbers.
+
+It has all that transformer/tasks/__init__.py asks of a task, and no key of translation's.
+"""
+
+import functools
+import types
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer.data.batches import Batches
+from transformer.data.packing import Rows
+from transformer.tasks.task import Task, init_params
+
+CONFIG = '''"""The toy task."""
+
+from ml_collections import ConfigDict
+
+from configs import _run
+
+
+def get_config() -> ConfigDict:
+    config = _run.get_config()
+    config.task = "toy"
+    config.model = ConfigDict({"features": 1})
+    config.data = ConfigDict({"count": 64})
+    config.compilation_cache = ""
+    config.optimizer.name = "sgd"
+    config.optimizer.arguments = ConfigDict()
+    config.optimizer.schedule = ConfigDict({"name": "constant_schedule", "value": 0.02})
+    config.evaluate.weights = "best"
+    return config
+'''
+
+MODES, FREE = (), ()
+
+
+class Linear(nn.Module):
+    features: int
+
+    @nn.compact
+    def __call__(self, numbers, *, train):
+        return nn.Dense(self.features, name="inner")(numbers)[:, 0]
+
+
+def check(config):
+    pass
+
+
+def prepare(config, workdir, made):
+    return config
+
+
+def identity(config):
+    return {}
+
+
+def sizes(config, workdir):
+    return {}
+
+
+def model(config, sizes):
+    return Linear(**config.model)
+
+
+def example(config, rows):
+    numbers = jax.ShapeDtypeStruct((rows or 16, 8), jnp.float32)
+    return {"inputs": {"numbers": numbers}, "targets": numbers, "weights": numbers}
+
+
+def assemble(items, row_of_item, shape, key):
+    """Each item's eight numbers are its own; what is asked is their sum."""
+    numbers, weights = np.zeros((shape[0], 8), np.float32), np.zeros(shape[0], np.float32)
+    for item, row in zip(items, row_of_item, strict=True):
+        numbers[row], weights[row] = np.random.default_rng(int(item)).standard_normal(8), 1
+    return {"inputs": {"numbers": numbers}, "targets": numbers.sum(axis=1), "weights": weights}
+
+
+def loss(config, model):
+    def squared_error(params, batch, *, rng):
+        predicted = model.apply({"params": params}, **batch["inputs"], train=True)
+        error = (predicted - batch["targets"]) ** 2 * batch["weights"]
+        return {"loss": error.sum(), "weight": batch["weights"].sum()}
+
+    return squared_error
+
+
+def evaluator(config, workdir, model, split):
+    items = np.arange(1000, 1032)
+    batch = assemble(items, np.arange(32), (32, 1), ())
+
+    def scores(params, should_stop=lambda: False):
+        if should_stop():
+            return None
+        sums = loss(config, model)(params, batch, rng=None)
+        return {"error": float(sums["loss"] / sums["weight"])}
+
+    return types.SimpleNamespace(
+        scores=scores,
+        rehearse=scores,
+        split=split,
+        files=[],
+        dataset={},
+        outputs={},
+        settings={},
+        rows=lambda scores: {"error": f"{scores['error']:.3f}"},
+    )
+
+
+def build(config, workdir):
+    linear, count = model(config, {}), config.data.count
+    rows = Rows(1, np.arange(count), np.arange(count + 1))
+    validation = evaluator(config, workdir, linear, "validation")
+    return Task(
+        model=linear,
+        init=functools.partial(init_params, linear, example(config, 1)),
+        batches=Batches([rows], 16, config.train.seed, assemble),
+        loss=loss(config, linear),
+        evaluate=validation.scores,
+        rehearse=validation.rehearse,
+        best_by="error",
+        best_is="lowest",
+        unit="item",
+        summarise=lambda means: {},
+        identity={},
+        about=f"{count} items",
+    )

@@ -1,0 +1,97 @@
+"""metrics.jsonl and TensorBoard: cut where a run goes on, late where a disk is full."""
+
+import logging
+import time
+
+import pytest
+from helpers.runs import assert_tensorboard_is_metrics, scalars
+
+from transformer.monitoring import log
+from transformer.monitoring.log import Log, read
+
+
+def test_log_is_cut_where_a_run_goes_on(tmp_path):
+    """Lines past the step, and one that was cut off in writing, go; TensorBoard purges its own."""
+    log = Log(tmp_path, 0)
+    for step in (10, 20, 30):
+        log.write("train", step, {"loss": 1 / step})
+    log.close()
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write('{"kind": "train", "st')
+    time.sleep(1.1)  # TensorBoard's files are named by the second
+    log = Log(tmp_path, 20)
+    assert [line["step"] for line in log.lines] == [10, 20]
+    log.write("train", 30, {"loss": 7.0})
+    log.write("validation", 30, {"bleu": 1.5, "samples": "좋아해\nI like it"})
+    log.close()
+    lines = read(tmp_path)
+    assert lines == log.lines
+    assert [line.get("loss") for line in lines] == [0.1, 0.05, 7.0, None]
+    assert lines[-1]["samples"] == "좋아해\nI like it"
+    assert_tensorboard_is_metrics(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"metrics.jsonl", "tensorboard"}
+
+
+def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, caplog):
+    log = Log(tmp_path, 0)
+    values = {"text": "x" * 1000, **{f"number_{i}": float(i) for i in range(20)}}
+    line = lambda step: {"kind": "train", "step": step, **values}
+    log.write("train", 1, values)
+    with no_file_over(2000):
+        for step in range(2, 60):
+            log.write("train", step, values)
+            assert read(tmp_path) == [line(1)]  # no half a line after it
+        errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+        assert len(errors) == 1  # said once
+        assert str(tmp_path / "metrics.jsonl") in errors[0]
+    log.write("train", 60, values)
+    assert read(tmp_path) == [line(step) for step in range(1, 61)]
+    log.write("train", 61, values)
+    log.close()
+    assert read(tmp_path) == [line(step) for step in range(1, 62)]
+    assert [path.name for path in tmp_path.glob("metrics*")] == ["metrics.jsonl"]
+    shown = scalars(tmp_path)
+    log = Log(tmp_path, 61)
+    with no_file_over(1500):
+        log.write("train", 62, values)
+    log.close()  # there is room again
+    assert read(tmp_path) == [line(step) for step in range(1, 63)]
+    assert [step for tag, step in shown if tag == "train/number_3" and step > 59] == [60, 61]
+
+
+def test_a_line_that_is_none_is_left_out(tmp_path, caplog):
+    """A power failure may leave zeros."""
+    good = '{"kind": "train", "step": 1}\n'
+    (tmp_path / "metrics.jsonl").write_bytes(good.encode() + bytes(9) + b"\n\xff\n" + good.encode())
+    assert [line["step"] for line in log.read(tmp_path)] == [1, 1]
+    assert "line 2, is not of a log" in caplog.text
+
+
+def validations(*scores):
+    """Log lines of validations with these BLEU scores, among others."""
+    lines = []
+    for step, bleu in enumerate(scores, start=1):
+        lines += [{"kind": "train", "step": step, "loss": 1.0}]
+        lines += [{"kind": "validation", "step": step, "bleu": bleu}]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "stops"),
+    [
+        ([], 1, False),
+        ([1.0], 1, False),
+        ([1.0, 1.0], 1, True),
+        ([1.0, 1.1], 1, False),
+        ([3.0, 2.0, 2.5], 2, True),
+        ([3.0, 2.0, 2.5], 3, False),
+        ([3.0, 2.0, 3.1], 2, False),
+        ([3.0, 2.0, 3.0], 2, True),
+        ([1.0, 2.0, 3.0, 2.9], 2, False),
+        ([5.0, 1.0, 1.0, 1.0], 0, False),
+    ],
+)
+def test_patience(scores, patience, stops):
+    assert log.out_of_patience(validations(*scores), patience, "bleu", "highest") == stops
+    lower = validations(*(-score for score in scores))
+    assert log.out_of_patience(lower, patience, "bleu", "lowest") == stops

@@ -1,0 +1,186 @@
+"""What a person sees who waits: a bar on a terminal, plain lines in a log."""
+
+import contextlib
+import logging
+import os
+import re
+import sys
+import termios
+import types
+
+import pytest
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from transformer.monitoring.progress import Progress, counter
+from transformer.monitoring.progress import progress as watched
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time in seconds, as progress.py sees it: a list of one number."""
+    now = [100.0]
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
+    monkeypatch.setattr("transformer.monitoring.progress.time", clock)
+    return now
+
+
+def seen(caplog, clock, items, **options):
+    """The lines logged while items are taken, one in two seconds."""
+    caplog.set_level(logging.INFO)
+    for _ in watched(items, "translate", **options):
+        clock[0] += 2
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_progress_says_how_many_how_fast_and_how_long(caplog, capsys, clock):
+    """A line for each item here: pytest's standard error is no terminal."""
+    assert seen(caplog, clock, iter(range(3)), total=63, every=0) == [
+        "translate: 1 line, 0.5 a second, 2 min 4 s left",
+        "translate: 2 lines, 0.5 a second, 2 min 2 s left",
+        "translate: 3 lines, 0.5 a second, 2 min 0 s left",
+        "translate: 3 lines in 6.0 s, 0.5 a second",
+    ]
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_without_a_total_knows_no_end(caplog, clock):
+    assert seen(caplog, clock, range(2), every=0) == [
+        *("translate: 1 line, 0.5 a second", "translate: 2 lines, 0.5 a second"),
+        "translate: 2 lines in 4.0 s, 0.5 a second",
+    ]
+
+
+def test_progress_counts_a_second(caplog, clock):
+    caplog.set_level(logging.INFO)
+    for number in watched(range(100), "translate", total=200, every=1.5):
+        clock[0] += 1 if number == 98 else 0.01
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "translate: 99 lines, 50 a second, 2 s left",
+        "translate: 100 lines in 2.0 s, 50 a second",
+    ]
+
+
+@pytest.mark.parametrize("every", [5, 1000])
+def test_progress_is_silent_between_its_lines(caplog, clock, every):
+    said = seen(caplog, clock, range(10), total=10, every=every)
+    assert [line.split(",")[0] for line in said[:-1]] == (
+        [f"translate: {count} lines" for count in (3, 6, 9)] if every == 5 else []
+    )
+    assert said[-1].startswith("translate: 10 lines in 20.0 s")
+
+
+@pytest.mark.parametrize("total", [None, 0, 7])
+def test_progress_of_nothing(caplog, total):
+    caplog.set_level(logging.INFO)
+    assert list(watched([], "translate", total=total, every=0)) == []
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith("translate: 0 lines in 0.0 s, 0.0 a second")
+
+
+def test_time_left_is_not_said_before_anything_is_done(caplog, clock):
+    caplog.set_level(logging.INFO)
+    with counter("translate", total=9, every=0) as advance:
+        for count in (0, 4):
+            clock[0] += 2
+            advance(count)
+    assert [record.getMessage() for record in caplog.records] == [
+        "translate: 0 lines, 0.0 a second",
+        "translate: 4 lines, 1.0 a second, 5 s left",
+        "translate: 4 lines in 4.0 s, 1.0 a second",
+    ]
+
+
+def test_progress_gives_the_items_as_they_come(capsys):
+    taken = []
+    items = (taken.append(number) or number for number in range(5))
+    for number in watched(items, "translate"):
+        assert taken == list(range(number + 1))
+    assert taken == list(range(5))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.fixture
+def open_terminal(monkeypatch, caplog):
+    """A function that makes standard error a terminal of 80 columns: what it shows, its end."""
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    ours = open(master, "rb", 0)  # noqa: SIM115 (closed below)
+    theirs = open(slave, "w", encoding="utf-8")  # noqa: SIM115
+
+    def shown():
+        print(end="END", file=theirs, flush=True)
+        content = b""
+        while not content.endswith(b"END"):
+            content += ours.read(4096)
+        return content.removesuffix(b"END").decode()
+
+    def opened():  # in the test itself: pytest sets standard error before it
+        caplog.set_level(logging.INFO)
+        monkeypatch.setattr(sys, "stderr", theirs)
+        return shown, ours.close
+
+    yield opened
+    ours.close()
+    with contextlib.suppress(OSError):
+        theirs.close()
+
+
+def test_progress_is_a_bar_on_a_terminal(open_terminal, caplog, capsys):
+    shown, _ = open_terminal()
+    list(watched(range(3), "translate", total=3, every=0))
+    assert re.match(r"\rtranslate:   0%\| +\| 0/3 \[", shown())
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line.startswith("translate: 3 lines in ")
+    assert capsys.readouterr().out == ""
+
+
+MEANS = {"loss": 3.709, "accuracy": 0.3, "nats_per_token": 3.5, "perplexity": 74.18}
+SHOWN = {
+    **{"learning_rate": 1e-3, "gradient_norm": 0.5, "padding": 0.05, "skipped": 0},
+    **{"tokens_per_second": 112345.6, "step_seconds": 0.02, "waiting": 0.0, "seconds_left": 63.0},
+}
+
+
+def test_training_is_shown_in_80_columns(open_terminal, caplog):
+    """A history of losses, and below it a bar that is one, with its time left and its pace."""
+    shown, _ = open_terminal()
+    progress = Progress(99_990, 100_000)
+    progress.advance()
+    progress.show(MEANS, SHOWN, "token")
+    progress.close()
+    [line] = [record.getMessage() for record in caplog.records]
+    assert line == "step 99991/100000: loss 3.709, accuracy 0.3, 112,346 tokens/s"
+    assert len("06:51:20 ") + len(line) < 80
+    bar = shown().rstrip().rpartition("\r")[2]
+    assert len(bar) < 80
+    assert re.fullmatch(r"train: 100%\|█{20,}.\| 99991/100000 \[00:00<00:00, *[\d.]+step/s\]", bar)
+
+
+def test_the_time_left_on_a_terminal_leaves_out_what_is_no_step(open_terminal, clock, monkeypatch):
+    """A step in a quarter of a second, after a validation of two hours."""
+    monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
+    shown, _ = open_terminal()
+    progress = Progress(0, 100)
+    with progress.paused():
+        clock[0] += 7200
+    for _ in range(20):
+        clock[0] += 0.25
+        progress.advance()
+    assert shown().endswith("| 20/100 [2:00:05<00:20,  4.00step/s]")
+
+
+def test_a_terminal_that_is_gone_ends_nothing(open_terminal, clock, monkeypatch):
+    monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
+    _, hang_up = open_terminal()
+    progress = Progress(0, 100)
+    with logging_redirect_tqdm(), counter("translate", total=3) as advance:
+        hang_up()
+        with pytest.raises(OSError, match="Input/output error"):
+            print("into the void", file=sys.stderr, flush=True)
+        for _ in range(3):
+            clock[0] += 1
+            advance(1)
+            progress.advance()
+            progress.show(MEANS, SHOWN, "token")
+        progress.close()

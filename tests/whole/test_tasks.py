@@ -1,0 +1,141 @@
+"""The seam: another task, and another architecture, go through launch.py as they are."""
+
+import json
+import signal
+import sys
+
+import pytest
+from helpers import toy_task
+from helpers.runs import without_times
+
+import launch
+from configs import quickstart
+from transformer import models
+from transformer.checkpoints import config_files, manager
+from transformer.errors import UserError
+from transformer.modes import evaluate, train, translate
+from transformer.monitoring.log import read
+from transformer.tasks import TASKS
+from transformer.training import loop
+
+KEYS = {"train.num_steps": 60, "train.save_every": 20, "evaluate.every": 10, "train.log_every": 5}
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """Runs launch.py with the toy task in a workdir, {config key: value}; what it prints."""
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "toy.py").write_text(toy_task.CONFIG)
+    monkeypatch.setattr(config_files, "CONFIGS", tmp_path / "configs")
+    monkeypatch.setitem(TASKS, "toy", "helpers.toy_task")
+
+    def run(workdir, **changes):
+        values = {**KEYS, **{key.replace("__", "."): x for key, x in changes.items()}}
+        arguments = [f"--config.{key}={value}" for key, value in values.items()]
+        config = f"--config={tmp_path / 'configs' / 'toy.py'}"
+        launch.main([config, f"--workdir={workdir}", *arguments])
+
+    return run
+
+
+def test_a_toy_task_is_trained_killed_resumed_and_keeps_its_best(
+    toy, tmp_path, capsys, monkeypatch
+):
+    toy(tmp_path / "whole")
+    result = json.loads(capsys.readouterr().out)
+    validations = [x for x in read(tmp_path / "whole") if x["kind"] == "validation"]
+    errors = {x["step"]: x["error"] for x in validations}
+    assert list(errors) == [10, 20, 30, 40, 50, 60]
+    assert errors[60] < 0.1 * errors[10]
+    best = min(errors, key=errors.get)
+    assert (result["step"], result["error"]) == (best, pytest.approx(errors[best]))
+    assert [path.name for path in (tmp_path / "whole" / "best").iterdir()] == [str(best)]
+    training = [x for x in read(tmp_path / "whole") if x["kind"] == "train"]
+    assert {"loss", "items_per_second", "skipped"} <= training[0].keys()
+
+    class Killed(BaseException):
+        pass
+
+    def killed(self, step, *trees, save=manager.Checkpoints.save):
+        if step == 40:
+            raise Killed
+        return save(self, step, *trees)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manager.Checkpoints, "save", killed)
+        with pytest.raises(Killed):
+            toy(tmp_path / "killed")
+    toy(tmp_path / "killed")
+    rates = {"items_per_second"}
+
+    def untimed(workdir):
+        return [{k: v for k, v in x.items() if k not in rates} for x in without_times(workdir)]
+
+    assert untimed(tmp_path / "killed") == untimed(tmp_path / "whole")
+
+
+def test_a_toy_task_that_is_signalled_saves_and_stops(toy, tmp_path, monkeypatch):
+    def signalled(metrics, *args, add=loop.Meters.add, **kwargs):
+        if args[0] == 25:
+            signal.raise_signal(signal.SIGTERM)
+        add(metrics, *args, **kwargs)
+
+    monkeypatch.setattr(loop.Meters, "add", signalled)
+    with pytest.raises(SystemExit) as status:
+        toy(tmp_path / "run")
+    assert status.value.code == 143
+    assert (tmp_path / "run" / "checkpoints" / "26").is_dir()
+
+
+def test_modes_of_other_tasks_are_refused(toy, tmp_path):
+    toy(tmp_path / "run", train__num_steps=10)
+    with pytest.raises(UserError, match=r"--mode=translate is not one of the task 'toy'"):
+        launch.main(["--mode=translate", f"--workdir={tmp_path / 'run'}"])
+
+
+@pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (4, 2, 1))], ids=str)
+@pytest.mark.parametrize("name", ["adamw", "sgd", "lion", "adafactor"])
+def test_optimizers_of_optax_descend(toy, tmp_path, name, strategy, mesh):
+    """By optax's sign: what they return is added."""
+    config = tmp_path / "configs" / "toy.py"
+    rate = {"sgd": 0.02, "adafactor": 0.1}.get(name, 0.02)
+    config.write_text(
+        config.read_text().replace('"sgd"', repr(name)).replace('"value": 0.02', f'"value": {rate}')
+    )
+    toy(tmp_path / "run", parallel__strategy=strategy, parallel__mesh=mesh)
+    errors = [x["error"] for x in read(tmp_path / "run") if x["kind"] == "validation"]
+    assert errors[-1] < 0.5 * errors[0]
+
+
+def test_another_architecture_is_trained_scored_and_translates(
+    tiny_values, tmp_path, monkeypatch, capsysbinary
+):
+    monkeypatch.setitem(models.MODELS, "mixer", "helpers.mixer:Mixer")
+    config = quickstart.get_config()
+    values = {k: v for k, v in tiny_values.items() if not k.startswith("model.")}
+    config.update_from_flattened_dict(values)
+    config.architecture = "mixer"
+    del config.model
+    config.model = {"width": 16}
+    config.optimizer.schedule.d_model = 16
+    config.loss.blocks = 1
+    config.train.num_steps, config.evaluate.every = 60, 30
+    config.train.save_every, config.decode.beam_width = 30, 4
+    train.train(config.copy_and_resolve_references(), tmp_path)
+    lines = [x for x in read(tmp_path) if x["kind"] == "validation"]
+    assert lines[-1]["loss"] < lines[0]["loss"]
+    capsysbinary.readouterr()
+    (tmp_path / "input").write_text("나는 사과를 좋아해\n")
+    _, folder, config = launch.parse(
+        [
+            "--mode=translate",
+            f"--workdir={tmp_path}",
+            f"--config.data.data_dir={tiny_values['data.data_dir']}",
+        ]
+    )
+    with open(tmp_path / "input") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        translate.translate(config, folder)
+    assert capsysbinary.readouterr().out.count(b"\n") == 1
+    evaluate.evaluate(config, folder)
+    assert json.loads(capsysbinary.readouterr().out)["loss"] > 0
