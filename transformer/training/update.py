@@ -11,7 +11,6 @@ import optax
 from ml_collections import ConfigDict
 
 from transformer.distributed.step import micro_batches, random_per_device, sum_over_devices
-from transformer.models import dense
 from transformer.tasks import losses, translation
 from transformer.training import optimizer
 
@@ -50,10 +49,9 @@ def train_step(
     rng = random_per_device(rng, axis)
 
     def summed_loss(parameters: Tree, part: dict, rng: jax.Array) -> tuple[jax.Array, dict]:
-        options = {"train": True, "rngs": {"dropout": rng}, "method": "factors"}
-        factors = model.apply({"params": parameters}, **part["inputs"], **options)
-        tokens = (part["targets"], part["weights"])
-        sums = losses.in_blocks(dense.logits, *factors, *tokens, blocks=loss_blocks, **smoothing)
+        sums = losses.translation_loss(
+            parameters, part, model=model, rng=rng, blocks=loss_blocks, **smoothing
+        )
         return sums["loss"], sums
 
     gradient = jax.grad(summed_loss, has_aux=True)
