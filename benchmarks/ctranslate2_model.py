@@ -35,9 +35,9 @@ def save(folder: Path, model: Transformer, parameters: Tree, pieces: Sequence[st
             _attention(layer.self_attention, ours, "self_attention")
             if name == "decoder":
                 _attention(layer.attention, ours, "cross_attention")
-            _linear(layer.ffn.linear_0, ours["network"]["inner"])
-            _linear(layer.ffn.linear_1, ours["network"]["outer"])
-            _norm(layer.ffn.layer_norm, ours["network_residual"]["layer_norm"])
+            _linear(layer.ffn.linear_0, ours["feed_forward"]["inner"])
+            _linear(layer.ffn.linear_1, ours["feed_forward"]["outer"])
+            _norm(layer.ffn.layer_norm, ours["feed_forward_residual"]["layer_norm"])
         if model.final_norm:
             _norm(side.layer_norm, parameters[f"{name}_norm"])
     spec.decoder.projection.weight = embedding

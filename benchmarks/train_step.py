@@ -51,7 +51,6 @@ def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
     found = {name: [] for name in arguments.engines.split(",")}
     from launch import ALLOCATOR
-    from transformer.models.flops import step_flops
 
     environment = {**os.environ, **(ALLOCATOR if arguments.memory == "kept" else {})}
     for _ in range(arguments.turns):
@@ -62,7 +61,7 @@ def report(arguments: argparse.Namespace) -> None:
     sizes = sizes_of(arguments)
     tokens = sizes["B"] * sizes["T"]
     _, model = yardstick.transformer(arguments.model, "float32")
-    flops = step_flops(model, *(sizes[letter] for letter in "BST"))
+    flops = model.flops(sizes["B"], sizes["T"])  # and as many source positions
     print("target tokens/s | GFLOP/s | ms a step | first step, s | memory, GB | engine")
     for name, turns in found.items():
         middle = {key: statistics.median(t[key] for t in turns) for key in turns[0]}

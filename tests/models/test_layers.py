@@ -33,18 +33,34 @@ def attention_layer(**changes):
     return attention.MultiHeadAttention(**{**fields, **changes})
 
 
-def apply_attention(module, variables, queries, memory, mask, *, train=False, **options):
-    """A whole attention layer: project the memory, attend to it."""
-
-    def run(module, queries):
-        return module(queries, module.project(memory), mask, train=train)
-
-    return module.apply(variables, queries, method=run, **options)
+def view_of(mask):
+    """Positions count from 0 in queries and keys."""
+    (B, T, S), positions = mask.shape, lambda *shape: jnp.broadcast_to(jnp.arange(shape[1]), shape)
+    return attention.View(mask, positions(B, T), positions(B, S))
 
 
-def init_attention(module, rng, queries, memory, mask):
-    run = lambda module: module(queries, module.project(memory), mask, train=False)
-    return {"params": tiny.jit(functools.partial(module.init, method=run))(rng)["params"]}
+def attend_to(module, queries, memory, mask, *, train=False):
+    """A whole attention layer: projects the memory, attends to it."""
+    return module(queries, module.project(memory), view_of(mask), train=train)
+
+
+def apply_attention(module, variables, *arrays, **options):
+    return module.apply(variables, *arrays, method=attend_to, **options)
+
+
+def init_attention(module, rng, *arrays):
+    init = tiny.jit(functools.partial(module.init, method=attend_to))
+    return {"params": init(rng, *arrays)["params"]}
+
+
+def feed_forward_layer(**changes):
+    fields = {"d_ff": F, "activation": "relu", "dropout_rate": 0.0, "dtype": jnp.float32}
+    return layers.FeedForward(**{**fields, **changes})
+
+
+def residual_layer(**changes):
+    fields = {"norm": "post", "norm_epsilon": 1e-6, "dropout_rate": 0.0, "dtype": jnp.float32}
+    return layers.Residual(**{**fields, **changes})
 
 
 def randomised(variables, seed=0):
@@ -192,7 +208,7 @@ def test_scores_are_float32_under_bfloat16(arrays):
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_feed_forward_is_equation_2(activation):
     x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
-    module = layers.FeedForward(F, activation, 0.0, jnp.float32)
+    module = feed_forward_layer(activation=activation)
     variables = randomised(module.init(jax.random.key(0), x, train=False))
     inner, outer = variables["params"]["inner"], variables["params"]["outer"]
     h = np.asarray(x, np.float64) @ inner["kernel"] + inner["bias"]
@@ -207,10 +223,8 @@ def test_residual_puts_the_norm_where_it_says(norm):
     epsilon = 0.1  # large, so that it shows
     x = np.random.default_rng(6).standard_normal((2, 3, D)) + 0.5
     sub_layer = lambda x: 0.5 * x**2 - x
-    module = layers.Residual(norm, epsilon, 0.0, jnp.float32)
-
-    def run(module, x):
-        return module.leave(x, sub_layer(module.enter(x)), train=False)
+    module = residual_layer(norm=norm, norm_epsilon=epsilon)
+    run = lambda module, x: module(x, sub_layer, train=False)
 
     x32 = jnp.asarray(x, jnp.float32)
     variables = randomised(module.init(jax.random.key(0), x32, method=run))
@@ -292,7 +306,7 @@ def test_projections_begin_glorot_uniform(arrays, name, shape, fan_in, fan_out):
 
 
 def test_feed_forward_begins_glorot_uniform():
-    module = layers.FeedForward(F, "relu", 0.0, jnp.float32)
+    module = feed_forward_layer()
     params = module.init(jax.random.key(2), jnp.zeros((1, 1, D)), train=False)["params"]
     assert_glorot_uniform(np.asarray(params["inner"]["kernel"]), D, F)
     assert_glorot_uniform(np.asarray(params["outer"]["kernel"]), F, D)
@@ -343,7 +357,7 @@ def test_dot_general_is_the_library_s_with_its_gradients(x, y, dimensions, dtype
 def test_dropout_drops_at_its_rate_and_each_number_for_itself(rate, size):
     """Within 4.5 standard deviations: the rate, in every column, and of any two neighbours."""
     x = jnp.ones((1_000_000 // size, size))
-    module = dense.Dropout(rate)
+    module = dense.Dropout(rate=rate)
     apply = functools.partial(module.apply, {}, x, deterministic=False)
     found = np.asarray(apply(rngs={"dropout": jax.random.key(3)}))
     np.testing.assert_allclose(np.unique(found), [0, 1 / (1 - rate)], rtol=1e-4)
@@ -366,7 +380,7 @@ def test_dropout_drops_at_its_rate_and_each_number_for_itself(rate, size):
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 def test_dropout_passes_the_gradient_of_what_it_kept(dtype):
-    module, x = dense.Dropout(0.25), jnp.full((64, 33), 2, dtype)
+    module, x = dense.Dropout(rate=0.25), jnp.full((64, 33), 2, dtype)
     run = functools.partial(module.apply, {}, rngs={"dropout": jax.random.key(5)})
     y, back = jax.vjp(lambda x: run(x, deterministic=False), x)
     [gradient] = back(jnp.ones_like(y))
@@ -377,18 +391,19 @@ def test_dropout_passes_the_gradient_of_what_it_kept(dtype):
 @pytest.mark.parametrize("rate", [0.0, 1e-6])
 def test_no_dropout_needs_no_random_numbers(rate):
     x = jnp.ones((2, 3))
-    np.testing.assert_array_equal(dense.Dropout(rate).apply({}, x, deterministic=False), x)
-    np.testing.assert_array_equal(dense.Dropout(0.5).apply({}, x, deterministic=True), x)
+    np.testing.assert_array_equal(dense.Dropout(rate=rate).apply({}, x, deterministic=False), x)
+    np.testing.assert_array_equal(dense.Dropout(rate=0.5).apply({}, x, deterministic=True), x)
 
 
 def test_dropout_drops_the_sub_layers_output_and_keeps_its_mean():
-    module = layers.Residual("pre", 1e-6, 0.25, jnp.float32)
+    module = residual_layer(norm="pre", dropout_rate=0.25)
     x, y = jnp.full((40, 50, D), 3.0), jnp.ones((40, 50, D))
-    leave = functools.partial(module.apply, {}, x, y, method="leave")
-    dropped = leave(train=True, rngs={"dropout": jax.random.key(0)})
+    variables = module.init(jax.random.key(0), x, lambda _: y, train=False)
+    run = functools.partial(module.apply, variables, x, lambda _: y)
+    dropped = run(train=True, rngs={"dropout": jax.random.key(0)})
     np.testing.assert_allclose(np.unique(dropped), [3, 3 + 1 / 0.75])
     assert float(dropped.mean()) == pytest.approx(3 + 1, abs=0.01)
-    np.testing.assert_array_equal(leave(train=False), x + y)
+    np.testing.assert_array_equal(run(train=False), x + y)
 
 
 def test_attention_dropout_drops_weights_and_sows_them_whole(arrays):
@@ -403,7 +418,7 @@ def test_attention_dropout_drops_weights_and_sows_them_whole(arrays):
 
 def test_feed_forward_dropout_is_inside():
     """All of d_ff dropped leaves the outer bias."""
-    module = layers.FeedForward(F, "relu", 1.0, jnp.float32)
+    module = feed_forward_layer(dropout_rate=1.0)
     x = jnp.ones((1, 2, D))
     variables = randomised(module.init(jax.random.key(0), x, train=False))
     got = module.apply(variables, x, train=True, rngs={"dropout": jax.random.key(0)})

@@ -1,6 +1,8 @@
 """The Transformer: what may depend on what, decoding against the full pass, options, sizes."""
 
 import functools
+import math
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,8 @@ import numpy as np
 import pytest
 from helpers import tiny
 
-from transformer.models import cache
+from transformer.errors import UserError
+from transformer.models import attention, transformer
 from transformer.models.ensemble import Ensemble
 from transformer.models.layers import EncoderLayer
 from transformer.models.transformer import CHOICES, Transformer
@@ -33,6 +36,31 @@ def sow(model, parameters, inputs):
 
 def source_of(inputs):
     return [inputs[name] for name in ("source", "source_positions", "source_segments")]
+
+
+class RelativeAttention(attention.MultiHeadAttention):
+    """What a fork would write in attention.py: scores that know how far apart positions are."""
+
+    def __call__(self, queries_BTD, keys_values, view, *, train):
+        keys_BHKS, values_BHSC = keys_values
+        scores_BHTS = jnp.einsum("BTHK,BHKS->BHTS", self.query(queries_BTD), keys_BHKS)
+        distance_BTS = view.query_positions_BT[:, :, None] - view.key_positions_BS[:, None, :]
+        scores_BHTS += 2 * jnp.sin(distance_BTS + 1.0)[:, None]
+        keep = lambda weights: weights
+        context_BTHC, _ = attention.attend(scores_BHTS, view.mask_BTS, values_BHSC, keep)
+        return self.output(context_BTHC)
+
+
+class RelativeTransformer(Transformer):
+    """The Transformer of that fork."""
+
+    def setup(self):
+        with mock.patch.object(transformer, "MultiHeadAttention", RelativeAttention):
+            super().setup()
+
+
+def relative_model(**changes):
+    return RelativeTransformer(**{**tiny.ARGUMENTS, **changes})
 
 
 # What may depend on what
@@ -99,9 +127,12 @@ def test_padding_changes_nothing(changes):
     assert (moved[[0, 2]][real[[0, 2]]] == 0).all()
 
 
-@pytest.mark.parametrize("changes", [{}, PRE, {"positions": "learned"}])
-def test_packed_equals_unpacked(changes):
-    model = tiny.model(**changes)
+@pytest.mark.parametrize(
+    "model",
+    [tiny.model(), tiny.model(**PRE), tiny.model(positions="learned"), relative_model()],
+    ids=["paper", "pre", "learned", "relative"],
+)
+def test_packed_equals_unpacked(model):
     pairs = tiny.pairs([(5, 4), (3, 6), (4, 3), (6, 5), (2, 2)])
     packed = tiny.batch([pairs[:3], [], pairs[3:], [], []], 13, 14)
     parameters = tiny.parameters(model, packed["inputs"])
@@ -133,6 +164,7 @@ def test_padding_and_masked_queries_leave_gradients_finite():
 
 
 DECODED = {
+    "relative": relative_model(),
     "paper": tiny.model(),
     "pre": tiny.model(**PRE, attention_bias=True),
     "learned": tiny.model(positions="learned", tied_embeddings="none"),
@@ -257,25 +289,25 @@ def test_memory_belongs_to_sentences_and_cache_to_beams(decoder):
 
 
 def test_reordering_moves_no_keys_and_values():
-    """They may be many; who wrote them is an integer a position."""
+    """They may be many; which beam wrote them is an integer a position."""
     decoder = Decoder(tiny.model(), 7, beams=3)
     after = decoder.model.reorder(decoder.cache, np.array([[2, 2, 0], [1, 0, 1]]))
-    leaves = [jax.tree.leaves(cache["keys_values"]) for cache in (after, decoder.cache)]
+    leaves = [jax.tree.leaves(cache.keys_values) for cache in (after, decoder.cache)]
     assert all(new is old for new, old in zip(*leaves, strict=True))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_new_keys_and_values_are_written_as_they_are(dtype):
-    """At their place, every bit of them, and nothing else changes."""
-    random = np.random.default_rng(0)
-    normal = lambda *shape: jnp.asarray(random.standard_normal(shape), dtype)
-    kept, new = (normal(2, 2, 5, 12), normal(2, 2, 12, 4)), (normal(2, 2, 5, 6), normal(2, 2, 6, 4))
-    keys, values = tiny.jit(cache.write_at)(kept, 3, new)
-    assert keys.dtype == values.dtype == jnp.dtype(dtype)
-    expected_keys, expected_values = map(np.array, kept)
-    expected_keys[..., 3:9], expected_values[:, :, 3:9] = new
-    np.testing.assert_array_equal(keys, expected_keys)
-    np.testing.assert_array_equal(values, expected_values)
+def test_attention_is_given_the_positions_of_queries_and_keys():
+    """Only how far apart they are matters, once there are no sinusoids: both sides may be moved."""
+    model = relative_model()
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(model, inputs)
+    moved = inputs | {"source_positions": inputs["source_positions"] + 5}
+    both = moved | {"target_positions": inputs["target_positions"] + 5}
+    with mock.patch.object(transformer, "sinusoids", return_value=0.0):
+        run = tiny.jit(lambda inputs: model.apply({"params": parameters}, **inputs, train=False))
+        plain, moved, both = run(inputs), run(moved), run(both)
+    assert np.abs(plain - moved).max() > 0.1
+    np.testing.assert_allclose(plain, both, atol=1e-5)
 
 
 # Several models as one
@@ -376,6 +408,38 @@ def test_wrong_sizes_name_the_key(changes, key):
         tiny.shapes(tiny.model(**changes), inputs)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        *((name, 0, "is at least 1") for name in ("d_model", "d_ff", "num_heads", "num_layers")),
+        *((name, -1, "is at least 0") for name in ("key_size", "value_size", "max_positions")),
+        ("norm_epsilon", -1e-6, "is at least 0"),
+        ("norm_epsilon", math.nan, "is at least 0"),
+        ("dropout_rate", 1.0, "is from 0 to below 1"),
+        ("attention_dropout_rate", -0.1, "is from 0 to below 1"),
+        ("activation_dropout_rate", 1 - 1e-9, "is from 0 to below 1"),  # 1 as float32
+        ("activation_dropout_rate", math.nan, "is from 0 to below 1"),
+    ],
+)
+def test_a_value_out_of_range_names_the_key(name, value, rule):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    with pytest.raises(UserError, match=rf"^config\.model\.{name} {rule}, found {value}"):
+        tiny.shapes(tiny.model(**{name: value}), inputs)
+
+
+def test_a_call_is_logits_of_hidden():
+    """Of the hidden states after the decoder's norm, [B, T, D]."""
+    model = tiny.model(**PRE, dtype="bfloat16")
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(model, inputs)
+    apply = functools.partial(model.apply, {"params": parameters})
+    hidden = tiny.jit(lambda: apply(**inputs, train=False, method="hidden"))()
+    assert (hidden.shape, hidden.dtype) == ((3, 8, 16), jnp.bfloat16)
+    got = tiny.jit(lambda x: apply(x, method="logits"))(hidden)
+    assert got.dtype == jnp.float32
+    np.testing.assert_array_equal(got, logits(model, parameters, inputs))
+
+
 def test_attention_weights_are_sown():
     model = tiny.model()
     batch = tiny.unpacked(tiny.pairs())
@@ -386,12 +450,12 @@ def test_attention_weights_are_sown():
     for layer in range(2):
         encoder = sown["intermediates"][f"encoder_{layer}"]
         decoder = sown["intermediates"][f"decoder_{layer}"]
-        for module, attention, queries, keys in (
+        for module, part, queries, keys in (
             (encoder, "self_attention", real_source, real_source),
             (decoder, "self_attention", real, real),
             (decoder, "cross_attention", real, real_source),
         ):
-            (weights,) = module[attention]["attention"]
+            (weights,) = module[part]["attention"]
             assert weights.shape == (3, 2, queries.shape[1], keys.shape[1])
             weights = np.moveaxis(np.asarray(weights), 1, 2)  # [B, T, H, S]
             np.testing.assert_allclose(weights[queries].sum(axis=-1), 1, atol=1e-6)
@@ -506,6 +570,41 @@ def test_parameter_counts_of_variants(changes):
     assert count(arguments) == closed_formula(**arguments)
 
 
+def products(jaxpr):
+    """The FLOPs of all dot_generals in a program, and in those that it calls."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            sums = math.prod(shape[axis] for axis in contracted)
+            total += 2 * sums * equation.outvars[0].aval.size
+        for value in equation.params.values():
+            if isinstance(value, jax.extend.core.ClosedJaxpr):
+                total += products(value.jaxpr)
+            elif isinstance(value, jax.extend.core.Jaxpr):
+                total += products(value)
+    return total
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"num_layers": 3}, {"key_size": 3, "value_size": 7}, {"tied_embeddings": "none"}],
+    ids=str,
+)
+def test_flops_are_three_times_the_products_of_the_forward_pass(changes):
+    model = tiny.model(**changes)
+    inputs = tiny.unpacked(tiny.pairs(), 7, 7)["inputs"]
+    call = lambda parameters: model.apply({"params": parameters}, **inputs, train=False)
+    forward = products(jax.make_jaxpr(call)(tiny.shapes(model, inputs)).jaxpr)
+    assert model.flops(rows=3, length=7) == 3 * forward > 0
+
+
+def test_flops_of_base_in_numbers():
+    """16 pairs of 64 and 64 positions, by the formula in docs/performance.md."""
+    assert Transformer(**BASE).flops(16, 64) / 1e9 == pytest.approx(394.2, abs=0.1)
+
+
 def test_embeddings_begin_normal():
     """Every matrix N(0, 1/d_model): the embedded input has variance 1."""
     model = tiny.model(
@@ -531,7 +630,7 @@ def test_embeddings_begin_normal():
     for matrix in matrices.values():
         assert float(matrix.std()) == pytest.approx(64**-0.5, rel=0.03)
         assert abs(float(matrix.mean())) < 0.004
-    norm = params["encoder_0"]["network_residual"]["layer_norm"]
+    norm = params["encoder_0"]["feed_forward_residual"]["layer_norm"]
     assert (norm["scale"] == 1).all()
     assert (norm["bias"] == 0).all()
 
@@ -574,22 +673,27 @@ def test_dropout_is_random_in_training_only(name):
 
 def test_dropout_of_the_embedded_input():
     """Section 5.4: on the sums of embeddings and positions, in both stacks."""
-    model = tiny.model(dropout_rate=0.5, num_layers=0)
+    model = tiny.model(dropout_rate=0.5)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     parameters = tiny.parameters(model, inputs)
 
     @functools.partial(tiny.jit, static_argnames="train")
-    def run(*, train):
-        apply = functools.partial(model.apply, {"params": parameters}, train=train)
-        rngs = {"dropout": jax.random.key(0)} if train else {}
-        memory = apply(*source_of(inputs), rngs=rngs, method="encode")
-        return memory, apply(**inputs, rngs=rngs)
+    def embedded(*, train):
+        """What the model's own dropout, not one of its layers', gives in encoder and decoder."""
+        _, captured = model.apply(
+            {"params": parameters},
+            **inputs,
+            train=train,
+            rngs={"dropout": jax.random.key(0)},
+            capture_intermediates=lambda module, _: module.path == ("dropout",),
+            mutable=["intermediates"],
+        )
+        return captured["intermediates"]["dropout"]["__call__"]
 
-    (dropped, logits_dropped), (plain, logits_plain) = run(train=True), run(train=False)
-    dropped, plain = np.asarray(dropped), np.asarray(plain)
-    assert 0.3 < (dropped == 0).mean() < 0.7
-    np.testing.assert_allclose(dropped[dropped != 0], 2 * plain[dropped != 0], rtol=1e-6)
-    assert np.abs(logits_dropped - logits_plain).max() > 0.1
+    for dropped, plain in zip(embedded(train=True), embedded(train=False), strict=True):
+        dropped, plain = np.asarray(dropped), np.asarray(plain)
+        assert 0.3 < (dropped == 0).mean() < 0.7
+        np.testing.assert_allclose(dropped[dropped != 0], 2 * plain[dropped != 0], rtol=1e-6)
 
 
 # Memory

@@ -19,7 +19,6 @@ from transformer import models
 from transformer.data import tokens
 from transformer.distributed import layout, step
 from transformer.distributed.layout import STRATEGIES, spread
-from transformer.models.flops import step_flops
 from transformer.modes import collectives, plan
 from transformer.tasks import translation
 
@@ -257,7 +256,7 @@ def test_a_step_takes_its_flops_or_what_it_sends():
         config_of().model.to_dict(),
         **{"source_vocab_size": 1024, "target_vocab_size": 1024},
     )
-    flops = step_flops(model, 16, 16, 16)
+    flops = model.flops(16, 16)
     assert found["flops_per_step"] == flops
     assert found["flops_per_run"] == 10 * flops
     assert found["compute_seconds"] == pytest.approx(flops / (8 * 275e12 * 0.5))

@@ -1,8 +1,10 @@
 """The loss against an explicit smoothed target in float64."""
 
+import functools
 import math
 import re
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -99,7 +101,7 @@ def test_a_perfect_prediction_scores_zero_and_no_other_less(tokens, smoothed_ove
 
 def test_without_smoothing_loss_is_nll(tokens):
     sums = cross_entropy(*tokens, label_smoothing=0.0, smoothed_over="all_classes")
-    assert float(sums["loss"]) == pytest.approx(float(sums["nll"]), rel=1e-6)
+    assert float(sums["loss"]) == pytest.approx(float(sums["nats_per_token"]), rel=1e-6)
     sure = 200 * np.eye(V, dtype=np.float32)[tokens[1]]
     sums = cross_entropy(sure, *tokens[1:], label_smoothing=0.0, smoothed_over="wrong_classes")
     assert float(sums["loss"]) == 0
@@ -110,17 +112,17 @@ def test_nll_is_minus_log_p_whatever_the_smoothing(tokens, smoothed_over):
     logits, targets, weights = tokens
     log_p = np.take_along_axis(log_softmax(logits), targets[..., None], axis=-1)[..., 0]
     sums = cross_entropy(*tokens, label_smoothing=0.1, smoothed_over=smoothed_over)
-    assert float(sums["nll"]) == pytest.approx(-(log_p * weights).sum(), rel=1e-5)
+    assert float(sums["nats_per_token"]) == pytest.approx(-(log_p * weights).sum(), rel=1e-5)
     # A uniform prediction has perplexity V.
     sums = cross_entropy(0 * logits, *tokens[1:], label_smoothing=0.1, smoothed_over=smoothed_over)
-    assert math.exp(sums["nll"] / sums["tokens"]) == pytest.approx(V, rel=1e-5)
+    assert math.exp(sums["nats_per_token"] / sums["weight"]) == pytest.approx(V, rel=1e-5)
 
 
 def test_sums_over_real_tokens_only(tokens):
     logits, targets, weights = tokens
     options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
     sums = cross_entropy(*tokens, **options)
-    assert sums["tokens"] == 9
+    assert sums["weight"] == 9
 
     real = weights[..., None] > 0
     other = cross_entropy(np.where(real, logits, 50), targets * (weights > 0), weights, **options)
@@ -136,9 +138,9 @@ def test_correct_counts_real_tokens_of_the_highest_logit(tokens):
     logits, _, weights = tokens
     best = logits.argmax(axis=-1)
     options = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
-    assert cross_entropy(logits, best, weights, **options)["correct"] == 9
+    assert cross_entropy(logits, best, weights, **options)["accuracy"] == 9
     best[1, 0] = (best[1, 0] + 1) % V
-    assert cross_entropy(logits, best, weights, **options)["correct"] == 8
+    assert cross_entropy(logits, best, weights, **options)["accuracy"] == 8
 
 
 def test_bfloat16_logits_are_summed_in_float32(tokens):
@@ -163,8 +165,8 @@ D = 5
 
 
 @pytest.fixture(scope="module")
-def factors():
-    """(x [B, T, D], matrix [V, D]) for twelve positions a row, targets and weights."""
+def arrays():
+    """x [B, T, D] and matrix [V, D] of the logits, targets and weights; T is twelve."""
     random = np.random.default_rng(1)
     x, matrix = random.standard_normal((B, 12, D)), random.standard_normal((V, D))
     targets = random.integers(0, V, (B, 12))
@@ -174,7 +176,8 @@ def factors():
 
 def in_blocks(x, matrix, targets, weights, blocks):
     options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", "blocks": blocks}
-    return losses.in_blocks(dense.logits, x, matrix, targets, weights, **options)
+    logits_fn = lambda x: dense.logits(x, matrix)
+    return losses.in_blocks(logits_fn, x, targets, weights, **options)
 
 
 def at_once(x, matrix, targets, weights, blocks=None):
@@ -183,13 +186,13 @@ def at_once(x, matrix, targets, weights, blocks=None):
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 4, 8, 12])  # 8 does not divide 12: 4 then
-def test_blocks_have_the_sums_and_gradients_of_the_whole(factors, blocks):
+def test_blocks_have_the_sums_and_gradients_of_the_whole(arrays, blocks):
     """Of a loss that is scaled, too: the gradient is made before it is known by what."""
-    x, matrix, *tokens = factors
+    x, matrix, *tokens = arrays
 
     def scaled(function, x, matrix):
         sums = function(x, matrix, *tokens, blocks)
-        return 3 * sums["loss"] / sums["tokens"], sums
+        return 3 * sums["loss"] / sums["weight"], sums
 
     gradient = jax.grad(scaled, argnums=(1, 2), has_aux=True)
     found, sums = tiny.jit(gradient, static_argnums=0)(in_blocks, x, matrix)
@@ -198,29 +201,54 @@ def test_blocks_have_the_sums_and_gradients_of_the_whole(factors, blocks):
         assert float(sums[name]) == pytest.approx(float(value), rel=1e-6), name
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
-    plain = tiny.jit(in_blocks, static_argnums=4)(*factors, blocks)
+    plain = tiny.jit(in_blocks, static_argnums=4)(*arrays, blocks)
     assert {name: float(value) for name, value in plain.items()} == pytest.approx(
         {name: float(value) for name, value in expected_sums.items()}, rel=1e-6
     )
 
 
-def test_only_the_loss_of_blocks_has_a_gradient(factors):
-    x, matrix, *tokens = factors
-    total = lambda x: in_blocks(x, matrix, *tokens, 3)["nll"]
+def test_only_the_loss_of_blocks_has_a_gradient(arrays):
+    x, matrix, *tokens = arrays
+    total = lambda x: in_blocks(x, matrix, *tokens, 3)["nats_per_token"]
     assert not tiny.jit(jax.grad(total))(x).any()
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-def test_blocks_keep_the_types_of_the_gradients(factors, dtype):
-    x, matrix, *tokens = factors
+def test_blocks_keep_the_types_of_the_gradients(arrays, dtype):
+    x, matrix, *tokens = arrays
     total = lambda x, matrix: in_blocks(x, matrix, *tokens, 3)["loss"]
     found = tiny.jit(jax.grad(total, argnums=(0, 1)))(jnp.asarray(x, dtype), matrix)
     assert [gradient.dtype for gradient in found] == [dtype, jnp.float32]
 
 
-def test_no_array_has_all_logits(factors):
+def test_gradients_are_accumulated_of_the_arrays_that_logits_use(arrays):
+    """Of all params the matrix and a bias: not another matrix, nor integers."""
+    x, matrix, *tokens = arrays
+    unused, order = jnp.ones((100, 100)), jnp.arange(V)
+    params = {"matrix": matrix, "bias": jnp.ones(V), "unused": unused}
+
+    def total(function, params, x, order):
+        logits_fn = lambda x: (dense.logits(x, params["matrix"]) + params["bias"])[..., order]
+        return function(logits_fn, x)["loss"]
+
+    smoothing = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
+    blocked = lambda f, x: losses.in_blocks(f, x, *tokens, blocks=3, **smoothing)
+    whole = lambda f, x: losses.cross_entropy(f(x), *tokens, **smoothing)
+    gradient = lambda function: jax.grad(functools.partial(total, function), argnums=(0, 1))
+    found = tiny.jit(gradient(blocked))(params, x, order)
+    expected = tiny.jit(gradient(whole))(params, x, order)
+    for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+    jaxpr = jax.make_jaxpr(gradient(blocked))(params, x, order)
+    [scan] = [equation for equation in jaxpr.eqns if equation.primitive.name == "scan"]
+    carried = [variable.aval.shape for variable in scan.outvars[: scan.params["num_carry"]]]
+    assert sorted(carried) == [(), (), (), (), (V,), (V, D)]
+
+
+def test_no_array_has_all_logits(arrays):
     """In the compiled gradient."""
-    x, matrix, *tokens = factors
+    x, matrix, *tokens = arrays
 
     def compiled(function):
         total = lambda x, matrix: function(x, matrix, *tokens, 4)["loss"]
@@ -230,3 +258,70 @@ def test_no_array_has_all_logits(factors):
     text = compiled(in_blocks)
     assert f"f32[{B},3,{V}]" in text
     assert not re.search(rf"f32\[({B},12|{12 * B}|4,{B},3),{V}\]", text)
+
+
+# Of sentence pairs
+
+
+class Bag(nn.Module):
+    """A model without `hidden` and `logits`: target tokens plus the mean of the source's."""
+
+    @nn.compact
+    def __call__(self, source, target, *, train, **positions_and_segments):
+        embed = nn.Embed(tiny.VOCABULARY, 8)
+        x = embed(target) + embed(source).mean(axis=1, keepdims=True)
+        return nn.Dense(tiny.VOCABULARY)(nn.Dropout(0.5)(x, deterministic=not train))
+
+
+def translation_loss(params, batch, blocks, *, model, **changes):
+    options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", **changes}
+    rng = jax.random.key(0)
+    return losses.translation_loss(params, batch, model=model, rng=rng, blocks=blocks, **options)
+
+
+def test_translation_loss_is_of_the_training_pass_in_any_number_of_blocks():
+    """With dropout, over packed rows, the gradients of all params too."""
+    model = tiny.model(num_layers=1, dropout_rate=0.3, tied_embeddings="none")
+    pairs = tiny.pairs()
+    batch = tiny.batch([pairs[:2], pairs[2:]], 8, 12)
+    params = tiny.parameters(model, batch["inputs"])
+
+    def at_once(params):
+        logits = model.apply(
+            {"params": params}, **batch["inputs"], train=True, rngs={"dropout": jax.random.key(0)}
+        )
+        tokens = batch["targets"], batch["weights"]
+        return losses.cross_entropy(
+            logits, *tokens, label_smoothing=0.1, smoothed_over="all_classes"
+        )
+
+    def gradient(sums_of):
+        loss = lambda params: ((sums := sums_of(params))["loss"], sums)
+        return tiny.jit(jax.grad(loss, has_aux=True))(params)
+
+    expected, expected_sums = gradient(at_once)
+    for blocks in (1, 4):
+        found, sums = gradient(lambda p, n=blocks: translation_loss(p, batch, n, model=model))
+        for name in losses.SUMS:
+            assert float(sums[name]) == pytest.approx(float(expected_sums[name]), rel=1e-6), name
+        for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    without = tiny.jit(
+        functools.partial(
+            translation_loss,
+            batch=batch,
+            blocks=1,
+            model=tiny.model(num_layers=1, tied_embeddings="none"),
+        )
+    )(params)
+    assert abs(float(without["loss"]) - float(expected_sums["loss"])) > 0.1
+
+
+def test_in_one_block_any_model_has_a_loss():
+    """Also one that has no hidden states to make logits of."""
+    batch = tiny.unpacked(tiny.pairs())
+    model = Bag()
+    params = model.init(jax.random.key(0), **batch["inputs"], train=False)["params"]
+    loss = lambda params: translation_loss(params, batch, 1, model=model)["loss"]
+    gradients = tiny.jit(jax.grad(loss))(params)
+    assert all(np.abs(gradient).max() > 0 for gradient in jax.tree.leaves(gradients))

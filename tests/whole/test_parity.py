@@ -46,7 +46,7 @@ def from_torch(named):
             for part, kernel, bias in zip(("query", "key", "value"), kernels, biases, strict=True)
         } | {"output": {"kernel": output["kernel"].reshape(H, D // H, D), "bias": output["bias"]}}
 
-    def network(name):
+    def feed_forward(name):
         return {"inner": linear(f"{name}.linear1"), "outer": linear(f"{name}.linear2")}
 
     tree = {"target_embedding": {"embedding": named["embedding.weight"]}}
@@ -55,16 +55,16 @@ def from_torch(named):
         tree[f"encoder_{i}"] = {
             "self_attention": attention(f"{encoder}.self_attn"),
             "self_attention_residual": {"layer_norm": layer_norm(f"{encoder}.norm1")},
-            "network": network(encoder),
-            "network_residual": {"layer_norm": layer_norm(f"{encoder}.norm2")},
+            "feed_forward": feed_forward(encoder),
+            "feed_forward_residual": {"layer_norm": layer_norm(f"{encoder}.norm2")},
         }
         tree[f"decoder_{i}"] = {
             "self_attention": attention(f"{decoder}.self_attn"),
             "self_attention_residual": {"layer_norm": layer_norm(f"{decoder}.norm1")},
             "cross_attention": attention(f"{decoder}.multihead_attn"),
             "cross_attention_residual": {"layer_norm": layer_norm(f"{decoder}.norm2")},
-            "network": network(decoder),
-            "network_residual": {"layer_norm": layer_norm(f"{decoder}.norm3")},
+            "feed_forward": feed_forward(decoder),
+            "feed_forward_residual": {"layer_norm": layer_norm(f"{decoder}.norm3")},
         }
     if "encoder.norm.weight" in named:
         tree["encoder_norm"] = layer_norm("encoder.norm")

@@ -1,24 +1,63 @@
-"""Batches -> logits: `config.architecture` names a class, `config.model` has its fields."""
+"""Models: what turns a batch's inputs into logits, and predicts one token after the other.
+
+Read `transformer.py` first: the paper's model, its encoder, its decoder, one step of decoding. It
+is made of `layers.py` (section 3.1), `attention.py` (3.2) and `positions.py` (3.5). What is there
+for speed alone is in `dense.py` (matrix products, random bits of dropout) and `cache.py` (the KV
+cache, which beams share). `fields.py` checks values of the config, `ensemble.py` makes one model of
+several.
+
+A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
+name in the table below, `config.model` has its fields. What a model has to have:
+
+    __call__(source, target, source_positions, target_positions, source_segments, target_segments,
+             *, train) -> logits_BTV
+
+of int [B, S] and [B, T], as `Transformer.hidden` describes them. To be decoded it needs besides
+
+    encode(source, source_positions, source_segments, *, train) -> memory
+    prepare(memory, memory_mask_BS, length, num_beams) -> (memory, cache)
+    step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)
+    reorder(cache, parents_BW) -> cache     beam w goes on from beam parents[w]
+    grow(cache, length) -> cache            with room for `length` positions
+
+where memory and cache are any pytrees of arrays [B, ...]. It may have
+
+    hidden(the inputs of __call__, *, train) -> x_BTD and logits(x_BTD) -> logits_BTV, of which
+        __call__ is made: a loss can then make the logits in blocks (config.train.loss_blocks)
+    flops(rows, length) -> int              FLOPs of one training step, for MFU
+    position_limit                          how many positions a sequence may have
+
+Arrays have their shape as a suffix, the same letters as in the einsums: B batch, S source (key)
+length, T target (query) length, D d_model, H heads, K size of a head's queries and keys (the
+paper's d_k), C of its values (d_v), F d_ff, V vocabulary, W beams, L layers. In decoding, P is how
+many positions a KV cache has room for, N = P * W are its slots, and Q = T * W the queries of T
+tokens of W beams.
+"""
 
 import dataclasses
+import importlib
 
 import flax.linen as nn
 
 from transformer.errors import UserError
-from transformer.models.transformer import Transformer
 
-ARCHITECTURES = {"transformer": Transformer}
+MODELS = {"transformer": "transformer.models.transformer:Transformer"}
 
 
 def build(architecture: str, fields: dict, **sizes: int) -> nn.Module:
-    """The model of that name; `sizes` are the data's: source_vocab_size, target_vocab_size."""
-    if architecture not in ARCHITECTURES:
+    """The model that `MODELS` has under this name, imported now.
+
+    `sizes` are the fields that the data decide on: source_vocab_size, target_vocab_size. UserError
+    if the name is not in the table, or if `fields` are not exactly the model's other fields.
+    """
+    if architecture not in MODELS:
         raise UserError(
-            f"config.architecture is one of {', '.join(ARCHITECTURES)}, found {architecture!r}"
+            f"config.architecture is one of {', '.join(MODELS)}, found {architecture!r}"
         )
-    model = ARCHITECTURES[architecture]
+    module, name = MODELS[architecture].split(":")
+    model = getattr(importlib.import_module(module), name)
     known = {f.name for f in dataclasses.fields(model)} - {"parent", "name", *sizes}
-    for name in sorted(known ^ fields.keys()):
-        lacks = f"is no field of {model.__name__}" if name in fields else "is missing"
-        raise UserError(f"config.model.{name} {lacks}: the fields are {', '.join(sorted(known))}")
+    for field in sorted(known ^ fields.keys()):
+        lacks = f"is no field of {name}" if field in fields else "is missing"
+        raise UserError(f"config.model.{field} {lacks}: the fields are {', '.join(sorted(known))}")
     return model(**fields, **sizes)

@@ -1,30 +1,41 @@
-"""Attention (section 3.2)."""
+"""Attention (paper 3.2)."""
 
 import functools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from transformer.models import dense
-from transformer.models.dense import Dropout, dot_general, glorot_uniform
 
 Array = jax.Array
-# keys_BHKS, values_BHSC: so laid out, both products of attention read them as they lie. XLA would
-# transpose a memory or a cache at each step of decoding (measured on CPUs: 3 to 8 times slower).
+# keys_BHKS and values_BHSC, laid out as the two products of attention read them: otherwise XLA
+# would transpose a memory or a KV cache at each step of decoding, 3 to 8 times slower on CPUs.
 KeysValues = tuple[Array, Array]
+
+
+class View(NamedTuple):
+    """Which keys each query may attend to, and where queries and keys stand in their sentences."""
+
+    mask_BTS: Array  # bool; [B, 1, S] is one for all queries
+    query_positions_BT: Array  # int
+    key_positions_BS: Array
 
 
 def attend(
     scores_BHTS: Array, mask_BTS: Array, values_BHSC: Array, dropout: Callable[[Array], Array]
 ) -> tuple[Array, Array]:
-    """The values' sum, weighted by the softmax of the scores where the mask is true, in float32.
+    """Sums of values, weighted by the softmax of scores of any kind, where the mask is True.
 
-    Returns (context_BTHC, weights_BHTS). A query with nothing to attend to gets zeros and no
+    Returns (context_BTHC, weights_BHTS). The softmax is float32; `dropout` is applied to the
+    weights of the sum, not to those returned. A query with nothing to attend to gets zeros and no
     gradient.
     """
     mask_BHTS = mask_BTS[:, None]
+    # Masked scores are the lowest number, not -inf: a softmax of -inf alone is NaN, as is its
+    # gradient. The second mask makes a fully masked query's uniform weights zeros.
     lowest = jnp.finfo(jnp.float32).min
     scores_BHTS = jnp.where(mask_BHTS, scores_BHTS.astype(jnp.float32), lowest)
     weights_BHTS = jnp.where(mask_BHTS, jax.nn.softmax(scores_BHTS, axis=-1), 0.0)
@@ -35,11 +46,11 @@ def attend(
 
 
 class MultiHeadAttention(nn.Module):
-    """Scaled dot-product attention in several heads (paper 3.2.1 and 3.2.2).
+    """Scaled dot-product attention in several heads (paper 3.2.1 and 3.2.2, equation 1).
 
-    `project` gives keys and values of a memory, so that decoding can keep them; a call attends to
-    them. The weights are sown as 'attention' [B, H, T, S] for whoever asks for mutable
-    'intermediates'.
+    `project` makes keys and values of a memory, a call attends to them: decoding keeps them between
+    the two. The weights are sown as 'attention' [B, H, T, S] into 'intermediates', if these are
+    mutable.
     """
 
     d_model: int
@@ -51,18 +62,18 @@ class MultiHeadAttention(nn.Module):
     dtype: jnp.dtype
 
     def setup(self) -> None:
-        dense = functools.partial(
+        projection = functools.partial(
             nn.DenseGeneral,
             use_bias=self.use_bias,
-            kernel_init=glorot_uniform,
+            kernel_init=dense.glorot_uniform,
             dtype=self.dtype,
-            dot_general=dot_general,
+            dot_general=dense.dot_general,
         )
-        self.query = dense((self.num_heads, self.key_size))
-        self.key = dense((self.num_heads, self.key_size))
-        self.value = dense((self.num_heads, self.value_size))
-        self.output = dense(self.d_model, axis=(-2, -1))
-        self.dropout = Dropout(self.dropout_rate)
+        self.query = projection(features=(self.num_heads, self.key_size))
+        self.key = projection(features=(self.num_heads, self.key_size))
+        self.value = projection(features=(self.num_heads, self.value_size))
+        self.output = projection(features=self.d_model, axis=(-2, -1))
+        self.dropout = dense.Dropout(rate=self.dropout_rate)
 
     def project(self, memory_BSD: Array) -> KeysValues:
         """The keys_BHKS and values_BHSC of a memory."""
@@ -70,14 +81,19 @@ class MultiHeadAttention(nn.Module):
         return k_BSHK.transpose(0, 2, 3, 1), v_BSHC.swapaxes(1, 2)
 
     def __call__(
-        self, queries_BTD: Array, keys_values: KeysValues, mask_BTS: Array, *, train: bool
+        self, queries_BTD: Array, keys_values: KeysValues, view: View, *, train: bool
     ) -> Array:
+        """Attends to the keys where the view's mask is True, and returns [B, T, D].
+
+        The paper's attention does not look at the view's positions; a relative or rotary encoding
+        would, here.
+        """
         q_BTHK = self.query(queries_BTD) * self.key_size**-0.5
         k_BHKS, v_BHSC = keys_values
         scores_BHTS = jnp.einsum(
             "BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32
         )
         dropout = functools.partial(self.dropout, deterministic=not train)
-        context_BTHC, weights_BHTS = attend(scores_BHTS, mask_BTS, v_BHSC, dropout)
+        context_BTHC, weights_BHTS = attend(scores_BHTS, view.mask_BTS, v_BHSC, dropout)
         self.sow("intermediates", "attention", weights_BHTS)
         return self.output(context_BTHC)

@@ -1,24 +1,105 @@
-"""The KV cache of a decoder."""
+"""The KV cache of a decoder: its layout, writing, the histories of beams that share it, growing.
+
+A sentence's W beams write into one cache. When beams are reordered, no keys or values move: what
+changes is `ancestry`, an integer for each beam and position. With a cache of its own for each beam,
+the keys and values of all layers would be gathered again at each step.
+
+Slot t * W + w holds what beam w wrote at position t. An example with W = 2:
+
+    position 0: beam 0 writes "The" in slot 0, beam 1 "A" in slot 1      ancestry [[0], [1]]
+    the two best continuations are both beam 0's: parents [0, 0]         ancestry [[0], [0]]
+    position 1: beam 0 writes "cat" in slot 2, beam 1 "dog" in slot 3    ancestry [[0, 0], [0, 1]]
+
+At position 1 beam 0 attends to "The cat", slots 0 and 2, and beam 1 to "The dog", slots 0 and 3:
+the mask's rows are [1, 0, 1, 0] and [1, 0, 0, 1]. No beam attends to "A" any more.
+"""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from transformer.models import attention
+from transformer.models.attention import KeysValues
 
 Array = jax.Array
 
 
-def write_at(
-    kept: attention.KeysValues, place: Array, new: attention.KeysValues
-) -> attention.KeysValues:
-    """The keys_BHKS and values_BHSC kept, with new ones from `place` on."""
+class KVCache(NamedTuple):
+    """What the decoder has computed of W beams, with room for P positions, N = P * W slots."""
 
-    def write(old: Array, new: Array, axis: int) -> Array:
+    keys_values: list[KeysValues]  # of each layer: keys_BHKN, values_BHNC
+    ancestry_BWP: Array  # int32: which beam wrote position p of beam w's history
+
+
+def empty_cache(memory: list[KeysValues], length: int, num_beams: int) -> KVCache:
+    """A cache with room for `length` positions, of the heads and sizes of each layer's memory."""
+    B = len(memory[0][0])
+
+    def zeros(keys_values: KeysValues) -> KeysValues:
+        (B, H, K, _), C = keys_values[0].shape, keys_values[1].shape[-1]
+        N, dtype = length * num_beams, keys_values[0].dtype
+        return jnp.zeros((B, H, K, N), dtype), jnp.zeros((B, H, N, C), dtype)
+
+    beams = jnp.arange(num_beams, dtype=jnp.int32)
+    ancestry_BWP = jnp.tile(beams[:, None], (B, 1, length))
+    return KVCache(list(map(zeros, memory)), ancestry_BWP)
+
+
+def write(kept: KeysValues, slot: Array, new: KeysValues) -> KeysValues:
+    """One layer's keys_BHKN and values_BHNC, with the new ones in the slots from `slot` on."""
+
+    def write_along(axis: int, old: Array, new: Array) -> Array:
         if old.dtype != jnp.bfloat16:
-            return jax.lax.dynamic_update_slice_in_dim(old, new, place, axis)
-        # As bits: XLA on CPUs would turn all that is kept to float32 and back.
+            return jax.lax.dynamic_update_slice_in_dim(old, new, slot, axis)
+        # As bits: XLA on CPUs would convert the whole cache to float32 and back.
         old, new = (jax.lax.bitcast_convert_type(x, jnp.uint16) for x in (old, new))
-        written = jax.lax.dynamic_update_slice_in_dim(old, new, place, axis)
+        written = jax.lax.dynamic_update_slice_in_dim(old, new, slot, axis)
         return jax.lax.bitcast_convert_type(written, jnp.bfloat16)
 
-    return write(kept[0], new[0], 3), write(kept[1], new[1], 2)
+    return write_along(3, kept[0], new[0]), write_along(2, kept[1], new[1])
+
+
+def write_ancestry(ancestry_BWP: Array, position: Array, num_tokens: int) -> Array:
+    """The ancestry once each beam has itself written `num_tokens` tokens from `position` on."""
+    B, W, _ = ancestry_BWP.shape
+    beams = jnp.arange(W, dtype=jnp.int32)
+    own_BWT = jnp.broadcast_to(beams[:, None], (B, W, num_tokens))
+    return jax.lax.dynamic_update_slice(ancestry_BWP, own_BWT, (0, 0, position))
+
+
+def history_mask(ancestry_BWP: Array, positions_T: Array) -> Array:
+    """Which slots hold a query's history, bool [B, Q, N]: query t * W + w is token t of beam w.
+
+    A slot is of beam w's history if the ancestry says so; it is seen if its position is not after
+    the token's.
+    """
+    B, W, P = ancestry_BWP.shape
+    past_TP = jnp.arange(P) <= positions_T[:, None]
+    wrote_BWPW = ancestry_BWP[..., None] == jnp.arange(W)
+    mask_BTWPW = past_TP[None, :, None, :, None] & wrote_BWPW[:, None]
+    return mask_BTWPW.reshape(B, len(positions_T) * W, P * W)
+
+
+def slot_positions(ancestry_BWP: Array) -> Array:
+    """The position that each slot holds, int [B, N]: for two beams 0, 0, 1, 1, 2, 2, ..."""
+    B, W, P = ancestry_BWP.shape
+    return jnp.broadcast_to(jnp.repeat(jnp.arange(P), W), (B, P * W))
+
+
+def reorder(cache: KVCache, parents_BW: Array) -> KVCache:
+    """The cache of beams of which beam w goes on from beam parents[w]; no keys or values move."""
+    ancestry_BWP = jnp.take_along_axis(cache.ancestry_BWP, parents_BW[:, :, None], axis=1)
+    return cache._replace(ancestry_BWP=ancestry_BWP)
+
+
+def grow(cache: KVCache, length: int) -> KVCache:
+    """The cache with room for `length` positions, at least as many as it had room for."""
+    _, W, P = cache.ancestry_BWP.shape
+
+    def pad(x: Array, axis: int, count: int) -> Array:
+        return jnp.pad(x, [(0, count if i == axis else 0) for i in range(x.ndim)])
+
+    # A slot's number, t * W + w, does not depend on how many there are: growing is padding.
+    more = length - P
+    keys_values = [(pad(k, 3, more * W), pad(v, 2, more * W)) for k, v in cache.keys_values]
+    return KVCache(keys_values, pad(cache.ancestry_BWP, 2, more))

@@ -1,4 +1,4 @@
-"""Positional encodings (section 3.5)."""
+"""Positional encodings (paper 3.5)."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ Array = jax.Array
 
 
 def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:
-    """Position encodings [B, T, D] in float32, for any position (paper 3.5).
+    """Sinusoidal position encodings [B, T, D] in float32, of any positions.
 
     'interleaved' is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the
     same. 'concatenated' is its program's (tensor2tensor's get_timing_signal_1d): all sines, then

@@ -1,17 +1,17 @@
-"""The encoder-decoder Transformer of the paper's section 3."""
+"""The encoder-decoder Transformer (paper section 3): encode, decode, and one step of decoding."""
 
 import functools
 import math
-from collections.abc import Callable
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
-from transformer.models import dense, layers
-from transformer.models.attention import KeysValues, MultiHeadAttention
-from transformer.models.cache import write_at
+from transformer.models import cache as kv_cache
+from transformer.models import dense, fields, layers
+from transformer.models.attention import KeysValues, MultiHeadAttention, View
+from transformer.models.cache import KVCache
 from transformer.models.positions import sinusoids
 
 Array = jax.Array
@@ -28,8 +28,8 @@ CHOICES = {
 class Transformer(nn.Module):
     """Sources and shifted targets in, logits out.
 
-    Parameters are float32; `dtype` is what activations are computed in, but softmax, loss and
-    position encodings, which are float32 always.
+    Params are float32. Activations are computed in `dtype`, but for softmax, loss and position
+    encodings, which are float32 always.
     """
 
     source_vocab_size: int
@@ -45,68 +45,87 @@ class Transformer(nn.Module):
     norm_epsilon: float
     positions: str  # 'interleaved' sinusoids (the paper's), 'concatenated' ones, or 'learned'
     max_positions: int  # how many positions are learned; sinusoids know no limit
-    tied_embeddings: (
-        str  # 'all': source, target and output share one matrix; 'target' and output; 'none'
-    )
+    tied_embeddings: str  # which are one matrix: 'all'; 'target' and output; 'none'
     activation: str  # 'relu' or 'gelu'
     attention_bias: bool
     dropout_rate: float  # of sub-layers' outputs and of the embedded input
     attention_dropout_rate: float
     activation_dropout_rate: float  # inside the feed-forward network
     dtype: str
-    remat: bool  # in training, compute a layer's activations anew in the backward pass
-
-    @property
-    def position_limit(self) -> float:
-        """How many positions a sequence may have: as many as were learned, or any number."""
-        return self.max_positions if self.positions == "learned" else math.inf
+    remat: bool  # in training, compute each layer's activations again in the backward pass
 
     def setup(self) -> None:
         self._check()
         dtype = jnp.dtype(self.dtype)
-        size = self.d_model // self.num_heads
         attention = functools.partial(
             MultiHeadAttention,
-            self.d_model,
-            self.num_heads,
-            self.key_size or size,
-            self.value_size or size,
-            self.attention_bias,
-            self.attention_dropout_rate,
-            dtype,
+            d_model=self.d_model,
+            num_heads=self.num_heads,
+            key_size=self._head_size(self.key_size),
+            value_size=self._head_size(self.value_size),
+            use_bias=self.attention_bias,
+            dropout_rate=self.attention_dropout_rate,
+            dtype=dtype,
         )
         feed_forward = functools.partial(
-            layers.FeedForward, self.d_ff, self.activation, self.activation_dropout_rate, dtype
+            layers.FeedForward,
+            d_ff=self.d_ff,
+            activation=self.activation,
+            dropout_rate=self.activation_dropout_rate,
+            dtype=dtype,
         )
         residual = functools.partial(
-            layers.Residual, self.norm, self.norm_epsilon, self.dropout_rate, dtype
+            layers.Residual,
+            norm=self.norm,
+            norm_epsilon=self.norm_epsilon,
+            dropout_rate=self.dropout_rate,
+            dtype=dtype,
         )
-        parts = (attention, feed_forward, residual)
-        self.encoder = [layers.EncoderLayer(*parts) for _ in range(self.num_layers)]
-        self.decoder = [layers.DecoderLayer(*parts) for _ in range(self.num_layers)]
+        self.encoder = [
+            layers.EncoderLayer(
+                self_attention=attention(),
+                self_attention_residual=residual(),
+                feed_forward=feed_forward(),
+                feed_forward_residual=residual(),
+            )
+            for _ in range(self.num_layers)
+        ]
+        self.decoder = [
+            layers.DecoderLayer(
+                self_attention=attention(),
+                self_attention_residual=residual(),
+                cross_attention=attention(),
+                cross_attention_residual=residual(),
+                feed_forward=feed_forward(),
+                feed_forward_residual=residual(),
+            )
+            for _ in range(self.num_layers)
+        ]
         if self.final_norm:
-            norm = functools.partial(nn.LayerNorm, epsilon=self.norm_epsilon, dtype=dtype)
-            self.encoder_norm, self.decoder_norm = norm(), norm()
+            self.encoder_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=dtype)
+            self.decoder_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=dtype)
 
-        # The paper shares one matrix (3.4) and is silent on its first values; sqrt(d_model) on
-        # look-up makes the embedded input of variance 1.
+        # The paper shares one matrix (3.4) and is silent on its first values; times sqrt(d_model),
+        # as it is looked up, N(0, 1/d_model) gives an embedded input of variance 1.
         normal = nn.initializers.normal(self.d_model**-0.5)
         matrix = functools.partial(nn.Embed, features=self.d_model, embedding_init=normal)
-        self.target_embedding = matrix(self.target_vocab_size)
+        self.target_embedding = matrix(num_embeddings=self.target_vocab_size)
+        self.source_embedding = self.output_embedding = self.target_embedding
         if self.tied_embeddings != "all":
-            self.source_embedding = matrix(self.source_vocab_size)
+            self.source_embedding = matrix(num_embeddings=self.source_vocab_size)
         if self.tied_embeddings == "none":
-            self.output_embedding = matrix(self.target_vocab_size)
+            self.output_embedding = matrix(num_embeddings=self.target_vocab_size)
+        self.source_position_embedding = self.target_position_embedding = None
         if self.positions == "learned":
-            self.source_position_embedding = matrix(self.max_positions)
-            self.target_position_embedding = matrix(self.max_positions)
-        self.dropout = dense.Dropout(self.dropout_rate)
+            self.source_position_embedding = matrix(num_embeddings=self.max_positions)
+            self.target_position_embedding = matrix(num_embeddings=self.max_positions)
+        self.dropout = dense.Dropout(rate=self.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
-        """Logits [B, T, V] in float32; the inputs are those of `factors`."""
-        return dense.logits(*self.factors(*inputs, **named_inputs, train=train))
+        """Logits [B, T, V] in float32; the inputs are those of `hidden`."""
+        return self.logits(self.hidden(*inputs, **named_inputs, train=train))
 
-    def factors(
+    def hidden(
         self,
         source: Array,
         target: Array,
@@ -116,39 +135,43 @@ class Transformer(nn.Module):
         target_segments: Array,
         *,
         train: bool,
-    ) -> tuple[Array, Array]:
-        """What the logits are the product of, x_BTD and matrix_VD: `layers.logits(x, matrix)`.
+    ) -> Array:
+        """The decoder's output [B, T, D], of which `logits` makes predictions.
 
-        All arguments are int [B, S] or [B, T]. `target` is shifted right already. Segments number
-        the sentence pairs of a packed row from 1, 0 is padding; a position sees its own pair only,
-        and of the target nothing behind itself.
+        All inputs are int [B, S] or [B, T]. `target` is shifted right already. Segments number the
+        sentence pairs of a packed row from 1, 0 is padding; positions count from 0 in each. A
+        position attends to its own pair only, and of the target to nothing after itself.
         """
         memory_BSD = self.encode(source, source_positions, source_segments, train=train)
         x_BTD = self._embed_target(target, target_positions, train=train)
-        mask_BTT = _same(target_segments, target_segments)
+        mask_BTT = _same_segment(target_segments, target_segments)
         mask_BTT &= target_positions[:, :, None] >= target_positions[:, None, :]
-        memory_mask_BTS = _same(target_segments, source_segments)
+        memory_mask_BTS = _same_segment(target_segments, source_segments)
+        view = View(mask_BTT, target_positions, target_positions)
+        memory_view = View(memory_mask_BTS, target_positions, source_positions)
 
         def decode(layer: nn.Module, x_BTD: Array, memory_BSD: Array) -> Array:
-            memory, masks = layer.cross_attention.project(memory_BSD), (mask_BTT, memory_mask_BTS)
-            return layer(x_BTD, memory, *masks, remember=lambda new: new, train=train)[0]
+            memory = layer.cross_attention.project(memory_BSD)
+            return layer(x_BTD, memory, view, memory_view, train=train)[0]
 
         decode = nn.remat(decode) if self.remat and train else decode
         for layer in self.decoder:
             x_BTD = decode(layer, x_BTD, memory_BSD)
-        return self._output(x_BTD)
+        return self.decoder_norm(x_BTD) if self.final_norm else x_BTD
+
+    def logits(self, x_BTD: Array) -> Array:
+        """What the softmax over the vocabulary is of (paper 3.4): [B, T, V] in float32."""
+        return dense.logits(x_BTD, self.output_embedding.embedding)
 
     def encode(
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
     ) -> Array:
-        """The encoder's output, memory_BSD."""
-        embedding = (
-            self.target_embedding if self.tied_embeddings == "all" else self.source_embedding
-        )
-        learned = self.source_position_embedding if self.positions == "learned" else None
-        x_BSD = self._embed(embedding, learned, source, source_positions, train=train)
-        mask_BSS = _same(source_segments, source_segments)
-        encode = lambda layer, x_BSD: layer(x_BSD, mask_BSS, train=train)
+        """The encoder's output [B, S, D], the memory; the inputs are those of `hidden`."""
+        embeddings = self.source_embedding, self.source_position_embedding
+        x_BSD = self._embed(*embeddings, source, source_positions, train=train)
+        mask_BSS = _same_segment(source_segments, source_segments)
+        view = View(mask_BSS, source_positions, source_positions)
+        encode = lambda layer, x_BSD: layer(x_BSD, view, train=train)
         encode = nn.remat(encode) if self.remat and train else encode
         for layer in self.encoder:
             x_BSD = encode(layer, x_BSD)
@@ -156,96 +179,114 @@ class Transformer(nn.Module):
 
     def prepare(
         self, memory_BSD: Array, memory_mask_BS: Array, length: int, num_beams: int
-    ) -> tuple[dict, dict]:
-        """What `step` needs: (memory, cache), each layer's keys and values.
+    ) -> tuple[tuple[list[KeysValues], Array], KVCache]:
+        """The (memory, cache) that `step` takes, with room for `length` target positions.
 
-        The memory's are projected here, once a sentence. The cache has room for `length` target
-        positions of W beams: keys are [B, H, K, length * W], values [B, H, length * W, C].
+        Each row of the memory is one sentence, from position 0 on, projected to each layer's keys
+        and values here, once. The W beams of a sentence share these and its KV cache.
         """
         keys_values = [layer.cross_attention.project(memory_BSD) for layer in self.decoder]
-        memory = {"keys_values": keys_values, "mask": memory_mask_BS}
-
-        def empty(keys_values: KeysValues) -> KeysValues:
-            (B, H, K, _), C = keys_values[0].shape, keys_values[1].shape[-1]
-            zeros = functools.partial(jnp.zeros, dtype=keys_values[0].dtype)
-            return zeros((B, H, K, length * num_beams)), zeros((B, H, length * num_beams, C))
-
-        beams = jnp.arange(num_beams, dtype=jnp.int32)
-        writers_BWT = jnp.tile(beams[:, None], (len(memory_mask_BS), 1, length))
-        return memory, {"keys_values": list(map(empty, keys_values)), "writers": writers_BWT}
+        cache = kv_cache.empty_cache(keys_values, length, num_beams)
+        return (keys_values, memory_mask_BS), cache
 
     def step(
-        self, tokens_BWT: Array, position: Array, memory: dict, cache: dict
-    ) -> tuple[Array, dict]:
+        self,
+        tokens_BWT: Array,
+        position: Array,
+        memory: tuple[list[KeysValues], Array],
+        cache: KVCache,
+    ) -> tuple[Array, KVCache]:
         """Logits [B, W, T, V] after each of T more tokens of W beams, and the cache with them.
 
         `tokens` are the decoder's input, the first of them at `position`: the start symbol at 0,
-        then what was generated. A sentence's beams attend, as so many queries, to what all of them
-        have written, each to what is its own history: so the keys and values are never moved when
-        beams are reordered.
+        then what was generated. cache.py says how beams share what is kept.
         """
         B, W, T = tokens_BWT.shape
+        keys_values_of_memory, memory_mask_BS = memory
         positions_T = position + jnp.arange(T)
-        tokens_BQ = tokens_BWT.swapaxes(1, 2).reshape(B, T * W)  # Q = (T, W) queries
+        # Q = T * W queries: query t * W + w is token t of beam w.
+        tokens_BQ = tokens_BWT.swapaxes(1, 2).reshape(B, T * W)
         positions_BQ = jnp.broadcast_to(jnp.repeat(positions_T, W), (B, T * W))
-        x_BQD = self._embed_target(tokens_BQ, positions_BQ, train=False)
+        ancestry_BWP = kv_cache.write_ancestry(cache.ancestry_BWP, position, T)
+        mask_BQN = kv_cache.history_mask(ancestry_BWP, positions_T)
+        view = View(mask_BQN, positions_BQ, kv_cache.slot_positions(ancestry_BWP))
+        memory_positions_BS = jnp.broadcast_to(
+            jnp.arange(memory_mask_BS.shape[1]), memory_mask_BS.shape
+        )
+        memory_view = View(memory_mask_BS[:, None, :], positions_BQ, memory_positions_BS)
 
-        beams = jnp.arange(W, dtype=jnp.int32)
-        own_BWT = jnp.broadcast_to(beams[:, None], (B, W, T))
-        writers_BWT = jax.lax.dynamic_update_slice(cache["writers"], own_BWT, (0, 0, position))
-        past = jnp.arange(writers_BWT.shape[-1]) <= positions_T[:, None]
-        # of query (t, w): what beam w' wrote at position t'
-        mask = past[:, None, :, None] & (writers_BWT[:, None, :, :, None] == beams)
-        mask_BQS = mask.reshape(B, T * W, -1)
+        x_BQD = self._embed_target(tokens_BQ, positions_BQ, train=False)
         updated = []
-        for layer, memory_layer, kept in zip(
-            self.decoder, memory["keys_values"], cache["keys_values"], strict=True
+        for layer, memory, kept in zip(
+            self.decoder, keys_values_of_memory, cache.keys_values, strict=True
         ):
             x_BQD, kept = layer(
-                x_BQD,
-                memory_layer,
-                mask_BQS,
-                memory["mask"][:, None, :],
-                remember=functools.partial(write_at, kept, position * W),
-                train=False,
+                x_BQD, memory, view, memory_view, cache=kept, slot=position * W, train=False
             )
             updated.append(kept)
-        logits_BQV = dense.logits(*self._output(x_BQD))
-        logits_BWTV = logits_BQV.reshape(B, T, W, -1).swapaxes(1, 2)
-        return logits_BWTV, {"keys_values": updated, "writers": writers_BWT}
+        x_BQD = self.decoder_norm(x_BQD) if self.final_norm else x_BQD
+        logits_BWTV = self.logits(x_BQD).reshape(B, T, W, -1).swapaxes(1, 2)
+        return logits_BWTV, KVCache(updated, ancestry_BWP)
 
-    @staticmethod
-    def reorder(cache: dict, parents_BW: Array) -> dict:
-        """The cache of beams that go on from `parents`: only who wrote their history changes."""
-        writers_BWT = jnp.take_along_axis(cache["writers"], parents_BW[:, :, None], axis=1)
-        return {**cache, "writers": writers_BWT}
+    reorder = staticmethod(kv_cache.reorder)
+    grow = staticmethod(kv_cache.grow)
 
-    @staticmethod
-    def grow(cache: dict, length: int) -> dict:
-        """The cache with room for `length` positions."""
-        num_beams, more = cache["writers"].shape[1], length - cache["writers"].shape[2]
+    @property
+    def position_limit(self) -> float:
+        """How many positions a sequence may have: as many as were learned, or any number."""
+        return self.max_positions if self.positions == "learned" else math.inf
 
-        def pad(x: Array, axis: int, count: int) -> Array:
-            return jnp.pad(x, [(0, count if i == axis else 0) for i in range(x.ndim)])
+    def flops(self, rows: int, length: int) -> int:
+        """FLOPs of a training step of `rows` rows of `length` positions a side, padded or not.
 
-        keys_values = [
-            (pad(keys, 3, more * num_beams), pad(values, 2, more * num_beams))
-            for keys, values in cache["keys_values"]
-        ]
-        return {"keys_values": keys_values, "writers": pad(cache["writers"], 2, more)}
+        A multiply-add is two. Only matrix products count, attention between all positions of a row;
+        the backward pass is two of the forward pass, and recomputation (`remat`) is not counted.
+        """
+        D, F, H = self.d_model, self.d_ff, self.num_heads
+        K, C = self._head_size(self.key_size), self._head_size(self.value_size)
+        # Of one position: four projections, and its scores and sums over all positions.
+        attention = 2 * D * H * (K + C) + length * H * (K + C)
+        feed_forward = 2 * D * F
+        encoder = self.num_layers * (attention + feed_forward)
+        decoder = self.num_layers * (2 * attention + feed_forward)
+        logits = D * self.target_vocab_size
+        return 3 * 2 * rows * length * (encoder + decoder + logits)
+
+    def _embed_target(self, target: Array, positions: Array, *, train: bool) -> Array:
+        embeddings = self.target_embedding, self.target_position_embedding
+        return self._embed(*embeddings, target, positions, train=train)
+
+    def _embed(
+        self,
+        embedding: nn.Embed,
+        position_embedding: nn.Embed | None,
+        ids_BT: Array,
+        positions_BT: Array,
+        *,
+        train: bool,
+    ) -> Array:
+        """Embeddings times sqrt(d_model) plus positions, with dropout (paper 3.4, 3.5, 5.4)."""
+        x_BTD = embedding(ids_BT) * self.d_model**0.5
+        if position_embedding is None:
+            x_BTD += sinusoids(positions_BT, self.d_model, self.positions)
+        else:
+            # Padding may have positions after the last one that is learned.
+            x_BTD += position_embedding(jnp.minimum(positions_BT, self.max_positions - 1))
+        return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
+
+    def _head_size(self, size: int) -> int:
+        return size or self.d_model // self.num_heads
 
     def _check(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"config.model.{name} is one of {', '.join(map(repr, choices))}, "
-                    f"found {getattr(self, name)!r}"
-                )
-        for name in ("d_model", "d_ff", "num_heads"):
-            if getattr(self, name) < 1:
-                raise UserError(f"config.model.{name} is at least 1, found {getattr(self, name)}")
-        split = self.key_size and self.value_size
-        if self.d_model < 4 or self.d_model % 2 or (self.d_model % self.num_heads and not split):
+        """UserError for fields that cannot work, named by their key of the config."""
+        fields.check_choices(self, CHOICES)
+        fields.check_at_least(self, 1, ("d_model", "d_ff", "num_heads", "num_layers"))
+        fields.check_at_least(self, 0, ("key_size", "value_size", "max_positions", "norm_epsilon"))
+        rates = ("dropout_rate", "attention_dropout_rate", "activation_dropout_rate")
+        fields.check_rates(self, rates)
+        sizes_given = self.key_size and self.value_size
+        indivisible = self.d_model % self.num_heads and not sizes_given
+        if self.d_model < 4 or self.d_model % 2 or indivisible:
             raise UserError(
                 f"config.model.d_model={self.d_model} has to be even and a multiple of "
                 f"config.model.num_heads={self.num_heads} (or give key_size and value_size)"
@@ -256,35 +297,11 @@ class Transformer(nn.Module):
                 "config.vocabulary.shared=True, or tie the 'target' side only"
             )
 
-    def _embed_target(self, target: Array, positions: Array, *, train: bool) -> Array:
-        learned = self.target_position_embedding if self.positions == "learned" else None
-        return self._embed(self.target_embedding, learned, target, positions, train=train)
 
-    def _embed(
-        self,
-        embedding: nn.Embed,
-        learned: Callable | None,
-        ids_BT: Array,
-        positions_BT: Array,
-        *,
-        train: bool,
-    ) -> Array:
-        """Embeddings times sqrt(d_model) plus positions, with dropout (paper 3.4, 3.5, 5.4)."""
-        x_BTD = embedding(ids_BT) * self.d_model**0.5
-        if learned is not None:
-            # Padding may lie behind the last one.
-            x_BTD += learned(jnp.minimum(positions_BT, self.max_positions - 1))
-        else:
-            x_BTD += sinusoids(positions_BT, self.d_model, self.positions)
-        return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
+def _same_segment(segments_BT: Array, segments_BS: Array) -> Array:
+    """Which positions are of the same sentence pair, bool [B, T, S]; padding (0) is of none.
 
-    def _output(self, x_BTD: Array) -> tuple[Array, Array]:
-        if self.final_norm:
-            x_BTD = self.decoder_norm(x_BTD)
-        output = self.output_embedding if self.tied_embeddings == "none" else self.target_embedding
-        return x_BTD, output.embedding
-
-
-def _same(segments_BT: Array, segments_BS: Array) -> Array:
-    """Which positions belong to the same sentence pair, bool [B, T, S]; padding (0) to none."""
+    A row of two pairs and padding, [1, 1, 2, 0], on both sides: its first two positions see each
+    other, the third itself, nobody the last, which sees nobody: 1100 1100 0010 0000.
+    """
     return (segments_BT[:, :, None] == segments_BS[:, None, :]) & (segments_BS > 0)[:, None, :]

@@ -62,7 +62,7 @@ def check(config: ml_collections.ConfigDict) -> None:
             f"config.model.max_positions={checked.position_limit} learned positions are too few "
             f"for config.data.row_length={data.row_length}"
         )
-    if config.loss.blocks > 1 and not (hasattr(checked, "hidden") or hasattr(checked, "factors")):
+    if config.loss.blocks > 1 and not hasattr(checked, "hidden"):
         raise UserError(
             f"config.loss.blocks={config.loss.blocks}: {type(checked).__name__} has no `hidden` "
             "and `logits` to make logits in blocks of; set it to 1"

@@ -1,0 +1,69 @@
+"""The KV cache: the example of its docstring, what is written, which beams share what."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.models import cache
+
+
+def empty(length, beams):
+    """Two sentences, two heads, keys of 5 numbers, values of 4."""
+    memory = [(jnp.ones((2, 2, 5, 3)), jnp.ones((2, 2, 3, 4)))]
+    return cache.empty_cache(memory, length, beams)
+
+
+def test_the_example_in_the_docstring():
+    ancestry = empty(2, 2).ancestry_BWP
+    ancestry = cache.write_ancestry(ancestry, 0, 1)
+    np.testing.assert_array_equal(ancestry[0, :, :1], [[0], [1]])
+    mask = cache.history_mask(ancestry, jnp.array([0]))
+    np.testing.assert_array_equal(mask[0], [[1, 0, 0, 0], [0, 1, 0, 0]])
+
+    both = empty(2, 2)._replace(ancestry_BWP=ancestry)
+    ancestry = cache.reorder(both, jnp.zeros((2, 2), int)).ancestry_BWP
+    np.testing.assert_array_equal(ancestry[0, :, :1], [[0], [0]])
+    ancestry = cache.write_ancestry(ancestry, 1, 1)
+    np.testing.assert_array_equal(ancestry[0], [[0, 0], [0, 1]])
+    mask = cache.history_mask(ancestry, jnp.array([1]))
+    np.testing.assert_array_equal(mask[0], [[1, 0, 1, 0], [1, 0, 0, 1]])
+    np.testing.assert_array_equal(cache.slot_positions(ancestry)[0], [0, 0, 1, 1])
+
+
+def test_the_mask_is_the_history_that_the_ancestry_names():
+    """Slot by slot, for three tokens of three beams, with a random ancestry."""
+    W, P, positions = 3, 5, [2, 3, 4]
+    ancestry = np.random.default_rng(0).integers(0, W, (2, W, P))
+    mask = cache.history_mask(jnp.asarray(ancestry), jnp.array(positions))
+    expected = np.zeros((2, len(positions) * W, P * W), bool)
+    for b, t, w, p in np.ndindex(2, len(positions), W, P):
+        if p <= positions[t]:
+            expected[b, t * W + w, p * W + ancestry[b, w, p]] = True
+    np.testing.assert_array_equal(mask, expected)
+
+
+def test_growing_keeps_every_slot():
+    small, random = empty(3, 2), np.random.default_rng(1)
+    filled = jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape), x.dtype), small)
+    large = cache.grow(filled, 7)
+    assert jax.tree.map(np.shape, large) == jax.tree.map(np.shape, empty(7, 2))
+    (keys, values), (large_keys, large_values) = filled.keys_values[0], large.keys_values[0]
+    np.testing.assert_array_equal(large_keys[..., : 3 * 2], keys)
+    np.testing.assert_array_equal(large_values[:, :, : 3 * 2], values)
+    np.testing.assert_array_equal(large.ancestry_BWP[..., :3], filled.ancestry_BWP)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_new_keys_and_values_are_written_as_they_are(dtype):
+    """At their place, every bit of them, and nothing else changes."""
+    random = np.random.default_rng(0)
+    normal = lambda *shape: jnp.asarray(random.standard_normal(shape), dtype)
+    kept, new = (normal(2, 2, 5, 12), normal(2, 2, 12, 4)), (normal(2, 2, 5, 6), normal(2, 2, 6, 4))
+    keys, values = tiny.jit(cache.write)(kept, 3, new)
+    assert keys.dtype == values.dtype == jnp.dtype(dtype)
+    expected_keys, expected_values = map(np.array, kept)
+    expected_keys[..., 3:9], expected_values[:, :, 3:9] = new
+    np.testing.assert_array_equal(keys, expected_keys)
+    np.testing.assert_array_equal(values, expected_values)

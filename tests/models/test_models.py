@@ -1,0 +1,60 @@
+"""The table of models: what is built, and what is refused with which line."""
+
+import sys
+
+import flax.linen as nn
+import pytest
+from helpers import tiny
+
+from transformer import models
+from transformer.errors import UserError
+
+SIZES = ("source_vocab_size", "target_vocab_size")
+SIZE = {name: tiny.ARGUMENTS[name] for name in SIZES}
+FIELDS = {name: value for name, value in tiny.ARGUMENTS.items() if name not in SIZES}
+
+
+class Counter(nn.Module):
+    """Another architecture."""
+
+    step_size: int
+    source_vocab_size: int
+    target_vocab_size: int
+
+
+def test_a_model_is_built_by_its_name():
+    assert models.build("transformer", FIELDS, **SIZE) == tiny.model()
+
+
+def test_an_entry_of_the_table_is_enough(monkeypatch):
+    monkeypatch.setitem(sys.modules, "counter", sys.modules[__name__])
+    monkeypatch.setitem(models.MODELS, "counter", "counter:Counter")
+    model = models.build("counter", {"step_size": 3}, **SIZE)
+    assert isinstance(model, Counter)
+    assert (model.step_size, model.target_vocab_size) == (3, tiny.VOCABULARY)
+    with pytest.raises(UserError, match=r"config\.model\.d_model is no field of Counter"):
+        models.build("counter", {"step_size": 3, "d_model": 8}, **SIZE)
+
+
+@pytest.mark.parametrize(
+    "name", ["lstm", "transformer.models.transformer:Transformer", "os:system"]
+)
+def test_only_names_of_the_table_are_imported(name):
+    with pytest.raises(UserError, match=r"^config\.architecture is one of transformer, found '"):
+        models.build(name, FIELDS, **SIZE)
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        (
+            {**FIELDS, "d_modle": 8},
+            "d_modle is no field of Transformer: the fields are activation, ",
+        ),
+        ({k: v for k, v in FIELDS.items() if k != "d_ff"}, "d_ff is missing: the fields are "),
+        ({**FIELDS, "name": "x"}, "name is no field of Transformer"),
+    ],
+)
+def test_fields_are_exactly_the_models(fields, line):
+    with pytest.raises(UserError, match=rf"^config\.model\.{line}"):
+        models.build("transformer", fields, **SIZE)

@@ -1,0 +1,29 @@
+"""Checks of a model's fields, with lines that name the key of the config."""
+
+import flax.linen as nn
+import numpy as np
+
+from transformer.errors import UserError
+
+
+def check_choices(model: nn.Module, choices: dict[str, tuple]) -> None:
+    """UserError for a field that is none of its choices."""
+    for name, allowed in choices.items():
+        if (value := getattr(model, name)) not in allowed:
+            raise UserError(
+                f"config.model.{name} is one of {', '.join(map(repr, allowed))}, found {value!r}"
+            )
+
+
+def check_at_least(model: nn.Module, least: int, names: tuple[str, ...]) -> None:
+    """UserError for a field below `least`."""
+    for name in names:
+        if not (value := getattr(model, name)) >= least:  # so that NaN is an error, too
+            raise UserError(f"config.model.{name} is at least {least}, found {value}")
+
+
+def check_rates(model: nn.Module, names: tuple[str, ...]) -> None:
+    """UserError for a field that is not in [0, 1) as float32: a rate of 1 divides by 0."""
+    for name in names:
+        if not 0 <= np.float32(value := getattr(model, name)) < 1:
+            raise UserError(f"config.model.{name} is from 0 to below 1, found {value}")
