@@ -95,7 +95,7 @@ FROM_WORKDIR = {
     "evaluate": "transformer.modes.evaluate:evaluate",
     "translate": "transformer.modes.translate:translate",
     "score": "transformer.modes.score:score",
-    "align": "transformer.modes.align:attention",
+    "align": "transformer.modes.align:align",
     "verify": "transformer.modes.verify:verify",
 }
 MODES = FROM_CONFIG | FROM_WORKDIR
@@ -187,8 +187,8 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
 
 
 def task_of(config: ConfigDict, what: str) -> str:
-    """A config's task, if it names one that there is."""
-    if (task := config.get("task")) not in TASKS:
+    """A config's task; where it names none, the one whose keys it is checked against."""
+    if (task := config.get("task", "translation")) not in TASKS:
         raise UserError(
             f"{what}: config.task is one of {', '.join(TASKS)}, found {task!r} (an own config "
             "begins with one of those in configs/, as in config = translation.get_config())"

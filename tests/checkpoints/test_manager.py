@@ -764,7 +764,7 @@ def test_a_full_disk_keeps_what_was_saved_and_says_so(
     assert checkpoints.finish()
     if when == "before":
         with monkeypatch.context() as patch:
-            patch.setattr(manager.storage, "free_bytes", lambda path: 1000)
+            patch.setattr(manager.paths, "free_bytes", lambda path: 1000)
             assert not checkpoints.save(2, *state(2))
     else:
         with no_file_over(4096):

@@ -436,6 +436,7 @@ assert len(source) == 3000 and source == target, len(source)
 """
 
 
+@pytest.mark.slow
 def test_processes_at_the_same_time_and_nothing_printed(tmp_path):
     for language in ("de", "en"):
         (tmp_path / f"train.{language}").write_bytes(lines(map(str, range(3000))))

@@ -234,6 +234,7 @@ def wide_enough(limits, least, prefixes):
     return [max(limit, n, len(p)) for limit, n, p in zip(limits, least, prefixes, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("least", "prefixes"), BOUNDS.values(), ids=BOUNDS)
 @pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
 @pytest.mark.parametrize(("width", "n"), [(2, 1), (3, 1), (3, 2), (3, 3)])
@@ -666,6 +667,7 @@ def trained():
     return reversal.model(), reversal.parameters()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"norm": "pre", "final_norm": True}])
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
 def test_width_one_is_greedy(changes, alpha):
@@ -677,6 +679,7 @@ def test_width_one_is_greedy(changes, alpha):
         np.testing.assert_array_equal(tokens[:, 0], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 4])
 @pytest.mark.parametrize(
     "changes", [{}, {"norm": "pre", "final_norm": True, "positions": "learned"}]

@@ -179,6 +179,7 @@ def test_long_lines_make_small_chunks(unable, monkeypatch):
         assert len(line.split()) == (100 if number == 6 else 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["beam", "sample"])
 def test_progress_is_told_before_lines_are_given_out(method, unable):
     """By every batch, and in the end every line was counted, be it blank, in parts or a double."""
@@ -209,6 +210,7 @@ def test_any_text_gives_one_line(text, unable):
     assert "\n" not in found
 
 
+@pytest.mark.slow
 def test_the_time_of_a_line_does_not_grow_with_the_square_of_its_parts(unable):
     letters = reversal.sentences(1, seed=1, shortest=1_200_000, longest=1_200_000)
     able = build(unable[0])
@@ -302,6 +304,7 @@ def test_translations_do_not_depend_on_other_lines(unable, best):
         same(found_by(unable, [LINES[i]], num_hypotheses=2), [best[i]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 8])
 @pytest.mark.parametrize("method", ["beam", "sample"])
 def test_devices_search_together_as_one_does(count, method, unable, best, drawn):
@@ -414,6 +417,7 @@ def parts(*lengths):
     return [Part((*[5] * n, tokenizer.END)) for n in lengths]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra_length", [3, 40])
 def test_an_output_is_at_most_its_source_and_extra_length_long(extra_length):
     """Where the end is all but impossible, it comes there all the same; room grows until then."""
@@ -649,6 +653,7 @@ def test_any_number_of_samples(count, unable):
         assert len({hypothesis.text for hypothesis in line}) == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"temperature": 1e-4}, {"top_k": 1}, {"top_p": 1e-6}], ids=str)
 def test_samples_of_the_likeliest_are_greedy_search(changes, unable):
     greedy = found_by(unable, FEW, beam_width=1)

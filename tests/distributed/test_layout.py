@@ -116,6 +116,7 @@ def test_one_device_that_drops_learns(alone_dropping):
     assert_learns(alone_dropping, **SPLITTABLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "num_devices", "accumulate"),
     [
@@ -127,6 +128,7 @@ def test_trains_as_one_device(alone, strategy, num_devices, accumulate):
     assert_same_run(run(layout_of(strategy, num_devices), accumulate), alone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", layout.STRATEGIES)
 def test_empty_rows_change_nothing(alone, strategy):
     assert_same_run(run(layout_of(strategy, 8), num_rows=24), alone)
@@ -152,11 +154,13 @@ def alone_dropping():
     return run(layout_of("jit", 1), **SPLITTABLE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 def test_every_mesh_trains_as_one_device(alone_dropping, mesh):
     assert_same_run(run(layout_of("jit", 8, mesh), **SPLITTABLE), alone_dropping)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mesh", [(2, 2, 2), (1, 8, 1), (1, 1, 8)], ids=str)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_what_a_mesh_cannot_split_stays_whole(alone, mesh, accumulate):
@@ -190,6 +194,7 @@ def megabytes(tree):
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(tree)) / 1e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mesh", [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2), (1, 2, 4)], ids=str)
 def test_memory_falls_with_what_is_split(abstract, mesh):
     """By the compiled program's own account: the state but for norms and biases, and the rows."""
@@ -251,12 +256,14 @@ def loss_of_copies(num_devices, accumulate, copies):
     return float(sums["loss"]) / copies
 
 
+@pytest.mark.slow
 def test_devices_drop_different_units():
     """Device 0 of one and of eight drops the same; the seven others drop other units."""
     one, eight = loss_of_copies(1, 1, 1), loss_of_copies(8, 1, 8)
     assert abs(eight - one) > 1e-3 * one
 
 
+@pytest.mark.slow
 def test_parts_drop_different_units():
     two, four = loss_of_copies(1, 2, 2), loss_of_copies(1, 4, 4)
     assert abs(four - two) > 1e-3 * two
@@ -279,6 +286,7 @@ def test_every_device_has_a_mask_of_its_own():
     assert len(np.unique(found.round(4))) == 8
 
 
+@pytest.mark.slow
 def test_steps_and_seeds_drop_different_units():
     mapped = layout_of("pmap", 1)
     start = lambda: first_state(mapped, **DROPPING)
@@ -305,6 +313,7 @@ def compiled():
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
 )
@@ -347,6 +356,7 @@ PLACES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", PLACES, ids=str)
 def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
     saved = layout_of(*before)

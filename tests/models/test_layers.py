@@ -321,6 +321,7 @@ def assert_glorot_uniform(kernel, fan_in, fan_out):
 # Products
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("x", "y", "dimensions"),
     [

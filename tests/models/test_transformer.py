@@ -66,6 +66,7 @@ def relative_model(**changes):
 # What may depend on what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, PRE])
 def test_causality_by_gradient(changes):
     """Every target position holds a token of its own, so that gradients tell positions apart."""
@@ -89,6 +90,7 @@ def test_causality_by_gradient(changes):
     assert (size[earlier] > 1e-4).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, PRE, {"positions": "learned"}])
 def test_later_tokens_change_nothing_earlier(changes):
     model = tiny.model(**changes)
@@ -127,6 +129,7 @@ def test_padding_changes_nothing(changes):
     assert (moved[[0, 2]][real[[0, 2]]] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [tiny.model(), tiny.model(**PRE), tiny.model(positions="learned"), relative_model()],
@@ -146,6 +149,7 @@ def test_packed_equals_unpacked(model):
     assert np.isfinite(together).all()
 
 
+@pytest.mark.slow
 def test_padding_and_masked_queries_leave_gradients_finite():
     model = tiny.model()
     batch = tiny.unpacked(tiny.pairs(), 9, 10)
@@ -264,6 +268,7 @@ def test_beams_may_follow_other_beams_again_and_again(decoder, counts):
             cache = decoder.model.reorder(cache, parents)
 
 
+@pytest.mark.slow
 def test_a_cache_that_grows_is_one_with_more_room(decoder):
     """The same logits follow, whichever beams wrote what is kept."""
     parents = np.array([[1, 2, 1], [2, 0, 0]])
@@ -329,6 +334,7 @@ def test_a_model_with_itself_is_the_model():
     np.testing.assert_allclose(jax.nn.log_softmax(got), got, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_ensembles_probabilities_are_the_mean_of_its_models():
     """Of three, each with parameters of its own: two alike, one of another size."""
     changes = {}, {}, PRE | {"d_model": 8, "num_layers": 1}
@@ -463,6 +469,7 @@ def test_attention_weights_are_sown():
             assert (np.moveaxis(weights, 3, 1)[~keys] == 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, PRE])
 def test_bfloat16_keeps_parameters_softmax_and_logits_float32(changes):
     batch = tiny.unpacked(tiny.pairs())
@@ -638,6 +645,7 @@ def test_embeddings_begin_normal():
 # Dropout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["dropout_rate", "attention_dropout_rate", "activation_dropout_rate"]
 )

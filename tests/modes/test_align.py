@@ -123,7 +123,7 @@ def test_empty_texts_are_an_end_symbol_each(run):
     for name in SHAPES:
         assert empty[name].shape == (2, 2, 1, 1)
         assert (empty[name] == 1).all()
-    assert align.align(run.vocabulary, "", " ", empty["cross"], options()) == []
+    assert align.alignment(run.vocabulary, "", " ", empty["cross"], options()) == []
 
 
 def test_no_position_is_beyond_the_learned_ones():
@@ -214,7 +214,7 @@ def hand_made():
 def test_align(layer, head, expected):
     """0 is the mean of all; the end symbols' weights do not count."""
     vocabulary = reversal.vocabulary()
-    found = align.align(vocabulary, "ab c d", "e fg", hand_made(), options(layer, head))
+    found = align.alignment(vocabulary, "ab c d", "e fg", hand_made(), options(layer, head))
     assert found == expected
 
 
@@ -227,7 +227,7 @@ def test_reversed_letters_are_aligned_with_themselves(reversal_run):
     for source in reversal.sentences(10, seed=6000, shortest=3):
         target = reversal.reverse(source)
         cross = align.weights(run, source, target)["cross"]
-        pairs = align.align(run.vocabulary, source, target, cross, config.attention)
+        pairs = align.alignment(run.vocabulary, source, target, cross, config.attention)
         last = len(target.split()) - 1
         assert [t for _, t in pairs] == list(range(last + 1))
         right += sum(s == last - t for s, t in pairs)
@@ -282,7 +282,7 @@ def test_lines_out_and_weights_in_a_file(copied):
     for number, line in enumerate(LINES):
         source, target = line.split("\t")
         found = align.weights(run, source, target)
-        pairs = align.align(run.vocabulary, source, target, found["cross"], config.attention)
+        pairs = align.alignment(run.vocabulary, source, target, found["cross"], config.attention)
         assert lines[number] == " ".join(f"{s}-{t}" for s, t in pairs)
         if number < 2:
             for name in SHAPES:
@@ -320,7 +320,7 @@ def test_layer_and_head_are_those_asked_for(said, reversal_run):
     cross = align.weights(run, source, target)["cross"]
     lines = []
     for head in (0, 1, 2):
-        pairs = align.align(run.vocabulary, source, target, cross, options(1, head))
+        pairs = align.alignment(run.vocabulary, source, target, cross, options(1, head))
         changes = {"attention.layer": 1, "attention.head": head}
         lines += said([f"{source}\t{target}"], **changes)
         assert lines[-1] == " ".join(f"{s}-{t}" for s, t in pairs)

@@ -60,6 +60,7 @@ def plain():
 # Parameters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("configs", "count"), [(wmt_base, 63_045_632), (wmt_big, 214_171_648)])
 def test_parameters_of_the_papers_models(configs, count, monkeypatch):
     """And bytes: four for each in the parameters, eight in the moments. Nothing is compiled."""
@@ -85,6 +86,7 @@ def test_parameters_of_the_papers_models(configs, count, monkeypatch):
 # Memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mesh", [(4, 2, 1), (2, 2, 2)], ids=str)
 def test_the_state_is_split_by_fsdp_and_tensor(plain, mesh):
     """But for norms and biases."""
@@ -130,6 +132,7 @@ print(grown, plan.planned(config)["bytes_per_device"]["total"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
 def test_a_training_step_takes_the_memory_that_was_planned():
     """By the growth of the process, on one device; the state is half of it."""
@@ -153,6 +156,7 @@ def test_a_training_step_takes_the_memory_that_was_planned():
 # Communication
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "more"),
     # XLA sums the three uses of the embedding apart in a global program.
@@ -169,6 +173,7 @@ def test_one_device_sends_nothing():
     assert planned(plan__num_devices=1)["collectives"] == []
 
 
+@pytest.mark.slow
 def test_split_parameters_are_gathered_once(monkeypatch):
     """Not activations: without `parallel._by_rows` XLA splits these by features, and sends more."""
     found = split(1, 8, 1, data__batch_tokens=2048, model__num_layers=2)
@@ -176,6 +181,7 @@ def test_split_parameters_are_gathered_once(monkeypatch):
     assert 0.9 * 4 * found["parameters"] < gathered < 1.1 * 4 * found["parameters"]
 
 
+@pytest.mark.slow
 def test_what_a_loop_sends_is_counted_as_often_as_it_runs():
     """Parts of a model that sum their gradients each; what is mapped sums once, behind the loop."""
     once, twice = (
@@ -248,6 +254,7 @@ def test_a_loop_of_unknown_length_is_said():
 # Times
 
 
+@pytest.mark.slow
 def test_a_step_takes_its_flops_or_what_it_sends():
     options = {"plan__device": "TPU v4", "plan__share_of_peak": 0.5, "train__num_steps": 10}
     found = planned(**options, plan__bandwidth=1e6)
@@ -322,6 +329,7 @@ def test_empty_rows_are_said():
     assert (found["rows"], found["empty_rows"]) == (16, 7)
 
 
+@pytest.mark.slow
 def test_nothing_is_allocated(monkeypatch):
     """Of a state of 12 GB; compiling it is left out."""
     monkeypatch.setattr("jax.stages.Lowered.compile", lambda _: None)
@@ -377,6 +385,7 @@ def test_a_topology_wants_the_tpus_compiler(monkeypatch):
         plan.check(config_of(plan__topology="v5e:2x4", plan__num_devices=0))
 
 
+@pytest.mark.slow
 def test_the_mode_prints_one_line_and_leaves_nothing(tmp_path):
     """As many devices as were asked for, whatever the environment says; no corpus, no workdir."""
     values = {**SMALL, "plan.num_devices": 12, "plan.device": "H100", "model.num_layers": 1}

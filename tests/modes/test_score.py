@@ -65,6 +65,7 @@ def forced(run, pairs, **changes):
 # The beam search's scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("penalty", "alpha"), PENALTIES)
 def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
     """Sentences of several lengths, all W hypotheses; some were ended at their limit."""
@@ -127,6 +128,7 @@ def plain_log_prob(model, parameters, source, target):
     return sum(np.log(probs[t, token]) for t, token in enumerate(target))
 
 
+@pytest.mark.slow
 def test_log_prob_is_the_sum_of_the_logits_log_softmax(run):
     found = forced(run, PAIRS)
     for (source, target), one in zip(PAIRS, found, strict=True):
@@ -153,6 +155,7 @@ def test_an_ensemble_is_neither_of_its_members():
 # Batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

@@ -21,9 +21,8 @@ from transformer.checkpoints import workdir
 from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.modes import evaluate
-from transformer.monitoring import log, results
-from transformer.monitoring.log import Log, read
-from transformer.tasks import losses, splits, translation, translation_evaluator
+from transformer.monitoring import log
+from transformer.tasks import losses, splits, trained, translation, translation_evaluator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,7 +67,7 @@ def test_score_of_the_references_is_100_and_of_nothing_0():
 
 
 def test_per_token():
-    found = losses.per_token({"loss": 6.0, "nll": 8.0, "correct": 1.0, "tokens": 4.0})
+    found = losses.per_token(dict(zip(losses.SUMS, (6.0, 8.0, 1.0, 4.0), strict=True)))
     expected = {
         "loss": 1.5,
         "nats_per_token": 2.0,
@@ -77,7 +76,7 @@ def test_per_token():
     }
     assert found == expected
     assert math.isfinite(
-        losses.per_token({"loss": 1.0, "nll": 1e9, "correct": 0.0, "tokens": 1.0})["perplexity"]
+        losses.per_token(dict(zip(losses.SUMS, (1.0, 1e9, 0.0, 1.0), strict=True)))["perplexity"]
     )
 
 
@@ -155,6 +154,7 @@ def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, 
     assert result["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [TARGETS]).score)
 
 
+@pytest.mark.slow
 def test_loss_is_that_of_a_plain_loop(result, run):
     """One sentence at a time, without cutting any, its smoothed target written down."""
     config = configured(run)
@@ -251,98 +251,16 @@ def test_standard_output_is_one_json_line(run, result):
         assert value == (pytest.approx(result[name]) if isinstance(value, float) else result[name])
 
 
-@pytest.mark.parametrize(
-    ("split", "files", "name"),
-    [
-        ("test", [], "test"),
-        ("test", ["/x/test_2016_flickr.en", "/x/test_2016_flickr.de.gz"], "test_2016_flickr"),
-        ("test", ["a/news.src.en", "b/news.ref.de"], "news.src-news.ref"),
-        ("a,b", ["안녕 x.ko", "안녕 x.en.xz"], "안녕_x"),
-        ("../../x", [], ".._.._x"),
-        ("test", ["n" * 240 + ".de", "n" * 240 + ".en"], "n" * 64),
-    ],
-)
-def test_a_set_is_named_by_its_files_or_its_split(split, files, name):
-    assert results.name_of(split, files) == name
-
-
-RESULT = {
-    **dict.fromkeys(("bleu", "chrf", "length_ratio", "loss", "perplexity", "accuracy"), 0.5),
-    **{"split": "test", "step": 7, "steps": [5, 7], "weights": "average", "signature": "tok:13a"},
-    **{"sentences": 1, "ensemble": "", "decode": {"beam_width": 4}},
-}
-
-
-def kept(workdir, source, hypothesis, **changes):
-    """Keeps the result of a set of one sentence, and gives it back."""
-    name = results.free_name(workdir, "test", [source], ["r"])
-    result = {**RESULT, "set": name, "checksum": results.checksum([source], ["r"])}
-    sentences = {"source": [source], "hypothesis": [hypothesis], "reference": ["r"]}
-    results.keep(workdir, result, sentences, **changes)
-    return result
-
-
-def test_no_result_replaces_another_set_s(tmp_path):
-    """Neither in evaluations.jsonl, also after a line that was cut off, nor in evaluation/."""
-    made = [kept(tmp_path, "a", "x"), kept(tmp_path, "b", "y")]
-    with open(tmp_path / "evaluations.jsonl", "a") as file:
-        file.write('{"bleu')
-    made += [kept(tmp_path, "a", "z"), kept(tmp_path, "b", "y")]
-    assert made[0]["set"] == made[2]["set"] == "test"
-    assert made[1]["set"] == made[3]["set"] == f"test-{made[1]['checksum'][:16]}"
-    assert log.read(tmp_path, "evaluations.jsonl") == made
-    for result, sides in ((made[2], ["a", "z", "r"]), (made[3], ["b", "y", "r"])):
-        found = [
-            (tmp_path / "evaluation" / f"{result['set']}.{side}").read_text()
-            for side in ("source", "hypothesis", "reference")
-        ]
-        assert found == [f"{text}\n" for text in sides]
-        assert json.loads((tmp_path / "evaluation" / f"{result['set']}.json").read_text()) == result
-
-
-def test_a_run_s_own_result_is_added_once(tmp_path):
-    first = kept(tmp_path, "a", "x", once=True)
-    kept(tmp_path, "a", "x", once=True)
-    assert log.read(tmp_path, "evaluations.jsonl") == [first]
-    kept(tmp_path, "b", "x", once=True)
-    assert len(log.read(tmp_path, "evaluations.jsonl")) == 2
-
-
-def test_a_final_score_is_one_line_of_metrics(tmp_path):
-    """The newest, for a run may go on, of a kind of its own, for early stopping counts validation's
-    lines."""
-    log = Log(tmp_path, 0)
-    log.write("validation", 9, {"bleu": 2.0})
-    log.close()
-    for step, split, kind in ((9, "test", "test"), (12, "validation", "final_validation")):
-        for _ in range(2):
-            results.log_final(tmp_path, step, {**RESULT, "split": split})
-        found = [(line["kind"], line["step"], line["bleu"]) for line in read(tmp_path)]
-        assert found == [("validation", 9, 2.0), (kind, step, 0.5)]
-
-
-def test_a_terminal_gets_a_table_and_a_file_a_line(monkeypatch, capsys):
-    result = {**RESULT, "set": "test_2016_flickr", "bleu": 38.714}
-    results.show(result)
-    assert json.loads(capsys.readouterr().out) == result
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    results.show(result)
-    lines = capsys.readouterr().out.splitlines()
-    assert "BLEU          38.71  (tok:13a)" in lines
-    assert any("test_2016_flickr, 1 sentence" in line for line in lines)
-    assert max(map(len, lines)) < 80
-
-
 def test_what_cannot_be_written_is_said_before_and_the_score_is_printed(
     run, no_file_over, caplog, monkeypatch
 ):
     """On a disk that takes nothing more, as on one that is read-only."""
     evaluated(run, split="other")  # compiled, its ids cached
     before = (run[0] / "evaluations.jsonl").read_bytes()
-    events, load = [], translation.load
+    events, load = [], trained.load
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr(
-        translation, "load", lambda *args: [events.extend(caplog.messages), load(*args)][1]
+        trained, "load", lambda *args: [events.extend(caplog.messages), load(*args)][1]
     )
     caplog.clear()
     with no_file_over(0):

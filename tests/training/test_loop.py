@@ -116,6 +116,7 @@ def copied(tiny_run, tmp_path):
     return shutil.copytree(tiny_run.workdir, tmp_path / "copy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["latest", "best"])
 def test_validation_says_what_evaluate_says(copied, capsys, weights):
     config = workdir.read_config(copied)
@@ -220,6 +221,7 @@ def test_training_leaves_a_copy_made_to_translate_with_as_it_is(
     assert contents(copy) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"data": {', None])
 def test_a_damaged_config_is_written_again(
     tiny_run, tiny_config, tmp_path, monkeypatch, caplog, content
@@ -231,7 +233,6 @@ def test_a_damaged_config_is_written_again(
         (copy / "config.json").unlink()
     else:
         (copy / "config.json").write_bytes(content)
-    monkeypatch.setattr(evaluate, "score_split", lambda *_, **__: {"split": "test"})
     train.train(tiny_config(), copy)
     assert "config.json is written again from --config" in caplog.text
     assert json.loads((copy / "config.json").read_bytes()) == before
@@ -247,7 +248,6 @@ def test_a_config_without_a_key_of_today_takes_todays_value(
     config = json.loads((copy / "config.json").read_bytes())
     del config["optimizer"]["clip_norm"]
     (copy / "config.json").write_text(json.dumps(config))
-    monkeypatch.setattr(evaluate, "score_split", lambda *_, **__: {"split": "test"})
     train.train(tiny_config(), copy)
     assert "config.json has no optimizer.clip_norm=0.0" in caplog.text
     caplog.clear()
@@ -255,6 +255,7 @@ def test_a_config_without_a_key_of_today_takes_todays_value(
     assert "config.json has no" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, monkeypatch):
     """A typo, or what does not fit, can be mended before the first save."""
 
@@ -595,6 +596,7 @@ def test_run_goes_on_under_the_other_strategy(
 # Early stopping
 
 
+@pytest.mark.slow
 def test_stops_early_and_stays_stopped(tiny_config, devices, tmp_path, monkeypatch):
     """The best BLEU comes second; patience of two ends it with the fourth."""
     devices(1)

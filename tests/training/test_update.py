@@ -53,6 +53,7 @@ def test_the_first_update_is_step_1():
     assert float(sums["learning_rate"]) == pytest.approx(float(tiny.LEARNING_RATE(1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS, ids=str)
 @pytest.mark.parametrize(
     ("clip_norm", "accumulate"), [(0.0, 1), (0.5, 1), (0.0, 2)], ids=["plain", "clipped", "parts"]
@@ -90,6 +91,7 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
     tiny.assert_same_bits(state._replace(step=state.step - 1, skipped=state.skipped - 1), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS[1:], ids=str)
 @pytest.mark.parametrize(("epsilon", "rate"), [(0.0, 1e-3), (1e-9, np.inf)], ids=["0/0", "inf"])
 def test_params_that_would_be_non_finite_never_enter_the_state(

@@ -222,6 +222,7 @@ assert source == [f"de {i}" for i in range(30)] and len(target) == 30
 """
 
 
+@pytest.mark.slow
 def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(tmp_path):
     (tmp_path / "text").mkdir()
     for language in ("de", "en"):

@@ -77,6 +77,7 @@ class Translator:
                 f"{longest}"
             )
         self.model = model
+        self._dtype = getattr(model, "dtype", "float32")
         self.vocabulary = vocabulary
         self.searcher = Searcher(model, num_hypotheses=num_hypotheses, **options)
         self._num_hypotheses = num_hypotheses
@@ -115,7 +116,7 @@ class Translator:
         Samples are in the order they were drawn. A blank line has one translation, an empty one.
         `advance` is told how many more lines are done, before they are given out.
         """
-        parameters = compiled.in_dtype(parameters, dtype=self.model.dtype)
+        parameters = compiled.in_dtype(parameters, dtype=self._dtype)
         numbers = itertools.count() if numbers is None else iter(numbers)
         for chunk in self._chunks(requests):
             numbered = list(itertools.islice(numbers, len(chunk)))
@@ -123,7 +124,7 @@ class Translator:
 
     def rehearse(self, parameters: Tree, lengths: np.ndarray) -> None:
         """Searches once in the largest shape that sources of these lengths come in."""
-        parameters = compiled.in_dtype(parameters, dtype=self.model.dtype)
+        parameters = compiled.in_dtype(parameters, dtype=self._dtype)
         self.searcher.rehearse(parameters, np.minimum(lengths, self._max_length).tolist())
 
     def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:

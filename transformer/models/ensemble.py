@@ -21,7 +21,7 @@ class Ensemble(nn.Module):
 
     @property
     def dtype(self) -> str:
-        return self.members[0].dtype
+        return getattr(self.members[0], "dtype", "float32")
 
     @property
     def position_limit(self) -> float:

@@ -24,7 +24,7 @@ from transformer.tasks import translation
 Tree = dict
 
 
-def attention(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """--mode=align: lines SOURCE<tab>TARGET (or JSON objects) in, alignments out.
 
     They are in Pharaoh format, 0-0 1-2: source word, target word. WORKDIR/attention.npz has the
@@ -50,7 +50,7 @@ def attention(config: ml_collections.ConfigDict, workdir: Path) -> None:
         found, aligned = {}, []
         if not score.over_long(number + 1, *lengths, config.decode):
             found = weights(run, *texts)
-            aligned = align(run.vocabulary, *texts, found["cross"], options)
+            aligned = alignment(run.vocabulary, *texts, found["cross"], options)
         text = " ".join(f"{s}-{t}" for s, t in aligned)
         if form == "json":
             text = lines.to_json({**pair, "alignment": text})
@@ -85,7 +85,7 @@ def _ids(vocabulary: tokenizer.Vocabulary, *texts: str) -> list[list[int]]:
     ]
 
 
-def align(
+def alignment(
     vocabulary: tokenizer.Vocabulary,
     source: str,
     target: str,

@@ -56,12 +56,12 @@ def check(config: ml_collections.ConfigDict) -> None:
     # What model and translator check themselves, over vocabularies of any size.
     toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
     checked = model(config, toy)
-    abstract_params(checked, example(config, 1))
     if getattr(checked, "position_limit", np.inf) < data.row_length:
         raise UserError(
             f"config.model.max_positions={checked.position_limit} learned positions are too few "
             f"for config.data.row_length={data.row_length}"
         )
+    abstract_params(checked, example(config, 1))
     if config.loss.blocks > 1 and not hasattr(checked, "hidden"):
         raise UserError(
             f"config.loss.blocks={config.loss.blocks}: {type(checked).__name__} has no `hidden` "

@@ -36,6 +36,7 @@ def test_one_translation(language):
     assert len(assert_function(language)) < 0.9 * len(language)  # so many were drawn again
 
 
+@pytest.mark.slow
 def test_one_translation_in_a_small_language(monkeypatch):
     """With few words nearly every sentence of the simpler kinds is drawn, by every derivation."""
     for name, count in (("NAMES", 3), ("PLACES", 2), ("NUMERALS", 2), ("DETERMINERS", 1)):
