@@ -10,8 +10,9 @@ import tempfile
 from typing import NamedTuple
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # pytest's workers have their parent's environment
-    COMPILED = tempfile.TemporaryDirectory(prefix="compiled-")  # removed when pytest ends
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
+    SHARED = tempfile.TemporaryDirectory(prefix="shared-")  # removed when pytest ends
+    os.environ["SHARED_BY_TESTS"] = SHARED.name
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(SHARED.name, "compiled")
 
 # Before anything imports jax. Compiling would take most of the time: it is done without
 # optimisation, and once for all tests and the processes they start.
@@ -22,6 +23,7 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 import jax  # noqa: E402 (it reads the environment set above)
 import pytest  # noqa: E402 (likewise)
+from helpers import shared  # noqa: E402 (likewise)
 
 
 def pytest_collection_modifyitems(items):
@@ -49,9 +51,9 @@ def _programs():
 
 
 @pytest.fixture(scope="session")
-def data_dir(tmp_path_factory):
+def data_dir():
     """Where TFDS keeps its data sets, and we the ids."""
-    return tmp_path_factory.mktemp("data")
+    return shared.made_once("data", os.mkdir)
 
 
 @pytest.fixture(scope="session")
@@ -96,13 +98,13 @@ def tiny_config(tiny_values):
 
 
 @pytest.fixture(scope="session")
-def tiny_run(tiny_config, tmp_path_factory):
+def tiny_run(tiny_config):
     """The tiny quickstart, trained: to read, or to copy, never to write into."""
     from transformer.modes import train
 
-    config, workdir = tiny_config(), tmp_path_factory.mktemp("runs") / "tiny"
-    train.train(config.copy_and_resolve_references(), workdir)
-    return Run(config, workdir)
+    config = tiny_config()
+    run = lambda workdir: train.train(config.copy_and_resolve_references(), workdir)
+    return Run(config, shared.made_once("tiny", run))
 
 
 @pytest.fixture(scope="session")

@@ -164,7 +164,7 @@ def test_a_disk_without_locks_will_do(text, monkeypatch, caplog):
     def flock(*_):
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
-    monkeypatch.setattr(corpora.fcntl, "flock", flock)
+    monkeypatch.setattr(builders.fcntl, "flock", flock)
     assert len(text({"train.de": lines(GERMAN), "train.en": lines(ENGLISH)})) == 4
     assert "another process preparing it would not be noticed" in caplog.text
 
@@ -255,7 +255,7 @@ def grammar(tmp_path, monkeypatch):
         }
 
     stub = types.SimpleNamespace(SEED=7, __file__=str(source), sentence_pairs=sentence_pairs)
-    monkeypatch.setattr(corpora, "grammar", stub)
+    monkeypatch.setattr(builders, "grammar", stub)
     return stub
 
 

@@ -7,12 +7,10 @@ import struct
 import numpy as np
 import pytest
 import sentencepiece
-from helpers.corpora import SIZE, WORDS, text
+from helpers.corpora import SIZE, text
 
 from transformer.data import tokenizer
 from transformer.errors import UserError
-
-WORDS += [a + b + c for a in ("ver", "be", "ge") for b in ("lau", "zei", "ko") for c in ("t", "en")]
 
 
 def learn(sentences, **changes):

@@ -8,6 +8,7 @@ SIZE = 312
 
 
 WORDS = ["the", "cat", "sees", "나는", "사과를", "좋아해", "책을", "읽었어", "너는", "물을", "마셔"]
+WORDS += [a + b + c for a in ("ver", "be", "ge") for b in ("lau", "zei", "ko") for c in ("t", "en")]
 
 
 def text(seed, count=400):

@@ -8,7 +8,8 @@ import functools
 import jax
 import numpy as np
 import optax
-from helpers import tiny
+from flax import serialization
+from helpers import shared, tiny
 
 from configs import wmt_base
 from transformer.checkpoints import manager
@@ -95,8 +96,14 @@ def batch(lines):
 
 
 @functools.cache
-def parameters(steps=1500):
+def parameters():
     """Parameters that reverse every sentence."""
+    write = lambda path: path.write_bytes(serialization.to_bytes(trained()))
+    path = shared.made_once("reversal", write)
+    return serialization.msgpack_restore(path.read_bytes())
+
+
+def trained(steps=1500):
     net = model()
     adam = optax.adam(optax.warmup_cosine_decay_schedule(0.0, 4e-3, 100, steps), b2=0.98)
 

@@ -156,7 +156,7 @@ def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, 
     (said,) = warnings(caplog)
     assert str(path) in said
     assert path.read_bytes() == whole
-    np.testing.assert_array_equal(again.pairs, rows.pairs)
+    np.testing.assert_array_equal(again.items, rows.items)
     np.testing.assert_array_equal(again.offsets, rows.offsets)
     packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     assert len(warnings(caplog)) == 1
@@ -178,7 +178,7 @@ def corpus(request, tmp_path, monkeypatch):
     """A function that loads a split of a corpus, and where it is prepared."""
     miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     pairs = {split: [(f"{split} {i}", f"en {i}") for i in range(30)] for split in builders.SPLITS}
-    monkeypatch.setattr(corpora.grammar, "sentence_pairs", lambda seed: pairs)
+    monkeypatch.setattr(builders.grammar, "sentence_pairs", lambda seed: pairs)
     (tmp_path / "text").mkdir()
     for language in ("de", "en"):
         text = "".join(f"{language} {i}\n" for i in range(30))

@@ -157,7 +157,7 @@ def test_a_pickle_in_a_packing_is_refused(canary, tokens):
     rows = pack()
     (path,) = found.directory.glob("packed-*")
     path.write_bytes(canary)
-    np.testing.assert_array_equal(pack().pairs, rows.pairs)
+    np.testing.assert_array_equal(pack().items, rows.items)
     path.write_bytes(checksums.stamp(canary))
     with pytest.raises(ValueError, match="allow_pickle=False"):
         pack()
@@ -185,7 +185,7 @@ def test_a_checkpoint_is_read_without_unpickling(canary, tmp_path):
     sys.addaudithook(_watch)  # for the rest of the process
     UNPICKLED.clear()
     found, _ = weights.load(
-        tmp_path / "run", expected, "v", weights="latest", average_last=1, every=1
+        tmp_path / "run", expected, {}, weights="latest", average_last=1, every=1
     )
     assert not UNPICKLED
     np.testing.assert_array_equal(found["x"], values["x"])
