@@ -102,8 +102,8 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
     import numpy as np
 
     import launch
-    from transformer.distributed.layout import spread
-    from transformer.distributed.step import compile_step, place
+    from transformer.distributed.layout import make_layout
+    from transformer.distributed.step import compile_step, shard_batch
     from transformer.tasks import translation
     from transformer.tasks.task import init_params
     from transformer.training import loop
@@ -113,7 +113,7 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
     config, model = yardstick.transformer(arguments.model, dtype)
     optimizer, train_step = loop.make_step(config, translation.loss(config, model))
     init = functools.partial(init_params, model, translation.example(config, 1))
-    layout = spread(config.parallel.strategy)
+    layout = make_layout(config.parallel.strategy)
     state = loop.first_state(init, optimizer, 0, None, layout)
     compiled = compile_step(train_step, layout, state)
     random = np.random.default_rng(0)
@@ -129,7 +129,7 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
 
     def step() -> float:
         nonlocal state
-        state, sums = compiled(state, place(rows, B, layout))
+        state, sums = compiled(state, shard_batch(rows, B, layout))
         jax.block_until_ready(state)
         return float(sums["loss"])
 

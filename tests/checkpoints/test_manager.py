@@ -29,7 +29,7 @@ def state(seed, num_devices=1):
     draw = lambda *shape: random.standard_normal(shape, np.float32)
     parameters = {"embedding": {"embedding": draw(300, 16)}, "layer_0": {"kernel": draw(16, 2, 8)}}
     parameters["layer_0"]["bias"] = np.array([-0.0, 1e-45, np.inf, np.nan, 1 / 3], np.float32)
-    whole = layout.spread("jit", num_devices=num_devices).whole
+    whole = layout.make_layout("jit", num_devices=num_devices).replicated
     optimizer_state = jax.tree.map(
         lambda x: draw(*x.shape) if x.ndim else np.int32(seed + 1), ADAM.init(parameters)
     )
@@ -37,7 +37,7 @@ def state(seed, num_devices=1):
 
 
 def abstract(tree, num_devices=1):
-    whole = layout.spread("jit", num_devices=num_devices).whole
+    whole = layout.make_layout("jit", num_devices=num_devices).replicated
     return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), tree)
 
 
@@ -99,7 +99,7 @@ def test_round_trip_is_bit_equal(opened):
 def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
     """On a CPU a host copy may be the array itself, which the next step overwrites."""
     draw = lambda: np.random.default_rng(0).standard_normal((1500, 1000), np.float32)
-    whole = layout.spread("jit", num_devices=num_devices).whole
+    whole = layout.make_layout("jit", num_devices=num_devices).replicated
     parameters, moments = jax.device_put(({"kernel": draw()}, {"moment": draw()}), whole)
 
     @jax.jit
@@ -534,13 +534,13 @@ def test_checksums_without_a_note_are_as_they_always_were(tmp_path):
     (tmp_path / "file").write_bytes(b"a")
     digest = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
     own = "b0a99e0fc5d2f9e3c85026ed74800685fedd9a16b9aed3ea4e5d652399df3992"
-    content = checksums.seal(tmp_path)
+    content = checksums.checksums_of(tmp_path)
     values = json.loads(content)
     assert values.keys() == {"files", "sha256"}
     assert values["files"] == {"file": [1, digest]}
     assert values["sha256"] == own
     (tmp_path / checksums.NAME).write_bytes(content)
-    assert checksums.damaged(tmp_path, alone=True) == []
+    assert checksums.corrupt_files(tmp_path, alone=True) == []
 
 
 # Damage
@@ -849,7 +849,7 @@ def test_restores_onto_another_number_of_devices(opened, before, after):
     opened().save(1, *state(1, before))
     _, *found = restore(opened(), after)
     tiny.assert_same_bits(tuple(found), state(1))
-    expected = layout.spread("jit", num_devices=after).whole
+    expected = layout.make_layout("jit", num_devices=after).replicated
     for leaf in jax.tree.leaves(found):
         assert leaf.sharding == expected
         assert len(leaf.addressable_shards) == after
@@ -865,4 +865,4 @@ def test_loaded_parameters_go_where_they_are_wanted(opened, tmp_path):
     for which in ("latest", "average"):
         for leaf in jax.tree.leaves(load(tmp_path, which)[0]):
             assert isinstance(leaf, jax.Array)
-            assert leaf.sharding == layout.spread("jit", num_devices=1).whole
+            assert leaf.sharding == layout.make_layout("jit", num_devices=1).replicated

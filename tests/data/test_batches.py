@@ -210,7 +210,7 @@ def test_hosts_share_the_global_batch(tokenised, packed, hosts):
     """Rows that fill up to a multiple of the devices lie beyond the batch's end, and are empty."""
     batched = arrange(tokenised(Source(0)), packed, 0, 5 * LENGTH)
     for t in range(len(batched)):
-        num_rows = step.padded_rows(batched.shape(t)[0], layout.spread("jit").row_parts)
+        num_rows = step.rows_for_devices(batched.shape(t)[0], layout.make_layout("jit").row_parts)
         assert num_rows % 8 == 0
         share = num_rows // hosts
         parts = [batched.rows(t, host * share, (host + 1) * share) for host in range(hosts)]

@@ -310,7 +310,7 @@ def test_translations_do_not_depend_on_other_lines(unable, best):
 def test_devices_search_together_as_one_does(count, method, unable, best, drawn):
     """Also a single line by eight devices."""
     model, parameters = unable
-    spread = layout.spread("pmap", num_devices=count)
+    spread = layout.make_layout("pmap", num_devices=count)
     placed = jax.device_put(parameters, layout.state_shardings(parameters, spread))
     assert inference.num_devices(placed) == count
     changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]

@@ -10,7 +10,12 @@ from helpers import tiny
 
 from transformer.checkpoints import manager
 from transformer.distributed import inference, layout
-from transformer.distributed.step import micro_batches, padded_rows, place, random_per_device
+from transformer.distributed.step import (
+    micro_batches,
+    random_per_device,
+    rows_for_devices,
+    shard_batch,
+)
 from transformer.tasks.losses import cross_entropy
 from transformer.training import loop, update
 
@@ -35,7 +40,7 @@ def batch(seed, num_rows, rows_per_device=2):
 
 
 def layout_of(strategy, num_devices, mesh=(0, 1, 1)):
-    return layout.spread(strategy, mesh, num_devices)
+    return layout.make_layout(strategy, mesh, num_devices)
 
 
 def init(model):
@@ -61,11 +66,11 @@ def run(layout, accumulate=1, num_rows=16, **changes):
     state, curve = first_state(layout, **changes), []
     update = step(layout, state, accumulate, **changes)
     for t in range(STEPS):
-        rows = padded_rows(num_rows, layout.row_parts * accumulate)
+        rows = rows_for_devices(num_rows, layout.row_parts * accumulate)
         state, sums = update(state, tiny.place(batch(t, rows), layout))
         curve.append({name: float(value) for name, value in sums.items()})
     assert int(state.step) == STEPS
-    return curve, jax.tree.map(np.asarray, inference.gathered(state.params, layout))
+    return curve, jax.tree.map(np.asarray, inference.gather_params(state.params, layout))
 
 
 @pytest.fixture(scope="module")
@@ -227,12 +232,12 @@ def test_memory_falls_with_what_is_split(abstract, mesh):
 )
 def test_layouts_that_cannot_be(strategy, mesh, words):
     with pytest.raises(ValueError, match=words):
-        layout.spread(strategy, mesh)
+        layout.make_layout(strategy, mesh)
 
 
 def test_mapped_devices_are_in_the_order_of_their_processes():
     """As pmap wants it; a TPU pod's are not by themselves."""
-    found = layout.spread("pmap", devices=jax.devices()[::-1]).mesh.devices
+    found = layout.make_layout("pmap", devices=jax.devices()[::-1]).mesh.devices
     assert list(found.flat) == jax.devices()
 
 
@@ -385,7 +390,7 @@ def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
 def test_rows_are_padded_to_the_next_multiple(num_devices, accumulate):
     spread = layout_of("jit", num_devices)
     for rows in range(1, 60):
-        padded = padded_rows(rows, spread.row_parts * accumulate)
+        padded = rows_for_devices(rows, spread.row_parts * accumulate)
         assert padded % (num_devices * accumulate) == 0
         assert rows <= padded < rows + num_devices * accumulate
 
@@ -409,7 +414,7 @@ def test_devices_get_their_rows_of_the_global_batch(mesh):
         asked.append((start, stop))
         return {"x": np.arange(start, stop)[:, None] * np.ones(3)}
 
-    placed = place(load, 16, spread)["x"]
+    placed = shard_batch(load, 16, spread)["x"]
     parts = 16 // spread.row_parts
     assert asked == [(start, start + parts) for start in range(0, 16, parts)]
     np.testing.assert_array_equal(placed, np.arange(16)[:, None] * np.ones(3))
@@ -417,5 +422,5 @@ def test_devices_get_their_rows_of_the_global_batch(mesh):
 
 
 def test_mapped_devices_get_their_rows_of_the_global_batch():
-    placed = place(lambda start, stop: np.arange(start, stop), 16, layout_of("pmap", 8))
+    placed = shard_batch(lambda start, stop: np.arange(start, stop), 16, layout_of("pmap", 8))
     np.testing.assert_array_equal(placed, np.arange(16).reshape(8, 2))

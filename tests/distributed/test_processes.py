@@ -137,5 +137,5 @@ def test_each_of_so_many_things_is_one_processes(count, hosts, monkeypatch):
     shares = []
     for host in range(hosts):
         monkeypatch.setattr(processes.jax, "process_index", lambda host=host: host)
-        shares += processes.share(count)
+        shares += processes.my_share(count)
     assert sorted(shares) == list(range(count))

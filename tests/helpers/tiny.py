@@ -102,7 +102,7 @@ def train_step(layout, state, model, adam, accumulate=1):
 def place(rows, layout):
     """A batch that is all there, as the step wants it."""
     part = lambda start, stop: jax.tree.map(lambda x: x[start:stop], rows)
-    return step.place(part, len(rows["targets"]), layout)
+    return step.shard_batch(part, len(rows["targets"]), layout)
 
 
 def assert_same_bits(found, expected):

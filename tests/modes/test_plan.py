@@ -18,7 +18,7 @@ from configs import wmt_base, wmt_big
 from transformer import models
 from transformer.data import tokens
 from transformer.distributed import layout, step
-from transformer.distributed.layout import STRATEGIES, spread
+from transformer.distributed.layout import STRATEGIES, make_layout
 from transformer.modes import collectives, plan
 from transformer.tasks import translation
 
@@ -116,12 +116,12 @@ from transformer.modes import plan
 from transformer.tasks import translation
 
 config = launch.override(launch.load_config("configs/wmt_base.py"), sys.argv[1:])
-layout = layouts.spread("jit")
+layout = layouts.make_layout("jit")
 model = translation.model(config, translation.sizes(config, None))
 batch = plan.batch_on(layout, translation.example(config, 0))
 state, step = plan.compiled(config, model, layout, batch)
 before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-ones = lambda x: jax.device_put(np.ones(x.shape, x.dtype), layout.whole)
+ones = lambda x: jax.device_put(np.ones(x.shape, x.dtype), layout.replicated)
 state, batch = jax.tree.map(ones, (state, batch))
 for _ in range(3):
     state, sums = step(state, batch)
@@ -175,7 +175,7 @@ def test_one_device_sends_nothing():
 
 @pytest.mark.slow
 def test_split_parameters_are_gathered_once(monkeypatch):
-    """Not activations: without `parallel._by_rows` XLA splits these by features, and sends more."""
+    """Not activations: without `_keep_rows_sharded` XLA splits these by features, and sends more."""
     found = split(1, 8, 1, data__batch_tokens=2048, model__num_layers=2)
     gathered = total(found, kinds=("all-gather",))
     assert 0.9 * 4 * found["parameters"] < gathered < 1.1 * 4 * found["parameters"]
@@ -316,9 +316,9 @@ def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_pa
     filled, longest = translation.example(config, 0)["targets"].shape
     assert longest == length == max(length for _, length in shapes)
     t = shapes.index((filled, length))
-    layout = spread(strategy)
-    rows = step.padded_rows(filled, layout.row_parts * 3)
-    placed = step.place(lambda *part: training.rows(t, *part), rows, layout)
+    layout = make_layout(strategy)
+    rows = step.rows_for_devices(filled, layout.row_parts * 3)
+    placed = step.shard_batch(lambda *part: training.rows(t, *part), rows, layout)
     shape = lambda x: (x.shape, jnp.dtype(x.dtype))
     abstract = plan.batch_on(layout, translation.example(config, rows))
     assert jax.tree.map(shape, placed) == jax.tree.map(shape, abstract)
@@ -338,7 +338,7 @@ def test_nothing_is_allocated(monkeypatch):
     sizes = {"source_vocab_size": 37_000, "target_vocab_size": 37_000}
     model = models.build("transformer", config.model.to_dict(), **sizes)
     before = len(jax.live_arrays()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    mapped = spread("pmap")
+    mapped = make_layout("pmap")
     batch = plan.batch_on(mapped, translation.example(config, 8))
     state, _ = plan.compiled(config, model, mapped, batch)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before[1]

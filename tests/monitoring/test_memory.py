@@ -10,8 +10,11 @@ def test_what_does_not_fit_says_what_to_lower():
     said = r"\Aa step with 195 rows does not fit into the devices' memory: lower config.x\Z"
     with (
         pytest.raises(ValueError, match=said),
-        memory.holds("a step with 195 rows", "lower config.x"),
+        memory.fits_in_memory("a step with 195 rows", "lower config.x"),
     ):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")
-    with pytest.raises(jax.errors.JaxRuntimeError), memory.holds("a step", "lower config.x"):
+    with (
+        pytest.raises(jax.errors.JaxRuntimeError),
+        memory.fits_in_memory("a step", "lower config.x"),
+    ):
         raise jax.errors.JaxRuntimeError("INTERNAL: another fault")

@@ -174,14 +174,14 @@ def test_checksums_in_a_bucket_are_those_on_a_disk(bucket, tmp_path):
     for name in ("a", "b/c", "b/d/e"):
         for folder in (bucket / "1", tmp_path):
             paths.write_file(folder / name, name.encode())
-    seal = checksums.seal(bucket / "1")
-    assert seal == checksums.seal(tmp_path)
+    seal = checksums.checksums_of(bucket / "1")
+    assert seal == checksums.checksums_of(tmp_path)
     paths.write_file(bucket / "1" / checksums.NAME, seal)
-    assert checksums.damaged(bucket / "1") == []
+    assert checksums.corrupt_files(bucket / "1") == []
     paths.write_file(bucket / "1" / "a", b"aa")
     paths.write_file(bucket / "1" / "b/c", b"b/d")
     (bucket / "1" / "b/d/e").unlink()
-    assert checksums.damaged(bucket / "1") == [
+    assert checksums.corrupt_files(bucket / "1") == [
         f"{RUN}/1/a (2 bytes, 1 were written)",
         f"{RUN}/1/b/c (other bytes than were written)",
         f"{RUN}/1/b/d/e (missing)",

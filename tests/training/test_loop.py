@@ -22,7 +22,7 @@ from helpers.runs import TIMES, assert_tensorboard_is_metrics, newest, without_t
 
 from transformer.checkpoints import workdir
 from transformer.decoding import compiled
-from transformer.distributed.layout import spread
+from transformer.distributed.layout import make_layout
 from transformer.errors import UserError
 from transformer.modes import evaluate, prepare, train
 from transformer.monitoring.log import read
@@ -454,7 +454,7 @@ def devices(monkeypatch):
     """Sets how many devices training sees."""
 
     def see(number):
-        monkeypatch.setattr(train, "spread", lambda *asked: spread(*asked, number))
+        monkeypatch.setattr(train, "make_layout", lambda *asked: make_layout(*asked, number))
 
     return see
 
@@ -561,7 +561,7 @@ SHORT = {
 def ten_steps(tiny_config, tmp_path_factory):
     """Ten steps on one device."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "spread", lambda *asked: spread(*asked, 1))
+        patch.setattr(train, "make_layout", lambda *asked: make_layout(*asked, 1))
         translate_nothing(patch)
         workdir = tmp_path_factory.mktemp("runs") / "ten"
         config = tiny_config({**SHORT, "train.num_steps": 10, "parallel.strategy": "jit"})

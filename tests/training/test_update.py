@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import tiny
 
-from transformer.distributed.layout import spread, state_shardings
+from transformer.distributed.layout import make_layout, state_shardings
 from transformer.monitoring import anomalies
 
 MODEL = tiny.model(num_layers=1)
@@ -32,7 +32,7 @@ def spoiled(rows, value=np.nan):
 @functools.cache
 def stepper(strategy="pmap", num_devices=1, clip_norm=0.0, accumulate=1):
     """(step, first state) of the tiny model: step(state, batch) -> (state, sums)."""
-    adam, layout = tiny.adam(clip_norm), spread(strategy, num_devices=num_devices)
+    adam, layout = tiny.adam(clip_norm), make_layout(strategy, num_devices=num_devices)
     state = tiny.first_state(layout, MODEL, batch(0)["inputs"], adam)
     compiled = tiny.train_step(layout, state, MODEL, adam, accumulate)
     step = lambda state, rows: compiled(state, tiny.place(rows, layout))
@@ -99,7 +99,7 @@ def test_params_that_would_be_non_finite_never_enter_the_state(
 ):
     """With a finite loss and gradient: some rows of the embedding have a gradient of 0."""
     adam = tiny.adam(schedule=lambda step: rate, eps=epsilon)
-    layout = spread(strategy, num_devices=num_devices)
+    layout = make_layout(strategy, num_devices=num_devices)
     state = tiny.first_state(layout, UNTIED, batch(0)["inputs"], adam)
     expected = jax.tree.map(np.asarray, state)
     compiled = tiny.train_step(layout, state, UNTIED, adam)

@@ -126,7 +126,7 @@ def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, t
 
 def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(b"a")
-    (tmp_path / checksums.NAME).write_bytes(checksums.seal(tmp_path))
+    (tmp_path / checksums.NAME).write_bytes(checksums.checksums_of(tmp_path))
 
     def fail(number):
         def read(path):
@@ -135,10 +135,10 @@ def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
         monkeypatch.setattr(checksums, "_digest", read)
 
     fail(errno.EIO)
-    assert checksums.damaged(tmp_path) == [f"{tmp_path / 'file'} (Input/output error)"]
+    assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / 'file'} (Input/output error)"]
     fail(errno.EACCES)  # which is no damage, and not to be mended
     with pytest.raises(PermissionError):
-        checksums.damaged(tmp_path)
+        checksums.corrupt_files(tmp_path)
 
 
 # Rows.
@@ -208,7 +208,7 @@ def test_a_damaged_corpus_is_named_and_prepared_anew(corpus, caplog, damage):
         (said,) = warnings(caplog)
         assert str(home / name) in said
         assert "\n" not in said
-        assert checksums.damaged(home, alone=True) == []
+        assert checksums.corrupt_files(home, alone=True) == []
         assert {p.name for p in home.parent.iterdir()} == {home.name}
 
 
@@ -238,7 +238,7 @@ def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(tmp_path):
     said = [process.communicate()[1] for process in running]
     assert [process.returncode for process in running] == [0] * 3, said
     assert "".join(said).count("damaged: ") == 1
-    assert checksums.damaged(shard.parent, alone=True) == []
+    assert checksums.corrupt_files(shard.parent, alone=True) == []
 
 
 @pytest.mark.parametrize("corpus", [wmt, builtin], indirect=True)

@@ -145,7 +145,7 @@ def test_a_pickle_in_the_ids_is_refused(canary, tokens):
     assert offsets.read_bytes() == whole
     offsets.write_bytes(canary)
     seal = offsets.parent / checksums.NAME
-    seal.write_bytes(checksums.seal(offsets.parent))
+    seal.write_bytes(checksums.checksums_of(offsets.parent))
     with pytest.raises(ValueError, match="allow_pickle=False"):
         tokens()
 

@@ -68,7 +68,7 @@ class Checkpoints:
         if step in self._latest.steps():  # it is the one that was resumed from
             return before
         needed = sum(x.nbytes for x in jax.tree.leaves((params, opt_state)))
-        free = min(processes.everyones(paths.free_bytes(self._workdir)))
+        free = min(processes.all_gather(paths.free_bytes(self._workdir)))
         if free < needed:
             logging.error(
                 "step %d is not saved: it takes %.1f MB, %s has %.1f MB left",
@@ -107,7 +107,7 @@ class Checkpoints:
     def _took(self, what: str, error: BaseException | None) -> bool:
         """Whether the disk took something, for every process; says so if it did not."""
         own = error and (str(error) or repr(error)).partition("\n")[0]
-        reason = next(filter(None, processes.everyones(own)), None)
+        reason = next(filter(None, processes.all_gather(own)), None)
         if reason is None:
             return True
         free = paths.free_bytes(self._workdir)
@@ -214,7 +214,7 @@ class Checkpoints:
             if processes.is_first():
                 paths.remove(aside)
                 place.rename(aside)
-            processes.everyones(None)
+            processes.all_gather(None)
             self._open()
 
     @property
@@ -271,7 +271,7 @@ def _agreed_resumable(workdir: Path) -> bool:
         answer = [resumable(workdir), ""]
     except UserError as error:
         answer = [False, str(error)]
-    answer, refusal = processes.everyones(answer)[0]
+    answer, refusal = processes.all_gather(answer)[0]
     if refusal:
         raise UserError(refusal)
     return answer

@@ -59,11 +59,11 @@ class CheckpointStore:
     def steps(self) -> list[int]:
         """Lists the complete steps that are there now, in order."""
         # Every process goes by what the first one sees, whatever a shared disk shows it.
-        return processes.everyones(steps(self.folder))[0]
+        return processes.all_gather(steps(self.folder))[0]
 
     def all_steps(self) -> list[int]:
         """Lists the steps that are there now, in order, with the incomplete ones."""
-        return processes.everyones(all_steps(self.folder))[0]
+        return processes.all_gather(all_steps(self.folder))[0]
 
     def save(self, step: int, items: dict[str, Tree]) -> None:
         """Begins to save; the arrays may be donated after that. `complete` has to follow.
@@ -87,7 +87,7 @@ class CheckpointStore:
         if processes.is_first():
             place = self.place(step)
             paths.sync(place)
-            paths.write_file(place / checksums.NAME, checksums.seal(place, about))
+            paths.write_file(place / checksums.NAME, checksums.checksums_of(place, about))
 
     def faults(self, step: int, *, without: str = "") -> list[str]:
         """Names a complete step's damaged files, but for those of the item `without`.
@@ -102,11 +102,11 @@ class CheckpointStore:
 
     def about(self, step: int) -> dict:
         """Returns the note of a complete step."""
-        return processes.everyones(checksums.read(self.place(step)))[0]["about"]
+        return processes.all_gather(checksums.read(self.place(step)))[0]["about"]
 
     def has(self, step: int, item: str) -> bool:
         """Returns whether a complete step was saved with an item, and still has it."""
-        return processes.everyones(has(self.place(step), item))[0]
+        return processes.all_gather(has(self.place(step), item))[0]
 
     def restore(self, step: int, item: str, like: Tree) -> Tree:
         """Returns an item of a step as a tree of jax.ShapeDtypeStruct says: shapes, and where the
@@ -133,7 +133,7 @@ class CheckpointStore:
                 (self.place(step) / checksums.NAME).unlink(missing_ok=True)
                 paths.remove(self.place(step))
         finally:
-            processes.everyones(None)  # nobody goes on while it is still there
+            processes.all_gather(None)  # nobody goes on while it is still there
 
     def drop(self, step: int, item: str) -> None:
         """Removes an item of a complete step."""

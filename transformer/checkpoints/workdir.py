@@ -47,7 +47,7 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokeniz
         if not file.is_file():
             raise UserError(f"{file} is missing: nothing can be read without it")
     names = {file.name for file in files}
-    if faults := checksums.damaged(files[0].parent, wanted=names.__contains__, alone=True):
+    if faults := checksums.corrupt_files(files[0].parent, wanted=names.__contains__, alone=True):
         raise UserError(f"damaged: {', '.join(faults)}: nothing can be read without it")
     pieces = [tokenizer.load(file.read_bytes(), str(file)) for file in files]
     vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])
@@ -73,7 +73,7 @@ def write_vocabulary(workdir: Path, models: Sequence[bytes]) -> tokenizer.Vocabu
     for name, model, table in zip(names, models, map(tokenizer.table, pieces), strict=True):
         paths.write_file(workdir / "vocabulary" / f"{name}.model", model)
         paths.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
-    seal = checksums.seal(workdir / "vocabulary")
+    seal = checksums.checksums_of(workdir / "vocabulary")
     paths.write_file(workdir / "vocabulary" / checksums.NAME, seal)
     return tokenizer.Vocabulary(pieces[0], pieces[-1])
 

@@ -142,7 +142,7 @@ def prepared_builder(build: Callable[[], Any], home: pathlib.Path, split: str) -
                         build().download_and_prepare(file_format="array_record")
                 finally:
                     _remove_half_made(home)
-                paths.write_file(home / checksums.NAME, checksums.seal(home))
+                paths.write_file(home / checksums.NAME, checksums.checksums_of(home))
     with _quiet():
         builder = build()  # reads what is there now
     formats = sorted(f.value for f in builder.info.available_file_formats())
@@ -159,7 +159,7 @@ def _faults(home: pathlib.Path, split: str) -> list[str]:
     for a GB, of which WMT's training pairs have several. One that is not sealed was made by TFDS
     elsewhere, and is taken as it is."""
     wanted = lambda name: ".array_record-" not in name or f"-{split}.array_record-" in name
-    return checksums.damaged(home, wanted=wanted, alone=True) or []
+    return checksums.corrupt_files(home, wanted=wanted, alone=True) or []
 
 
 def _remove_half_made(home: pathlib.Path) -> None:

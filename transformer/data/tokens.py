@@ -74,7 +74,7 @@ def tokenise(
         with paths.cache_in(directory.parent), _draft(directory) as draft:
             with counter(total=len(corpus)) as advance:
                 _write_tokens(corpus, vocabulary, draft, advance)
-            (draft / checksums.NAME).write_bytes(checksums.seal(draft))
+            (draft / checksums.NAME).write_bytes(checksums.checksums_of(draft))
             draft.chmod(0o755)  # mkdtemp's are private
             _move(draft, directory)
     arrays = []
@@ -89,7 +89,7 @@ def _is_whole(directory: Path) -> bool:
     want to, so each looks at all files."""
     if not directory.exists():
         return False
-    faults = checksums.damaged(directory, alone=True)
+    faults = checksums.corrupt_files(directory, alone=True)
     if faults is None:
         faults = [f"{directory / checksums.NAME} (missing)"]
     if faults:

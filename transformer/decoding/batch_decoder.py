@@ -16,7 +16,7 @@ from transformer.data import tokenizer
 from transformer.decoding import beam_search, compiled, shapes
 from transformer.distributed import inference
 from transformer.errors import UserError
-from transformer.monitoring.memory import holds
+from transformer.monitoring.memory import fits_in_memory
 
 Tree = dict
 Found = list[tuple[list[int], float]]  # a sentence's hypotheses: ids without the end symbol, score
@@ -153,7 +153,7 @@ class Searcher:
 
         def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
             length = lengths[batch[0][0]]
-            return shapes.multiple(devices, len(batch)) * self._room(length), length
+            return shapes.rows_for_devices(devices, len(batch)) * self._room(length), length
 
         batches = self._batches(lengths, 1, devices)
         batch = max(batches, key=size)
@@ -183,12 +183,12 @@ class Searcher:
 
     def _room(self, length: int) -> int:
         """For how many tokens there is room where sources have up to `length` of them."""
-        return shapes.bucket(length) + self._extra_length
+        return shapes.next_power_of_two(length) + self._extra_length
 
     def _search_held(self, parameters: Tree, batch: list[Part]) -> list[Found]:
         longest = max(len(part.source) for part in batch)
         what = f"a search of {len(batch)} sentences of {longest} pieces, {self._beams} beams each,"
-        with holds(what, "lower config.decode.batch_tokens"):
+        with fits_in_memory(what, "lower config.decode.batch_tokens"):
             return self._search_batch(parameters, batch)
 
     @contextlib.contextmanager
@@ -205,15 +205,15 @@ class Searcher:
     def _search_batch(self, parameters: Tree, batch: list[Part]) -> list[Found]:
         """Each row's hypotheses, (ids, score)."""
         devices = inference.num_devices(parameters)
-        rows = shapes.multiple(devices, len(batch))
+        rows = shapes.rows_for_devices(devices, len(batch))
         longest = max(len(part.source) for part in batch)
-        length = shapes.bucket(longest)
+        length = shapes.next_power_of_two(longest)
         sources = [part.source for part in batch]
         source_BS = tokenizer.padded(sources, rows, shapes.finely(longest))
         prefixes = [part.prefix for part in batch]
         most = [len(part.source) - 1 + self._extra_length for part in batch]
         most = np.maximum(most, [max(self._min_length, len(prefix)) for prefix in prefixes])
-        last = shapes.bucket(
+        last = shapes.next_power_of_two(
             max(length + self._extra_length, max(most) + 1), 32
         )  # all the room there is
         prefix_BT = tokenizer.padded(prefixes, rows, last)
@@ -227,7 +227,7 @@ class Searcher:
         draws = np.zeros((rows, 3), np.int32)
         draws[: len(batch), : len(batch[0].draw)] = [part.draw for part in batch]
 
-        source_BS, draws, bounds = inference.by_rows((source_BS, draws, bounds), parameters)
+        source_BS, draws, bounds = inference.shard_rows((source_BS, draws, bounds), parameters)
         room = length  # for tokens, so far
         with self._compiling("start", source_BS.shape):
             memory, search, rng_B = self._start(
@@ -251,13 +251,13 @@ class Searcher:
                 found[row] = _finished(tokens, scores)
             if done.all():
                 return found[: len(batch)]
-            size = shapes.multiple(devices, int(active.sum()))
+            size = shapes.rows_for_devices(devices, int(active.sum()))
             keep = np.argsort(~active, kind="stable")[:size]
             if t == room:
                 room = min(last, 2 * room)
             state = (memory, search, bounds, rng_B)
             state = compiled.resized(state, keep, model=self.model, room=room)
-            memory, search, bounds, rng_B = inference.by_rows(state, parameters)
+            memory, search, bounds, rng_B = inference.shard_rows(state, parameters)
             here = here[keep]
 
 

@@ -1,7 +1,7 @@
 """Sizes rounded up, so that few static shapes are compiled."""
 
 
-def bucket(length: int, least: int = 16) -> int:
+def next_power_of_two(length: int, least: int = 16) -> int:
     """The next of least, 2 least, 4 least, ..."""
     return max(least, power(2, length))
 
@@ -20,6 +20,6 @@ def power(base: int, size: int, *, most: int = 1 << 30) -> int:
     return rounded
 
 
-def multiple(devices: int, rows: int) -> int:
+def rows_for_devices(devices: int, rows: int) -> int:
     """As many rows on each device: the next of 1, 4, 16, ..., times the devices."""
     return devices * power(4, -(-rows // devices))

@@ -51,12 +51,12 @@ class Layout(NamedTuple):
     mesh: Mesh
 
     @property
-    def rows(self) -> NamedSharding:
+    def batch_sharding(self) -> NamedSharding:
         """A global batch, split by rows."""
         return NamedSharding(self.mesh, PartitionSpec(ROWS))
 
     @property
-    def whole(self) -> NamedSharding:
+    def replicated(self) -> NamedSharding:
         """An array that every device has."""
         return NamedSharding(self.mesh, PartitionSpec())
 
@@ -73,7 +73,7 @@ def check(strategy: str) -> None:
         raise UserError(f"config.parallel.strategy is one of {known}, found {strategy!r}")
 
 
-def spread(
+def make_layout(
     strategy: str,
     mesh: tuple[int, ...] = (0, 1, 1),
     num_devices: int = 0,
@@ -136,7 +136,7 @@ def to_restore(shapes: Tree, layout: Layout | None = None) -> Tree:
     """What a checkpoint's arrays are restored as: as they are trained, but that each is one array
     of all processes; without a layout, whole on all devices."""
     if layout is None or layout.strategy == "pmap":
-        whole = layout.whole if layout else _replicated_on(jax.devices())
+        whole = layout.replicated if layout else _replicated_on(jax.devices())
         shardings = jax.tree.map(lambda _: whole, shapes)
     else:
         shardings = state_shardings(shapes, layout)
@@ -146,15 +146,15 @@ def to_restore(shapes: Tree, layout: Layout | None = None) -> Tree:
 
 def to_save(state: Tree, layout: Layout) -> Tree:
     """A state as checkpoints take it: mapped processes have a copy each, here they are one."""
-    return state if layout.strategy == "jit" else _regarded(state, layout.whole)
+    return state if layout.strategy == "jit" else _with_sharding(state, layout.replicated)
 
 
 def from_saved(state: Tree, layout: Layout) -> Tree:
     """A state that was restored as `to_restore` says, as it is trained."""
-    return state if layout.strategy == "jit" else own(state)
+    return state if layout.strategy == "jit" else local_replicas(state)
 
 
-def _regarded(tree: Tree, sharding: NamedSharding) -> Tree:
+def _with_sharding(tree: Tree, sharding: NamedSharding) -> Tree:
     """Whole arrays, by another sharding that has them whole on this process's devices."""
 
     def regard(x: jax.Array) -> jax.Array:
@@ -173,10 +173,10 @@ def bytes_per_device(state: Tree) -> int:
 # Decoding and evaluation: each process for itself, its devices with the whole parameters.
 
 
-def own(tree: Tree) -> Tree:
+def local_replicas(tree: Tree) -> Tree:
     """Arrays that all devices have, as this process's alone."""
     shards = jax.tree.leaves(tree)[0].addressable_shards
-    return _regarded(tree, _replicated_on([shard.device for shard in shards]))
+    return _with_sharding(tree, _replicated_on([shard.device for shard in shards]))
 
 
 def _replicated_on(devices: Sequence[jax.Device]) -> NamedSharding:

@@ -45,32 +45,32 @@ def is_first() -> bool:
 
 
 @contextlib.contextmanager
-def first_before_others(what: str) -> Iterator[None]:
+def first_process_first(what: str) -> Iterator[None]:
     """Process 0 does what is inside, then the others do.
 
     Where disks are shared, these find it done.
     """
     if not is_first():
-        _meet(what)
+        _barrier(what)
     yield
     if is_first():
-        _meet(what)
-    _meet(f"{what} by all")
+        _barrier(what)
+    _barrier(f"{what} by all")
 
 
-def _meet(what: str) -> None:
+def _barrier(what: str) -> None:
     """Waits for all processes, for hours if need be, and not by their devices: the libraries of
     these wait less than a minute for each other's first word."""
     if jax.process_count() > 1:
         distributed.global_state.client.wait_at_barrier(what, 48 * 3600 * 1000)
 
 
-def share(count: int) -> range:
+def my_share(count: int) -> range:
     """Which of `count` things are this process's: each is one process's."""
     return range(jax.process_index(), count, jax.process_count())
 
 
-def exchange(found: list, count: int) -> list:
+def gather_shares(found: list, count: int) -> list:
     """Everybody's: the `count` things of which each process has found its `share`. They are
     numbers, texts, or lists and dicts of such."""
     if jax.process_count() == 1:
@@ -84,9 +84,9 @@ def exchange(found: list, count: int) -> list:
     return everything
 
 
-def everyones(value: object) -> list:
+def all_gather(value: object) -> list:
     """What each process says, in their order."""
-    return exchange([value], jax.process_count())
+    return gather_shares([value], jax.process_count())
 
 
 @contextlib.contextmanager

@@ -35,19 +35,21 @@ def compile_step(train_step: Callable, layout: Layout, state: Tree) -> Callable:
         )
 
     def spread_step(state: Tree, batch: Tree) -> tuple[Tree, Tree]:
-        with nn.intercept_methods(functools.partial(_by_rows, layout)):
+        with nn.intercept_methods(functools.partial(_keep_rows_sharded, layout)):
             return train_step(state, batch)
 
     shardings = jax.tree.map(lambda x: x.sharding, state)
     return jax.jit(
         spread_step,
-        in_shardings=(shardings, layout.rows),
-        out_shardings=(shardings, layout.whole),
+        in_shardings=(shardings, layout.batch_sharding),
+        out_shardings=(shardings, layout.replicated),
         donate_argnums=0,
     )
 
 
-def _by_rows(layout: Layout, method: Callable, args: tuple, kwargs: dict, _: object) -> Tree:
+def _keep_rows_sharded(
+    layout: Layout, method: Callable, args: tuple, kwargs: dict, _: object
+) -> Tree:
     """Keeps what a module gives out split by rows; its other dimensions are as XLA likes them.
 
     With parameters split over 'fsdp', XLA would otherwise split activations by features here and
@@ -64,18 +66,18 @@ def _by_rows(layout: Layout, method: Callable, args: tuple, kwargs: dict, _: obj
     return jax.tree.map(keep, method(*args, **kwargs))
 
 
-def padded_rows(num_rows: int, parts: int) -> int:
+def rows_for_devices(num_rows: int, parts: int) -> int:
     """`num_rows` rounded up to a multiple of `parts`: the rows added are empty."""
     return -(-num_rows // parts) * parts
 
 
-def place(load: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
+def shard_batch(load: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
     """The batch of `num_rows` rows as the compiled step wants it.
 
     load(start, stop) gives the rows from `start` to `stop`; it is asked for those that this
     process's devices want.
     """
-    wanted = layout.rows.addressable_devices_indices_map((num_rows,))
+    wanted = layout.batch_sharding.addressable_devices_indices_map((num_rows,))
     ranges = {device: index[0].indices(num_rows)[:2] for device, index in wanted.items()}
     parts = {rows: load(*rows) for rows in sorted(set(ranges.values()))}
     if layout.strategy == "pmap":
@@ -86,7 +88,7 @@ def place(load: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tr
         found = dict(zip(parts, of_parts, strict=True))
         return jax.make_array_from_callback(
             (num_rows, *of_parts[0].shape[1:]),
-            layout.rows,
+            layout.batch_sharding,
             lambda index: found[index[0].indices(num_rows)[:2]],
         )
 
@@ -116,7 +118,7 @@ def agreement(layout: Layout) -> Callable[[bool], bool]:
     """
     flags = collections.deque()
     split = NamedSharding(layout.mesh, PartitionSpec(AXES))
-    count = jax.jit(jnp.sum, out_shardings=layout.whole)
+    count = jax.jit(jnp.sum, out_shardings=layout.replicated)
 
     def agreed(asks: bool) -> bool:
         if jax.process_count() == 1:

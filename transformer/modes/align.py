@@ -66,7 +66,7 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
 def weights(run: translation.Run, source: str, target: str) -> dict[str, np.ndarray]:
     """One pair's arrays, named as in attention.npz."""
     ids = _ids(run.vocabulary, source, target)
-    shaped = [tokenizer.padded([side], 1, shapes.bucket(len(side))) for side in ids]
+    shaped = [tokenizer.padded([side], 1, shapes.next_power_of_two(len(side))) for side in ids]
     S, T = map(len, ids)
     found = _weights(run.params, *shaped, model=run.model)
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}

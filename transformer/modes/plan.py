@@ -19,7 +19,7 @@ from jax.experimental import topologies
 from ml_collections import ConfigDict
 
 from transformer.distributed import step
-from transformer.distributed.layout import Layout, bytes_per_device, spread, to_restore
+from transformer.distributed.layout import Layout, bytes_per_device, make_layout, to_restore
 from transformer.distributed.step import compile_step
 from transformer.errors import UserError
 from transformer.modes import prepare
@@ -105,11 +105,11 @@ def planned(config: ConfigDict) -> dict:
     """The plan, in bytes, FLOPs and seconds; None where something is not known."""
     options, how = config.plan, (config.parallel.strategy, config.parallel.mesh)
     elsewhere = slice_of_pod(options.topology) if options.topology else ()
-    layout = spread(*how, options.num_devices, elsewhere)
+    layout = make_layout(*how, options.num_devices, elsewhere)
     task = load_task(config.task)
     model = task.model(config, task.sizes(config, None))
     filled, length = jax.tree.leaves(task.example(config, 0))[0].shape
-    rows = step.padded_rows(filled, layout.row_parts * config.train.accumulate)
+    rows = step.rows_for_devices(filled, layout.row_parts * config.train.accumulate)
     batch = batch_on(layout, task.example(config, rows))
     state, program = compiled(config, model, layout, batch)
     memory = program.memory_analysis()

@@ -52,7 +52,7 @@ def settle(
     has not, and what it holds is written again. Collective: process 0 prepares; the others read the
     workdir, and prepare what is not on a disk that they share.
     """
-    with processes.first_before_others("prepared"):
+    with processes.first_process_first("prepared"):
         config = config.copy_and_resolve_references()
         settled = manager.resumable(folder)
         made = _config_of(folder) if settled or not processes.is_first() else None

@@ -73,7 +73,7 @@ def forced(
         order = [i for i in order if not over[i]]
         devices = inference.num_devices(run.params)
         while order:
-            length = shapes.bucket(longest[order[0]])
+            length = shapes.next_power_of_two(longest[order[0]])
             full = max(1, options.batch_tokens // length)
             rows = devices * shapes.power(4, -(-len(order) // devices), most=full)
             batch, order = order[:rows], order[rows:]
@@ -110,9 +110,9 @@ def log_prob(
 
     It has as many rows more as it takes for all devices to get as many.
     """
-    rows = step.padded_rows(rows, inference.num_devices(run.params))
+    rows = step.rows_for_devices(rows, inference.num_devices(run.params))
     sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*pairs, strict=True))
-    source, target = inference.by_rows(sides, run.params)
+    source, target = inference.shard_rows(sides, run.params)
     found = _log_prob(run.params, source, target, model=run.model)
     return np.asarray(found).tolist()[: len(pairs)]
 

@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import store
 from transformer.distributed import processes
-from transformer.distributed.layout import spread
+from transformer.distributed.layout import make_layout
 from transformer.modes import evaluate, prepare
 from transformer.monitoring import results
 from transformer.storage import lock
@@ -22,7 +22,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
     Signalled to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C), it saves after the step in flight and
     exits with 143. Before the first step a signal ends the process: there is nothing to save.
     """
-    layout = spread(config.parallel.strategy, config.parallel.mesh)
+    layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     store.check_path(workdir)
     task = prepare.check(config)
     num_steps = config.train.num_steps
@@ -41,7 +41,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
         if saved != step:
             logging.error("step %d is not saved, the newest is %s", step, saved)
             sys.exit(1)
-        if any(processes.everyones(stopped)):
+        if any(processes.all_gather(stopped)):
             logging.info("stopped after step %d was saved; the same command goes on there", step)
             sys.exit(128 + signal.SIGTERM)
         result = evaluate.score_split(config, workdir, once=True)

@@ -21,7 +21,7 @@ def verify(config: ConfigDict, workdir: Path) -> None:
     for place in manager.PLACES:
         for step in store.all_steps(workdir / place):
             folder = workdir / place / str(step)
-            damaged = checksums.damaged(folder)
+            damaged = checksums.corrupt_files(folder)
             if folder.is_dir():  # not deleted meanwhile by a run that trains here
                 missing = [f"{folder / checksums.NAME} (missing: an incomplete checkpoint)"]
                 faults[f"{place}/{step}"] = missing if damaged is None else damaged

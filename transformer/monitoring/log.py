@@ -37,7 +37,7 @@ class Log:
         self._path = workdir / "metrics.jsonl"
         lines = [x for x in read(workdir) if x["step"] <= step and x.get("kind") in KINDS]
         # All go on from the first one's, whatever their disks show.
-        self.lines = processes.everyones(lines)[0]
+        self.lines = processes.all_gather(lines)[0]
         self._writes, self._behind = processes.is_first(), False
         self._appends = self._writes and not paths.in_bucket(workdir)
         if not self._writes:

@@ -9,7 +9,7 @@ from transformer.errors import UserError
 
 
 @contextlib.contextmanager
-def holds(what: str, remedy: str) -> Iterator[None]:
+def fits_in_memory(what: str, remedy: str) -> Iterator[None]:
     """UserError, with what to lower, if what is computed inside is too large for the devices."""
     try:
         yield

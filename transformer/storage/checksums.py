@@ -18,7 +18,7 @@ READ = 1 << 20  # bytes at a time
 UNREADABLE = (errno.EIO, errno.ESTALE)
 
 
-def seal(directory: Path, about: dict | None = None) -> bytes:
+def checksums_of(directory: Path, about: dict | None = None) -> bytes:
     """Returns the content of a folder's file NAME: size and sha256 of every other file in it, and a
     note `about` them."""
     files = [name for name in paths.files(directory) if Path(name).name != NAME]
@@ -51,7 +51,7 @@ def without(directory: Path, prefix: str) -> bytes:
     return _content(files, values["about"])
 
 
-def damaged(
+def corrupt_files(
     directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
 ) -> list[str] | None:
     """Names the `wanted` files of a folder that are not what they were, or cannot be read, each
@@ -70,17 +70,17 @@ def compare(
     """Does as `damaged`, but tells the damaged files from those that the disk cannot read now."""
     values = read(directory)
     if not alone:  # all go by what the first one sees
-        values = processes.everyones(values)[0]
+        values = processes.all_gather(values)[0]
     if values is None:
         return None
     if not values["files"]:
         return [f"{directory / NAME} (other bytes than were written)"], []
     files = values["files"]
     names = sorted(filter(wanted, files))
-    mine = names if alone else [names[i] for i in processes.share(len(names))]
+    mine = names if alone else [names[i] for i in processes.my_share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         faults = list(pool.map(lambda name: _fault(directory / name, *files[name]), mine))
-    faults = faults if alone else processes.exchange(faults, len(names))
+    faults = faults if alone else processes.gather_shares(faults, len(names))
     return tuple([what for kind, what in faults if kind == wrong] for wrong in (DAMAGED, LATER))
 
 

@@ -102,4 +102,4 @@ def _load_one(
         average_last=asked.evaluate.average_last,
         every=made.train.save_every,
     )
-    return Trained(model, layout.own(params), steps)
+    return Trained(model, layout.local_replicas(params), steps)

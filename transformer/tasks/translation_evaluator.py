@@ -78,7 +78,7 @@ class Evaluator:
 
     def rehearse(self, params: Tree) -> None:
         """Computes once in the largest shapes, so that what does not fit into the devices' memory
-        is said now: UserError by `memory.holds`."""
+        is said now: UserError by `memory.fits_in_memory`."""
         self._batch_sums(params, self._batches.first_of_each_length()[0])
         self._translator.rehearse(params, self._tokens.source_lengths)
 
@@ -91,16 +91,19 @@ class Evaluator:
         Collective: each process translates and scores its share. None, in all of them, if one was
         told to stop before its share was done.
         """
-        lines, numbers = processes.share(len(self._sources)), processes.share(len(self._batches))
+        lines, numbers = (
+            processes.my_share(len(self._sources)),
+            processes.my_share(len(self._batches)),
+        )
         try:
             found = self._translations(params, lines, should_stop)
             sums = [self._batch_sums(params, t, should_stop) for t in numbers]
         except StoppedError:
             found = None
-        if any(processes.everyones(found is None)):
+        if any(processes.all_gather(found is None)):
             return None
-        translations = processes.exchange(found, len(self._sources))
-        sums = processes.exchange(sums, len(self._batches))
+        translations = processes.gather_shares(found, len(self._sources))
+        sums = processes.gather_shares(sums, len(self._batches))
         means = losses.per_token(jax.tree.map(lambda *x: sum(x), *sums))
         self.outputs = {**self.dataset, "hypothesis": translations}
         scores = score(translations, self._references, tokenize=self._tokenize)
@@ -136,11 +139,11 @@ class Evaluator:
     ) -> dict:
         _unless(should_stop)
         num_rows, length = self._batches.shape(t)
-        padded = step.padded_rows(num_rows, inference.num_devices(params))
+        padded = step.rows_for_devices(num_rows, inference.num_devices(params))
         batch = self._batches.rows(t, 0, padded)
         what = f"the loss of {num_rows} rows of {length} positions"
-        with memory.holds(what, "lower config.decode.batch_tokens"):
-            sums = self._sums(params, inference.by_rows(batch, params))
+        with memory.fits_in_memory(what, "lower config.decode.batch_tokens"):
+            sums = self._sums(params, inference.shard_rows(batch, params))
             return jax.tree.map(float, sums)
 
     def _sample(self, translations: list[str]) -> str:

@@ -16,10 +16,10 @@ from ml_collections import ConfigDict
 from transformer.checkpoints.manager import Checkpoints
 from transformer.checkpoints.workdir import write_config
 from transformer.data.batches import Batches, ahead
-from transformer.distributed.inference import gathered
+from transformer.distributed.inference import gather_params
 from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
 from transformer.distributed.processes import stop_signals
-from transformer.distributed.step import agreement, compile_step, padded_rows, place
+from transformer.distributed.step import agreement, compile_step, rows_for_devices, shard_batch
 from transformer.errors import UserError
 from transformer.monitoring import log as logs
 from transformer.monitoring import memory, progress
@@ -122,7 +122,7 @@ def run(
             # Validate first: a run that was killed before this validation makes up for it.
             if is_due(step) and not log.validated(step):
                 with meters.paused():
-                    scores = task.evaluate(gathered(state.params, layout), signalled)
+                    scores = task.evaluate(gather_params(state.params, layout), signalled)
                     stopping = scores is None  # interrupted, in all processes alike
                     if scores:
                         score = scores[task.best_by]
@@ -177,8 +177,8 @@ def load_batch(
     """Batch t as the step takes it, and its (rows, length): rows of weight 0 are added until they
     divide by devices x accumulation."""
     num_rows, length = batches.shape(t)
-    num_rows = padded_rows(num_rows, layout.row_parts * accumulate)
-    return place(functools.partial(batches.rows, t), num_rows, layout), (num_rows, length)
+    num_rows = rows_for_devices(num_rows, layout.row_parts * accumulate)
+    return shard_batch(functools.partial(batches.rows, t), num_rows, layout), (num_rows, length)
 
 
 def rehearse(
@@ -193,12 +193,12 @@ def rehearse(
         batch, (rows, length) = load(t)
         what = f"a step with {rows} rows of {length} positions"
         # Of weight 0, the loss is not a number: the update is skipped.
-        with memory.holds(what, LOWER), jax.debug_nans(False):
+        with memory.fits_in_memory(what, LOWER), jax.debug_nans(False):
             state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
         state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
     middle = time.perf_counter()
-    task.rehearse(gathered(state.params, layout))
+    task.rehearse(gather_params(state.params, layout))
     logging.info(
         "tried: steps with rows of %s in %.1f s, validation in %.1f s",
         progress.counted(len(batches), "length"),
