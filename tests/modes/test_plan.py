@@ -175,7 +175,7 @@ def test_one_device_sends_nothing():
 
 @pytest.mark.slow
 def test_split_parameters_are_gathered_once(monkeypatch):
-    """Not activations: without `_keep_rows_sharded` XLA splits these by features, and sends more."""
+    """Not activations: without `_keep_rows_sharded` XLA splits them by features and sends more."""
     found = split(1, 8, 1, data__batch_tokens=2048, model__num_layers=2)
     gathered = total(found, kinds=("all-gather",))
     assert 0.9 * 4 * found["parameters"] < gathered < 1.1 * 4 * found["parameters"]
