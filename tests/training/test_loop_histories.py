@@ -1,0 +1,194 @@
+"""The loop's control flow, on random histories of kills, signals and restarts.
+
+Nothing is computed: what the loop calls is replaced by a world that counts, in which a kill or a
+signal can come at any event.
+"""
+
+import contextlib
+import pathlib
+import random
+import types
+
+import pytest
+
+from transformer.training import loop
+from transformer.training.update import TrainState
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class World:
+    """A disk with the newest checkpoint and the log, and a process that may die at event n."""
+
+    def __init__(self, config, scores):
+        self.config, self.score = config, scores.__getitem__
+        self.disk, self.log, self.best = 0, {}, None
+
+    def start(self, plan):
+        """A new process: what the log has past the checkpoint is cut."""
+        self.plan, self.events, self.signalled_at = plan, 0, None
+        self.trained, self.stopped = [], False
+        self.log = {step: score for step, score in self.log.items() if step <= self.disk}
+
+    def event(self):
+        self.events += 1
+        happens = self.plan.get(self.events)
+        if happens == "kill":
+            raise Killed
+        if happens == "signal":
+            self.stopped = True
+            self.signalled_at = len(self.trained)
+
+    # Checkpoints
+
+    def save(self, step, *_):
+        self.event()
+        self.disk = step
+        self.event()
+
+    def save_best(self, step, params, score):
+        self.event()
+        assert self.disk, "a best without a step to resume from"
+        if self.best is None or score > self.best[1]:
+            self.best = (step, score)
+
+    def newest(self):
+        return self.disk
+
+    is_empty = property(lambda self: not self.disk)
+    finish = close = flush = lambda self: None
+
+    # The task
+
+    def evaluate(self, params, should_stop):
+        for _ in range(3):
+            self.event()
+            if should_stop():
+                return None
+        return {"score": self.score(params)}
+
+    # The log and the meters
+
+    @property
+    def lines(self):
+        return [{"kind": "validation", "score": self.log[step]} for step in sorted(self.log)]
+
+    def validated(self, step):
+        return step in self.log
+
+    def validation(self, step, scores, is_best):
+        assert step not in self.log
+        self.log[step] = scores["score"]
+        self.event()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    paused = waiting_for_data = lambda self: contextlib.nullcontext()
+    add = lambda self, *_, **__: self.event()
+
+    # The devices
+
+    def step(self, state, batch):
+        assert batch == state.step, "another batch than the step's"
+        self.event()
+        self.trained.append(state.step + 1)
+        return state._replace(step=state.step + 1, params=state.step + 1), {}
+
+    def agreement(self, layout):
+        """Of several processes: what one asks for, all hear two steps later."""
+        asked = []
+
+        def any_process(asks):
+            asked.append(asks)
+            return asked[-1] if not self.config.several else len(asked) > 2 and asked[-3]
+
+        return any_process
+
+
+def run(world, monkeypatch):
+    """One process: `loop.run` in the world."""
+    options, task = (
+        world.config,
+        types.SimpleNamespace(
+            loss=None,
+            identity={},
+            best_is="highest",
+            best_by="score",
+            init=None,
+            batches=None,
+            evaluate=world.evaluate,
+        ),
+    )
+    replaced = {
+        "make_step": lambda *_: (None, None),
+        "Checkpoints": lambda *_, **__: world,
+        "first_state": lambda *_: TrainState(world.disk, 0, world.disk, None),
+        "write_config": lambda *_: None,
+        "compile_step": lambda *_: world.step,
+        "describe": lambda *_: None,
+        "rehearse": lambda state, *_: state,
+        "agreement": world.agreement,
+        "Meters": lambda *_, **__: world,
+        "ahead": lambda load, steps: ((t, (1, 1)) for t in steps),
+        "traced": lambda *_: contextlib.nullcontext(lambda *_: None),
+        "stop_signals": lambda: contextlib.nullcontext(lambda: world.stopped),
+        "gather_params": lambda params, layout: params,
+        "to_save": lambda state, layout: state,
+    }
+    with monkeypatch.context() as patch:
+        for name, value in replaced.items():
+            patch.setattr(loop, name, value)
+        patch.setattr(loop.logs, "Log", lambda *_: world)
+        config = types.SimpleNamespace(
+            train=types.SimpleNamespace(
+                num_steps=options.num_steps,
+                save_every=options.save_every,
+                keep=1,
+                seed=0,
+                accumulate=1,
+                log_every=1,
+                profile=0,
+            ),
+            evaluate=types.SimpleNamespace(
+                every=options.every, patience=options.patience, average_last=1
+            ),
+        )
+        return loop.run(config, task, pathlib.Path("unused"), None)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_any_history_ends_as_an_uninterrupted_run(several, monkeypatch):
+    chosen = random.Random(several)
+    for _ in range(400):
+        config = types.SimpleNamespace(
+            num_steps=chosen.randint(1, 14),
+            every=chosen.choice([0, 1, 2, 3, 5]),
+            save_every=chosen.choice([1, 2, 3, 4, 7]),
+            patience=chosen.choice([0, 0, 1, 2, 3]),
+            several=several,
+        )
+        scores = [chosen.random() for _ in range(20)]
+        plain = World(config, scores)
+        plain.start({})
+        expected = run(plain, monkeypatch)
+        assert plain.trained == list(range(1, expected[0] + 1))
+        world = World(config, scores)
+        for _ in range(chosen.randint(1, 4)):
+            world.start({chosen.randint(1, 60): chosen.choice(["kill", "signal"])})
+            before = world.disk
+            with contextlib.suppress(Killed):
+                step, saved, _ = run(world, monkeypatch)
+                assert step == saved == world.disk  # nothing that was trained is lost
+                if world.signalled_at is not None:
+                    assert len(world.trained) <= world.signalled_at + (3 if several else 1)
+            assert world.disk >= before
+        world.start({})
+        assert run(world, monkeypatch) == expected
+        assert (world.log, world.disk) == (plain.log, plain.disk)
+        assert world.best == plain.best
