@@ -11,6 +11,7 @@ import types
 
 import pytest
 
+from transformer.monitoring.log import out_of_patience
 from transformer.training import loop
 from transformer.training.update import TrainState
 
@@ -178,6 +179,12 @@ def test_any_history_ends_as_an_uninterrupted_run(several, monkeypatch):
         plain.start({})
         expected = run(plain, monkeypatch)
         assert plain.trained == list(range(1, expected[0] + 1))
+        hopeless = [
+            out_of_patience(plain.lines[: n + 1], config.patience, "score", "highest")
+            for n in range(len(plain.lines))
+        ]
+        assert not any(hopeless[:-1])
+        assert expected[0] == config.num_steps or hopeless[-1]
         world = World(config, scores)
         for _ in range(chosen.randint(1, 4)):
             world.start({chosen.randint(1, 60): chosen.choice(["kill", "signal"])})
