@@ -116,7 +116,6 @@ def run(
         profiler as trace,
         meters,
         contextlib.closing(batches),
-        contextlib.closing(checkpoints),
     ):
         while not stopping:
             # Validate first: a run that was killed before this validation makes up for it.
@@ -152,6 +151,8 @@ def run(
             log.flush()
             save(checkpoints, step, state, layout)
         newest = newest_saved()
+        # Not where one process has failed: the others would not come to what closing waits for.
+        checkpoints.close()
         log.close()
     return step, newest, signalled()
 
