@@ -1,0 +1,210 @@
+"""Attention against the paper's formula written out in numpy."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+from helpers.layers import assert_glorot_uniform, randomised
+
+from transformer.models import attention
+
+D, H, K, C = 64, 4, 8, 16
+
+
+def keep(weights):
+    """No dropout."""
+    return weights
+
+
+def attention_layer(**changes):
+    fields = {
+        "d_model": D,
+        "num_heads": H,
+        "key_size": K,
+        "value_size": C,
+        "use_bias": True,
+        "dropout_rate": 0.0,
+        "dtype": jnp.float32,
+    }
+    return attention.MultiHeadAttention(**{**fields, **changes})
+
+
+def view_of(mask):
+    """Positions count from 0 in queries and keys."""
+    (B, T, S), positions = mask.shape, lambda *shape: jnp.broadcast_to(jnp.arange(shape[1]), shape)
+    return attention.View(mask, positions(B, T), positions(B, S))
+
+
+def attend_to(module, queries, memory, mask, *, train=False):
+    """A whole attention layer: projects the memory, attends to it."""
+    return module(queries, module.project(memory), view_of(mask), train=train)
+
+
+def apply_attention(module, variables, *arrays, **options):
+    return module.apply(variables, *arrays, method=attend_to, **options)
+
+
+def init_attention(module, rng, *arrays):
+    init = tiny.jit(functools.partial(module.init, method=attend_to))
+    return {"params": init(rng, *arrays)["params"]}
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    """Queries [2, 5, D], memory [2, 7, D], a mask with holes [2, 5, 7]."""
+    random = np.random.default_rng(1)
+    mask = random.random((2, 5, 7)) < 0.6
+    mask[..., 3] = True
+    return (
+        random.standard_normal((2, 5, D)).astype(np.float32),
+        random.standard_normal((2, 7, D)).astype(np.float32),
+        mask,
+    )
+
+
+def naive_attention(q, k, v, mask):
+    """softmax(q k^T / sqrt(d_k)) v of one head (equation 1), summed over the keys allowed."""
+    context = np.zeros((len(q), v.shape[1]))
+    for t in range(len(q)):
+        allowed = [s for s in range(len(k)) if mask[t, s]]
+        e = {s: math.exp(float(q[t] @ k[s]) / math.sqrt(q.shape[1])) for s in allowed}
+        for s in allowed:
+            context[t] += e[s] / sum(e.values()) * v[s]
+    return context
+
+
+def test_attention_is_the_papers_formula(arrays):
+    queries, memory, mask = arrays
+    module = attention_layer()
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+    got = tiny.jit(lambda: apply_attention(module, variables, *arrays))()
+
+    p = jax.tree.map(lambda x: np.asarray(x, np.float64), variables["params"])
+    expected = np.zeros((2, 5, D))
+    for b in range(2):
+        for h in range(H):
+            q, k, v = (
+                x @ p[name]["kernel"][:, h] + p[name]["bias"][h]
+                for name, x in (("query", queries[b]), ("key", memory[b]), ("value", memory[b]))
+            )
+            expected[b] += naive_attention(q, k, v, mask[b]) @ p["output"]["kernel"][h]
+    expected += p["output"]["bias"]
+    np.testing.assert_allclose(got, expected, atol=2e-5)
+
+
+def test_attend_leaves_masked_values_out(arrays):
+    _, _, mask = arrays
+    random = np.random.default_rng(2)
+    scores = random.standard_normal((2, H, 5, 7)).astype(np.float32)
+    values = random.standard_normal((2, H, 7, C)).astype(np.float32)
+    context, weights = attention.attend(scores, mask, values, keep)
+    assert (np.asarray(weights)[~np.broadcast_to(mask[:, None], weights.shape)] == 0).all()
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
+    lifted = np.where(mask[:, None], scores, scores + 1e6)
+    np.testing.assert_array_equal(attention.attend(lifted, mask, values, keep)[0], context)
+    expected = np.einsum("bhts,bhsc->bthc", np.asarray(weights, np.float64), values)
+    np.testing.assert_allclose(context, expected, atol=1e-6)
+
+
+def test_keys_and_values_lie_as_attention_reads_them(arrays):
+    """Keys [B, H, K, S], values [B, H, S, C]."""
+    _, memory, _ = arrays
+    module = attention_layer()
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+    keys, values = module.apply(variables, memory, method="project")
+    for name, got, einsum in (("key", keys, "bsd,dhk->bhks"), ("value", values, "bsd,dhc->bhsc")):
+        p = variables["params"][name]
+        bias = np.moveaxis(np.broadcast_to(p["bias"], (1, 7, *p["bias"].shape)), 1, -1)
+        expected = np.einsum(einsum, memory, p["kernel"])
+        expected += bias.swapaxes(2, 3) if name == "value" else bias
+        np.testing.assert_allclose(got, expected, atol=2e-5)
+
+
+def test_a_query_with_nothing_to_attend_to_gets_zeros_and_no_gradient(arrays):
+    _, _, mask = arrays
+    mask = mask.copy()
+    mask[1, 2] = False
+    random = np.random.default_rng(3)
+    scores = random.standard_normal((2, H, 5, 7)).astype(np.float32)
+    values = random.standard_normal((2, H, 7, C)).astype(np.float32)
+
+    context, weights = attention.attend(scores, mask, values, keep)
+    assert (context[1, 2] == 0).all()
+    assert (weights[1, :, 2] == 0).all()
+    assert np.isfinite(context).all()
+
+    def alone(scores, values):
+        return attention.attend(scores, mask, values, keep)[0][1, 2].sum()
+
+    def everything(scores, values):
+        return (attention.attend(scores, mask, values, keep)[0] ** 2).sum()
+
+    for gradient in tiny.jit(jax.grad(alone, argnums=(0, 1)))(scores, values):
+        assert (gradient == 0).all()
+    by_scores, by_values = tiny.jit(jax.grad(everything, argnums=(0, 1)))(scores, values)
+    assert np.isfinite(by_scores).all()
+    assert np.isfinite(by_values).all()
+    assert (by_scores[1, :, 2] == 0).all()
+    assert (by_scores[1, :, 1][:, mask[1, 1]] != 0).any()
+
+
+def test_softmax_is_float32_whatever_the_values():
+    """In bfloat16 the weights of a long row would sum to 1 within a percent only."""
+    random = np.random.default_rng(4)
+    scores = jnp.asarray(random.standard_normal((1, H, 5, 300)), jnp.bfloat16)
+    values = jnp.asarray(random.standard_normal((1, H, 300, C)), jnp.bfloat16)
+    context, weights = attention.attend(scores, jnp.ones((1, 5, 300), bool), values, keep)
+    assert context.dtype == jnp.bfloat16
+    assert weights.dtype == jnp.float32
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=2e-6)
+    exact = jax.nn.softmax(scores.astype(jnp.float32), axis=-1)
+    np.testing.assert_allclose(weights, exact, rtol=1e-5)
+
+
+def test_scores_are_float32_under_bfloat16(arrays):
+    """Weights made of scores that were rounded to bfloat16 would differ by a percent."""
+    queries, memory, mask = arrays
+    module = attention_layer(dtype=jnp.bfloat16)
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+    run = functools.partial(apply_attention, module, variables, *arrays, mutable="intermediates")
+    _, sown = tiny.jit(run)()
+    weights = sown["intermediates"]["attention"][0]
+    q, k = (
+        module.apply(variables, x, method=lambda m, x, n=name: getattr(m, n)(x))
+        for name, x in (("query", queries), ("key", memory))
+    )
+    q = (q * K**-0.5).astype(jnp.float32)
+    scores = jnp.einsum("BTHK,BSHK->BHTS", q, k.astype(jnp.float32))
+    exact = jax.nn.softmax(jnp.where(mask[:, None], scores, -1e30), axis=-1)
+    np.testing.assert_allclose(weights, exact, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "fan_in", "fan_out"),
+    [
+        ("query", (D, H, K), D, H * K),
+        ("key", (D, H, K), D, H * K),
+        ("value", (D, H, C), D, H * C),
+        ("output", (H, C, D), H * C, D),
+    ],
+)
+def test_projections_begin_glorot_uniform(arrays, name, shape, fan_in, fan_out):
+    variables = init_attention(attention_layer(), jax.random.key(1), *arrays)
+    kernel = np.asarray(variables["params"][name]["kernel"])
+    assert kernel.shape == shape
+    assert_glorot_uniform(kernel, fan_in, fan_out)
+    assert (variables["params"][name]["bias"] == 0).all()
+
+
+def test_attention_dropout_drops_weights_and_sows_them_whole(arrays):
+    module = attention_layer(dropout_rate=0.5)
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+    run = functools.partial(apply_attention, module, variables, *arrays, mutable="intermediates")
+    plain, sown = run()
+    again, sown_again = run(train=True, rngs={"dropout": jax.random.key(0)})
+    assert np.abs(plain - again).max() > 1e-2
+    np.testing.assert_array_equal(*(jax.tree.leaves(s)[0] for s in (sown, sown_again)))

@@ -1,0 +1,52 @@
+"""Several models as one."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.models.ensemble import Ensemble
+
+PRE = {"norm": "pre", "final_norm": True}
+
+
+def logits(model, parameters, inputs):
+    return np.asarray(_logits(model, parameters, inputs))
+
+
+@functools.partial(tiny.jit, static_argnums=0)
+def _logits(model, parameters, inputs):
+    return model.apply({"params": parameters}, **inputs, train=False)
+
+
+def members(*changes):
+    """An ensemble of models with these changes, its parameters, and inputs."""
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    model = Ensemble(tuple(tiny.model(**change) for change in changes))
+    return model, tiny.parameters(model, inputs), inputs
+
+
+def test_a_model_with_itself_is_the_model():
+    model, parameters, inputs = members({}, {})
+    parameters["members_1"] = parameters["members_0"]
+    got = logits(model, parameters, inputs)
+    expected = logits(tiny.model(), parameters["members_0"], inputs)
+    np.testing.assert_allclose(got, jax.nn.log_softmax(expected), atol=1e-5)
+    np.testing.assert_allclose(jax.nn.log_softmax(got), got, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_ensembles_probabilities_are_the_mean_of_its_models():
+    """Of three, each with parameters of its own: two alike, one of another size."""
+    changes = {}, {}, PRE | {"d_model": 8, "num_layers": 1}
+    model, parameters, inputs = members(*changes)
+    assert list(parameters) == ["members_0", "members_1", "members_2"]
+    alone = [
+        logits(tiny.model(**change), parameters[f"members_{i}"], inputs)
+        for i, change in enumerate(changes)
+    ]
+    assert np.abs(alone[0] - alone[1]).max() > 0.1
+    expected = np.mean([jax.nn.softmax(x.astype(np.float64)) for x in alone], axis=0)
+    np.testing.assert_allclose(np.exp(logits(model, parameters, inputs)), expected, atol=1e-6)
