@@ -226,7 +226,7 @@ def test_memory_falls_with_what_is_split(abstract, mesh):
         ("jit", (8, 1), r"is \(data, fsdp, tensor\), such as \(0, 1, 1\), found \(8, 1\)"),
         ("jit", (8, 0, 1), r"found \(8, 0, 1\)"),
         ("jit", (-8, -1, 1), r"found \(-8, -1, 1\)"),
-        ("pmap", (0, 8, 1), r"splits the state, which config.parallel.strategy='pmap' cannot"),
+        ("pmap", (0, 8, 1), r"shards the state, which config.parallel.strategy='pmap' cannot do"),
         ("ddp", (0, 1, 1), r"config.parallel.strategy is .*found 'ddp'"),
     ],
 )
