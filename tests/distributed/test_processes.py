@@ -36,7 +36,7 @@ def owner(tmp_path):
 def test_a_second_run_is_refused_by_the_firsts_name(owner, tmp_path):
     name = f"process {owner.pid} on {socket.gethostname()}"
     for _ in range(2):  # being refused changes nothing
-        match = f"is being trained in by {name}: "
+        match = f"is in use by {name}: "
         with pytest.raises(ValueError, match=match) as error, lock.alone_in(tmp_path):
             pytest.fail("two runs")
         assert "\n" not in str(error.value)

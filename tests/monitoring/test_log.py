@@ -64,7 +64,7 @@ def test_a_line_that_is_none_is_left_out(tmp_path, caplog):
     good = '{"kind": "train", "step": 1}\n'
     (tmp_path / "metrics.jsonl").write_bytes(good.encode() + bytes(9) + b"\n\xff\n" + good.encode())
     assert [line["step"] for line in log.read(tmp_path)] == [1, 1]
-    assert "line 2, is not of a log" in caplog.text
+    assert "line 2: not a log line" in caplog.text
 
 
 def validations(*scores):

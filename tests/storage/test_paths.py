@@ -88,7 +88,7 @@ def test_written_file_is_whole_and_alone(tmp_path):
 @pytest.mark.skipif(not pathlib.Path("/proc/self").exists(), reason="Linux has it")
 @pytest.mark.parametrize("write", [paths.make_folder, lambda x: paths.write_file(x / "y", b"")])
 def test_a_folder_that_cannot_be_made_is_the_users_mistake(write):
-    with pytest.raises(UserError, match="the folder /proc/x cannot be made: No such file"):
+    with pytest.raises(UserError, match="cannot create the folder /proc/x: No such file"):
         write(pathlib.Path("/proc/x"))
 
 
@@ -182,8 +182,8 @@ def test_checksums_in_a_bucket_are_those_on_a_disk(bucket, tmp_path):
     paths.write_file(bucket / "1" / "b/c", b"b/d")
     (bucket / "1" / "b/d/e").unlink()
     assert checksums.corrupt_files(bucket / "1") == [
-        f"{RUN}/1/a (2 bytes, 1 were written)",
-        f"{RUN}/1/b/c (other bytes than were written)",
+        f"{RUN}/1/a (2 bytes, expected 1)",
+        f"{RUN}/1/b/c (checksum mismatch)",
         f"{RUN}/1/b/d/e (missing)",
     ]
 
