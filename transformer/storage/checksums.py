@@ -118,7 +118,7 @@ def stamped(path: Path) -> bytes | None:
     size = max(0, len(content) - hashlib.sha256().digest_size)
     if stamp(content[:size]) == content:
         return content[:size]
-    logging.warning("damaged: %s (checksum mismatch); it is rebuilt", path)
+    logging.warning("damaged: %s (checksum mismatch); rebuilding it", path)
     return None
 
 

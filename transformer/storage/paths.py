@@ -177,6 +177,6 @@ def append_line(file: Path, line: bytes) -> None:
             log.seek(-1, os.SEEK_END)
             if log.read(1) != b"\n":
                 line = b"\n" + line
-        if log.write(line + b"\n") < len(line) + 1:  # a short write: an unbuffered file's only sign
+        if log.write(line + b"\n") < len(line) + 1:  # a full disk, short write
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         os.fsync(log.fileno())
