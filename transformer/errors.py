@@ -1,9 +1,9 @@
-"""The one error that is the user's to mend."""
+"""UserError: a mistake of the user's, which launch.py reports in one line."""
 
 
 class UserError(ValueError):
-    """Something that was typed, or a file that was given, cannot work.
+    """Raised where an argument, a config value or an input file cannot work.
 
-    Its text is one line: what was expected, what was found, what would be right. launch.py prints
-    it and exits with status 2; every other error is ours, and is printed with its traceback.
+    Its text is one line: what was expected, what was found, and what would be right. launch.py
+    prints it and exits with status 2; any other exception is a bug, printed with its traceback.
     """

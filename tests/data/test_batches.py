@@ -377,12 +377,12 @@ def test_of_two_writers_the_first_one_serves(vocabulary, tmp_path):
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_file_over):
-    with no_file_over(1000), pytest.raises(UserError, match=r"takes no more .*df -h.*data_dir"):
+    with no_file_over(1000), pytest.raises(UserError, match=r"cannot write to .*df -h.*data_dir"):
         tokenise(Source(0), vocabulary, tmp_path)
     assert not list(tmp_path.iterdir())
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     pairs = packing.trainable(tokens.lengths, LENGTH)
-    with no_file_over(100), pytest.raises(UserError, match="takes no more"):
+    with no_file_over(100), pytest.raises(UserError, match="cannot write to"):
         packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     assert not list(tokens.directory.glob("packed*"))
 

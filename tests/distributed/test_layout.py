@@ -1,4 +1,4 @@
-"""Eight devices, mapped or global, in one part or in several, by any mesh, train as one does."""
+"""Eight devices train as one does, under either strategy, on any mesh, with any accumulation."""
 
 import functools
 import itertools
@@ -21,7 +21,7 @@ from transformer.training import loop, update
 
 ADAM = tiny.adam()
 STEPS = 50
-DROPPING = {"dropout_rate": 0.5}
+DROPOUT = {"dropout_rate": 0.5}
 
 
 @functools.cache
@@ -30,7 +30,7 @@ def model(**changes):
 
 
 def batch(seed, num_rows, rows_per_device=2):
-    """Rows that hold very different numbers of tokens on each of eight devices: one has none."""
+    """A batch whose rows have very different numbers of tokens on eight devices: one has none."""
     random = np.random.default_rng(seed)
     rows = []
     for row in range(16):
@@ -44,12 +44,12 @@ def layout_of(strategy, num_devices, mesh=(0, 1, 1)):
 
 
 def init(model):
-    """Params of a model from a key."""
+    """Returns a function from a key to a model's params."""
     return lambda rng: model.init(rng, **batch(0, 16)["inputs"], train=False)["params"]
 
 
-def opened(folder):
-    """A folder's checkpoints."""
+def open_checkpoints(folder):
+    """Opens a folder's checkpoints."""
     return manager.Checkpoints(folder, keep=1, every=1, identity={}, best_is="highest")
 
 
@@ -62,7 +62,7 @@ def first_state(layout, **changes):
 
 
 def run(layout, accumulate=1, num_rows=16, **changes):
-    """The sums of every step, and the parameters after the last."""
+    """Returns the metrics of every step, and the params after the last."""
     state, curve = first_state(layout, **changes), []
     update = step(layout, state, accumulate, **changes)
     for t in range(STEPS):
@@ -74,23 +74,24 @@ def run(layout, accumulate=1, num_rows=16, **changes):
 
 
 @pytest.fixture(scope="module")
-def alone():
-    """What one device does, which XLA's own reduction knows nothing of."""
+def one_device():
+    """The reference: a run on one device, without any collective."""
     return run(layout_of("jit", 1))
 
 
-def assert_same_run(found, expected):
-    for sums, others in zip(found[0], expected[0], strict=True):
-        assert sums.keys() == others.keys()
-        assert sums["weight"] == others["weight"]
+def assert_same_run(actual, expected):
+    (curve, params), (expected_curve, expected_params) = actual, expected
+    for sums, expected_sums in zip(curve, expected_curve, strict=True):
+        assert sums.keys() == expected_sums.keys()
+        assert sums["weight"] == expected_sums["weight"]
         for name in sums:
-            np.testing.assert_allclose(sums[name], others[name], rtol=1e-5)
-    assert jax.tree.structure(found[1]) == jax.tree.structure(expected[1])
-    others = jax.tree.leaves(expected[1])
-    for (path, x), y in zip(jax.tree.leaves_with_path(found[1]), others, strict=True):
+            np.testing.assert_allclose(sums[name], expected_sums[name], rtol=1e-5)
+    assert jax.tree.structure(params) == jax.tree.structure(expected_params)
+    leaves = jax.tree.leaves_with_path(params)
+    for (path, x), y in zip(leaves, jax.tree.leaves(expected_params), strict=True):
         assert x.shape == y.shape
-        # A key's bias adds the same to all of a query's scores and so changes nothing: its gradient
-        # is 0 but for rounding, which Adam makes whole steps of.
+        # A key's bias adds the same to all of a query's scores, which softmax ignores: its gradient
+        # is rounding error, which Adam scales to full steps.
         if [key.key for key in path[-2:]] != ["key", "bias"]:
             np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5, err_msg=str(path))
 
@@ -101,24 +102,24 @@ def test_devices_hold_different_numbers_of_tokens():
     assert shares.min() == 0
 
 
-def assert_learns(found, **changes):
-    """The loss falls, and every parameter moves by a thousand times what may differ."""
-    curve, after = found
+def assert_learns(run, **changes):
+    """The loss falls, and every parameter moves by a thousand times the tolerance."""
+    curve, after = run
     losses = [sums["loss"] / sums["weight"] for sums in curve]
     assert len(losses) == 50
-    assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3  # each batch is another
+    assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3  # batches differ
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
     before = first_state(layout_of("jit", 1), **changes).params
     moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, after)
     assert min(jax.tree.leaves(moved)) > 1e-2
 
 
-def test_one_device_learns(alone):
-    assert_learns(alone)
+def test_one_device_learns(one_device):
+    assert_learns(one_device)
 
 
-def test_one_device_that_drops_learns(alone_dropping):
-    assert_learns(alone_dropping, **SPLITTABLE)
+def test_one_device_with_dropout_learns(one_device_dropout):
+    assert_learns(one_device_dropout, **DIVISIBLE)
 
 
 @pytest.mark.slow
@@ -129,14 +130,14 @@ def test_one_device_that_drops_learns(alone_dropping):
         *[("pmap", 8, 2), ("jit", 8, 2), ("pmap", 8, 4), ("jit", 8, 4), ("jit", 1, 4)],
     ],
 )
-def test_trains_as_one_device(alone, strategy, num_devices, accumulate):
-    assert_same_run(run(layout_of(strategy, num_devices), accumulate), alone)
+def test_trains_as_one_device(one_device, strategy, num_devices, accumulate):
+    assert_same_run(run(layout_of(strategy, num_devices), accumulate), one_device)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", layout.STRATEGIES)
-def test_empty_rows_change_nothing(alone, strategy):
-    assert_same_run(run(layout_of(strategy, 8), num_rows=24), alone)
+def test_empty_rows_change_nothing(one_device, strategy):
+    assert_same_run(run(layout_of(strategy, 8), num_rows=24), one_device)
 
 
 # Meshes
@@ -147,38 +148,38 @@ MESHES = [
     for fsdp in (1, 2, 4, 8)
     if data * fsdp <= 8
 ]
-# What eight devices can split, and its dropout: a global program's random numbers know no devices.
-SPLITTABLE = {
+# Sizes that eight devices divide, with dropout: a global program draws the same on any mesh.
+DIVISIBLE = {
     **{"source_vocab_size": 16, "target_vocab_size": 16, "num_heads": 8, "attention_bias": True},
     **{"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "activation_dropout_rate": 0.1},
 }
 
 
 @pytest.fixture(scope="module")
-def alone_dropping():
-    return run(layout_of("jit", 1), **SPLITTABLE)
+def one_device_dropout():
+    return run(layout_of("jit", 1), **DIVISIBLE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_every_mesh_trains_as_one_device(alone_dropping, mesh):
-    assert_same_run(run(layout_of("jit", 8, mesh), **SPLITTABLE), alone_dropping)
+def test_every_mesh_trains_as_one_device(one_device_dropout, mesh):
+    assert_same_run(run(layout_of("jit", 8, mesh), **DIVISIBLE), one_device_dropout)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", [(2, 2, 2), (1, 8, 1), (1, 1, 8)], ids=str)
 @pytest.mark.parametrize("accumulate", [1, 2])
-def test_what_a_mesh_cannot_split_stays_whole(alone, mesh, accumulate):
-    """13 pieces, 2 heads."""
-    assert_same_run(run(layout_of("jit", 8, mesh), accumulate), alone)
+def test_dimensions_that_a_mesh_does_not_divide_are_replicated(one_device, mesh, accumulate):
+    """A vocabulary of 13, 2 heads."""
+    assert_same_run(run(layout_of("jit", 8, mesh), accumulate), one_device)
 
 
 @pytest.fixture(scope="module")
 def abstract():
-    """A function of a mesh: a larger model's step, its state and a batch, without any arrays."""
+    """A function of a mesh: a larger model's step, its abstract state and a batch."""
     sizes = {"d_model": 128, "d_ff": 512, "key_size": 16, "value_size": 16}
     vocabulary = {"source_vocab_size": 1024, "target_vocab_size": 1024}
-    changes = SPLITTABLE | sizes | vocabulary
+    changes = DIVISIBLE | sizes | vocabulary
     large, rows = model(**changes), batch(0, 64)
 
     def initial(rng):
@@ -187,12 +188,12 @@ def abstract():
 
     shapes = jax.eval_shape(initial, jax.random.key(0))
 
-    def spread(mesh):
-        found = layout_of("jit", 8, mesh)
-        state = layout.to_restore(shapes, found)
-        return step(found, state, **changes), state, rows
+    def on_mesh(mesh):
+        eight = layout_of("jit", 8, mesh)
+        state = layout.to_restore(shapes, eight)
+        return step(eight, state, **changes), state, rows
 
-    return spread
+    return on_mesh
 
 
 def megabytes(tree):
@@ -201,16 +202,16 @@ def megabytes(tree):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2), (1, 2, 4)], ids=str)
-def test_memory_falls_with_what_is_split(abstract, mesh):
-    """By the compiled program's own account: the state but for norms and biases, and the rows."""
+def test_memory_falls_as_the_state_is_sharded(abstract, mesh):
+    """By the compiled program's memory analysis; norms and biases stay replicated."""
     update, state, rows = abstract(mesh)
-    found = update.lower(state, rows).compile().memory_analysis()
+    memory = update.lower(state, rows).compile().memory_analysis()
     data, fsdp, tensor = mesh
     expected = megabytes(state) / (fsdp * tensor) + megabytes(rows) / (data * fsdp)
     assert megabytes(state) > 5
-    assert expected <= found.argument_size_in_bytes / 1e6 < 1.05 * expected
+    assert expected <= memory.argument_size_in_bytes / 1e6 < 1.05 * expected
     assert layout.bytes_per_device(state) / 1e6 == pytest.approx(
-        found.argument_size_in_bytes / 1e6 - megabytes(rows) / (data * fsdp), abs=1e-3
+        memory.argument_size_in_bytes / 1e6 - megabytes(rows) / (data * fsdp), abs=1e-3
     )
 
 
@@ -226,22 +227,22 @@ def test_memory_falls_with_what_is_split(abstract, mesh):
         ("jit", (8, 1), r"is \(data, fsdp, tensor\), such as \(0, 1, 1\), found \(8, 1\)"),
         ("jit", (8, 0, 1), r"found \(8, 0, 1\)"),
         ("jit", (-8, -1, 1), r"found \(-8, -1, 1\)"),
-        ("pmap", (0, 8, 1), r"splits the state, which config.parallel.strategy='pmap' cannot"),
+        ("pmap", (0, 8, 1), r"shards the state, which config.parallel.strategy='pmap' cannot do"),
         ("ddp", (0, 1, 1), r"config.parallel.strategy is .*found 'ddp'"),
     ],
 )
-def test_layouts_that_cannot_be(strategy, mesh, words):
+def test_invalid_layouts_are_refused(strategy, mesh, words):
     with pytest.raises(ValueError, match=words):
         layout.make_layout(strategy, mesh)
 
 
 def test_mapped_devices_are_in_the_order_of_their_processes():
-    """As pmap wants it; a TPU pod's are not by themselves."""
-    found = layout.make_layout("pmap", devices=jax.devices()[::-1]).mesh.devices
-    assert list(found.flat) == jax.devices()
+    """pmap requires it; jax.devices() of a TPU pod is in another order."""
+    devices = layout.make_layout("pmap", devices=jax.devices()[::-1]).mesh.devices
+    assert list(devices.flat) == jax.devices()
 
 
-def test_what_is_left_goes_to_data():
+def test_the_data_axis_is_inferred():
     assert dict(layout_of("jit", 8, (0, 2, 1)).mesh.shape) == {"data": 4, "fsdp": 2, "tensor": 1}
 
 
@@ -249,13 +250,15 @@ def test_what_is_left_goes_to_data():
 
 
 def loss_of_copies(num_devices, accumulate, copies):
-    """With dropout, the loss of a batch that has the same two rows `copies` times, a copy: the same
-    for any number of them (as it is without dropout) if all drop the same units."""
+    """Returns the loss a copy, with dropout, of a batch of `copies` copies of two rows.
+
+    It does not depend on `copies` if all copies drop the same units.
+    """
     rows = [tiny.pairs([(5, 4), (3, 6)], seed=3), tiny.pairs([(7, 9)], seed=4)]
     mapped = layout_of("pmap", num_devices)
-    state = first_state(mapped, **DROPPING)
-    update = step(mapped, state, accumulate, **DROPPING)
-    # Every device's rows are dealt out to the parts in turn: each part gets both.
+    state = first_state(mapped, **DROPOUT)
+    update = step(mapped, state, accumulate, **DROPOUT)
+    # Micro-batches take a device's rows in turn: each gets both of the two rows.
     each = np.repeat(np.arange(2), copies // num_devices).tolist() * num_devices
     _, sums = update(state, tiny.place(tiny.batch([rows[i] for i in each], 18, 20), mapped))
     return float(sums["loss"]) / copies
@@ -263,43 +266,43 @@ def loss_of_copies(num_devices, accumulate, copies):
 
 @pytest.mark.slow
 def test_devices_drop_different_units():
-    """Device 0 of one and of eight drops the same; the seven others drop other units."""
+    """Device 0 drops the same units among eight as alone: the other seven make the difference."""
     one, eight = loss_of_copies(1, 1, 1), loss_of_copies(8, 1, 8)
     assert abs(eight - one) > 1e-3 * one
 
 
 @pytest.mark.slow
-def test_parts_drop_different_units():
+def test_micro_batches_drop_different_units():
     two, four = loss_of_copies(1, 2, 2), loss_of_copies(1, 4, 4)
     assert abs(four - two) > 1e-3 * two
 
 
-def test_every_device_has_a_mask_of_its_own():
+def test_every_device_draws_another_dropout_mask():
     rows = tiny.unpacked(tiny.pairs())
-    dropping = model(**DROPPING)
-    parameters = tiny.parameters(dropping, rows["inputs"])
+    model_with_dropout = model(**DROPOUT)
+    parameters = tiny.parameters(model_with_dropout, rows["inputs"])
 
     @functools.partial(jax.pmap, axis_name=layout.AXIS)
     def losses(part):
         rng = random_per_device(jax.random.key(0), layout.AXIS)
         options = {"train": True, "rngs": {"dropout": rng}}
-        logits = dropping.apply({"params": parameters}, **part["inputs"], **options)
+        logits = model_with_dropout.apply({"params": parameters}, **part["inputs"], **options)
         targets = part["targets"], part["weights"]
         return cross_entropy(logits, *targets, **tiny.SMOOTHING)["loss"]
 
-    found = np.asarray(losses(jax.tree.map(lambda x: np.stack([x] * 8), rows)))
-    assert len(np.unique(found.round(4))) == 8
+    loss_of_device = np.asarray(losses(jax.tree.map(lambda x: np.stack([x] * 8), rows)))
+    assert len(np.unique(loss_of_device.round(4))) == 8
 
 
 @pytest.mark.slow
 def test_steps_and_seeds_drop_different_units():
     mapped = layout_of("pmap", 1)
-    start = lambda: first_state(mapped, **DROPPING)
-    update = step(mapped, start(), **DROPPING)
+    start = lambda: first_state(mapped, **DROPOUT)
+    update = step(mapped, start(), **DROPOUT)
     placed = tiny.place(batch(0, 16), mapped)
-    found = [float(update(start()._replace(step=n), placed)[1]["loss"]) for n in (0, 0, 1, 2)]
-    assert found[0] == found[1]
-    assert len(set(found)) == 3
+    losses = [float(update(start()._replace(step=n), placed)[1]["loss"]) for n in (0, 0, 1, 2)]
+    assert losses[0] == losses[1]
+    assert len(set(losses)) == 3
 
 
 # Compilations
@@ -307,7 +310,7 @@ def test_steps_and_seeds_drop_different_units():
 
 @pytest.fixture(scope="module")
 def compiled():
-    """The names of what is being compiled, as it happens."""
+    """The names of the functions compiled so far: a list that grows as JAX compiles."""
     names = []
 
     def listen(event, seconds, **about):
@@ -323,12 +326,12 @@ def compiled():
     ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
 )
 def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_path):
-    """A first state that is not placed as the step returns it would be compiled for apart."""
-    spread = layout_of(strategy, 8, mesh)
-    places = [tiny.place(batch(t, 16), spread) for t in range(4)]
-    checkpoints = opened(tmp_path)
-    state = loop.first_state(init(model()), ADAM, 0, checkpoints, spread)
-    update = step(spread, state)
+    """A first state with other shardings than the step's output would be compiled for again."""
+    run_layout = layout_of(strategy, 8, mesh)
+    places = [tiny.place(batch(t, 16), run_layout) for t in range(4)]
+    checkpoints = open_checkpoints(tmp_path)
+    state = loop.first_state(init(model()), ADAM, 0, checkpoints, run_layout)
+    update = step(run_layout, state)
     counts = []
 
     def advance(state, t):
@@ -339,10 +342,10 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_
 
     for t in range(3):
         state = advance(state, t)
-    loop.save(checkpoints, 3, state, spread)
+    loop.save(checkpoints, 3, state, run_layout)
     checkpoints.close()
-    checkpoints = opened(tmp_path)
-    restored = loop.first_state(init(model()), ADAM, 0, checkpoints, spread)
+    checkpoints = open_checkpoints(tmp_path)
+    restored = loop.first_state(init(model()), ADAM, 0, checkpoints, run_layout)
     checkpoints.close()
     assert int(restored.step) == 3
     for x, y in zip(jax.tree.leaves(restored), jax.tree.leaves(state), strict=True):
@@ -355,28 +358,28 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_
 
 # Checkpoints
 
-PLACES = [
+LAYOUTS = [
     *[("pmap", 8, (8, 1, 1)), ("pmap", 2, (2, 1, 1)), ("jit", 1, (1, 1, 1))],
     *[("jit", 8, mesh) for mesh in ((8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2))],
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before", PLACES, ids=str)
+@pytest.mark.parametrize("before", LAYOUTS, ids=str)
 def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
-    saved = layout_of(*before)
-    state = first_state(saved, **SPLITTABLE)
-    checkpoints = opened(tmp_path)
-    loop.save(checkpoints, 3, state, saved)
+    saved_layout = layout_of(*before)
+    state = first_state(saved_layout, **DIVISIBLE)
+    checkpoints = open_checkpoints(tmp_path)
+    loop.save(checkpoints, 3, state, saved_layout)
     checkpoints.close()
-    for after in PLACES:
-        spread = layout_of(*after)
-        checkpoints = opened(tmp_path)
-        found = loop.first_state(init(model(**SPLITTABLE)), ADAM, 0, checkpoints, spread)
+    for after in LAYOUTS:
+        run_layout = layout_of(*after)
+        checkpoints = open_checkpoints(tmp_path)
+        restored = loop.first_state(init(model(**DIVISIBLE)), ADAM, 0, checkpoints, run_layout)
         checkpoints.close()
-        assert int(found.step) == 3
-        wanted = layout.state_shardings(state, spread)
-        for x, y, sharding in zip(*map(jax.tree.leaves, (found, state, wanted)), strict=True):
+        assert int(restored.step) == 3
+        expected = layout.state_shardings(state, run_layout)
+        for x, y, sharding in zip(*map(jax.tree.leaves, (restored, state, expected)), strict=True):
             assert x.sharding == sharding
             if x.ndim:
                 np.testing.assert_array_equal(x, y)
@@ -388,14 +391,14 @@ def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
 @pytest.mark.parametrize("num_devices", [1, 2, 8])
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_rows_are_padded_to_the_next_multiple(num_devices, accumulate):
-    spread = layout_of("jit", num_devices)
+    run_layout = layout_of("jit", num_devices)
     for rows in range(1, 60):
-        padded = rows_for_devices(rows, spread.row_parts * accumulate)
+        padded = rows_for_devices(rows, run_layout.row_parts * accumulate)
         assert padded % (num_devices * accumulate) == 0
         assert rows <= padded < rows + num_devices * accumulate
 
 
-def test_parts_take_every_row_once_and_from_every_device():
+def test_micro_batches_take_every_row_once_and_from_every_device():
     rows = np.arange(24)
     parts = np.asarray(micro_batches(rows, 3))
     assert parts.shape == (3, 8)
@@ -407,16 +410,16 @@ def test_parts_take_every_row_once_and_from_every_device():
 
 @pytest.mark.parametrize("mesh", [(8, 1, 1), (2, 4, 1), (2, 2, 2), (1, 1, 8)], ids=str)
 def test_devices_get_their_rows_of_the_global_batch(mesh):
-    spread = layout_of("jit", 8, mesh)
-    asked = []
+    run_layout = layout_of("jit", 8, mesh)
+    ranges = []
 
     def load(start, stop):
-        asked.append((start, stop))
+        ranges.append((start, stop))
         return {"x": np.arange(start, stop)[:, None] * np.ones(3)}
 
-    placed = shard_batch(load, 16, spread)["x"]
-    parts = 16 // spread.row_parts
-    assert asked == [(start, start + parts) for start in range(0, 16, parts)]
+    placed = shard_batch(load, 16, run_layout)["x"]
+    parts = 16 // run_layout.row_parts
+    assert ranges == [(start, start + parts) for start in range(0, 16, parts)]
     np.testing.assert_array_equal(placed, np.arange(16)[:, None] * np.ones(3))
     assert {shard.data.shape for shard in placed.addressable_shards} == {(parts, 3)}
 

@@ -1,4 +1,4 @@
-"""Peak FLOP/s of devices, traces, and the time spent waiting for data."""
+"""Peak FLOP/s of devices, profiles, and the time spent waiting for data."""
 
 import gzip
 import json
@@ -26,20 +26,20 @@ B, S = 2, 6
         *(("TPU v5e", 197), ("NVIDIA H100 NVL", 835), ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 0)),
     ],
 )
-def test_peaks_are_found_by_the_name_that_a_device_has(name, teraflops):
+def test_peaks_are_looked_up_by_device_kind(name, teraflops):
     assert devices.peak(name) == teraflops * 1e12
 
 
 def test_least_seconds_are_flops_over_the_peak_of_all_devices(monkeypatch):
     model = tiny.model()
-    assert meters.least_seconds(model, B, S) == 0  # of CPUs, which are not in the table
+    assert meters.least_seconds(model, B, S) == 0  # the peak of a CPU is unknown
     monkeypatch.setattr(jax, "devices", lambda: [types.SimpleNamespace(device_kind="TPU v4")] * 4)
     assert meters.least_seconds(model, B, S) == pytest.approx(model.flops(B, S) / (4 * 275e12))
-    assert meters.least_seconds(object(), B, S) == 0  # another model's are not known
+    assert meters.least_seconds(object(), B, S) == 0  # without a method `flops`
 
 
 def calls_traced(folder, count, steps):
-    """How often a function was called in the trace of `count` steps of a run that began at 30."""
+    """Returns how often a function was called in a trace of `count` steps of a run from step 30."""
     function = jax.jit(lambda x: x @ x)
     x = function(jnp.ones((8, 8)))
     with traced(30, count, folder) as trace:
@@ -53,21 +53,21 @@ def calls_traced(folder, count, steps):
 
 
 @pytest.mark.slow
-def test_a_trace_has_the_steps_asked_for(tmp_path):
+def test_a_trace_has_the_given_number_of_steps(tmp_path):
     one = calls_traced(tmp_path / "one", 1, 20)
     assert one > 0
     assert calls_traced(tmp_path / "three", 3, 20) == 3 * one
     assert calls_traced(tmp_path / "cut", 50, 12) == 2 * one  # the run ends before the trace
 
 
-def test_no_trace_unless_it_is_asked_for(monkeypatch, tmp_path):
+def test_there_is_no_trace_of_0_steps(monkeypatch, tmp_path):
     monkeypatch.setattr(jax.profiler, "start_trace", None)
     with traced(0, 0, tmp_path) as trace:
         for number in range(30):
             trace(number, None)
 
 
-def test_waiting_is_the_share_of_the_time_between_batches(monkeypatch):
+def test_waiting_is_the_fraction_of_time_spent_waiting_for_batches(monkeypatch):
     now = [0.0]
     clock = types.SimpleNamespace(perf_counter=lambda: now[0])
     monkeypatch.setattr("transformer.monitoring.progress.time", clock)
@@ -82,7 +82,7 @@ def test_waiting_is_the_share_of_the_time_between_batches(monkeypatch):
 
     run(lambda: False)
     assert progress.lap()["waiting"] == pytest.approx(0.25)
-    busy = iter([True, False, True, True])  # the device, when a batch comes
+    busy = iter([True, False, True, True])  # is the device computing when the batch arrives?
     run(lambda: next(busy))
     assert progress.lap()["waiting"] == pytest.approx(1 / 16)
     progress.close()

@@ -1,4 +1,4 @@
-"""metrics.jsonl and TensorBoard: cut where a run goes on, late where a disk is full."""
+"""metrics.jsonl and TensorBoard: cut on resuming, completed after a full disk; early stopping."""
 
 import logging
 import time
@@ -10,8 +10,8 @@ from transformer.monitoring import log
 from transformer.monitoring.log import Log, read
 
 
-def test_log_is_cut_where_a_run_goes_on(tmp_path):
-    """Lines past the step, and one that was cut off in writing, go; TensorBoard purges its own."""
+def test_the_log_is_cut_where_a_run_resumes(tmp_path):
+    """Lines after the step, and a line that was cut off in writing, are removed from both."""
     log = Log(tmp_path, 0)
     for step in (10, 20, 30):
         log.write("train", step, {"loss": 1 / step})
@@ -40,9 +40,9 @@ def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, cap
     with no_file_over(2000):
         for step in range(2, 60):
             log.write("train", step, values)
-            assert read(tmp_path) == [line(1)]  # no half a line after it
+            assert read(tmp_path) == [line(1)]  # and no part of another
         errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-        assert len(errors) == 1  # said once
+        assert len(errors) == 1  # logged once
         assert str(tmp_path / "metrics.jsonl") in errors[0]
     log.write("train", 60, values)
     assert read(tmp_path) == [line(step) for step in range(1, 61)]
@@ -59,16 +59,16 @@ def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, cap
     assert [step for tag, step in shown if tag == "train/number_3" and step > 59] == [60, 61]
 
 
-def test_a_line_that_is_none_is_left_out(tmp_path, caplog):
+def test_a_corrupt_line_is_skipped(tmp_path, caplog):
     """A power failure may leave zeros."""
     good = '{"kind": "train", "step": 1}\n'
     (tmp_path / "metrics.jsonl").write_bytes(good.encode() + bytes(9) + b"\n\xff\n" + good.encode())
     assert [line["step"] for line in log.read(tmp_path)] == [1, 1]
-    assert "line 2, is not of a log" in caplog.text
+    assert "line 2: not a log line" in caplog.text
 
 
 def validations(*scores):
-    """Log lines of validations with these BLEU scores, among others."""
+    """Returns log lines of validations with these BLEU scores, between lines of training."""
     lines = []
     for step, bleu in enumerate(scores, start=1):
         lines += [{"kind": "train", "step": step, "loss": 1.0}]
@@ -91,7 +91,7 @@ def validations(*scores):
         ([5.0, 1.0, 1.0, 1.0], 0, False),
     ],
 )
-def test_patience(scores, patience, stops):
+def test_early_stopping_by_patience(scores, patience, stops):
     assert log.out_of_patience(validations(*scores), patience, "bleu", "highest") == stops
     lower = validations(*(-score for score in scores))
     assert log.out_of_patience(lower, patience, "bleu", "lowest") == stops

@@ -1,4 +1,4 @@
-"""What a person sees who waits: a bar on a terminal, plain lines in a log."""
+"""Progress: a bar on a terminal, plain lines in a log."""
 
 import contextlib
 import logging
@@ -12,29 +12,29 @@ import pytest
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from transformer.monitoring.progress import Progress, counter
-from transformer.monitoring.progress import progress as watched
+from transformer.monitoring.progress import progress as with_progress
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The time in seconds, as progress.py sees it: a list of one number."""
+    """The time in seconds, as progress.py reads it: a list of one number."""
     now = [100.0]
     clock = types.SimpleNamespace(perf_counter=lambda: now[0])
     monkeypatch.setattr("transformer.monitoring.progress.time", clock)
     return now
 
 
-def seen(caplog, clock, items, **options):
-    """The lines logged while items are taken, one in two seconds."""
+def logged_lines(caplog, clock, items, **options):
+    """Returns the lines logged while items are taken, one every two seconds."""
     caplog.set_level(logging.INFO)
-    for _ in watched(items, "translate", **options):
+    for _ in with_progress(items, "translate", **options):
         clock[0] += 2
     return [record.getMessage() for record in caplog.records]
 
 
-def test_progress_says_how_many_how_fast_and_how_long(caplog, capsys, clock):
-    """A line for each item here: pytest's standard error is no terminal."""
-    assert seen(caplog, clock, iter(range(3)), total=63, every=0) == [
+def test_progress_has_count_rate_and_time_left(caplog, capsys, clock):
+    """One line an item: pytest's standard error is not a terminal."""
+    assert logged_lines(caplog, clock, iter(range(3)), total=63, every=0) == [
         "translate: 1 line, 0.5 a second, 2 min 4 s left",
         "translate: 2 lines, 0.5 a second, 2 min 2 s left",
         "translate: 3 lines, 0.5 a second, 2 min 0 s left",
@@ -43,19 +43,18 @@ def test_progress_says_how_many_how_fast_and_how_long(caplog, capsys, clock):
     assert capsys.readouterr().out == ""
 
 
-def test_progress_without_a_total_knows_no_end(caplog, clock):
-    assert seen(caplog, clock, range(2), every=0) == [
+def test_progress_without_a_total_has_no_time_left(caplog, clock):
+    assert logged_lines(caplog, clock, range(2), every=0) == [
         *("translate: 1 line, 0.5 a second", "translate: 2 lines, 0.5 a second"),
         "translate: 2 lines in 4.0 s, 0.5 a second",
     ]
 
 
-def test_progress_counts_a_second(caplog, clock):
+def test_progress_measures_items_per_second(caplog, clock):
     caplog.set_level(logging.INFO)
-    for number in watched(range(100), "translate", total=200, every=1.5):
+    for number in with_progress(range(100), "translate", total=200, every=1.5):
         clock[0] += 1 if number == 98 else 0.01
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
+    assert [record.getMessage() for record in caplog.records] == [
         "translate: 99 lines, 50 a second, 2 s left",
         "translate: 100 lines in 2.0 s, 50 a second",
     ]
@@ -63,22 +62,22 @@ def test_progress_counts_a_second(caplog, clock):
 
 @pytest.mark.parametrize("every", [5, 1000])
 def test_progress_is_silent_between_its_lines(caplog, clock, every):
-    said = seen(caplog, clock, range(10), total=10, every=every)
-    assert [line.split(",")[0] for line in said[:-1]] == (
+    *lines, summary = logged_lines(caplog, clock, range(10), total=10, every=every)
+    assert [line.split(",")[0] for line in lines] == (
         [f"translate: {count} lines" for count in (3, 6, 9)] if every == 5 else []
     )
-    assert said[-1].startswith("translate: 10 lines in 20.0 s")
+    assert summary.startswith("translate: 10 lines in 20.0 s")
 
 
 @pytest.mark.parametrize("total", [None, 0, 7])
 def test_progress_of_nothing(caplog, total):
     caplog.set_level(logging.INFO)
-    assert list(watched([], "translate", total=total, every=0)) == []
+    assert list(with_progress([], "translate", total=total, every=0)) == []
     [line] = [record.getMessage() for record in caplog.records]
     assert line.startswith("translate: 0 lines in 0.0 s, 0.0 a second")
 
 
-def test_time_left_is_not_said_before_anything_is_done(caplog, clock):
+def test_there_is_no_time_left_before_a_line_is_done(caplog, clock):
     caplog.set_level(logging.INFO)
     with counter("translate", total=9, every=0) as advance:
         for count in (0, 4):
@@ -91,10 +90,10 @@ def test_time_left_is_not_said_before_anything_is_done(caplog, clock):
     ]
 
 
-def test_progress_gives_the_items_as_they_come(capsys):
+def test_progress_is_lazy(capsys):
     taken = []
     items = (taken.append(number) or number for number in range(5))
-    for number in watched(items, "translate"):
+    for number in with_progress(items, "translate"):
         assert taken == list(range(number + 1))
     assert taken == list(range(5))
     assert capsys.readouterr().out == ""
@@ -102,7 +101,7 @@ def test_progress_gives_the_items_as_they_come(capsys):
 
 @pytest.fixture
 def open_terminal(monkeypatch, caplog):
-    """A function that makes standard error a terminal of 80 columns: what it shows, its end."""
+    """A function that makes standard error a terminal of 80 columns; returns (shown, hang_up)."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (24, 80))
     ours = open(master, "rb", 0)  # noqa: SIM115 (closed below)
@@ -115,12 +114,12 @@ def open_terminal(monkeypatch, caplog):
             content += ours.read(4096)
         return content.removesuffix(b"END").decode()
 
-    def opened():  # in the test itself: pytest sets standard error before it
+    def open_it():  # called in the test itself: pytest sets standard error before it
         caplog.set_level(logging.INFO)
         monkeypatch.setattr(sys, "stderr", theirs)
         return shown, ours.close
 
-    yield opened
+    yield open_it
     ours.close()
     with contextlib.suppress(OSError):
         theirs.close()
@@ -128,7 +127,7 @@ def open_terminal(monkeypatch, caplog):
 
 def test_progress_is_a_bar_on_a_terminal(open_terminal, caplog, capsys):
     shown, _ = open_terminal()
-    list(watched(range(3), "translate", total=3, every=0))
+    list(with_progress(range(3), "translate", total=3, every=0))
     assert re.match(r"\rtranslate:   0%\| +\| 0/3 \[", shown())
     [line] = [record.getMessage() for record in caplog.records]
     assert line.startswith("translate: 3 lines in ")
@@ -143,7 +142,7 @@ SHOWN = {
 
 
 def test_training_is_shown_in_80_columns(open_terminal, caplog):
-    """A history of losses, and below it a bar that is one, with its time left and its pace."""
+    """Lines of losses and, below them, one bar with the time left and the rate."""
     shown, _ = open_terminal()
     progress = Progress(99_990, 100_000)
     progress.advance()
@@ -157,8 +156,8 @@ def test_training_is_shown_in_80_columns(open_terminal, caplog):
     assert re.fullmatch(r"train: 100%\|█{20,}.\| 99991/100000 \[00:00<00:00, *[\d.]+step/s\]", bar)
 
 
-def test_the_time_left_on_a_terminal_leaves_out_what_is_no_step(open_terminal, clock, monkeypatch):
-    """A step in a quarter of a second, after a validation of two hours."""
+def test_the_bar_excludes_pauses_from_its_time_left(open_terminal, clock, monkeypatch):
+    """Steps of a quarter of a second, after a validation of two hours."""
     monkeypatch.setattr("tqdm.std.time", lambda: clock[0])
     shown, _ = open_terminal()
     progress = Progress(0, 100)

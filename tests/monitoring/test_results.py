@@ -1,4 +1,4 @@
-"""Scores are printed, kept, and never replaced."""
+"""Results are printed and saved, and never replace those of another test set."""
 
 import json
 import sys
@@ -31,8 +31,8 @@ RESULT = {
 }
 
 
-def kept(workdir, source, hypothesis, **changes):
-    """Keeps the result of a set of one sentence, and gives it back."""
+def saved(workdir, source, hypothesis, **changes):
+    """Saves the result of a set of one sentence, and returns it."""
     dataset = {"source": [source], "reference": ["r"]}
     name = results.free_name(workdir, "test", dataset)
     result = {**RESULT, "set": name, "checksum": results.checksum(dataset)}
@@ -41,42 +41,43 @@ def kept(workdir, source, hypothesis, **changes):
 
 
 def test_no_result_replaces_another_set_s(tmp_path):
-    """Neither in evaluations.jsonl, also after a line that was cut off, nor in evaluation/."""
-    made = [kept(tmp_path, "a", "x"), kept(tmp_path, "b", "y")]
+    """Neither in evaluation/ nor in evaluations.jsonl, even after a line that was cut off."""
+    saved_results = [saved(tmp_path, "a", "x"), saved(tmp_path, "b", "y")]
     with open(tmp_path / "evaluations.jsonl", "a") as file:
         file.write('{"bleu')
-    made += [kept(tmp_path, "a", "z"), kept(tmp_path, "b", "y")]
-    assert made[0]["set"] == made[2]["set"] == "test"
-    assert made[1]["set"] == made[3]["set"] == f"test-{made[1]['checksum'][:16]}"
-    assert log.read(tmp_path, "evaluations.jsonl") == made
-    for result, sides in ((made[2], ["a", "z", "r"]), (made[3], ["b", "y", "r"])):
-        found = [
+    saved_results += [saved(tmp_path, "a", "z"), saved(tmp_path, "b", "y")]
+    names = ["test", f"test-{saved_results[1]['checksum'][:16]}"]
+    assert [result["set"] for result in saved_results] == names * 2
+    assert log.read(tmp_path, "evaluations.jsonl") == saved_results
+    for result, sides in ((saved_results[2], ["a", "z", "r"]), (saved_results[3], ["b", "y", "r"])):
+        texts = [
             (tmp_path / "evaluation" / f"{result['set']}.{side}").read_text()
             for side in ("source", "hypothesis", "reference")
         ]
-        assert found == [f"{text}\n" for text in sides]
+        assert texts == [f"{text}\n" for text in sides]
         assert json.loads((tmp_path / "evaluation" / f"{result['set']}.json").read_text()) == result
 
 
 def test_a_run_s_own_result_is_added_once(tmp_path):
-    first = kept(tmp_path, "a", "x", once=True)
-    kept(tmp_path, "a", "x", once=True)
+    first = saved(tmp_path, "a", "x", once=True)
+    saved(tmp_path, "a", "x", once=True)
     assert log.read(tmp_path, "evaluations.jsonl") == [first]
-    kept(tmp_path, "b", "x", once=True)
+    saved(tmp_path, "b", "x", once=True)
     assert len(log.read(tmp_path, "evaluations.jsonl")) == 2
 
 
 def test_a_final_score_is_one_line_of_metrics(tmp_path):
-    """The newest, for a run may go on, of a kind of its own, for early stopping counts validation's
-    lines."""
+    """Of the newest step, as a run may be resumed; not of kind 'validation', whose lines early
+    stopping counts.
+    """
     log = Log(tmp_path, 0)
     log.write("validation", 9, {"bleu": 2.0})
     log.close()
     for step, split, kind in ((9, "test", "test"), (12, "validation", "final_validation")):
         for _ in range(2):
             results.log_final(tmp_path, step, {**RESULT, "split": split})
-        found = [(line["kind"], line["step"], line["bleu"]) for line in read(tmp_path)]
-        assert found == [("validation", 9, 2.0), (kind, step, 0.5)]
+        lines = [(line["kind"], line["step"], line["bleu"]) for line in read(tmp_path)]
+        assert lines == [("validation", 9, 2.0), (kind, step, 0.5)]
 
 
 def test_a_terminal_gets_a_table_and_a_file_a_line(monkeypatch, capsys):

@@ -1,7 +1,7 @@
-"""Files appear whole, on a disk and in a bucket; a run in a bucket is the one on a disk.
+"""Files are written atomically, on a disk and in a bucket; a run in a bucket equals one on a disk.
 
-The bucket is a fake, in memory, that epath takes for Google's. Orbax goes to buckets by a way of
-its own, which no fake reaches: its folders are on a disk here.
+The bucket is a fake, in memory, that epath takes for Google's. Orbax reaches buckets by its own
+storage code, which cannot be faked: its folders are on a disk here.
 """
 
 import json
@@ -25,7 +25,7 @@ RUN = "gs://bucket/run"
 
 
 class Objects(MemoryFileSystem):
-    """Like a bucket, it neither appends nor renames, and asks for no folders."""
+    """A file system that, like a bucket, cannot append or rename and needs no folders."""
 
     protocol = ("gs", "gcs")
     store = {}  # noqa: RUF012 (as its parent has it)
@@ -43,7 +43,7 @@ class Objects(MemoryFileSystem):
 
 @pytest.fixture
 def bucket(monkeypatch, tmp_path):
-    """The path of a run in an empty bucket, but for its checkpoints, which are in tmp_path."""
+    """The path of a run in an empty bucket; its checkpoints are in tmp_path."""
     for name in Objects.protocol:
         monkeypatch.setitem(_registry, name, Objects)
     epath.backend.fsspec_backend._get_filesystem.cache_clear()
@@ -69,14 +69,14 @@ def bucket(monkeypatch, tmp_path):
 
 
 def objects():
-    """What is in the bucket, by its name in the run."""
+    """Returns the bucket's objects, {path in the run: content}."""
     return {name.removeprefix(f"{RUN}/"): file.getvalue() for name, file in Objects.store.items()}
 
 
 # On a disk
 
 
-def test_written_file_is_whole_and_alone(tmp_path):
+def test_a_written_file_leaves_no_draft(tmp_path):
     path = tmp_path / "folder" / "config.json"
     paths.write_file(path, b"{}")
     paths.write_file(path, json.dumps({"a": 1}).encode())
@@ -87,12 +87,12 @@ def test_written_file_is_whole_and_alone(tmp_path):
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self").exists(), reason="Linux has it")
 @pytest.mark.parametrize("write", [paths.make_folder, lambda x: paths.write_file(x / "y", b"")])
-def test_a_folder_that_cannot_be_made_is_the_users_mistake(write):
-    with pytest.raises(UserError, match="the folder /proc/x cannot be made: No such file"):
+def test_a_folder_that_cannot_be_created_is_a_user_error(write):
+    with pytest.raises(UserError, match="cannot create the folder /proc/x: No such file"):
         write(pathlib.Path("/proc/x"))
 
 
-def test_file_is_the_old_one_until_the_new_one_is_whole(tmp_path, monkeypatch):
+def test_a_file_is_replaced_by_one_rename(tmp_path, monkeypatch):
     path = tmp_path / "config.json"
     paths.write_file(path, b"old")
     seen = []
@@ -109,35 +109,36 @@ def test_file_is_the_old_one_until_the_new_one_is_whole(tmp_path, monkeypatch):
 
 
 def untimed(lines):
-    """The lines of a log without what depends on the machine."""
-    times = ("step_seconds", "seconds_left", "tokens_per_second", "waiting", "share_of_peak")
+    """Returns the lines of a log without the values that depend on the machine."""
+    times = ("step_seconds", "seconds_left", "tokens_per_second", "waiting", "mfu")
     return [{k: v for k, v in line.items() if k not in times} for line in lines]
 
 
 @pytest.mark.slow
-def test_a_run_in_a_bucket_is_the_one_on_a_disk(
+def test_a_run_in_a_bucket_equals_one_on_a_disk(
     bucket, tiny_run, tiny_config, answered, capsysbinary, monkeypatch
 ):
     save = manager.Checkpoints.save
 
-    def saved(self, step, *trees):
+    def checked_save(self, step, *trees):
         assert log.read(bucket)[-1]["step"] == step
         return save(self, step, *trees)
 
-    monkeypatch.setattr(manager.Checkpoints, "save", saved)
+    monkeypatch.setattr(manager.Checkpoints, "save", checked_save)
     config = tiny_config({"train.num_steps": 80})
     train.train(config.copy_and_resolve_references(), bucket)
     config = tiny_config({"train.profile": 2})
-    train.train(config.copy_and_resolve_references(), bucket)  # goes on
-    found, local = objects(), tiny_run.workdir
+    train.train(config.copy_and_resolve_references(), bucket)  # resumes
+    in_bucket, local = objects(), tiny_run.workdir
     for name in ("vocabulary/shared.model", "vocabulary/shared.vocab", "evaluation/test.source"):
-        assert found[name] == (local / name).read_bytes()
+        assert in_bucket[name] == (local / name).read_bytes()
     scores = [log.read(workdir, "evaluations.jsonl")[-1] for workdir in (bucket, local)]
     assert scores[0] == scores[1]
     assert untimed(log.read(bucket)) == untimed(log.read(local))
-    kept = {name.partition("/")[0] for name in found}
-    assert kept == {path.name for path in local.iterdir()} - {"tensorboard", "lock"} | {"profile"}
-    assert any(name.endswith("perfetto_trace.json.gz") for name in found)
+    top_level = {name.partition("/")[0] for name in in_bucket}
+    on_disk = {path.name for path in local.iterdir()}
+    assert top_level == on_disk - {"tensorboard", "lock"} | {"profile"}
+    assert any(name.endswith("perfetto_trace.json.gz") for name in in_bucket)
 
     data = f"--config.data.data_dir={config.data.data_dir}"
     _, workdir, config = launch.parse([f"--workdir={RUN}", "--mode=evaluate", data])
@@ -170,29 +171,29 @@ def test_a_log_in_a_bucket_has_all_lines_up_to_a_checkpoint(bucket, monkeypatch)
     assert read(bucket) == log.lines
 
 
-def test_checksums_in_a_bucket_are_those_on_a_disk(bucket, tmp_path):
+def test_checksums_in_a_bucket_equal_those_on_a_disk(bucket, tmp_path):
     for name in ("a", "b/c", "b/d/e"):
         for folder in (bucket / "1", tmp_path):
             paths.write_file(folder / name, name.encode())
-    seal = checksums.checksums_of(bucket / "1")
-    assert seal == checksums.checksums_of(tmp_path)
-    paths.write_file(bucket / "1" / checksums.NAME, seal)
+    content = checksums.checksums_of(bucket / "1")
+    assert content == checksums.checksums_of(tmp_path)
+    paths.write_file(bucket / "1" / checksums.NAME, content)
     assert checksums.corrupt_files(bucket / "1") == []
     paths.write_file(bucket / "1" / "a", b"aa")
     paths.write_file(bucket / "1" / "b/c", b"b/d")
     (bucket / "1" / "b/d/e").unlink()
     assert checksums.corrupt_files(bucket / "1") == [
-        f"{RUN}/1/a (2 bytes, 1 were written)",
-        f"{RUN}/1/b/c (other bytes than were written)",
+        f"{RUN}/1/a (2 bytes, expected 1)",
+        f"{RUN}/1/b/c (checksum mismatch)",
         f"{RUN}/1/b/d/e (missing)",
     ]
 
 
-def test_others_see_no_old_listings(bucket):
+def test_listings_of_a_bucket_are_not_cached(bucket):
     assert bucket._backend.fs(RUN).storage_options["use_listings_cache"] is False
 
 
-def test_a_path_on_a_disk_is_that_of_pathlib(monkeypatch, tmp_path):
+def test_a_path_on_a_disk_is_a_pathlib_path(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, expected in (("runs//x", "runs/x"), ("~/x", tmp_path / "x"), ("/gs/x", "/gs/x")):
         assert paths.path(name) == pathlib.Path(expected)
@@ -200,7 +201,7 @@ def test_a_path_on_a_disk_is_that_of_pathlib(monkeypatch, tmp_path):
         assert not paths.in_bucket(paths.path(name))
 
 
-def test_what_cannot_be_reached_is_refused(monkeypatch):
+def test_unsupported_schemes_are_refused(monkeypatch):
     train = ["--mode=train", "--config=configs/quickstart.py"]
     for name in ("s3://bucket/run", "http://host/run"):
         with pytest.raises(ValueError, match="neither a local path nor gs://BUCKET/FOLDER"):
@@ -216,7 +217,7 @@ def test_what_cannot_be_reached_is_refused(monkeypatch):
 
 
 def test_a_file_is_synced_before_it_appears(tmp_path, monkeypatch):
-    """A power failure could leave a name without bytes; then the folder is, which names it."""
+    """Otherwise a power failure could leave its name without its content. Then its folder is."""
     synced, replaced = [], []
     sync, replace = paths._sync, pathlib.Path.replace
     monkeypatch.setattr(paths, "_sync", lambda path: (synced.append(path), sync(path)))
@@ -229,11 +230,11 @@ def test_a_file_is_synced_before_it_appears(tmp_path, monkeypatch):
     assert synced[1:] == [tmp_path]
 
 
-def test_a_folder_is_synced_with_all_that_is_in_it(tmp_path, monkeypatch):
+def test_a_folder_is_synced_with_all_of_its_content(tmp_path, monkeypatch):
     files = [tmp_path / "a" / "b" / "file", tmp_path / "a" / "other"]
     for file in files:
         paths.write_file(file, b"x")
     synced = []
     monkeypatch.setattr(paths.os, "fsync", lambda number: synced.append(number))
     paths.sync(tmp_path / "a")
-    assert len(synced) == 5  # the files, their folders, and what names the outermost
+    assert len(synced) == 5  # two files, two folders, and the parent of the outer one

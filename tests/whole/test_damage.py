@@ -104,8 +104,8 @@ def test_who_reads_damaged_ids_when_they_are_made_anew_keeps_his(vocabulary, tmp
 
 def test_ids_are_looked_at_by_each_process_alone(vocabulary, tmp_path, monkeypatch):
     """Processes come here at different times: an exchange would wait for ever."""
-    monkeypatch.setattr(checksums.processes, "exchange", None)
-    monkeypatch.setattr(checksums.processes, "share", None)
+    monkeypatch.setattr(checksums.processes, "gather_shares", None)
+    monkeypatch.setattr(checksums.processes, "my_share", None)
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     flip_a_bit(tokens.directory / "target.ids")
     tokenise(Source(0), vocabulary, tmp_path)

@@ -331,7 +331,10 @@ def test_help(capsys):
             [QUICK, "--config.model.d_model=64", "--config.model.d_model=big"],  # a recalled line
             ["--config.model.d_model=big: ", "a whole number"],
         ),
-        ([QUICK, "--workdir=~nobody-of-this-name/x"], ["'~nobody-of-this-name/x' is no path"]),
+        (
+            [QUICK, "--workdir=~nobody-of-this-name/x"],
+            ["'~nobody-of-this-name/x' is not a valid path"],
+        ),
         ([QUICK, "--workdir=a\0b"], ["a null byte"]),
     ],
 )
@@ -420,7 +423,7 @@ def test_a_workdir_that_cannot_be_made(mode, tmp_path):
     """Said before anything else is made."""
     data = tmp_path / "data"
     arguments = [f"--mode={mode}", QUICK, "--workdir=/dev/null/x", f"--config.data.data_dir={data}"]
-    with pytest.raises(UserError, match="the folder /dev/null/x cannot be made: Not a directory"):
+    with pytest.raises(UserError, match="cannot create the folder /dev/null/x: Not a directory"):
         launch.main(arguments)
     assert not data.exists()
 

@@ -1,8 +1,16 @@
-"""One device -> many, one process -> many: meshes, shardings, the compiled step, collectives.
+"""Meshes, shardings, the compiled training step and collectives: many devices, many processes.
 
-Read layout.py (mesh and shardings), step.py (a training step on them), inference.py (decoding on
-one process's devices), processes.py (several processes).
+Read layout.py (mesh and shardings), step.py (compiling a training step, sharding its batch),
+inference.py (evaluation and decoding on one process's devices), processes.py (starting, barriers,
+sharing work, signals).
 
-*Collective*, that is, to be called by all processes in the same order: everything in processes.py
-but `is_first`, `my_share` and `stop_signals`; `gather_params`, and calling a compiled step.
+*Collective* calls have to be made by all processes, in the same order, or those that make them wait
+forever for the rest:
+
+* in processes.py: `connect`, `first_process_first`, `gather_shares`, `all_gather`;
+* in step.py: the step that `compile_step` returns, and the function that `agreement` returns;
+* in inference.py: `gather_params`.
+
+Everything else here is local: a process may call it alone. Functions may assume that `connect` was
+called before JAX's devices were first used.
 """

@@ -1,4 +1,7 @@
-"""Replicated params and rows of a batch on one process's devices, for validation and decoding."""
+"""Params replicated on one process's devices, and rows sharded over them, for inference.
+
+In evaluation and decoding each process works by itself, on its own share of the data.
+"""
 
 from typing import Any
 
@@ -12,26 +15,28 @@ Tree = Any
 
 
 def gather_params(params: Tree, layout: Layout) -> Tree:
-    """The params that are trained, as decoding and evaluation want them."""
+    """Returns params in training replicated on this process's devices. Collective."""
     if layout.strategy == "jit":
-        params = jax.jit(_same, out_shardings=layout.replicated)(params)
+        # The all-gather of sharded params: an identity whose output is replicated.
+        params = jax.jit(_identity, out_shardings=layout.replicated)(params)
     return local_replicas(params)
 
 
 def num_devices(params: Tree) -> int:
-    """How many devices such params are on: rows have to be a multiple of it."""
+    """Returns how many devices hold replicated params; `shard_rows` needs a multiple of it."""
     leaf = jax.tree.leaves(params)[0]
     return len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
 
 
 def shard_rows(tree: Tree, params: Tree) -> Tree:
-    """Arrays split by rows over the devices that the params are on; numbers on each."""
+    """Shards arrays by their first dimension over the params' devices, and replicates scalars."""
     if num_devices(params) == 1:
         return tree
     replicated = jax.tree.leaves(params)[0].sharding
-    rows = NamedSharding(replicated.mesh, PartitionSpec(AXIS))
-    return jax.device_put(tree, jax.tree.map(lambda x: rows if np.ndim(x) else replicated, tree))
+    by_rows = NamedSharding(replicated.mesh, PartitionSpec(AXIS))
+    shardings = jax.tree.map(lambda x: by_rows if np.ndim(x) else replicated, tree)
+    return jax.device_put(tree, shardings)
 
 
-def _same(tree: Tree) -> Tree:
+def _identity(tree: Tree) -> Tree:  # one function, so that jit compiles it once
     return tree

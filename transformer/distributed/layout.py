@@ -1,11 +1,14 @@
-"""One device -> many: the only file that knows that there are many.
+"""The mesh of devices, and the sharding of each array of a training state on it.
 
-A train step is written once, `train_step(state, batch, *, axis=None)`. 'pmap' runs it on every
-device with its part of the batch, and the step sums over the mapped `axis` itself; 'jit' runs it as
-one global program whose batch is split by rows and whose state is split by the table RULES, and XLA
-finds what has to be sent. Either can go on where the other stopped: the state is the same.
+A train step is written once, `train_step(state, batch, *, axis=None)`, and runs in one of two ways:
 
-The devices are those of all processes. A process reads the rows that its own devices want.
+* 'pmap': every device holds a replica of the state and runs the step on its rows of the batch; the
+  step itself sums gradients over the mapped `axis`.
+* 'jit': one global program. The batch is sharded by rows, the state by the table RULES, and XLA
+  inserts the communication.
+
+Both have the same state and the same checkpoints, so that either resumes the other's run. The mesh
+is of the devices of all processes; each process loads the rows that its own devices need.
 """
 
 import math
@@ -23,16 +26,16 @@ from transformer.errors import UserError
 Tree = Any
 
 STRATEGIES = ("pmap", "jit")
-# Copies of the state; parts of it that are put together when they are used (fully sharded data
-# parallelism, ZeRO: Rajbhandari et al. 2020); parts that are multiplied where they are (tensor
-# parallelism: Shoeybi et al. 2019).
+# data: the state is replicated. fsdp: the state is sharded, and params are gathered for use (fully
+# sharded data parallelism; ZeRO, Rajbhandari et al. 2020). tensor: the state is sharded, and each
+# device multiplies its shard (tensor parallelism, Shoeybi et al. 2019).
 AXES = ("data", "fsdp", "tensor")
-AXIS = "data"  # the mapped one
-ROWS = ("data", "fsdp")  # a batch's rows are split over both
+AXIS = "data"  # the axis that pmap maps
+ROWS = ("data", "fsdp")  # the axes that a batch's rows are sharded over
 
-# By the end of a parameter's path: the axis that each dimension is split over. Adam's moments have
-# their parameters' paths, and are split likewise. All else is whole on every device, and so is a
-# dimension that the axis does not divide.
+# Suffix of a parameter's path -> the axis that shards each dimension. An optimizer's moments end in
+# their parameters' paths and are sharded alike. Replicated: arrays that match no rule, and
+# dimensions that the axis does not divide.
 RULES = (
     (r"embedding", ("tensor", "fsdp")),  # VD
     (r"(query|key|value)/kernel", ("fsdp", "tensor", None)),  # DHK
@@ -45,29 +48,29 @@ RULES = (
 
 
 class Layout(NamedTuple):
-    """How a run is spread: by which strategy, over which mesh of devices, whose axes are AXES."""
+    """A strategy, and the mesh of devices it runs on, whose axes are AXES."""
 
     strategy: str
     mesh: Mesh
 
     @property
     def batch_sharding(self) -> NamedSharding:
-        """A global batch, split by rows."""
+        """The sharding of a global batch: by rows."""
         return NamedSharding(self.mesh, PartitionSpec(ROWS))
 
     @property
     def replicated(self) -> NamedSharding:
-        """An array that every device has."""
+        """The sharding of an array that every device holds in full."""
         return NamedSharding(self.mesh, PartitionSpec())
 
     @property
     def row_parts(self) -> int:
-        """How many parts a batch's rows are split into."""
+        """The number of shards that a batch's rows are split into."""
         return math.prod(self.mesh.shape[axis] for axis in ROWS)
 
 
 def check(strategy: str) -> None:
-    """UserError for a strategy that is none."""
+    """Raises UserError for an unknown strategy."""
     if strategy not in STRATEGIES:
         known = ", ".join(STRATEGIES)
         raise UserError(f"config.parallel.strategy is one of {known}, found {strategy!r}")
@@ -79,9 +82,11 @@ def make_layout(
     num_devices: int = 0,
     devices: Sequence[jax.Device] = (),
 ) -> Layout:
-    """All devices, or the first so many, as a mesh of (data, fsdp, tensor); 0: all that are left.
+    """Returns a layout of the first `num_devices` devices (0: all) of all processes.
 
-    UserError if they do not make such a mesh. `devices` may be some that are not here, to compile.
+    `mesh` is the size of each of AXES; a data size of 0 is inferred: on 8 devices, (0, 2, 1) gives
+    (4, 2, 1). `devices` may be abstract ones, to compile for hardware that is not present.
+    UserError if the devices do not fill the mesh, or the strategy cannot use it.
     """
     check(strategy)
     devices = (devices or jax.devices())[: num_devices or None]
@@ -89,22 +94,24 @@ def make_layout(
         raise UserError(
             f"config.parallel.mesh is (data, fsdp, tensor), such as (0, 1, 1), found {mesh}"
         )
-    split = mesh[1] * mesh[2]
-    shape = (mesh[0] or max(1, len(devices) // split), *mesh[1:])
+    state_parts = mesh[1] * mesh[2]
+    shape = (mesh[0] or max(1, len(devices) // state_parts), *mesh[1:])
     if math.prod(shape) != len(devices):
         raise UserError(
             f"config.parallel.mesh={mesh} does not match the number of devices, {len(devices)}: "
-            "(data, fsdp, tensor) have to multiply to that, and data=0 takes what is left"
+            "data * fsdp * tensor has to equal that number, and data=0 is inferred"
         )
-    if strategy == "pmap" and split > 1:
+    if strategy == "pmap" and state_parts > 1:
         raise UserError(
-            f"config.parallel.mesh={mesh} splits the state, which config.parallel.strategy='pmap' "
-            "cannot: set it to 'jit'"
+            f"config.parallel.mesh={mesh} shards the state, which config.parallel.strategy='pmap' "
+            "cannot do: set config.parallel.strategy='jit'"
         )
-    if strategy == "pmap":  # which wants each process's devices side by side
+    if strategy == "pmap":
+        # pmap requires each process's devices to be adjacent.
         devices = sorted(devices, key=lambda device: (device.process_index, device.id))
         arranged = np.array(devices).reshape(shape)
-    else:  # neighbours along an axis are neighbours in the machine, as far as they can be
+    else:
+        # Neighbours on a mesh axis are neighbours in the hardware's network, where possible.
         arranged = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
     return Layout(strategy, Mesh(arranged, AXES))
 
@@ -113,72 +120,80 @@ def make_layout(
 
 
 def state_shardings(state: Tree, layout: Layout) -> Tree:
-    """Where each array of a state is while it is trained, by its path and shape."""
+    """Returns the sharding of each array of a state in training, from its path and shape."""
     if layout.strategy == "pmap":
-        own = _replicated_on(layout.mesh.local_devices)
-        return jax.tree.map(lambda _: own, state)
+        replicated = _replicated_on(layout.mesh.local_devices)
+        return jax.tree.map(lambda _: replicated, state)
 
     def by_rule(path: tuple, x: jax.ShapeDtypeStruct) -> NamedSharding:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         axes = next((axes for end, axes in RULES if re.search(f"(^|/)({end})$", name)), None)
-        if axes is None or len(axes) != x.ndim:  # adafactor's factors are not of a param's shape
+        # Adafactor's factored moments have their parameter's path, but not its shape.
+        if axes is None or len(axes) != x.ndim:
             axes = (None,) * x.ndim
-        fits = [
+        divisible = [
             axis if axis and size % layout.mesh.shape[axis] == 0 else None
             for axis, size in zip(axes, x.shape, strict=True)
         ]
-        return NamedSharding(layout.mesh, PartitionSpec(*fits))
+        return NamedSharding(layout.mesh, PartitionSpec(*divisible))
 
     return jax.tree_util.tree_map_with_path(by_rule, state)
 
 
 def to_restore(shapes: Tree, layout: Layout | None = None) -> Tree:
-    """What a checkpoint's arrays are restored as: as they are trained, but that each is one array
-    of all processes; without a layout, whole on all devices."""
+    """Returns the shapes, dtypes and shardings with which a checkpoint's arrays are restored.
+
+    They are global arrays, sharded as in training; without a layout, replicated on all devices.
+    """
     if layout is None or layout.strategy == "pmap":
-        whole = layout.replicated if layout else _replicated_on(jax.devices())
-        shardings = jax.tree.map(lambda _: whole, shapes)
+        replicated = layout.replicated if layout else _replicated_on(jax.devices())
+        shardings = jax.tree.map(lambda _: replicated, shapes)
     else:
         shardings = state_shardings(shapes, layout)
-    like = lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
-    return jax.tree.map(like, shapes, shardings)
+    abstract = lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
+    return jax.tree.map(abstract, shapes, shardings)
 
 
 def to_save(state: Tree, layout: Layout) -> Tree:
-    """A state as checkpoints take it: mapped processes have a copy each, here they are one."""
+    """Returns a state in training as global arrays, which checkpoints require.
+
+    Under pmap, each process holds local arrays: the same ones in every process.
+    """
     return state if layout.strategy == "jit" else _with_sharding(state, layout.replicated)
 
 
 def from_saved(state: Tree, layout: Layout) -> Tree:
-    """A state that was restored as `to_restore` says, as it is trained."""
+    """Returns a state that was restored by `to_restore` as training holds it."""
     return state if layout.strategy == "jit" else local_replicas(state)
 
 
 def _with_sharding(tree: Tree, sharding: NamedSharding) -> Tree:
-    """Whole arrays, by another sharding that has them whole on this process's devices."""
+    """Relabels replicated arrays with another replicated sharding, without copying.
 
-    def regard(x: jax.Array) -> jax.Array:
-        parts = [shard.data for shard in x.addressable_shards]
-        return jax.make_array_from_single_device_arrays(x.shape, sharding, parts)
+    Both shardings have to include the same devices of this process.
+    """
 
-    return jax.tree.map(regard, tree)
+    def relabel(x: jax.Array) -> jax.Array:
+        replicas = [shard.data for shard in x.addressable_shards]
+        return jax.make_array_from_single_device_arrays(x.shape, sharding, replicas)
+
+    return jax.tree.map(relabel, tree)
 
 
 def bytes_per_device(state: Tree) -> int:
-    """What a state, or its abstract one, takes on one device."""
-    shapes = ((x.sharding.shard_shape(x.shape), x.dtype.itemsize) for x in jax.tree.leaves(state))
-    return sum(math.prod(shape) * size for shape, size in shapes)
+    """Returns the bytes that a state, concrete or abstract, occupies on one device."""
+    shards = ((x.sharding.shard_shape(x.shape), x.dtype.itemsize) for x in jax.tree.leaves(state))
+    return sum(math.prod(shape) * itemsize for shape, itemsize in shards)
 
 
-# Decoding and evaluation: each process for itself, its devices with the whole parameters.
+# Inference.
 
 
 def local_replicas(tree: Tree) -> Tree:
-    """Arrays that all devices have, as this process's alone."""
+    """Returns globally replicated arrays as arrays of this process's devices alone."""
     shards = jax.tree.leaves(tree)[0].addressable_shards
     return _with_sharding(tree, _replicated_on([shard.device for shard in shards]))
 
 
 def _replicated_on(devices: Sequence[jax.Device]) -> NamedSharding:
-    """Whole on each of these."""
     return NamedSharding(Mesh(devices, (AXIS,)), PartitionSpec())

@@ -1,4 +1,4 @@
-"""The compiled training step on many devices: shard the batch, sum over devices, agree."""
+"""The compiled training step on a layout, and the pieces that differ between its strategies."""
 
 import collections
 import functools
@@ -16,13 +16,14 @@ from transformer.distributed.layout import AXES, AXIS, ROWS, Layout
 Tree = Any
 
 
-# The step.
+# Compiling the step.
 
 
 def compile_step(train_step: Callable, layout: Layout, state: Tree) -> Callable:
-    """The compiled (state, batch) -> (state, metrics); it reuses the memory of the state.
+    """Returns the compiled step, (state, batch) -> (state, metrics), which donates its state.
 
-    Of `state`, only shapes and shardings matter, which are those of the one that comes out.
+    `state` gives shapes and shardings (it may be abstract); the step's output has the same ones.
+    Calling the compiled step is collective.
     """
     if layout.strategy == "pmap":
         return jax.pmap(
@@ -34,13 +35,13 @@ def compile_step(train_step: Callable, layout: Layout, state: Tree) -> Callable:
             devices=list(layout.mesh.devices.flat),
         )
 
-    def spread_step(state: Tree, batch: Tree) -> tuple[Tree, Tree]:
+    def global_step(state: Tree, batch: Tree) -> tuple[Tree, Tree]:
         with nn.intercept_methods(functools.partial(_keep_rows_sharded, layout)):
             return train_step(state, batch)
 
     shardings = jax.tree.map(lambda x: x.sharding, state)
     return jax.jit(
-        spread_step,
+        global_step,
         in_shardings=(shardings, layout.batch_sharding),
         out_shardings=(shardings, layout.replicated),
         donate_argnums=0,
@@ -50,81 +51,98 @@ def compile_step(train_step: Callable, layout: Layout, state: Tree) -> Callable:
 def _keep_rows_sharded(
     layout: Layout, method: Callable, args: tuple, kwargs: dict, _: object
 ) -> Tree:
-    """Keeps what a module gives out split by rows; its other dimensions are as XLA likes them.
+    """Constrains a Flax module's outputs to be sharded by rows; XLA chooses other dimensions.
 
-    With parameters split over 'fsdp', XLA would otherwise split activations by features here and
-    there, and send these instead of parameters.
+    Without it, params sharded over 'fsdp' make XLA shard some activations by features, and move
+    these between devices instead of the smaller params.
     """
 
-    def keep(x: Any) -> Any:
+    def constrain(x: Any) -> Any:
         if getattr(x, "ndim", 0) < 3 or x.shape[0] % layout.row_parts:
             return x
-        others = [PartitionSpec.UNCONSTRAINED] * (x.ndim - 1)
-        spec = PartitionSpec(ROWS, *others)
+        spec = PartitionSpec(ROWS, *[PartitionSpec.UNCONSTRAINED] * (x.ndim - 1))
         return jax.lax.with_sharding_constraint(x, NamedSharding(layout.mesh, spec))
 
-    return jax.tree.map(keep, method(*args, **kwargs))
+    return jax.tree.map(constrain, method(*args, **kwargs))
+
+
+# The batch.
 
 
 def rows_for_devices(num_rows: int, parts: int) -> int:
-    """`num_rows` rounded up to a multiple of `parts`: the rows added are empty."""
+    """Returns `num_rows` rounded up to a multiple of `parts`; the caller pads with empty rows."""
     return -(-num_rows // parts) * parts
 
 
 def shard_batch(load: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
-    """The batch of `num_rows` rows as the compiled step wants it.
+    """Returns a global batch of `num_rows` rows, sharded as the compiled step takes it.
 
-    load(start, stop) gives the rows from `start` to `stop`; it is asked for those that this
-    process's devices want.
+    `load(start, stop)` returns rows from `start` to `stop`; it is called once for each shard that
+    this process's devices hold. Example: of 8 rows on 4 devices, process 1 of 2 loads (4, 6) and
+    (6, 8).
     """
-    wanted = layout.batch_sharding.addressable_devices_indices_map((num_rows,))
-    ranges = {device: index[0].indices(num_rows)[:2] for device, index in wanted.items()}
-    parts = {rows: load(*rows) for rows in sorted(set(ranges.values()))}
-    if layout.strategy == "pmap":
-        own = [parts[ranges[device]] for device in layout.mesh.local_devices]
-        return jax.tree.map(lambda *x: np.stack(x), *own)
+    indices = layout.batch_sharding.addressable_devices_indices_map((num_rows,))
+    ranges = {device: index[0].indices(num_rows)[:2] for device, index in indices.items()}
+    # Devices that differ only in 'tensor' hold the same rows, which are loaded once.
+    shards = {rows: load(*rows) for rows in sorted(set(ranges.values()))}
+    if layout.strategy == "pmap":  # [local devices, rows of a device, ...]
+        in_order = [shards[ranges[device]] for device in layout.mesh.local_devices]
+        return jax.tree.map(lambda *x: np.stack(x), *in_order)
 
-    def spread_rows(*of_parts: np.ndarray) -> jax.Array:
-        found = dict(zip(parts, of_parts, strict=True))
+    def global_array(*arrays: np.ndarray) -> jax.Array:
+        array_of_rows = dict(zip(shards, arrays, strict=True))
         return jax.make_array_from_callback(
-            (num_rows, *of_parts[0].shape[1:]),
+            (num_rows, *arrays[0].shape[1:]),
             layout.batch_sharding,
-            lambda index: found[index[0].indices(num_rows)[:2]],
+            lambda index: array_of_rows[index[0].indices(num_rows)[:2]],
         )
 
-    return jax.tree.map(spread_rows, *parts.values())
+    return jax.tree.map(global_array, *shards.values())
 
 
 def micro_batches(batch: Tree, accumulate: int) -> Tree:
-    """[rows, ...] -> [accumulate, rows / accumulate, ...], each part from every device's rows."""
+    """Reshapes [rows, ...] to [accumulate, rows / accumulate, ...].
+
+    Each micro-batch takes rows from every device, so that none of them is moved. Example: of rows
+    0 to 7 on 2 devices, 2 micro-batches have 0, 2, 4, 6 and 1, 3, 5, 7.
+    """
     return jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
 
 
+# Inside the step: `axis` is the mapped axis under pmap, None in a global program.
+
+
 def random_per_device(rng: jax.Array, axis: str | None) -> jax.Array:
-    """A mapped step's own key: with one for all, every device would drop the same units."""
+    """Folds the device's index into a mapped step's key: else all devices drop the same units."""
     return rng if axis is None else jax.random.fold_in(rng, jax.lax.axis_index(axis))
 
 
 def sum_over_devices(tree: Tree, axis: str | None) -> Tree:
-    """The sum over the mapped axis; the global program's sums are global already."""
+    """Sums over the mapped axis; in a global program, sums are global already."""
     return tree if axis is None else jax.lax.psum(tree, axis)
 
 
+# Beside the step.
+
+
 def agreement(layout: Layout) -> Callable[[bool], bool]:
-    """A function to tell, after each step, whether this process asks for something.
+    """Returns a function by which processes agree that at least one of them wants to stop.
 
-    It says whether any of them does, to all of them after the same step, which is the second one
-    after that: nobody waits.
+    Called with this process's flag after each step, it returns the same answer in all processes:
+    whether any flag was set two steps earlier, so that no process waits for its devices.
+    Collective.
     """
-    flags = collections.deque()
-    split = NamedSharding(layout.mesh, PartitionSpec(AXES))
-    count = jax.jit(jnp.sum, out_shardings=layout.replicated)
+    sums = collections.deque()  # of the flags of the latest steps, still being computed
+    one_per_device = NamedSharding(layout.mesh, PartitionSpec(AXES))
+    sum_flags = jax.jit(jnp.sum, out_shardings=layout.replicated)
 
-    def agreed(asks: bool) -> bool:
+    def any_process(flag: bool) -> bool:
         if jax.process_count() == 1:
-            return asks
-        flag = lambda _: np.array([asks], np.int32)
-        flags.append(count(jax.make_array_from_callback((layout.mesh.size,), split, flag)))
-        return len(flags) > 2 and bool(flags.popleft())
+            return flag
+        local = lambda _: np.array([flag], np.int32)
+        flags = jax.make_array_from_callback((layout.mesh.size,), one_per_device, local)
+        sums.append(sum_flags(flags))
+        # After step 9, the queue holds the sums of steps 7, 8, 9: that of 7 is read.
+        return len(sums) > 2 and bool(sums.popleft())
 
-    return agreed
+    return any_process

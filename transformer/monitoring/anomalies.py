@@ -1,4 +1,4 @@
-"""Metrics of steps -> warnings: updates that are skipped as non-finite, losses that jump."""
+"""Warnings from a step's metrics: skipped non-finite updates, jumps of the loss."""
 
 import collections
 import logging
@@ -8,52 +8,57 @@ from collections.abc import Callable
 
 
 class Anomalies:
-    """Notices non-finite updates, which are skipped, and losses that jump."""
+    """Logs skipped updates and jumps of the loss, and ends a run that skips every update."""
 
-    MOST = 10  # skipped updates in a row
-    WINDOW = 50  # losses whose median a jump is measured from
+    MOST = 10  # consecutive skipped updates that end the run
+    WINDOW = 50  # latest losses, from whose median a jump is measured
 
     def __init__(self, newest: Callable[[], int | None]):
-        """`newest` gives the newest step that is saved."""
+        """`newest` returns the step of the newest checkpoint, or None."""
         self._newest = newest
-        self._in_a_row = 0
+        self._consecutive = 0
         self._losses = collections.deque(maxlen=self.WINDOW)
 
     def check(self, step: int, metrics: dict[str, float]) -> bool:
-        """Whether the step's update was made. If it was skipped, as the loss, the gradient or the
-        new params are non-finite, that is logged; FloatingPointError after MOST in a row."""
+        """Returns whether a step's update was applied; logs a warning if it was skipped.
+
+        An update is skipped if the loss, the gradient or the new params are non-finite.
+        FloatingPointError after MOST skipped updates in a row.
+        """
         loss = metrics["loss"] / metrics["weight"] if metrics["weight"] else math.nan
         if metrics["finite"]:
-            self._in_a_row = 0
-            self._look_for_a_jump(step, loss)
+            self._consecutive = 0
+            self._warn_of_jump(step, loss)
             self._losses.append(loss)
             return True
-        self._in_a_row += 1
+        self._consecutive += 1
         norm = metrics["gradient_norm"]
-        overflow = ", but non-finite new params" if math.isfinite(loss + norm) else ""
+        cause = f"loss {loss}, gradient norm {norm}"
+        if math.isfinite(loss + norm):
+            cause += ", new params non-finite"
         logging.warning(
-            "step %d: loss %s, gradient norm %s%s: the update is skipped (%d in all)",
-            *(step, loss, norm, overflow, metrics["skipped"]),
+            "step %d: non-finite update skipped (%s); %d skipped in total",
+            *(step, cause, metrics["skipped"]),
         )
-        if self._in_a_row == self.MOST:
+        if self._consecutive == self.MOST:
             saved = self._newest()
-            last = "nothing was saved yet" if saved is None else f"the last one saved is {saved}"
+            newest = "there is none yet" if saved is None else f"the newest one is of step {saved}"
             raise FloatingPointError(
-                f"step {step}: loss {loss}, gradient norm {norm}{overflow}, as in the "
-                f"{self.MOST - 1} steps before, at learning rate {metrics['learning_rate']:.3g}; "
-                f"{last}. "
-                "Lower the learning rate (config.optimizer.schedule), or set "
-                "config.optimizer.clip_norm"
+                f"step {step}: {self.MOST} non-finite updates in a row ({cause}) at learning rate "
+                f"{metrics['learning_rate']:.3g}. Lower the learning rate "
+                "(config.optimizer.schedule) or set config.optimizer.clip_norm, and resume from a "
+                f"checkpoint: {newest}"
             )
         return False
 
-    def _look_for_a_jump(self, step: int, loss: float) -> None:
+    def _warn_of_jump(self, step: int, loss: float) -> None:
         if len(self._losses) < self.WINDOW:
             return
-        middle = statistics.median(self._losses)
-        spread = statistics.median(abs(x - middle) for x in self._losses)
-        if loss > middle + max(10 * spread, 0.2):
+        # Medians, because a jump itself must not move the threshold.
+        median = statistics.median(self._losses)
+        deviation = statistics.median(abs(x - median) for x in self._losses)
+        if loss > median + max(10 * deviation, 0.2):
             logging.warning(
                 "step %d: loss %.3f jumps from %.3f, the median of the last %d steps",
-                *(step, loss, middle, self.WINDOW),
+                *(step, loss, median, self.WINDOW),
             )

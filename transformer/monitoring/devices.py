@@ -1,13 +1,11 @@
-"""How fast training could be, and where its time goes: FLOPs, peaks of devices, traces."""
+"""Data sheets of accelerators: peak FLOP/s, memory, bandwidth of their interconnect."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-Tree = Any
-
-
-# Dense bfloat16 FLOP/s of one device, by a part of its name in JAX (vendors' data sheets).
+# Substring of `jax.Device.device_kind` -> dense bfloat16 FLOP/s of one device (vendors' data
+# sheets). The first match counts: longer names stand before those that they contain.
 PEAKS = {
-    "MIG": 0.0,  # a part of a card
+    "MIG": 0.0,  # a slice of a GPU: unknown
     "NVL": 835e12,
     "H100 PCIe": 756e12,
     "H100": 989e12,
@@ -23,19 +21,19 @@ PEAKS = {
 
 
 class Surroundings(NamedTuple):
-    """What is around the cores of one device; bytes, and bytes/s in one direction."""
+    """Memory and interconnect of one device: bytes, and bytes/s in one direction."""
 
     memory: float
-    inside: float  # over all of its links at once, to the devices of its island
-    island: int  # how many devices these links join
-    outside: float  # to all others; 0: not known
+    inside: float  # fast links (NVLink, ICI), all of a device's together, within an island
+    island: int  # the number of devices that these links connect
+    outside: float  # network between islands; 0: unknown
 
 
-# By the names in PEAKS (vendors' data sheets and cloud.google.com/tpu/docs).
+# Name in PEAKS -> surroundings (vendors' data sheets and cloud.google.com/tpu/docs).
 SURROUNDINGS = {
-    "H100": Surroundings(80e9, 450e9, 8, 50e9),  # SXM: NVLink 4, one 400 Gb/s adapter a card
+    "H100": Surroundings(80e9, 450e9, 8, 50e9),  # SXM: NVLink 4, one 400 Gb/s adapter a GPU
     "H200": Surroundings(141e9, 450e9, 8, 50e9),
-    "A100": Surroundings(40e9, 300e9, 8, 25e9),  # NVLink 3, one 200 Gb/s adapter a card
+    "A100": Surroundings(40e9, 300e9, 8, 25e9),  # NVLink 3, one 200 Gb/s adapter a GPU
     "TPU v4": Surroundings(32 * 2**30, 270e9, 4096, 0.0),
     "TPU v5 lite": Surroundings(16e9, 200e9, 256, 3.125e9),
     "TPU v5e": Surroundings(16e9, 200e9, 256, 3.125e9),
@@ -44,14 +42,14 @@ SURROUNDINGS = {
 
 
 def peak(device_kind: str) -> float:
-    """A device's FLOP/s; 0 if they are not known."""
-    return PEAKS.get(_known(device_kind), 0.0)
+    """Returns a device's peak bfloat16 FLOP/s; 0 if unknown."""
+    return PEAKS.get(_table_key(device_kind), 0.0)
 
 
 def surroundings(device_kind: str) -> Surroundings | None:
-    """A device's memory and links, if they are known."""
-    return SURROUNDINGS.get(_known(device_kind))
+    """Returns a device's memory and interconnect; None if unknown."""
+    return SURROUNDINGS.get(_table_key(device_kind))
 
 
-def _known(device_kind: str) -> str:
+def _table_key(device_kind: str) -> str:
     return next((name for name in PEAKS if name in device_kind), "")

@@ -1,4 +1,4 @@
-"""Numbers -> metrics.jsonl, TensorBoard, and what a person sees while waiting."""
+"""A run's log: metrics.jsonl and TensorBoard, cut on resuming, and early stopping from it."""
 
 import contextlib
 import errno
@@ -17,74 +17,79 @@ from tensorboardX.record_writer import RecordWriter
 from transformer.distributed import processes
 from transformer.storage import paths
 
-KINDS = ("train", "validation")  # of the lines that training itself writes
-REWRITE_SECONDS = 30  # a bucket takes no more than one write of an object a second
+KINDS = ("train", "validation")  # the kinds of lines that the training loop writes
+REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an object a second
 
 
 class Log:
     """Appends to WORKDIR/metrics.jsonl, one JSON object a line, and to WORKDIR/tensorboard.
 
-    Each line has 'kind' ('train', 'validation', or 'test': the final score) and 'step'. Lines past
-    `step`, the one that training resumes from, are cut, and so is a final score, which comes again
-    when the run ends: the log of a resumed run is that of an uninterrupted one, but for times. Of
-    several processes, one writes. What a full disk does not take comes when there is room again.
+    Each line has 'kind' ('train', 'validation', or 'test': the final score) and 'step'. On resuming
+    from `step`, later lines are cut, and so is a final score, which is logged again when the run
+    ends: the log of a resumed run equals an uninterrupted one's, except for times. Of several
+    processes, process 0 writes, and all have its `lines`. If the disk is full, lines are kept in
+    memory and written once there is space.
 
-    Nothing can be appended to a file in a bucket: there, the log is written anew every
+    Files in a bucket cannot be appended to: there, the whole log is rewritten at most every
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
     """
 
     def __init__(self, workdir: Path, step: int):
+        """Opens the log of a run that is at `step`. Collective."""
         self._path = workdir / "metrics.jsonl"
         lines = [x for x in read(workdir) if x["step"] <= step and x.get("kind") in KINDS]
-        # All go on from the first one's, whatever their disks show.
+        # Without a shared disk, only process 0 has a log to read.
         self.lines = processes.all_gather(lines)[0]
-        self._writes, self._behind = processes.is_first(), False
+        self._writes = processes.is_first()
+        self._behind = False  # whether the file lacks lines, because the disk was full
         self._appends = self._writes and not paths.in_bucket(workdir)
         if not self._writes:
             return
         self._file = None
         self._rewrite()
         if not self._appends:
-            logging.info("%s is in a bucket: metrics.jsonl, but no TensorBoard files", workdir)
+            logging.info("%s is in a bucket: no TensorBoard files are written", workdir)
             return
-        self._show(step + 1)
+        self._open_tensorboard(step + 1)
 
     def write(self, kind: str, step: int, values: dict) -> None:
-        """Logs numbers, and texts (which TensorBoard shows as such)."""
+        """Logs a line of numbers and texts."""
         line = {"kind": kind, "step": step, **values}
         self.lines.append(line)
         if not self._writes:
             return
-        with self._unless_full():
+        with self._tolerating_full_disk():
             if not self._appends:
                 if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
                     self._rewrite()
                 return
             if self._behind:
                 self._rewrite()
-                self._show(step)
+                self._open_tensorboard(step)
             elif self._file.write(content := _json_line(line).encode()) < len(content):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a short write
             for name, value in values.items():
-                show = summary.scalar if isinstance(value, int | float) else summary.text
-                self._event(step=step, summary=show(f"{kind}/{name}", value))
+                summarise = summary.scalar if isinstance(value, int | float) else summary.text
+                self._event(step=step, summary=summarise(f"{kind}/{name}", value))
             self._tensorboard.flush()
 
     @contextlib.contextmanager
-    def _unless_full(self) -> Iterator[None]:
-        """Where a disk takes nothing more, that is said once, and the file is behind."""
+    def _tolerating_full_disk(self) -> Iterator[None]:
+        """Logs the first of several errors of a write, and marks the file as behind."""
         try:
             yield
             self._behind = False
         except OSError as error:
             if not self._behind:
-                logging.error("%s: %s; lines wait until there is room", self._path, error)
+                logging.error(
+                    "%s: %s; log lines are kept in memory until there is space", self._path, error
+                )
             self._behind = True
 
-    def _show(self, step: int) -> None:
-        """Begins a file for TensorBoard, which from that step on shows this one.
+    def _open_tensorboard(self, step: int) -> None:
+        """Opens a new event file, whose START event discards older files' events from `step` on.
 
-        SummaryWriter would write in a thread, which ends when a disk is full, and the run with it.
+        Not by tensorboardX's SummaryWriter: its thread dies on a full disk, and the run hangs.
         """
         folder = self._path.parent / "tensorboard"
         folder.mkdir(exist_ok=True)
@@ -98,16 +103,20 @@ class Log:
         self._tensorboard.write(event.SerializeToString())
 
     def validated(self, step: int) -> bool:
-        """Whether the validation of that step is in the log."""
+        """Returns whether the log has a step's validation."""
         return any(line["kind"] == "validation" and line["step"] == step for line in self.lines)
 
     def flush(self) -> None:
-        """Before a checkpoint: the lines up to it are kept, as the next run does not write them."""
+        """Writes lines that the file lacks.
+
+        To be called before a checkpoint is saved: a run that resumes from it does not repeat them.
+        """
         if self._writes and (self._behind or not self._appends):
-            with self._unless_full():
+            with self._tolerating_full_disk():
                 self._rewrite()
 
     def _rewrite(self) -> None:
+        """Replaces the file by all lines, atomically, and opens it for appending."""
         paths.write_file(self._path, "".join(map(_json_line, self.lines)).encode())
         self._rewritten = time.perf_counter()
         if self._appends:
@@ -116,35 +125,43 @@ class Log:
             self._file = open(self._path, "ab", 0)  # noqa: SIM115 (`close` closes it)
 
     def close(self) -> None:
+        """Writes what is left and closes the files."""
         self.flush()
         if self._appends:
             self._file.close()
-            with contextlib.suppress(OSError):  # what a full disk has not taken of it
+            with contextlib.suppress(OSError):  # a full disk: metrics.jsonl has the same values
                 self._tensorboard.close()
 
 
 def read(workdir: Path, name: str = "metrics.jsonl") -> list[dict]:
-    """The lines of WORKDIR/metrics.jsonl; a last one that was cut off in writing is left out."""
+    """Returns the lines of WORKDIR/metrics.jsonl, or of another log; [] if there is none.
+
+    A last line without a newline, cut off in writing, is ignored; other corrupt lines are skipped
+    with a warning.
+    """
     path = workdir / name
     if not path.exists():
         return []
-    lines = path.read_bytes().decode(errors="replace").split("\n")
-    found = []
-    for number, line in enumerate(lines[:-1], start=1):
+    texts = path.read_bytes().decode(errors="replace").split("\n")
+    lines = []
+    for number, text in enumerate(texts[:-1], start=1):
         try:
-            values = json.loads(line)
-        except (ValueError, RecursionError):  # as a power failure may leave
+            values = json.loads(text)
+        except (ValueError, RecursionError):  # a power failure may leave any bytes
             values = None
         if isinstance(values, dict) and isinstance(values.get("step"), int):
-            found.append(values)
+            lines.append(values)
         else:
-            logging.warning("%s, line %d, is not of a log: it is left out", path, number)
-    return found
+            logging.warning("%s, line %d: not a log line, skipped", path, number)
+    return lines
 
 
 def out_of_patience(lines: list[dict], patience: int, best_by: str, best_is: str) -> bool:
-    """Early stopping: whether the last `patience` validations (0: never) brought no better
-    `best_by` than those before. Example: patience 2, highest: 3 5 4 5 -> True."""
+    """Returns whether early stopping is due: no new best score in the last `patience` validations.
+
+    `best_by` names the score, `best_is` is 'highest' or 'lowest'; patience 0 is never due. Example:
+    with patience 2, 'highest' and scores 3 5 4 5, it is due.
+    """
     scores = [x[best_by] for x in lines if x["kind"] == "validation" and best_by in x]
     if best_is == "lowest":
         scores = [-score for score in scores]

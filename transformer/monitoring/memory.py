@@ -1,4 +1,4 @@
-"""Devices' memory -> one line, where something does not fit into it."""
+"""Out-of-memory errors of devices, in one line that says what to lower."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from transformer.errors import UserError
 
 @contextlib.contextmanager
 def fits_in_memory(what: str, remedy: str) -> Iterator[None]:
-    """UserError, with what to lower, if what is computed inside is too large for the devices."""
+    """Raises UserError, with a remedy, if the body runs out of the devices' memory."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

@@ -1,4 +1,4 @@
-"""A long job's progress: a bar on a terminal, plain lines in a log."""
+"""Progress of a long job: a bar on a terminal, plain lines in a log."""
 
 import contextlib
 import logging
@@ -12,7 +12,7 @@ import tqdm
 def progress(
     iterable: Iterable, what: str, *, total: int | None = None, every: float = 30.0
 ) -> Iterator:
-    """The iterable, with a `counter` of its items."""
+    """Yields the items of an iterable while showing how many were taken; options of `counter`."""
     with counter(what, total=total, every=every) as advance:
         for item in iterable:
             yield item
@@ -23,11 +23,11 @@ def progress(
 def counter(
     what: str, *, total: int | None = None, every: float = 30.0
 ) -> Iterator[Callable[[int], None]]:
-    """A function to tell how many more lines are done.
+    """Yields a function `advance(count)` that shows the progress of a job over lines.
 
-    It shows a bar on a terminal's standard error, else it logs a line `every` so many seconds and
-    at the end. Both say how many are done, how many a second and, if the total is known, the time
-    that is left.
+    If standard error is a terminal, it shows a bar; otherwise it logs a line `every` so many
+    seconds. Both have the number of lines done, lines a second and, if the total is known, the time
+    left. At the end, a summary is logged.
     """
     start = shown = time.perf_counter()
     bar = tqdm.tqdm(
@@ -41,24 +41,27 @@ def counter(
         bar.update(count)
         now = time.perf_counter()
         if bar.disable and now - shown > every:
-            shown, pace = now, done / (now - start)
-            left = f", {duration((total - done) / pace)} left" if total and done else ""
+            shown, rate = now, done / (now - start)
+            left = f", {duration((total - done) / rate)} left" if total and done else ""
             lines = counted(done, "line")
-            logging.info("%s: %s, %s a second%s", what, lines, _rounded(pace), left)
+            logging.info("%s: %s, %s a second%s", what, lines, _rounded(rate), left)
 
     with bar:
         yield advance
     seconds = time.perf_counter() - start
-    lines, pace = counted(done, "line"), _rounded(done / seconds)
-    logging.info("%s: %s in %.1f s, %s a second", what, lines, seconds, pace)
+    lines, rate = counted(done, "line"), _rounded(done / seconds)
+    logging.info("%s: %s in %.1f s, %s a second", what, lines, seconds, rate)
 
 
 class Progress:
-    """Shows where a training run stands: a line for each step that is logged; on a terminal a
-    short one, above a bar with the time that is left."""
+    """The progress of a training run, which also times its steps.
+
+    Each step that is logged is one line; on a terminal, a short one above a progress bar.
+    """
 
     def __init__(self, step: int, total: int):
-        self.step = self._logged = step
+        """Starts at `step` of `total` steps."""
+        self.step = self._lap_step = step
         self._total = total
         self._bar = tqdm.tqdm(
             desc="train",
@@ -69,78 +72,93 @@ class Progress:
             disable=None,
             dynamic_ncols=True,
         )
-        self._clock = time.perf_counter()
-        self._pace = self._share = self._waited = 0.0
+        self._lap_start = time.perf_counter()
+        self._waited = 0.0  # seconds of this lap
+        self._step_seconds = self._waiting = 0.0  # of the last lap
 
     @contextlib.contextmanager
     def waiting(self, computing: Callable[[], bool]) -> Iterator[None]:
-        """Counts the time inside as waiting for data, if the device is not computing after it."""
+        """Counts the body's time as waiting for data, unless `computing()` is true after it.
+
+        While the device is still computing earlier steps, a late batch costs nothing.
+        """
         start = time.perf_counter()
         yield
         if not computing():
             self._waited += time.perf_counter() - start
 
     def advance(self) -> None:
-        """One more step is done."""
+        """Counts one step."""
         self.step += 1
         self._bar.update()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Leaves what happens inside out of the step time, and of the pace that the bar goes by."""
+        """Excludes the body's time (a validation, say) from step times and the bar's estimate."""
         start = time.perf_counter()
         yield
         pause = time.perf_counter() - start
-        self._clock += pause
+        self._lap_start += pause
         if not self._bar.disable:
-            self._bar.last_print_t += pause
+            self._bar.last_print_t += pause  # tqdm measures its rate from here
 
     def show(self, means: dict[str, float], values: dict[str, float], unit: str) -> None:
-        """Shows what is logged of a step: the loss and other means, rates and times."""
-        at = f"step {self.step}/{self._total}"
-        rate = f"{values[f'{unit}s_per_second']:,.0f} {unit}s/s"
-        said = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in means.items()]
-        if not self._bar.disable:  # with the time of day in 80 columns
-            logging.info("%s: %s", at, ", ".join([*said[:2], rate]))
+        """Logs a step's means (the loss first), learning rate, gradient norm, throughput, times.
+
+        `unit` is what the throughput counts: 'token', 'image'.
+        """
+        position = f"step {self.step}/{self._total}"
+        throughput = f"{values[f'{unit}s_per_second']:,.0f} {unit}s/s"
+        parts = [f"{name.replace('_', ' ')} {value:.4g}" for name, value in means.items()]
+        if not self._bar.disable:  # a terminal's 80 columns, of which the time of day takes nine
+            logging.info("%s: %s", position, ", ".join([*parts[:2], throughput]))
             return
-        said += [
+        parts += [
             f"learning rate {values['learning_rate']:.2e}",
             f"gradient norm {values['gradient_norm']:.2f}",
             f"padding {values['padding']:.1%}",
-            rate,
+            throughput,
             f"{values['step_seconds']:.3f} s/step, {values['waiting']:.1%} of it waiting for data",
         ]
         if "mfu" in values:
-            said.append(f"MFU {values['mfu']:.1%} of the devices' bfloat16 peak")
+            parts.append(f"MFU {values['mfu']:.1%}")
         left = duration(values["seconds_left"])
-        logging.info("%s: %s, %s left", at, ", ".join(said), left)
+        logging.info("%s: %s, %s left", position, ", ".join(parts), left)
 
     def lap(self) -> dict[str, float]:
-        """Seconds a step since the last lap, the share of them that was spent waiting for batches,
-        and seconds left at that pace."""
-        if self.step > self._logged:
+        """Ends a lap of steps and returns its times; without a new step, the last lap's.
+
+        They are 'step_seconds', 'waiting' (the fraction spent waiting for data) and 'seconds_left'
+        in the run at that rate.
+        """
+        if self.step > self._lap_step:
             now = time.perf_counter()
-            self._pace = (now - self._clock) / (self.step - self._logged)
-            self._share = self._waited / max(now - self._clock, 1e-9)
-            self._clock, self._logged, self._waited = now, self.step, 0.0
-        left = self._pace * (self._total - self.step)
-        return {"step_seconds": self._pace, "waiting": self._share, "seconds_left": left}
+            seconds = now - self._lap_start
+            self._step_seconds = seconds / (self.step - self._lap_step)
+            self._waiting = self._waited / max(seconds, 1e-9)
+            self._lap_start, self._lap_step, self._waited = now, self.step, 0.0
+        return {
+            "step_seconds": self._step_seconds,
+            "waiting": self._waiting,
+            "seconds_left": self._step_seconds * (self._total - self.step),
+        }
 
     def close(self) -> None:
+        """Closes the progress bar."""
         self._bar.close()
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """A number and what it counts: 1 line, 24,000 lines, 2 processes."""
+    """Returns a number with its noun: 1 line, 24,000 lines, 2 processes."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
-def _rounded(pace: float) -> str:
-    return f"{pace:.0f}" if pace >= 10 else f"{pace:.1f}"
+def _rounded(rate: float) -> str:
+    return f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people write them: 42 s, 3 min 5 s, 2 h 4 min."""
+    """Returns seconds as a short text: 42 s, 3 min 5 s, 2 h 4 min."""
     minutes, s = divmod(round(seconds), 60)
     hours, m = divmod(minutes, 60)
     if hours:

@@ -1,4 +1,8 @@
-"""Scores of a test set -> standard output, evaluations.jsonl, evaluation/ and metrics.jsonl."""
+"""Results, the scores of a test set: printed and saved in the workdir.
+
+evaluations.jsonl has one JSON object a result; evaluation/SET.json and SET.* have the latest result
+of each test set, its inputs and its outputs.
+"""
 
 import hashlib
 import json
@@ -15,14 +19,15 @@ from transformer.storage import paths
 NAME = "evaluations.jsonl"
 FOLDER = "evaluation"
 
-# Results with the same values of these are results of the same thing.
+# Two results with equal values of these keys are of the same test set, weights and settings.
 SAME = ("split", "checksum", "weights", "ensemble", "steps", "decode", "signature")
 
 
 def name_of(split: str, files: Sequence[str]) -> str:
-    """A test set's name, for people and as a file name: its files' stem, else its split.
+    """Returns a test set's name, also used as a file name: its files' stem, else its split.
 
-    Files of two stems give both: SOURCE-REFERENCE.
+    Example: flickr.en and flickr.de.gz give flickr; news.src.en and news.ref.de give
+    news.src-news.ref.
     """
     names = [re.sub(r"\.(gz|xz)\Z", "", Path(file).name) for file in files]
     stems = dict.fromkeys(Path(name).stem for name in names)
@@ -30,12 +35,12 @@ def name_of(split: str, files: Sequence[str]) -> str:
 
 
 def checksum(dataset: dict[str, Sequence[str]]) -> str:
-    """The sha256 of a test set, {name: lines}: that of `cat SET.source SET.reference`, say."""
+    """Returns a test set's sha256, that of its files in order (`cat SET.source SET.reference`)."""
     return hashlib.sha256(b"".join(map(_text, dataset.values()))).hexdigest()
 
 
 def free_name(workdir: Path, name: str, dataset: dict[str, Sequence[str]]) -> str:
-    """The name, or one with the checksum behind it where evaluation/ has that of another set."""
+    """Returns the name, with the checksum appended if evaluation/ has another set of that name."""
     for side, lines in dataset.items():
         file = workdir / FOLDER / f"{name}.{side}"
         if file.exists() and file.read_bytes() != _text(lines):
@@ -44,7 +49,7 @@ def free_name(workdir: Path, name: str, dataset: dict[str, Sequence[str]]) -> st
 
 
 def warn_if_unwritable(workdir: Path) -> None:
-    """Warns, before the work, that its results can only be printed."""
+    """Logs a warning, before the evaluation, if its result cannot be saved in the workdir."""
     if paths.in_bucket(workdir):
         return
     folders = filter(Path.exists, (workdir, workdir / FOLDER))
@@ -56,12 +61,15 @@ def warn_if_unwritable(workdir: Path) -> None:
         error = error or cause
     if error:
         reason = error.strerror or error
-        logging.warning("%s: %s; the score is printed, and not kept there", workdir, reason)
+        logging.warning("%s: %s; the score will be printed, but not saved", workdir, reason)
 
 
 def show(result: dict, rows: dict[str, str]) -> None:
-    """Prints a result: a line of JSON; on a terminal a table, whose `rows` are {name: text}, the
-    score that counts first."""
+    """Prints a result to standard output: a line of JSON or, on a terminal, a table.
+
+    The table's `rows` are {name: text}, the main score first, which is logged where a line of JSON
+    is printed.
+    """
     if sys.stdout.isatty():
         rows = {"set": result["set"], **rows}
         text = "\n".join(f"{name:<14}{value}" for name, value in rows.items())
@@ -74,31 +82,33 @@ def show(result: dict, rows: dict[str, str]) -> None:
 def keep(
     workdir: Path, result: dict, outputs: dict[str, Sequence[str]], *, once: bool = False
 ) -> None:
-    """Appends a result to evaluations.jsonl, and writes evaluation/SET.json and, for each of the
-    outputs {name: lines}, evaluation/SET.name; logs it if the disk does not take them.
+    """Appends a result to evaluations.jsonl and writes it to evaluation/SET.json.
 
-    `once`: a result of the same set, weights and settings is not added to another one.
+    Each of `outputs`, {name: lines}, becomes evaluation/SET.name. If `once`, the line is not
+    appended where there is one of the same set, weights and settings. A failed write is logged.
     """
     name = result["set"]
     try:
-        same = lambda line: all(line.get(key) == result.get(key) for key in SAME)
-        if not (once and any(map(same, log.read(workdir, NAME)))):
+        is_same = lambda line: all(line.get(key) == result.get(key) for key in SAME)
+        if not (once and any(map(is_same, log.read(workdir, NAME)))):
             paths.append_line(workdir / NAME, json.dumps(result).encode())
         for side, lines in outputs.items():
             paths.write_file(workdir / FOLDER / f"{name}.{side}", _text(lines))
         content = json.dumps(result, indent=2).encode()
         paths.write_file(workdir / FOLDER / f"{name}.json", content)
     except OSError as error:
-        logging.error("the result is not kept in %s: %s", workdir, error)
+        logging.error("the result could not be saved in %s: %s", workdir, error)
         return
-    logging.info("kept in %s, outputs in %s.*", workdir / NAME, workdir / FOLDER / name)
+    logging.info("result saved in %s, outputs in %s.*", workdir / NAME, workdir / FOLDER / name)
 
 
 def log_final(workdir: Path, step: int, result: dict) -> None:
-    """Adds a training run's final score to metrics.jsonl, at the step the run has come to, in the
-    place of an earlier one. To be called by all processes."""
+    """Writes a training run's final score to metrics.jsonl, in place of an earlier one. Collective.
+
+    `step` is the step that the run has reached.
+    """
     split = result["split"]
-    # Validation's lines are what early stopping counts.
+    # Not 'validation' itself: early stopping counts the lines of that kind.
     kind = f"final_{split}" if split in KINDS else split
     values = {k: v for k, v in result.items() if isinstance(v, int | float | str) and k != "step"}
     try:
@@ -106,7 +116,7 @@ def log_final(workdir: Path, step: int, result: dict) -> None:
         log.write(kind, step, values)
         log.close()
     except OSError as error:
-        logging.error("the final score is not in metrics.jsonl: %s", error)
+        logging.error("the final score could not be written to metrics.jsonl: %s", error)
 
 
 def _text(lines: Sequence[str]) -> bytes:

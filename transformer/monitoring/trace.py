@@ -1,4 +1,4 @@
-"""A profile of some steps of a run, to open in TensorBoard or Perfetto."""
+"""A profile of a few training steps, for TensorBoard or Perfetto."""
 
 import contextlib
 import logging
@@ -13,38 +13,39 @@ from transformer.storage import paths
 
 Tree = Any
 
-WARM_UP = 10  # steps before a trace: the first ones compile
+WARM_UP = 10  # steps before the trace, as the first ones compile
 
 
 @contextlib.contextmanager
 def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree], None]]:
-    """A function to tell each finished step of a run that began at `first`, and its state.
+    """Traces `count` steps (0: none) of a run that starts at step `first` into a folder.
 
-    It traces `count` steps (0: none) into the folder. They end with the context, if it ends before.
+    Yields a function to call after each step with the step's number and state. The trace ends with
+    the context, if that comes first.
     """
     begin, running = first + WARM_UP, False
 
-    def stop(place: Path) -> None:
+    def stop(local_folder: Path) -> None:
         jax.profiler.stop_trace()
-        if place != folder:
-            for file in filter(Path.is_file, place.rglob("*")):
-                paths.write_file(folder / file.relative_to(place), file.read_bytes())
-        logging.info("a trace of up to %d steps is in %s (docs/performance.md)", count, folder)
+        if local_folder != folder:
+            for file in filter(Path.is_file, local_folder.rglob("*")):
+                paths.write_file(folder / file.relative_to(local_folder), file.read_bytes())
+        logging.info("wrote a trace of up to %d steps to %s (docs/performance.md)", count, folder)
 
-    def finished(step: int, state: Tree) -> None:
+    def after_step(step: int, state: Tree) -> None:
         nonlocal running
         if count and step in (begin, begin + count) and jax.process_index() == 0:
-            jax.block_until_ready(state)
+            jax.block_until_ready(state)  # dispatch is asynchronous: earlier steps may still run
             running = step == begin
             if running:
-                jax.profiler.start_trace(str(place), create_perfetto_trace=True)
+                jax.profiler.start_trace(str(local_folder), create_perfetto_trace=True)
             else:
-                stop(place)
+                stop(local_folder)
 
-    with tempfile.TemporaryDirectory() as scratch:  # JAX writes traces on disks only
-        place = Path(scratch) if paths.in_bucket(folder) else folder
+    with tempfile.TemporaryDirectory() as scratch:  # JAX cannot write traces into buckets
+        local_folder = Path(scratch) if paths.in_bucket(folder) else folder
         try:
-            yield finished
+            yield after_step
         finally:
             if running:
-                stop(place)
+                stop(local_folder)

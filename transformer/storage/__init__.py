@@ -1,4 +1,9 @@
-"""Files: on a disk or in a bucket, by rename, with checksums, one writer at a time.
+"""Files on a disk or in a bucket: atomic writes, checksums, the workdir's lock, standard streams.
 
-Read paths.py, checksums.py, lock.py, streams.py (standard input and output).
+Read paths.py (paths and atomic writes), checksums.py, lock.py, streams.py (standard input, output
+and error).
+
+Functions take a `Path` that `paths.path` has returned, so that the same code works on a disk and in
+a bucket. `checksums.corrupt_files` and `checksums.compare` are collective (they have to be called
+by all processes together) unless they are called with `alone=True`; everything else is local.
 """

@@ -1,4 +1,8 @@
-"""Files -> checksums: what is read is what was written, or the damaged file is named."""
+"""Checksums of files, to detect corruption: what is read is what was written, or it is named.
+
+A folder's checksums are in one JSON file in it (NAME), {"files": {name: [size, sha256]}, "about":
+note, "sha256": of these}. A single small file may carry its checksum at its end instead (`stamp`).
+"""
 
 import concurrent.futures
 import errno
@@ -14,13 +18,17 @@ from transformer.storage import paths
 NAME = "checksums.json"
 READ = 1 << 20  # bytes at a time
 
-# What a read says of a file that the disk, or a network disk, cannot give now.
-UNREADABLE = (errno.EIO, errno.ESTALE)
+# Errors of a read that may succeed later: a failing disk, a network disk that went away.
+TRANSIENT = (errno.EIO, errno.ESTALE)
+
+INTACT, CORRUPT, UNREADABLE = range(3)  # the results of checking a file
 
 
 def checksums_of(directory: Path, about: dict | None = None) -> bytes:
-    """Returns the content of a folder's file NAME: size and sha256 of every other file in it, and a
-    note `about` them."""
+    """Returns the content of a folder's checksum file: size and sha256 of every other file.
+
+    `about` is a note that is stored, and protected, with them.
+    """
     files = [name for name in paths.files(directory) if Path(name).name != NAME]
     with concurrent.futures.ThreadPoolExecutor() as pool:
         digests = pool.map(lambda name: _digest(directory / name), files)
@@ -28,8 +36,10 @@ def checksums_of(directory: Path, about: dict | None = None) -> bytes:
 
 
 def read(directory: Path) -> dict | None:
-    """Returns what `seal` wrote for a folder, {"files": ..., "about": ...}; None if that is not
-    there, and no files and no note if it is damaged."""
+    """Returns a folder's checksums, {"files": ..., "about": ...}, or None if it has none.
+
+    If the checksum file itself is corrupt, both are empty.
+    """
     path = directory / NAME
     if not path.exists():
         return None
@@ -39,13 +49,13 @@ def read(directory: Path) -> dict | None:
         files, about = values["files"], values.get("about", {})
         if _content(files, about) == content:
             return {"files": files, "about": about}
-    except (ValueError, TypeError, KeyError, AttributeError):  # whatever damage makes of JSON
+    except (ValueError, TypeError, KeyError, AttributeError):  # corrupt: any JSON, or none
         pass
     return {"files": {}, "about": {}}
 
 
 def without(directory: Path, prefix: str) -> bytes:
-    """Returns the content of a folder's file NAME without the files whose names begin so."""
+    """Returns the content of a folder's checksum file less the files whose names have a prefix."""
     values = read(directory)
     files = {name: x for name, x in values["files"].items() if not name.startswith(prefix)}
     return _content(files, values["about"])
@@ -54,57 +64,68 @@ def without(directory: Path, prefix: str) -> bytes:
 def corrupt_files(
     directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
 ) -> list[str] | None:
-    """Names the `wanted` files of a folder that are not what they were, or cannot be read, each
-    with what it is; None if the folder has no checksums.
+    """Returns "PATH (reason)" for each file of a folder that is corrupt or cannot be read.
 
-    Of several processes, each looks at its share of the files and all have to call this together,
-    unless this one does it `alone`.
+    Only the files whose names are `wanted` are checked. None if the folder has no checksum file.
+    Collective, each process checking its share of the files, unless this process checks `alone`.
     """
-    found = compare(directory, wanted=wanted, alone=alone)
-    return None if found is None else [*found[0], *found[1]]
+    results = compare(directory, wanted=wanted, alone=alone)
+    if results is None:
+        return None
+    corrupt, unreadable = results
+    return corrupt + unreadable
 
 
 def compare(
     directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
 ) -> tuple[list[str], list[str]] | None:
-    """Does as `damaged`, but tells the damaged files from those that the disk cannot read now."""
+    """Returns what `corrupt_files` does in two lists: corrupt files, and those that cannot be read.
+
+    The latter may be intact: reading failed, and may succeed later.
+    """
     values = read(directory)
-    if not alone:  # all go by what the first one sees
+    if not alone:  # a shared disk may show processes different files: all use process 0's
         values = processes.all_gather(values)[0]
     if values is None:
         return None
-    if not values["files"]:
-        return [f"{directory / NAME} (other bytes than were written)"], []
     files = values["files"]
+    if not files:
+        return [f"{directory / NAME} (checksum mismatch)"], []
     names = sorted(filter(wanted, files))
-    mine = names if alone else [names[i] for i in processes.my_share(len(names))]
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        faults = list(pool.map(lambda name: _fault(directory / name, *files[name]), mine))
-    faults = faults if alone else processes.gather_shares(faults, len(names))
-    return tuple([what for kind, what in faults if kind == wrong] for wrong in (DAMAGED, LATER))
+    share = names if alone else [names[i] for i in processes.my_share(len(names))]
+    with concurrent.futures.ThreadPoolExecutor() as pool:  # hashing releases the GIL
+        results = list(pool.map(lambda name: _check(directory / name, *files[name]), share))
+    if not alone:
+        results = processes.gather_shares(results, len(names))
+    corrupt = [fault for result, fault in results if result == CORRUPT]
+    unreadable = [fault for result, fault in results if result == UNREADABLE]
+    return corrupt, unreadable
 
 
 def stamp(content: bytes) -> bytes:
-    """The content of a file that is whole by itself: its sha256 comes last."""
+    """Returns a file's content with its sha256 appended."""
     return content + hashlib.sha256(content).digest()
 
 
 def stamped(path: Path) -> bytes | None:
-    """What was stamped; None if the file is not there, or is damaged, of which it warns."""
+    """Returns the content of a file without its stamp; None if it is missing, or corrupt.
+
+    A corrupt file is logged as a warning.
+    """
     if not path.exists():
         return None
     content = path.read_bytes()
     size = max(0, len(content) - hashlib.sha256().digest_size)
     if stamp(content[:size]) == content:
         return content[:size]
-    logging.warning("damaged: %s (other bytes than were written); it is made anew", path)
+    logging.warning("damaged: %s (checksum mismatch); rebuilding it", path)
     return None
 
 
 def _content(files: dict, about: dict) -> bytes:
     note = {"about": about} if about else {}
-    own = hashlib.sha256(json.dumps([files, about] if about else files).encode()).hexdigest()
-    return json.dumps({"files": files, **note, "sha256": own}, indent=1).encode()
+    digest = hashlib.sha256(json.dumps([files, about] if about else files).encode()).hexdigest()
+    return json.dumps({"files": files, **note, "sha256": digest}, indent=1).encode()
 
 
 def _digest(path: Path) -> tuple[int, str]:
@@ -116,19 +137,18 @@ def _digest(path: Path) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-WHOLE, DAMAGED, LATER = range(3)  # what became of a file; LATER: try again
-
-
-def _fault(path: Path, size: int, digest: str) -> tuple[int, str]:
+def _check(path: Path, size: int, digest: str) -> tuple[int, str]:
+    """Compares a file with its size and sha256: (INTACT, "") or (CORRUPT or UNREADABLE, fault)."""
     try:
         if not path.is_file():
-            return DAMAGED, f"{path} (missing)"
-        if (found := paths.size(path)) != size:
-            return DAMAGED, f"{path} ({found} bytes, {size} were written)"
+            return CORRUPT, f"{path} (missing)"
+        actual_size = paths.size(path)
+        if actual_size != size:
+            return CORRUPT, f"{path} ({actual_size} bytes, expected {size})"
         if _digest(path)[1] != digest:
-            return DAMAGED, f"{path} (other bytes than were written)"
+            return CORRUPT, f"{path} (checksum mismatch)"
     except OSError as error:
-        if error.errno not in UNREADABLE:
+        if error.errno not in TRANSIENT:
             raise
-        return LATER, f"{path} ({error.strerror})"
-    return WHOLE, ""
+        return UNREADABLE, f"{path} ({error.strerror})"
+    return INTACT, ""

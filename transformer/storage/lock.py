@@ -1,4 +1,4 @@
-"""One run in a workdir at a time."""
+"""A lock on a workdir: one run in it at a time."""
 
 import contextlib
 import fcntl
@@ -15,25 +15,27 @@ from transformer.storage import paths
 
 @contextlib.contextmanager
 def alone_in(workdir: Path) -> Iterator[None]:
-    """Holds a workdir for this run; UserError if another one holds it.
+    """Locks a workdir for this run; UserError, which names the other process, if it is locked.
 
-    The lock goes with the process that has it, however it ends. Buckets know no locks.
+    The kernel releases the lock when the process ends, however it ends. A workdir in a bucket is
+    not locked. Of several processes, process 0 holds the lock.
     """
     if not processes.is_first() or paths.in_bucket(workdir):
         yield
         return
     paths.make_folder(workdir)
+    # Opened to append: opening a locked file must not truncate its owner's name.
     with open(workdir / "lock", "a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             raise UserError(
-                f"{workdir} is being trained in by {file.read() or 'another process'}: wait for it "
-                "or stop it, or give another --workdir"
+                f"{workdir} is in use by {file.read() or 'another process'}: wait for it or stop "
+                "it, or set another --workdir"
             ) from None
         except OSError as error:  # some shared disks have no locks
-            logging.warning("%s: another run in it would not be noticed: %s", workdir, error)
+            logging.warning("%s: no lock, a second run would not be noticed: %s", workdir, error)
             yield
             return
         file.truncate(0)
@@ -42,6 +44,6 @@ def alone_in(workdir: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if os.listdir(workdir) == ["lock"]:  # nothing came of it
+            if os.listdir(workdir) == ["lock"]:  # the run failed before it wrote anything
                 (workdir / "lock").unlink()
                 workdir.rmdir()

@@ -1,4 +1,4 @@
-"""Paths and files: on a disk, or in a bucket (gs://), which epath reaches."""
+"""Paths and files on a disk, or in a Google Cloud Storage bucket (gs://, by etils.epath)."""
 
 import contextlib
 import errno
@@ -13,24 +13,26 @@ from transformer.errors import UserError
 
 
 def path(name: str) -> Path:
-    """A path on a disk, or one in a bucket, which has the same methods.
+    """Returns a path on a disk, or one in a bucket, which has the same methods.
 
-    UserError for another scheme (Orbax has no checkpoints on s3://), or without gcsfs.
+    UserError for an invalid path, for another scheme (Orbax saves no checkpoints to s3://), and for
+    gs:// without the package gcsfs.
     """
     if not in_bucket(name):
+        if "\0" in name:
+            raise UserError(f"{name!r} is not a valid path: it has a null byte")
         try:
-            os.fsencode(path := Path(name).expanduser())
-            if "\0" not in name:
-                return path
-        except (RuntimeError, ValueError) as error:  # no home of that name; half a character
-            raise UserError(f"{name!r} is no path: {error}") from error
-        raise UserError(f"{name!r} is no path: it has a null byte")
+            local = Path(name).expanduser()
+            os.fsencode(local)
+        except (RuntimeError, ValueError) as error:  # no such user's home; a lone surrogate
+            raise UserError(f"{name!r} is not a valid path: {error}") from error
+        return local
     if not name.startswith("gs://"):
         raise UserError(f"{name} is neither a local path nor gs://BUCKET/FOLDER")
     import fsspec
     from etils import epath
 
-    # Other processes, and Orbax, write into the same folder: what a listing lacked may be there.
+    # No cached listings: other processes, and Orbax, write into the same folders.
     for protocol in ("gs", "gcs"):
         fsspec.config.conf.setdefault(protocol, {}).setdefault("use_listings_cache", False)
     try:
@@ -41,33 +43,33 @@ def path(name: str) -> Path:
 
 
 def in_bucket(place: str | Path) -> bool:
-    """Whether a path is one in a bucket."""
-    return "://" in os.fspath(place)  # a local path's slashes are single
+    """Returns whether a path is in a bucket."""
+    return "://" in os.fspath(place)  # pathlib merges a local path's slashes
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder, and those above it, where they are not there; UserError where that fails."""
+    """Creates a folder and its parents, unless they exist; UserError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"the folder {folder} cannot be made: {error.strerror}") from error
+        raise UserError(f"cannot create the folder {folder}: {error.strerror}") from error
 
 
 def write_file(file: Path, content: bytes) -> None:
-    """Writes a file that appears whole or not at all, also after a power failure."""
-    if in_bucket(file):  # objects do
+    """Writes a file atomically, durable after a power failure; creates its folder."""
+    if in_bucket(file):  # writing an object is atomic
         file.write_bytes(content)
         return
     make_folder(file.parent)
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=file.name, delete=False) as made:
-        draft = Path(made.name)
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=file.name, delete=False) as empty:
+        draft = Path(empty.name)
     try:
         draft.write_bytes(content)
         draft.chmod(0o644)
-        _sync(draft)  # or the name could be on the disk before the bytes are
+        _sync(draft)  # before the rename: else the name could reach the disk before the content
         draft.replace(file)
         _sync(file.parent)
-    except OSError as error:  # a full disk, which does not say of which file
+    except OSError as error:  # on a full disk, it does not name the file
         error.filename = error.filename or str(file)
         raise
     finally:
@@ -75,7 +77,7 @@ def write_file(file: Path, content: bytes) -> None:
 
 
 def unwritable(folder: Path) -> OSError | None:
-    """Returns why a folder takes no file: it is read-only, no inodes are left; None if it does."""
+    """Returns the error of writing a file into a folder (read-only, no space), or None."""
     try:
         if not in_bucket(folder):
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -86,34 +88,39 @@ def unwritable(folder: Path) -> OSError | None:
 
 
 def check_links(folder: Path, names: Iterable[str]) -> None:
-    """Refuses links in a folder that lead out of it: what is written under these names stays in."""
-    for path in (folder / name for name in names):
-        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-            raise UserError(f"{path} is a link that leads out of {folder}: remove it")
+    """Raises UserError if one of these names in a folder is a symbolic link that leads out of it.
+
+    A workdir may come from somebody else: what is written into it must not land elsewhere.
+    """
+    root = os.path.realpath(folder)
+    for place in (folder / name for name in names):
+        if not Path(os.path.realpath(place)).is_relative_to(root):
+            raise UserError(f"{place} is a link that leads out of {folder}: remove it")
 
 
 @contextlib.contextmanager
 def cache_in(folder: Path) -> Iterator[None]:
-    """Raises UserError where a cache's disk is full: out of bytes, of inodes or of a quota."""
+    """Turns the error of a full disk under a cache into a UserError: no bytes, inodes or quota."""
     try:
         yield
-    except (OSError, RuntimeError) as error:  # ArrayRecord's writer gives the system's words only
-        full = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
-        reason = next((words for words in full if words in str(error)), "")
+    except (OSError, RuntimeError) as error:
+        # ArrayRecord's writer raises a RuntimeError that has the system's message, but no errno.
+        messages = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+        reason = next((message for message in messages if message in str(error)), "")
         if not reason:
             raise
         raise UserError(
-            f"{folder} takes no more ({reason}): make room (df -h and df -i say what is left), or "
-            "set config.data.data_dir to a folder on another disk"
+            f"cannot write to {folder} ({reason}): free some space (see df -h and df -i), or set "
+            "config.data.data_dir to a folder on another disk"
         ) from error
 
 
 def sync(folder: Path) -> None:
-    """Waits until the disk has a folder, and all that is in it."""
+    """Waits until a folder and all of its content are on the disk (fsync)."""
     if in_bucket(folder):
         return
-    for path in [*folder.rglob("*"), folder, folder.parent]:
-        _sync(path)
+    for place in [*folder.rglob("*"), folder, folder.parent]:  # the parent holds the folder's name
+        _sync(place)
 
 
 def _sync(path: Path) -> None:
@@ -121,14 +128,14 @@ def _sync(path: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has nothing to sync
+        if error.errno != errno.EINVAL:  # raised by file systems without fsync
             raise
     finally:
         os.close(descriptor)
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder and what is in it, as far as that goes: somebody else may be removing it."""
+    """Removes a folder and its content, ignoring errors: another process may be removing it too."""
     if in_bucket(folder):
         folder.rmtree(missing_ok=True)
     else:
@@ -136,10 +143,10 @@ def remove(folder: Path) -> None:
 
 
 def files(folder: Path) -> list[str]:
-    """The names, from the folder, of all files in it and in its folders, in order."""
+    """Returns the sorted paths, relative to a folder, of all files in it and its subfolders."""
     if not in_bucket(folder):
-        found = (file for file in folder.rglob("*") if file.is_file())
-        return sorted(str(file.relative_to(folder)) for file in found)
+        local = (file for file in folder.rglob("*") if file.is_file())
+        return sorted(str(file.relative_to(folder)) for file in local)
     import fsspec
 
     bucket, root = fsspec.core.url_to_fs(str(folder))
@@ -147,26 +154,29 @@ def files(folder: Path) -> list[str]:
 
 
 def size(file: Path) -> int:
-    """How many bytes a file has."""
+    """Returns a file's size in bytes."""
     return file.stat().length if in_bucket(file) else file.stat().st_size
 
 
 def free_bytes(folder: Path) -> int:
-    """How many bytes a disk has left; a bucket has no end."""
+    """Returns the bytes that are free on a folder's disk; a bucket is never full."""
     return sys.maxsize if in_bucket(folder) else shutil.disk_usage(folder).free
 
 
 def append_line(file: Path, line: bytes) -> None:
-    """Appends a line; one that was cut off before it (a power failure, a full disk) ends there."""
-    if in_bucket(file):
-        before = file.read_bytes() if file.exists() else b""
-        file.write_bytes(before + line + b"\n")
+    """Appends a line durably; the line before it, if it was cut off, is ended first.
+
+    A power failure or a full disk may have cut it off. OSError if the disk is full.
+    """
+    if in_bucket(file):  # objects cannot be appended to
+        content = file.read_bytes() if file.exists() else b""
+        file.write_bytes(content + line + b"\n")
         return
     with open(file, "a+b", 0) as log:
         if log.seek(0, os.SEEK_END):
             log.seek(-1, os.SEEK_END)
             if log.read(1) != b"\n":
                 line = b"\n" + line
-        if log.write(line + b"\n") < len(line) + 1:
+        if log.write(line + b"\n") < len(line) + 1:  # a full disk, short write
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
         os.fsync(log.fileno())

@@ -1,4 +1,4 @@
-"""Standard input, output and error where one of them is closed or does not take what is written."""
+"""Standard input, output and error, some of which may be closed, broken or on a full disk."""
 
 import io
 import os
@@ -9,7 +9,7 @@ OUTPUT = "standard output"
 
 
 class _Output(io.FileIO):
-    """Standard output: an OSError of it names it, as one of a file names the file."""
+    """A raw standard output whose OSErrors have OUTPUT as their file name."""
 
     def write(self, content: bytes) -> int | None:
         try:
@@ -20,18 +20,19 @@ class _Output(io.FileIO):
 
 
 def open_output(descriptor: int) -> TextIO:
-    """Returns a sys.stdout that writes to an open file descriptor."""
+    """Returns a stream like sys.stdout that writes to an open file descriptor."""
     file = io.BufferedWriter(_Output(descriptor, "wb", closefd=False))
     like = sys.stdout
     return io.TextIOWrapper(file, like.encoding, like.errors, line_buffering=like.line_buffering)
 
 
 def prepare() -> None:
-    """Sets up the three standard streams. Those that are closed stay None, but for standard error.
+    """Sets up the three standard streams; a closed input or output stays None in `sys`.
 
-    The next file that is opened would take a closed one's descriptor, and get what libraries print:
-    /dev/null takes it instead.
+    Closed descriptors are opened on /dev/null. Otherwise the next file to be opened would get
+    number 1 or 2, and libraries would print into it.
     """
+    # os.open returns the lowest free number: 0, 1 and 2 are all in use once it returns 3.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -41,7 +42,10 @@ def prepare() -> None:
 
 
 def finish_output() -> None:
-    """Flushes standard output; what it does not take is dropped, or the exit would try again."""
+    """Flushes standard output, and discards what cannot be written.
+
+    Python flushes again on exit: with that output still buffered, it would fail again.
+    """
     try:
         if sys.stdout:
             sys.stdout.flush()
