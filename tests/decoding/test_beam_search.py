@@ -572,19 +572,19 @@ def test_pieces_equal_one_go(method):
 
 
 @functools.partial(tiny.jit, static_argnames=("model", "room", "width"))
-def prepare(model, parameters, source, *, room, width=1):
+def prepare(model, params, source, *, room, width=1):
     """The memory and the cache of padded sources."""
     real = source != PAD
     positions = jnp.broadcast_to(jnp.arange(source.shape[1]), source.shape)
     arguments = (source, positions, real.astype(jnp.int32))
-    memory = model.apply({"params": parameters}, *arguments, train=False, method="encode")
-    return model.apply({"params": parameters}, memory, real, room, width, method="prepare")
+    memory = model.apply({"params": params}, *arguments, train=False, method="encode")
+    return model.apply({"params": params}, memory, real, room, width, method="prepare")
 
 
 @functools.partial(tiny.jit, static_argnames=("model", "n"))
-def go_on(model, parameters, memory, search, kept, *, n=1, alpha=0.6, until=0):
+def go_on(model, params, memory, search, kept, *, n=1, alpha=0.6, until=0):
     return beam_search.beam_search(
-        functools.partial(model.apply, {"params": parameters}, method="step"),
+        functools.partial(model.apply, {"params": params}, method="step"),
         memory,
         search,
         kept,
@@ -601,31 +601,31 @@ def limits_of(source, extra):
     return (np.asarray(source) != PAD).sum(axis=1) - 1 + extra
 
 
-def search(model, parameters, source, *, extra=4, width=4, alpha=0.6, n=1, prefixes=None):
+def search(model, params, source, *, extra=4, width=4, alpha=0.6, n=1, prefixes=None):
     """(tokens_BWT, scores_BW) of padded sources."""
     length = source.shape[1] + extra
-    memory, cache = prepare(model, parameters, source, room=length, width=width)
+    memory, cache = prepare(model, params, source, room=length, width=width)
     kept = bounds(limits_of(source, extra), length, prefixes=prefixes)
     start = beam_search.begin(cache, len(source), width, length)
-    found = go_on(model, parameters, memory, start, kept, n=n, alpha=alpha)
+    found = go_on(model, params, memory, start, kept, n=n, alpha=alpha)
     return found.tokens_BWT, found.scores_BW
 
 
-def greedy(model, parameters, source, *, extra=4):
+def greedy(model, params, source, *, extra=4):
     """tokens_BT of padded sources."""
     length = source.shape[1] + extra
-    memory, cache = prepare(model, parameters, source, room=length)
-    return _greedy(model, parameters, memory, cache, limits_of(source, extra), length=length)
+    memory, cache = prepare(model, params, source, room=length)
+    return _greedy(model, params, memory, cache, limits_of(source, extra), length=length)
 
 
 @functools.partial(tiny.jit, static_argnames=("model", "length"))
-def _greedy(model, parameters, memory, cache, limits, *, length):
-    step = functools.partial(model.apply, {"params": parameters}, method="step")
+def _greedy(model, params, memory, cache, limits, *, length):
+    step = functools.partial(model.apply, {"params": params}, method="step")
     return beam_search.greedy(step, memory, cache, limits, length)
 
 
 @functools.partial(tiny.jit, static_argnames="model")
-def full_pass(model, parameters, source, target):
+def full_pass(model, params, source, target):
     """Log probabilities behind every target position of one sentence a row, without a cache."""
     inputs = {}
     for side, array in (("source", source), ("target", target)):
@@ -634,18 +634,18 @@ def full_pass(model, parameters, source, target):
         inputs[f"{side}_segments"] = (array != PAD).astype(int)
     # The target's padding lies behind all that is asked for; it may be seen by nobody before it.
     inputs["target_segments"] = jnp.ones_like(target)
-    logits = model.apply({"params": parameters}, **inputs, train=False)
+    logits = model.apply({"params": params}, **inputs, train=False)
     return jax.nn.log_softmax(logits)
 
 
-def plain_search_of(model, parameters, source, limit, width, alpha, **options):
+def plain_search_of(model, params, source, limit, width, alpha, **options):
     """`plain_search` with a full pass for each step."""
 
     def log_probs(prefixes):
         target = reversal.padded([[START, *p] for p in prefixes], 24)
         target = np.concatenate([target, np.full((width - len(target), 24), PAD, np.int32)])
         sources = np.repeat(reversal.padded([source], 16), width, axis=0)
-        found = np.asarray(full_pass(model, parameters, sources, target), np.float64)
+        found = np.asarray(full_pass(model, params, sources, target), np.float64)
         return [found[w, len(p)] for w, p in enumerate(prefixes)]
 
     return plain_search(log_probs, limit, width, alpha, **options)
@@ -672,10 +672,10 @@ def trained():
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
 def test_width_one_is_greedy(changes, alpha):
     for seed in range(3):
-        model, parameters = random_model(seed, **changes)
+        model, params = random_model(seed, **changes)
         source = reversal.padded(random_sources(seed), 16)
-        tokens, _ = search(model, parameters, source, width=1, alpha=alpha)
-        expected = greedy(model, parameters, source)
+        tokens, _ = search(model, params, source, width=1, alpha=alpha)
+        expected = greedy(model, params, source)
         np.testing.assert_array_equal(tokens[:, 0], expected)
 
 
@@ -688,28 +688,28 @@ def test_cached_search_is_the_search_by_full_passes(changes, n):
     """Of models whose guesses are wild, so that the beams change places all the time."""
     prefixes = [(), (5, 7), (3,), (), (12, 2, 2, 9), (4,)]
     for seed in range(3):
-        model, parameters = random_model(seed, **changes)
+        model, params = random_model(seed, **changes)
         sources = random_sources(seed)
         padded = reversal.padded(sources, 16)
-        tokens, scores = search(model, parameters, padded, n=n, prefixes=prefixes)
+        tokens, scores = search(model, params, padded, n=n, prefixes=prefixes)
         for b, source in enumerate(sources):
             arguments = (source, len(source) - 1 + 4, 4, 0.6)
             options = {"num_hypotheses": n, "prefix": prefixes[b]}
-            expected = plain_search_of(model, parameters, *arguments, **options)
+            expected = plain_search_of(model, params, *arguments, **options)
             assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-4)
 
 
 def test_a_cache_that_grows_changes_nothing():
     """In pieces, with room for 4 tokens, 8, 16 and 20; the beams change places before and after."""
-    model, parameters = random_model(0)
+    model, params = random_model(0)
     source = reversal.padded(random_sources(0), 16)
-    expected = search(model, parameters, source)
-    memory, cache = prepare(model, parameters, source, room=4, width=4)
+    expected = search(model, params, source)
+    memory, cache = prepare(model, params, source, room=4, width=4)
     kept = bounds(limits_of(source, 4), 20)
     found, places = beam_search.begin(cache, len(source), 4, 4), []
     for room, until in [(4, 0), (8, 0), (16, 3), (16, 0), (20, 0)]:
         found = with_room(found, room)._replace(cache=model.grow(found.cache, room))
-        found = go_on(model, parameters, memory, found, kept, until=until)
+        found = go_on(model, params, memory, found, kept, until=until)
         places.append(int(found.t))
     assert places[:2] == [4, 8]
     assert places[-1] > 8
@@ -718,10 +718,10 @@ def test_a_cache_that_grows_changes_nothing():
 
 
 def test_search_by_a_model_and_itself_is_the_models():
-    model, parameters = random_model(0)
-    both = {"members_0": parameters, "members_1": parameters}
+    model, params = random_model(0)
+    both = {"members_0": params, "members_1": params}
     source = reversal.padded(random_sources(0), 16)
-    expected = search(model, parameters, source, n=4)
+    expected = search(model, params, source, n=4)
     found = search(Ensemble((model, model.clone())), both, source, n=4)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=1e-5)

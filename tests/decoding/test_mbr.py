@@ -29,7 +29,7 @@ def mean(name, hypothesis, samples):
 
 @pytest.mark.parametrize("name", mbr.UTILITIES)
 def test_the_mean_utility_over_all_samples(name):
-    found = mbr.ranked(SAMPLES, utility=name)
+    found = mbr.rank(SAMPLES, utility=name)
     assert [text for text, _ in found] == sorted(
         dict.fromkeys(SAMPLES), key=lambda text: -mean(name, text, SAMPLES)
     )
@@ -43,13 +43,13 @@ def test_the_sample_is_the_hypothesis_and_the_others_are_references():
     short, long = "the cat sat on the mat", "the cat sat on the mat and slept all day long ."
     there, back = utility("bleu", short, long), utility("bleu", long, short)
     assert there < back - 3
-    found = dict(mbr.ranked([short, long], utility="bleu"))
+    found = dict(mbr.rank([short, long], utility="bleu"))
     assert found[short] == pytest.approx((100 + there) / 2)
     assert found[long] == pytest.approx((100 + back) / 2)
 
 
 def test_utilities_are_different():
-    chrf, bleu = (dict(mbr.ranked(SAMPLES, utility=u)) for u in mbr.UTILITIES)
+    chrf, bleu = (dict(mbr.rank(SAMPLES, utility=u)) for u in mbr.UTILITIES)
     assert chrf.keys() == bleu.keys()
     assert chrf[SAMPLES[0]] != pytest.approx(bleu[SAMPLES[0]], abs=1)
 
@@ -57,7 +57,7 @@ def test_utilities_are_different():
 @pytest.mark.parametrize("often", ["a b c d e", "v w x y z"])
 def test_what_is_drawn_more_often_counts_more_often(often):
     rare = {"a b c d e": "v w x y z", "v w x y z": "a b c d e"}[often]
-    found = mbr.ranked([rare, often, often], utility="chrf")
+    found = mbr.rank([rare, often, often], utility="chrf")
     assert [text for text, _ in found] == [often, rare]
     assert found[0][1] == pytest.approx(200 / 3)
     assert found[1][1] == pytest.approx(100 / 3)
@@ -66,20 +66,20 @@ def test_what_is_drawn_more_often_counts_more_often(often):
 @pytest.mark.parametrize("name", mbr.UTILITIES)
 @pytest.mark.parametrize("texts", [["v w", "a b", "m n"], ["m n", "v w", "a b"], ["a b", "v w"]])
 def test_ties_stay_in_the_order_they_were_drawn(name, texts):
-    found = mbr.ranked(texts, utility=name)
+    found = mbr.rank(texts, utility=name)
     assert len({score for _, score in found}) == 1
     assert [text for text, _ in found] == texts
 
 
 @pytest.mark.parametrize("name", mbr.UTILITIES)
 def test_one_sample(name):
-    [(text, score)] = mbr.ranked(["the cat sat"], utility=name)
+    [(text, score)] = mbr.rank(["the cat sat"], utility=name)
     assert text == "the cat sat"
     assert score == pytest.approx(100)
 
 
 @pytest.mark.parametrize("name", mbr.UTILITIES)
 def test_nothing_but_empty_samples(name):
-    [(text, score)] = mbr.ranked(["", ""], utility=name)
+    [(text, score)] = mbr.rank(["", ""], utility=name)
     assert text == ""
     assert 0 <= score <= 100

@@ -12,7 +12,7 @@ from configs import wmt_base
 from transformer.data import tokenizer
 from transformer.decoding import batch_decoder, beam_search, mbr, translator
 from transformer.decoding.batch_decoder import Part, Searcher
-from transformer.decoding.compiled import advance, resized, start
+from transformer.decoding.compiled import advance, resize, start
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import inference, layout
 from transformer.models.ensemble import Ensemble
@@ -43,16 +43,16 @@ FEW = [line for line in LINES if len(line.split()) in (0, 7)]
 
 @pytest.fixture(scope="module")
 def unable():
-    """A small model of random parameters over the same vocabulary, quick to compile.
+    """A small model of random params over the same vocabulary, quick to compile.
 
     Its outputs end anywhere, so that batches shrink.
     """
     size = len(reversal.vocabulary().source)
     model = tiny.model(source_vocab_size=size, target_vocab_size=size, num_layers=1)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    parameters = tiny.parameters(model, inputs, seed=6)
-    parameters["target_embedding"]["embedding"][tokenizer.END] *= 2
-    return model, parameters
+    params = tiny.parameters(model, inputs, seed=6)
+    params["target_embedding"]["embedding"][tokenizer.END] *= 2
+    return model, params
 
 
 class Echo:
@@ -62,7 +62,7 @@ class Echo:
         self.method = method
         self.seen = []
 
-    def __call__(self, parameters, parts, *progress):
+    def __call__(self, params, parts, *progress):
         self.seen += parts
         return [[(list(part.source[:-1]), -1.0)] for part in parts]
 
@@ -238,7 +238,7 @@ def test_source_and_target_have_their_own_vocabulary(unable):
     able = Translator(unable[0], both, **DECODE)
     seen = []
 
-    def find(parameters, parts, *progress):
+    def find(params, parts, *progress):
         seen.extend(parts)
         return [[(tokenizer.encode(both.target, ["z y x"])[0][:-1], 0.0)]] * len(parts)
 
@@ -309,9 +309,9 @@ def test_translations_do_not_depend_on_other_lines(unable, best):
 @pytest.mark.parametrize("method", ["beam", "sample"])
 def test_devices_search_together_as_one_does(count, method, unable, best, drawn):
     """Also a single line by eight devices."""
-    model, parameters = unable
+    model, params = unable
     spread = layout.make_layout("pmap", num_devices=count)
-    placed = jax.device_put(parameters, layout.state_shardings(parameters, spread))
+    placed = jax.device_put(params, layout.state_shardings(params, spread))
     assert inference.num_devices(placed) == count
     changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
     for lines in (slice(None), slice(0, 1)):
@@ -351,9 +351,9 @@ def test_equal_lines_with_different_prefixes_are_searched_each(unable):
 @pytest.mark.slow
 def test_few_shapes_are_compiled(unable, monkeypatch):
     """However many lines there are, however long, and for however many translators and workers."""
-    model, parameters = unable
+    model, params = unable
     options = {"beam_width": 2, "max_length": 32, "batch_tokens": 128, "extra_length": 2}
-    jitted = (start, advance, resized)
+    jitted = (start, advance, resize)
     traced = []
     search = beam_search.beam_search
 
@@ -373,7 +373,7 @@ def test_few_shapes_are_compiled(unable, monkeypatch):
             for longest in (3, 11, 32):
                 cut = [line[: 2 * longest] for line in lines]
                 able = build(model, **options, workers=workers)
-                assert len(list(able.translate(parameters, cut))) == count
+                assert len(list(able.translate(params, cut))) == count
         return sizes() - before
 
     # A source of up to 16 ids with its extra_length takes 18 of batch_tokens, so 7 fit, in powers
@@ -390,7 +390,7 @@ def test_few_shapes_are_compiled(unable, monkeypatch):
 
     before = sizes()
     lines = [" ".join("a" * n) for n in range(16, 32)]
-    list(build(model, **options, chunk_lines=1).translate(parameters, lines))
+    list(build(model, **options, chunk_lines=1).translate(params, lines))
     assert 0 < (sizes() - before)[0] <= 8
     once = compiled(0, 1)
     assert (once > 0).all()
@@ -402,15 +402,15 @@ def test_few_shapes_are_compiled(unable, monkeypatch):
 
 
 def endless(extra_length, **changes):
-    """A searcher by a model whose outputs all but never end, and the parameters."""
+    """A searcher by a model whose outputs all but never end, and the params."""
     size = len(PIECES)
     model = tiny.model(
         source_vocab_size=size, target_vocab_size=size, num_layers=1, tied_embeddings="none"
     )
-    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    parameters["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
+    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    params["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
     options = {"beam_width": 1, "extra_length": extra_length, **changes}
-    return searcher(model, **options), parameters
+    return searcher(model, **options), params
 
 
 def parts(*lengths):
@@ -421,28 +421,28 @@ def parts(*lengths):
 @pytest.mark.parametrize("extra_length", [3, 40])
 def test_an_output_is_at_most_its_source_and_extra_length_long(extra_length):
     """Where the end is all but impossible, it comes there all the same; room grows until then."""
-    find, parameters = endless(extra_length)
-    found = find(parameters, parts(1, 4, 9))
+    find, params = endless(extra_length)
+    found = find(params, parts(1, 4, 9))
     lengths = [len(ids) for [(ids, _)] in found]
     assert lengths == [1 + extra_length, 4 + extra_length, 9 + extra_length]
 
 
 def test_rows_that_only_fill_a_batch_end_at_once():
     """And give no result."""
-    find, parameters = endless(3)
+    find, params = endless(3)
     asked = parts(9, 4, 1)
-    found = find._search_batch(parameters, asked)
+    found = find._search_batch(params, asked)
     assert [len(ids) for [(ids, _)] in found] == [12, 7, 4]
     for part, result in zip(asked, found, strict=True):
-        [[(ids, score)]] = find(parameters, [part])
+        [[(ids, score)]] = find(params, [part])
         assert ids == result[0][0]
         assert score == pytest.approx(result[0][1], rel=1e-5)
 
 
-def test_parameters_that_are_no_numbers_are_said(unable):
-    model, parameters = unable
-    wrong = jax.tree.map(lambda x: x * np.nan, parameters)
-    with pytest.raises(FloatingPointError, match=r"\A.*parameters\Z"):
+def test_non_finite_scores_are_an_error(unable):
+    model, params = unable
+    wrong = jax.tree.map(lambda x: x * np.nan, params)
+    with pytest.raises(FloatingPointError, match=r"\A.*non-finite.*parameters\Z"):
         list(build(model, beam_width=1).translate(wrong, ["a b"]))
 
 
@@ -451,10 +451,10 @@ def test_parameters_that_are_no_numbers_are_said(unable):
 
 def test_several_hypotheses_are_the_best_first_and_different(unable):
     """Their texts may be equal, spelt in other pieces; their ids are not."""
-    model, parameters = unable
+    model, params = unable
     asked = [Part(tuple(ids)) for ids in reversal.ids(FEW) if len(ids) > 1]
-    found = searcher(model, num_hypotheses=4)(parameters, asked)
-    single = searcher(model)(parameters, asked)
+    found = searcher(model, num_hypotheses=4)(params, asked)
+    single = searcher(model)(params, asked)
     for hypotheses, alone in zip(found, single, strict=True):
         assert 1 < len(hypotheses) <= 4
         assert len({tuple(ids) for ids, _ in hypotheses}) == len(hypotheses)
@@ -499,7 +499,7 @@ def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(unable):
 def test_parts_are_joined_as_their_language_writes(unable, first, second, expected):
     texts = iter([first, second])
     echo = build(unable[0])
-    echo.searcher = lambda parameters, parts, *progress: [
+    echo.searcher = lambda params, parts, *progress: [
         [(ids, -1.0)] for ids in tokenizer.encode(PIECES, list(texts))
     ]
     echo.searcher.method = "beam"
@@ -510,7 +510,7 @@ def test_a_part_with_fewer_hypotheses_limits_its_line(unable):
     echo = build(unable[0], num_hypotheses=3)
 
     class Several(Echo):
-        def __call__(self, parameters, parts, *progress):
+        def __call__(self, params, parts, *progress):
             few = [3 if len(part.source) == 16 else 2 for part in parts]
             return [[([5], -1.0 - k) for k in range(count)] for count in few]
 
@@ -570,28 +570,26 @@ def test_an_empty_prefix_is_as_none(unable, best):
 
 def test_greedy_search_goes_on_from_its_own_beginning_as_without(unable):
     """To the same end, with the same score."""
-    model, parameters = unable
+    model, params = unable
     find = searcher(model, beam_width=1)
-    source = max(
-        reversal.ids(FEW), key=lambda ids: len(find(parameters, [Part(tuple(ids))])[0][0][0])
-    )
-    [[(ids, score)]] = find(parameters, [Part(tuple(source))])
+    source = max(reversal.ids(FEW), key=lambda ids: len(find(params, [Part(tuple(ids))])[0][0][0]))
+    [[(ids, score)]] = find(params, [Part(tuple(source))])
     assert len(ids) > 3
     asked = [Part(tuple(source), tuple(ids[:count])) for count in range(1, len(ids) + 1)]
-    for [(found, scored)] in find(parameters, asked):
+    for [(found, scored)] in find(params, asked):
         assert found == ids
         assert scored == pytest.approx(score, rel=1e-5)
 
 
 @pytest.mark.parametrize("method", ["beam", "sample"])
 def test_no_translation_is_shorter_than_min_length(method, unable):
-    model, parameters = unable
+    model, params = unable
     sources = reversal.ids([line for line in LINES if len(line.split()) == 11] + ["a", "c d"])
     asked = [Part(tuple(ids), draw=(0, i)) for i, ids in enumerate(sources)]
     options = {"method": method, "num_hypotheses": 2}
-    free = searcher(model, **options)(parameters, asked)
+    free = searcher(model, **options)(params, asked)
     assert min(len(ids) for hypotheses in free[:-2] for ids, _ in hypotheses) < 10
-    found = searcher(model, min_length=10, **options)(parameters, asked)
+    found = searcher(model, min_length=10, **options)(params, asked)
     for part, hypotheses in zip(asked, found, strict=True):
         for ids, _ in hypotheses:
             assert 10 <= len(ids) <= max(10, len(part.source) - 1 + DECODE["extra_length"])
@@ -667,7 +665,7 @@ def test_mbr_ranks_its_samples_by_utility(utility, unable):
     options = {"method": "mbr", "num_samples": 9, "utility": utility}
     found = found_by(unable, lines, num_hypotheses=4, **options)
     for hypotheses, texts in zip(found, samples, strict=True):
-        ranked = mbr.ranked([sample.text for sample in texts], utility=utility)
+        ranked = mbr.rank([sample.text for sample in texts], utility=utility)
         assert [h.text for h in hypotheses] == [text for text, _ in ranked[:4]]
         assert [h.score for h in hypotheses] == pytest.approx([score for _, score in ranked[:4]])
     best = list(build(unable[0], **options).translate(unable[1], lines))
@@ -745,22 +743,22 @@ def test_no_more_positions_than_were_learned(key, in_ensemble):
 )
 def test_no_search_is_larger_than_the_rehearsed_one(unable, longest, changes):
     """By rows, and the tokens that each has room for, at any stage; and by the source."""
-    model, parameters = unable
+    model, params = unable
     options = {"beam_width": 2, "batch_tokens": 600, "extra_length": 2, "workers": 1}
     search = searcher(model, **{**options, **changes})
     stage, sizes = search._advance, []
 
-    def record(parameters, memory, state, *arguments, **options):
+    def record(params, memory, state, *arguments, **options):
         rows, _, room = state.tokens_BWT.shape
         sizes.append((rows * room, rows * jax.tree.leaves(memory)[0].shape[1]))
-        return stage(parameters, memory, state, *arguments, **options)
+        return stage(params, memory, state, *arguments, **options)
 
     search._advance = record
     lengths = np.random.default_rng(0).integers(1, longest + 1, 100).tolist()
-    search.rehearse(parameters, lengths)
+    search.rehearse(params, lengths)
     rehearsed = np.max(sizes, axis=0)
     sizes.clear()
-    search(parameters, [Part((5,) * (length - 1) + (tokenizer.END,)) for length in lengths])
+    search(params, [Part((5,) * (length - 1) + (tokenizer.END,)) for length in lengths])
     found = np.max(sizes, axis=0)
     assert (found <= rehearsed).all()
     assert rehearsed[1] == found[1]  # nothing is refused that would fit
