@@ -87,12 +87,10 @@ class Searcher:
         for key, value, most in (("temperature", temperature, 1000), ("top_p", top_p, 1)):
             if not 0 < value <= most:
                 raise UserError(f"config.decode.{key} is above 0, at most {most}, found {value}")
-        limits = {"beam": ("beam_width", beam_width), "mbr": ("num_samples", num_samples)}
-        if method in limits and num_hypotheses > limits[method][1]:
-            raise UserError(
-                f"config.decode.num_hypotheses={num_hypotheses} is more than "
-                f"config.decode.{limits[method][0]}={limits[method][1]} finds"
-            )
+        if method == "beam":
+            _check_at_most(num_hypotheses, "beam_width", beam_width)
+        if method == "mbr":
+            _check_at_most(num_hypotheses, "num_samples", num_samples)
         self.model = model
         self.method = method
         self._min_length = min_length
@@ -105,8 +103,7 @@ class Searcher:
             self._num_beams, self._num_draws, self._num_returned = beam_width, 1, beam_width
             options |= {"num_hypotheses": num_hypotheses}
         else:
-            # Samples are drawn in several searches of equally many beams: 20 samples in 3 searches
-            # of 7 beams, of whose 21 samples the first 20 are returned.
+            # 20 samples are drawn in 3 searches of 7 beams; the first 20 of these 21 are returned.
             self._num_returned = num_samples if method == "mbr" else num_hypotheses
             self._num_draws = -(-self._num_returned // SAMPLES_TOGETHER)
             self._num_beams = -(-self._num_returned // self._num_draws)
@@ -195,9 +192,8 @@ class Searcher:
     def _search_in_memory(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
         """Searches a batch; UserError if it does not fit into the devices' memory."""
         longest = max(len(part.source) for part in batch)
-        beams = f"{self._num_beams} beams each,"
-        what = f"a search of {len(batch)} sentences of {longest} pieces, {beams}"
-        with fits_in_memory(what, "lower config.decode.batch_tokens"):
+        size = f"{len(batch)} sentences of {longest} pieces, {self._num_beams} beams each,"
+        with fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens"):
             return self._search_batch(params, batch)
 
     @contextlib.contextmanager
@@ -289,6 +285,14 @@ def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
 def _check_range(key: str, value: float, least: int) -> None:
     if not least <= value < 2**31:  # NaN is refused, too
         raise UserError(f"config.decode.{key} is at least {least} and below 2^31, found {value}")
+
+
+def _check_at_most(num_hypotheses: int, key: str, most: int) -> None:
+    if num_hypotheses > most:
+        raise UserError(
+            f"config.decode.num_hypotheses={num_hypotheses} is more than "
+            f"config.decode.{key}={most} finds"
+        )
 
 
 def _with_draw(part: Part, draw: int) -> Part:
