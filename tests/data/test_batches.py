@@ -1,5 +1,4 @@
-"""Batch t is a pure function of (corpus, seed, t), and holds what the corpus holds: no more, no
-less."""
+"""Batch t is a pure function of (corpus, seed, t); an epoch holds each training pair once."""
 
 import errno
 import functools
@@ -30,7 +29,7 @@ ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
 @pytest.fixture(scope="module")
 def vocabulary():
-    """Two of them, so that sides cannot be mixed up."""
+    """Two different models, so that mixed-up sides would show."""
     return tokenizer.Vocabulary(learn("source"), learn("target", size=300))
 
 
@@ -39,8 +38,8 @@ def tokenised(vocabulary, tmp_path):
     return lambda source: tokenise(source, vocabulary, tmp_path)
 
 
-def arrange(tokens, packed, seed, batch_tokens=5 * LENGTH):
-    """Training batches, as the task translation makes them."""
+def training_batches(tokens, packed, seed, batch_tokens=5 * LENGTH):
+    """Training batches, as in transformer/tasks/translation.py."""
     pairs = packing.trainable(tokens.lengths, LENGTH)
     groups = (
         [packing.pack(tokens.lengths, pairs, LENGTH, seed, tokens.directory)]
@@ -51,8 +50,8 @@ def arrange(tokens, packed, seed, batch_tokens=5 * LENGTH):
     return batches.Batches(groups, batch_tokens, seed, assemble)
 
 
-def evaluation(tokens, batch_tokens=5 * LENGTH):
-    """Evaluation batches, as its evaluator makes them."""
+def evaluation_batches(tokens, batch_tokens=5 * LENGTH):
+    """Evaluation batches, as in transformer/tasks/translation_evaluator.py."""
     pairs = np.arange(len(tokens.source_lengths))
     groups = packing.unpacked(tokens.lengths, pairs, LENGTH)
     assemble = functools.partial(pair_arrays.assemble, tokens)
@@ -60,8 +59,10 @@ def evaluation(tokens, batch_tokens=5 * LENGTH):
 
 
 def sentences_of(batch):
-    """The pairs of a batch, read back segment by segment, as (source ids, target ids); asserts
-    that nothing of another segment is among them, and that nothing but zeros is beside them."""
+    """Reads the pairs of a batch back, segment by segment, as (source ids, target ids).
+
+    Asserts that segments are contiguous, positions restart, and all else is zero.
+    """
     inputs, targets, weights = batch["inputs"], batch["targets"], batch["weights"]
     found = []
     for row in range(len(targets)):
@@ -70,7 +71,7 @@ def sentences_of(batch):
             pair = []
             for side in ("source", "target"):
                 (places,) = np.nonzero(inputs[f"{side}_segments"][row] == segment)
-                # In one piece, right behind the segment before it; positions begin again.
+                # Contiguous, right behind the segment before it; positions restart.
                 assert (places == laid[side] + np.arange(len(places))).all()
                 laid[side] += len(places)
                 positions = inputs[f"{side}_positions"][row, places]
@@ -120,11 +121,13 @@ PACKED = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpack
 @PACKED
 @pytest.mark.parametrize("seed", range(5))
 def test_every_pair_once_an_epoch(tokenised, vocabulary, packed, seed):
-    """Random corpora, rows and batches; every segment is read back and found in the corpus."""
+    """Of random corpora, row lengths and batch sizes."""
     chosen = random.Random(seed)
     source = Source(seed, count=chosen.randint(1, 200), longest=chosen.randint(1, 9))
     tokens = tokenised(source)
-    batched = arrange(tokens, packed, seed, chosen.choice([1, LENGTH, 7 * LENGTH, 500 * LENGTH]))
+    batched = training_batches(
+        tokens, packed, seed, chosen.choice([1, LENGTH, 7 * LENGTH, 500 * LENGTH])
+    )
     expected = [pair for pair in pairs_of(source, vocabulary) if max(map(len, pair)) <= LENGTH]
     assert expected
     for number in (0, 1, 4):
@@ -134,14 +137,14 @@ def test_every_pair_once_an_epoch(tokenised, vocabulary, packed, seed):
 @PACKED
 def test_epochs_and_seeds_differ_in_order(tokenised, packed):
     tokens = tokenised(Source(0))
-    one, same, other = (arrange(tokens, packed, seed) for seed in (1, 1, 2))
+    one, same, other = (training_batches(tokens, packed, seed) for seed in (1, 1, 2))
     n = len(one)
     assert epoch(one, 0) == epoch(same, 0)
     assert epoch(one, 3) == epoch(same, 3)
     orders = [epoch(one, 0), epoch(one, 1), epoch(one, 2), epoch(other, 0), epoch(other, 1)]
     for i, order in enumerate(orders):
         assert order not in orders[:i]
-    # Rows are dealt out anew, not only batches put in another order.
+    # Batches have other rows, not only another order.
     dealt = [
         {frozenset(sentences_of(one[t])) for t in part} for part in (range(n), range(n, 2 * n))
     ]
@@ -150,7 +153,7 @@ def test_epochs_and_seeds_differ_in_order(tokenised, packed):
 
 @PACKED
 def test_a_batch_has_as_many_rows_as_its_tokens_allow(tokenised, packed):
-    batched = arrange(tokenised(Source(0)), packed, 0, batch_tokens=5 * LENGTH + 3)
+    batched = training_batches(tokenised(Source(0)), packed, 0, batch_tokens=5 * LENGTH + 3)
     shapes = {batched[t]["targets"].shape for t in range(len(batched))}
     lengths = {group.length for group in batched.groups}
     assert shapes == {((5 * LENGTH + 3) // length, length) for length in lengths}
@@ -160,7 +163,7 @@ def test_a_batch_has_as_many_rows_as_its_tokens_allow(tokenised, packed):
 
 @PACKED
 def test_a_batch_of_each_length_the_longest_first(tokenised, packed):
-    batched = arrange(tokenised(Source(0)), packed, 3, batch_tokens=3 * LENGTH)
+    batched = training_batches(tokenised(Source(0)), packed, 3, batch_tokens=3 * LENGTH)
     found = [batched.shape(t) for t in batched.first_of_each_length()]
     assert found == sorted({batched.shape(t) for t in range(len(batched))}, key=lambda x: -x[1])
     assert (len(found) == 1) == packed
@@ -168,7 +171,7 @@ def test_a_batch_of_each_length_the_longest_first(tokenised, packed):
 
 def test_rows_are_well_filled(tokenised):
     tokens = tokenised(Source(0, count=2000))
-    batched = arrange(tokens, True, 0, 20 * LENGTH)
+    batched = training_batches(tokens, True, 0, 20 * LENGTH)
     source, target = pair_arrays.filled(batched, tokens)
     assert min(source, target) > 0.8
     real = sum(batched[t]["weights"].sum() for t in range(len(batched)))
@@ -176,7 +179,7 @@ def test_rows_are_well_filled(tokenised):
 
 
 def test_unpacked_lengths_are_few_and_static(tokenised):
-    batched = arrange(tokenised(Source(0)), False, 0)
+    batched = training_batches(tokenised(Source(0)), False, 0)
     lengths = {batched[t]["targets"].shape[1] for t in range(20 * len(batched))}
     assert lengths <= set(packing.static_lengths(LENGTH, LENGTH)) == {3, 6, 12, 24}
     assert len(lengths) >= 3
@@ -195,10 +198,10 @@ def test_static_lengths_double_up_to_the_longest():
 @PACKED
 def test_any_order_gives_equal_batches(tokenised, packed):
     source = Source(0)
-    batched = arrange(tokenised(source), packed, 3)
+    batched = training_batches(tokenised(source), packed, 3)
     numbers = range(4 * len(batched))
     before = [batched[t] for t in numbers]
-    again = arrange(tokenised(source), packed, 3)  # as after a restart
+    again = training_batches(tokenised(source), packed, 3)  # as after a restart
     for t in random.Random(0).sample(numbers, len(numbers)):
         batches._permutation.cache_clear()
         assert_equal(again[t], before[t])
@@ -207,8 +210,8 @@ def test_any_order_gives_equal_batches(tokenised, packed):
 @PACKED
 @pytest.mark.parametrize("hosts", [1, 2, 4])
 def test_hosts_share_the_global_batch(tokenised, packed, hosts):
-    """Rows that fill up to a multiple of the devices lie beyond the batch's end, and are empty."""
-    batched = arrange(tokenised(Source(0)), packed, 0, 5 * LENGTH)
+    """Rows that pad to a multiple of the devices lie behind the batch's rows, and are empty."""
+    batched = training_batches(tokenised(Source(0)), packed, 0, 5 * LENGTH)
     for t in range(len(batched)):
         num_rows = step.rows_for_devices(batched.shape(t)[0], layout.make_layout("jit").row_parts)
         assert num_rows % 8 == 0
@@ -223,16 +226,16 @@ def test_hosts_share_the_global_batch(tokenised, packed, hosts):
 
 
 def test_rows_beyond_the_last_are_empty(tokenised):
-    batched = arrange(tokenised(Source(0)), True, 0)
+    batched = training_batches(tokenised(Source(0)), True, 0)
     for array in jax.tree.leaves(batched.rows(0, 40, 43)):
         assert array.shape == (3, LENGTH)
         assert (array == 0).all()
 
 
-# What is left out
+# Dropped pairs
 
 
-def test_blank_and_long_training_pairs_are_left_out_and_counted(tokenised, vocabulary, caplog):
+def test_blank_and_long_training_pairs_are_dropped_and_counted(tokenised, vocabulary, caplog):
     source = Source(7, count=80, longest=14, blank=[(0, 0), (3, 1), (5, 0), (5, 1)])
     tokens = tokenised(source)
     pairs = pairs_of(source, vocabulary)
@@ -241,13 +244,13 @@ def test_blank_and_long_training_pairs_are_left_out_and_counted(tokenised, vocab
     assert blank == 3
     assert 5 < long < 60
     with caplog.at_level(logging.INFO):
-        batched = arrange(tokens, True, 0)
+        batched = training_batches(tokens, True, 0)
     assert f"{blank} blank on a side, {long} over data.max_length={LENGTH}, of 80" in caplog.text
     kept = [p for p in pairs if min(map(len, p)) > 1 and max(map(len, p)) <= LENGTH]
     assert sorted(epoch(batched, 0)) == sorted(kept)
 
 
-def test_nothing_is_said_where_nothing_is_left_out(tokenised, caplog):
+def test_nothing_is_logged_where_nothing_is_dropped(tokenised, caplog):
     with caplog.at_level(logging.INFO):
         assert len(packing.trainable(tokenised(Source(0, longest=3)).lengths, LENGTH)) == 150
     assert not caplog.text
@@ -267,7 +270,7 @@ def test_evaluation_drops_nothing(tokenised, vocabulary, batch_tokens):
     tokens = tokenised(source)
     longest = int(max(tokens.source_lengths.max(), tokens.target_lengths.max()))
     assert longest > 2 * LENGTH
-    batched = evaluation(tokens, batch_tokens)
+    batched = evaluation_batches(tokens, batch_tokens)
     assert sorted(epoch(batched, 0)) == sorted(pairs_of(source, vocabulary))
     lengths = [batched[t]["targets"].shape[1] for t in range(len(batched))]
     assert set(lengths) <= set(packing.static_lengths(LENGTH, longest))
@@ -307,7 +310,7 @@ def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
 
 
 def test_chunks_make_no_difference(vocabulary, tmp_path):
-    """A corpus of several chunks is read whole and in order."""
+    """A corpus of two chunks is read completely and in order."""
     source = Source(0, count=150)
     source.pairs = source.pairs * 60  # 9000 pairs: two chunks
     tokens = tokenise(source, vocabulary, tmp_path)
@@ -327,7 +330,7 @@ def test_failed_writer_leaves_nothing(vocabulary, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_killed_writer_s_draft_is_never_read_and_goes_with_the_next(vocabulary, tmp_path):
+def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_path):
     (tmp_path / "source.model").write_bytes(vocabulary.source.serialized_model_proto())
     program = """
         import os, pathlib, signal, sys
@@ -359,7 +362,7 @@ def test_a_killed_writer_s_draft_is_never_read_and_goes_with_the_next(vocabulary
     assert set((tmp_path / "tokens").iterdir()) == {tokens.directory}
 
 
-def test_of_two_writers_the_first_one_serves(vocabulary, tmp_path):
+def test_of_two_writers_the_first_to_finish_serves_both(vocabulary, tmp_path):
     source = Source(0)
     read, others = source.read, []
 
@@ -388,7 +391,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_fil
 
 
 def test_without_locks_drafts_are_left_alone(vocabulary, tmp_path, monkeypatch):
-    """As on some shared disks: a draft might be that of another process."""
+    """As on some shared disks: another process may be writing the draft."""
 
     def flock(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -416,7 +419,7 @@ def test_packing_is_cached_by_all_it_depends_on(tokenised):
     assert len(contents(tokens.directory)) == len(files) + 3  # no temporary file is left
 
 
-# One batch ahead
+# Prefetch
 
 
 def test_ahead_keeps_order_and_is_one_ahead():
@@ -435,7 +438,7 @@ def test_ahead_loads_no_more_than_one_ahead():
 
 
 def test_ahead_loads_while_the_caller_works():
-    """The caller gets batch 0 while batch 1 is still being loaded."""
+    """The caller has batch 0 while batch 1 is being loaded."""
     working = threading.Event()
     found = batches.ahead(lambda t: t == 0 or working.wait(5), range(2))
     next(found)
@@ -443,7 +446,7 @@ def test_ahead_loads_while_the_caller_works():
     assert next(found)
 
 
-def test_errors_of_the_loader_reach_the_caller():
+def test_an_error_of_the_loader_is_raised_in_the_caller():
     def load(t):
         if t == 2:
             raise OSError(f"batch {t} is gone")

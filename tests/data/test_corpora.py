@@ -1,4 +1,4 @@
-"""Sentence pairs come out of TFDS as they stand in the files; mistakes are answered in a line."""
+"""Pairs come out of TFDS as they are in the files; mistakes are UserErrors of one line."""
 
 import errno
 import gzip
@@ -127,7 +127,7 @@ def test_two_files_by_name(text, tmp_path):
     assert everything(corpus) == (GERMAN, ENGLISH)
 
 
-def test_an_edited_file_is_read_anew(text):
+def test_an_edited_file_is_prepared_again(text):
     before = text({"train.de": b"a\n", "train.en": b"x\n"})
     after = text({"train.de": b"b\n"})
     assert everything(before) == (["a"], ["x"])
@@ -163,7 +163,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(text, tmp_path, no_file_over
     assert prepared(tmp_path / "data" / "parallel_text") == []
 
 
-def test_a_disk_without_locks_will_do(text, monkeypatch, caplog):
+def test_a_disk_without_locks_is_enough(text, monkeypatch, caplog):
     def flock(*_):
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
@@ -173,8 +173,8 @@ def test_a_disk_without_locks_will_do(text, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
-def test_utf_16_is_called_by_its_name(text, encoding):
-    """Its bytes, where a line end is, may make another number of lines."""
+def test_utf_16_is_refused(text, encoding):
+    """Also where the byte 0A of another character would change the number of lines."""
     german = "\ufeff".removeprefix("\ufeff" if encoding == "utf-16" else "") + "ein Haus\nein Ċ\n"
     with pytest.raises(UserError, match=r"train\.de is UTF-16, expected UTF-8: .*iconv") as error:
         text({"train.de": german.encode(encoding), "train.en": b"a house\na letter\n"})
@@ -197,12 +197,12 @@ def test_empty_file(text, content):
     ],
 )
 def test_broken_archive(text, name, content):
-    with pytest.raises(ValueError, match="is broken") as error:
+    with pytest.raises(ValueError, match="is corrupt") as error:
         text({name: content, "train.en": lines(ENGLISH)})
     assert name in one_line(error)
 
 
-def test_gzip_data_and_folders_are_called_by_their_names(text, tmp_path):
+def test_gzip_data_without_its_suffix_and_folders_are_refused(text, tmp_path):
     content = lines(GERMAN)
     with pytest.raises(UserError, match=r"train\.de is gzip data: call it train\.de\.gz") as error:
         text({"train.de": gzip.compress(content), "train.en": content})
@@ -213,8 +213,8 @@ def test_gzip_data_and_folders_are_called_by_their_names(text, tmp_path):
         text({"train.en": content})
 
 
-def test_missing_file_names_what_was_looked_for_and_what_is_there(text, tmp_path):
-    with pytest.raises(ValueError, match="wants one of") as error:
+def test_a_missing_file_names_the_candidates_and_what_the_folder_has(text, tmp_path):
+    with pytest.raises(ValueError, match="expected one of") as error:
         text({"training.de": b"a\n", "training.en": b"x\n"})
     message = one_line(error)
     for word in ("train.de,", "train.de.gz,", "train.de.xz,", "has training.de, training.en"):
@@ -293,7 +293,7 @@ def test_builtin_follows_grammar_and_seed(grammar, tmp_path):
 
 @pytest.fixture
 def no_network(monkeypatch):
-    """Also where there is one: no test may begin to download gigabytes."""
+    """Blocks requests, so that no test downloads gigabytes."""
 
     def get(*_, **__):
         raise requests.ConnectionError("no network")
@@ -313,7 +313,7 @@ def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
         backward = catalogue(corpus, split, tmp_path, "en", language)
         assert everything(backward) == (target, source)
         assert forward.fingerprint != backward.fingerprint
-    assert capfd.readouterr() == ("", "")  # neither a line nor a progress bar
+    assert capfd.readouterr() == ("", "")  # neither a log line nor a progress bar
 
 
 def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
@@ -344,11 +344,11 @@ def test_wmt_beyond_memory_without_tensorflow(tmp_path, no_network, monkeypatch)
 
 
 def prepared(folder):
-    """The files and folders of prepared or half-made data sets."""
+    """The files and folders of prepared or incomplete corpora."""
     return [p for p in folder.rglob("*") if p.name not in (".lock", ".config", "metadata.json")]
 
 
-def test_wmt_without_network_fails_soon_and_cleanly(tmp_path, no_network):
+def test_wmt_without_network_fails_within_20_seconds_and_leaves_nothing(tmp_path, no_network):
     start = time.monotonic()
     with pytest.raises(ValueError, match="cannot download") as error:
         catalogue("wmt14_translate/de-en", "train", tmp_path)
@@ -364,8 +364,8 @@ def test_wmt_without_network_fails_soon_and_cleanly(tmp_path, no_network):
     assert len(catalogue("wmt14_translate/de-en", "test", tmp_path)) == 5
 
 
-def test_the_places_it_names_are_where_tfds_looks(tmp_path, no_network):
-    """A file of another content is found there and refused for its sha256, not downloaded."""
+def test_the_manual_folder_in_the_error_is_where_tfds_looks(tmp_path, no_network):
+    """A wrong archive there is refused for its checksum, not downloaded again."""
     places = wmt.archives("wmt14_translate/de-en", str(tmp_path))
     for url, (manual, _) in places.items():
         assert manual.name == os.path.basename(url)
@@ -376,7 +376,7 @@ def test_the_places_it_names_are_where_tfds_looks(tmp_path, no_network):
     assert prepared(tmp_path / "wmt14_translate") == []
 
 
-def test_a_host_that_never_answers_is_given_up(monkeypatch):
+def test_a_host_that_never_answers_times_out(monkeypatch):
     monkeypatch.setattr(wmt, "PROBE_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and says nothing
         assert wmt._unreachable(f"http://127.0.0.1:{server.getsockname()[1]}/x.tgz")
@@ -391,7 +391,7 @@ def test_a_host_that_never_answers_is_given_up(monkeypatch):
     assert time.monotonic() - start < 2
 
 
-def test_half_made_data_is_made_anew(tmp_path, no_network):
+def test_an_incomplete_corpus_is_prepared_again(tmp_path, no_network):
     folder = tmp_path / "wmt14_translate" / "de-en"
     (folder / "1.0.0").mkdir(parents=True)
     (folder / "incomplete.ABC123_1.0.0").mkdir()
@@ -407,7 +407,7 @@ def test_data_in_another_format_is_refused(tmp_path, no_network):
     info = json.loads(path.read_text())
     info["fileFormat"] = "tfrecord"
     path.write_text(json.dumps(info))
-    (path.parent / "checksums.json").unlink()  # as if TFDS had made it elsewhere
+    (path.parent / "checksums.json").unlink()  # as if prepared by TFDS elsewhere
     with pytest.raises(ValueError, match="as tfrecord, array_record is needed") as error:
         catalogue("wmt14_translate/de-en", "train", tmp_path)
     one_line(error)

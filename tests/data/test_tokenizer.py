@@ -1,4 +1,4 @@
-"""Text goes in and comes out the same; equal text makes equal vocabularies; ids never shift."""
+"""Any text survives a round trip; equal text gives equal vocabularies; special ids are fixed."""
 
 import io
 import random
@@ -24,7 +24,7 @@ def pieces(request):
 
 
 def one_space(sentence):
-    """What SentencePiece keeps of spaces: one of a run, none at either end."""
+    """The sentence with the spaces that SentencePiece keeps: single, none at either end."""
     return " ".join(word for word in sentence.split(" ") if word)
 
 
@@ -51,7 +51,7 @@ def test_sentences_end_and_blank_ones_are_the_end_alone(pieces):
     assert tokenizer.encode(pieces, []) == []
 
 
-def test_special_ids_say_nothing(pieces):
+def test_special_ids_are_dropped_from_text(pieces):
     ids = tokenizer.encode(pieces, ["the cat sees"])[0]
     padded = [tokenizer.START, *ids, tokenizer.PAD, tokenizer.PAD]
     assert tokenizer.decode(pieces, [padded, [tokenizer.END], []]) == ["the cat sees", "", ""]
@@ -72,7 +72,7 @@ RANGES = {
 
 @pytest.mark.parametrize("name", RANGES)
 def test_any_text_comes_back(pieces, name):
-    """Most of these characters were never seen: they are spelt in bytes."""
+    """Most of these characters are not in the training text, and fall back to bytes."""
     chosen = random.Random(name)
     characters = [chr(c) for c in RANGES[name]]
     sentences = []
@@ -110,7 +110,7 @@ def test_text_is_not_normalised(pieces, sentence):
 @pytest.mark.parametrize(
     "sentence", ["<s> </s> <pad> <unk>", "<0x41>", "a<s>b", "\0", "a\tb\nc\rd"]
 )
-def test_names_of_pieces_in_a_text_are_text(pieces, sentence):
+def test_names_of_special_pieces_in_a_text_are_text(pieces, sentence):
     assert round_trip(pieces, [sentence]) == [sentence]
     assert tokenizer.START not in tokenizer.encode(pieces, [sentence])[0]
 
@@ -137,7 +137,7 @@ def test_fingerprint_names_both_vocabularies():
     assert not tokenizer.Vocabulary(ours, theirs).shared
 
 
-# What a model's settings are followed by to change one: protobuf merges a message given twice.
+# Appended to a model, these change a setting: protobuf merges a message that is given twice.
 CHANGES = {
     "model type": b"\x12\x02\x18\x01",
     "whitespace as suffix": b"\x12\x03\xc0\x01\x01",
@@ -191,7 +191,7 @@ def test_fingerprint_names_types_and_exact_scores():
     name, score = pieces.id_to_piece(SIZE - 1).encode(), np.float32(pieces.get_score(SIZE - 1))
 
     def last(score, *more):
-        """The last piece, as it stands in a model's file."""
+        """The bytes of the last piece in a model's file."""
         piece = bytes([10, len(name), *name, 0x15, *struct.pack("<f", score), *more])
         return bytes([10, len(piece), *piece])
 

@@ -1,4 +1,4 @@
-"""The paper's experiment in miniature: from WMT archives to a score, by the command line alone."""
+"""The paper's experiment in miniature: WMT archives to BLEU by the command line."""
 
 import json
 import os
@@ -35,7 +35,7 @@ SMALL = {
     "decode.max_length": 16,
     "decode.batch_tokens": 256,
 }
-# Nobody answers there, whether or not this machine has a network.
+# Proxies that refuse every connection, whether or not this machine has a network.
 NO_NETWORK = {
     name: "http://127.0.0.1:9"
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
@@ -43,7 +43,7 @@ NO_NETWORK = {
 
 
 def pairs(count, seed):
-    """Sentence pairs in two made-up languages of the same few words, some spelt otherwise."""
+    """Random pairs of ten words in two languages, word by word."""
     random = np.random.default_rng(seed)
     german = ["Haus", "Hund", "Katze", "Straße", "und", "sieht", "groß", "klein", "über", "heute"]
     english = ["house", "dog", "cat", "street", "and", "sees", "big", "small", "over", "today"]
@@ -102,8 +102,8 @@ def test_archives_to_bleu_in_either_direction(archives, tmp_path, source, target
     assert config["data"]["corpus"] == "wmt14_translate/de-en"
 
 
-def test_without_archives_or_network_it_says_what_to_do(tmp_path):
-    """Within 20 s, in one line; neither a half-made data set nor a workdir stays behind."""
+def test_without_archives_or_network_the_error_names_the_remedy(tmp_path):
+    """Within 20 s, in one line; neither an incomplete corpus nor a workdir is left."""
     start = time.monotonic()
     done = launch(tmp_path / "data", tmp_path / "run")
     assert time.monotonic() - start < 20

@@ -1,4 +1,4 @@
-"""Greedy search, beam search and sampling: against each other, brute force, plain full passes."""
+"""Greedy search, beam search, sampling: against each other, brute force and uncached passes."""
 
 import collections
 import functools
@@ -44,7 +44,7 @@ def test_length_penalty(length, alpha, expected):
 
 @pytest.mark.parametrize(("kind", "alpha"), [*PENALTIES, ("power", 0.0), ("power", 0.7)])
 def test_length_penalties_are_the_formulas(kind, alpha):
-    """Of numbers and of arrays."""
+    """For numbers and for arrays."""
     assert set(beam_search.PENALTIES) == set(PENALTY)
     lengths = range(1, 40)
     expected = [PENALTY[kind](length, alpha) for length in lengths]
@@ -57,7 +57,7 @@ def test_length_penalties_are_the_formulas(kind, alpha):
 @pytest.mark.parametrize("size", [1, 13, 64, 192, 997])
 @pytest.mark.parametrize("beams", [1, 3])
 def test_likeliest_is_top_k(size, beams):
-    """Exactly, the first of equal ones too; places fill blocks of 64, or do not."""
+    """Exactly, ties included; the size is a multiple of the block of 64, or is not."""
     random = np.random.default_rng(size)
     few = random.integers(-3, 1, (16, beams, size)).astype(np.float32)  # mostly ties
     few[random.random(few.shape) < 0.3] = -np.inf
@@ -71,14 +71,14 @@ def test_likeliest_is_top_k(size, beams):
             np.testing.assert_array_equal(one, other)
 
 
-# A model that is a table: what follows depends on the whole prefix, through a hash that the cache
-# holds, and on the sentence, through the memory. A beam that got another's cache would go astray.
+# A model that is a table: logits depend on the whole prefix, through a hash in the cache, and on
+# the sentence, through the memory. A beam with the cache of another beam would get wrong logits.
 
 V, ROWS = 5, 4093
 
 
 def tables(seeds, spread=1.0, end=0.0):
-    """Logits by hash, one table a sentence; `end` is added to the end symbol's."""
+    """Logits by hash, one table per sentence; `end` is added to the end symbol's logits."""
     noise = [np.random.default_rng(seed).standard_normal((ROWS, V)) for seed in seeds]
     return (spread * np.array(noise) + end * (np.arange(V) == END)).astype(np.float32)
 
@@ -87,14 +87,14 @@ def table_step(tokens_BWT, position, tables_B, cache, *, count=None):
     if count is not None:
         jax.debug.callback(count)
     prefix_BW = (cache["prefix"][:, :, 0] * 31 + tokens_BWT[:, :, 0] + 7) % ROWS
-    # The place in the prefix counts once more, so that a wrong one would be noticed.
+    # The position takes part, so that a wrong one changes the logits.
     rows_BW = (prefix_BW + 577 * position) % ROWS
     logits_BWV = jax.vmap(lambda table, rows: table[rows])(tables_B, rows_BW)
     return logits_BWV[:, :, None], {"prefix": prefix_BW[:, :, None]}
 
 
 def table_row(prefix):
-    """The row of what follows a prefix, a tuple of ids."""
+    """The table's row for the token after a prefix, a tuple of ids."""
     state = 0
     for token in (START, *prefix):
         state = (state * 31 + token + 7) % ROWS
@@ -102,7 +102,7 @@ def table_row(prefix):
 
 
 def table_log_probs(table, prefix):
-    """Log probabilities of what follows a prefix, in float64."""
+    """Log probabilities of the token after a prefix, in float64."""
     logits = table[table_row(prefix)].astype(np.float64)
     return logits - np.log(np.exp(logits).sum())
 
@@ -116,7 +116,7 @@ def begin(tables, width, length):
 
 
 def bounds(limits, length, least=None, prefixes=None):
-    """Those of sentences with these limits; of no more than that, if nothing else is given."""
+    """Bounds from maximum lengths, minimum lengths (0) and prefixes (none)."""
     zeros, empty = [0] * len(limits), [()] * len(limits)
     prefix_BT = reversal.padded(prefixes or empty, length)
     return beam_search.Bounds(jnp.array(least or zeros), jnp.array(limits), jnp.array(prefix_BT))
@@ -137,7 +137,7 @@ def search_tables(tables, bounds, alpha, *, length, width, penalty="gnmt", num_h
 
 
 def hypotheses(tokens, scores):
-    """One sentence's finished hypotheses, [(ids with the end symbol, score)]; each well formed."""
+    """One sentence's finished hypotheses, [(ids with the end symbol, score)]; checks padding."""
     found = []
     for row, score in zip(np.asarray(tokens).tolist(), np.asarray(scores).tolist(), strict=True):
         if score == -math.inf:
@@ -151,9 +151,9 @@ def hypotheses(tokens, scores):
 def plain_search(
     log_probs, limit, width, alpha, *, penalty="gnmt", num_hypotheses=1, least=0, prefix=()
 ):
-    """The same beam search, one hypothesis at a time: `log_probs(prefixes)` are those of each.
+    """A reference beam search with Python lists: [(ids, score)], best first.
 
-    [(ids, score)], best first.
+    `log_probs(prefixes)` gives an array over the vocabulary for each prefix.
     """
     live, finished = [((), 0.0)], []
     for t in range(limit + 1):
@@ -189,9 +189,9 @@ def assert_same(found, expected, tolerance):
 @pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
 @pytest.mark.parametrize("limit", [3, 4])
 def test_wide_beam_is_brute_force(kind, alpha, limit):
-    """With room for every hypothesis of at most `limit` tokens and the end symbol.
+    """Wide enough for every hypothesis of at most `limit` tokens and the end symbol.
 
-    The three best are asked for and found.
+    The three best are compared.
     """
     seeds = range(8)
     every_table = tables(seeds, spread=1.5)
@@ -230,7 +230,7 @@ BOUNDS = {
 
 
 def wide_enough(limits, least, prefixes):
-    """The limits, of sentences that have to be longer: just as long as that."""
+    """The limits, raised to the minimum length and the prefix."""
     return [max(limit, n, len(p)) for limit, n, p in zip(limits, least, prefixes, strict=True)]
 
 
@@ -239,7 +239,7 @@ def wide_enough(limits, least, prefixes):
 @pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
 @pytest.mark.parametrize(("width", "n"), [(2, 1), (3, 1), (3, 2), (3, 3)])
 def test_narrow_beam_is_the_plain_search(width, n, kind, alpha, least, prefixes):
-    """Also: which beams live on, when a sentence is done, and that it changes no more then."""
+    """Covers which beams live on, when a sentence is done, and that it then does not change."""
     every_table = tables(range(24), spread=1.5)
     limits = wide_enough(LIMITS, least, prefixes)
     kept = bounds(limits, 13, least, prefixes)
@@ -257,7 +257,7 @@ def test_narrow_beam_is_the_plain_search(width, n, kind, alpha, least, prefixes)
 
 
 def test_hypotheses_come_best_first_and_end_within_the_limit():
-    """Where the end symbol is unlikely, it is forced behind the last token allowed."""
+    """An improbable end symbol is forced at the limit."""
     limits = [7, 0, 3, 1]
     never = tables(range(4), end=-20.0)
     tokens, scores = search_tables(never, bounds(limits, 8), 0.6, length=8, width=4)
@@ -271,7 +271,7 @@ def test_hypotheses_come_best_first_and_end_within_the_limit():
 
 
 def test_hypotheses_have_the_least_length_and_their_prefixes():
-    """Where the end symbol is likely, it is forbidden before."""
+    """A probable end symbol is forbidden before the minimum length."""
     every_table, least = tables(range(24), end=3.0), [5, 0, 12] * 8
     kept = bounds([12] * 24, 13, least, PREFIXES)
     tokens, scores = search_tables(every_table, kept, 0.6, length=13, width=3)
@@ -295,7 +295,7 @@ def test_width_one_is_greedy_on_tables(alpha):
 
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_sentence_does_not_depend_on_its_batch(n):
-    """A neighbour that takes longer lets it alone: exactly the same tokens and scores."""
+    """Neighbours that take longer change no bit of its tokens and scores."""
     every_table, limits = tables(range(16), spread=2.0), [2, 20] * 8
     least, prefixes = [1, 0, 0, 5] * 4, [(), (3, 4, 2), (2,), ()] * 4
     search = functools.partial(search_tables, alpha=0.6, length=21, width=3, num_hypotheses=n)
@@ -308,7 +308,7 @@ def test_a_sentence_does_not_depend_on_its_batch(n):
 
 
 def steps_taken(table, limit, width, alpha, num_hypotheses=1):
-    """How many steps a search of one sentence takes, and its hypotheses."""
+    """Returns the number of steps of a search of one sentence, and its hypotheses."""
     taken = []
 
     @tiny.jit
@@ -331,7 +331,7 @@ def steps_taken(table, limit, width, alpha, num_hypotheses=1):
 
 
 def test_stops_when_no_live_beam_can_win():
-    """The end at once with probability 0.6; else 30 times symbol 4, and then the end."""
+    """The model: the end symbol at once with P 0.6, else 30 times token 4, then the end symbol."""
     table = np.full((1, ROWS, V), -20.0, np.float32)
     table[0, :, 4] = 20.0
     table[0, table_row(())] = [-20.0, math.log(0.6), -20.0, -20.0, math.log(0.4)]
@@ -339,18 +339,18 @@ def test_stops_when_no_live_beam_can_win():
     steps, [(ids, score), *_] = steps_taken(table, 30, 4, 0.0)
     assert (steps, ids) == (1, (END,))
     assert score == pytest.approx(math.log(0.6), abs=1e-4)
-    # With this penalty the long way wins at the end, and is not given up before.
+    # With this penalty the long hypothesis wins, and the search goes on until then.
     steps, [(ids, score), *_] = steps_taken(table, 30, 4, 1.0)
     assert (steps, ids) == (31, (*[4] * 30, END))
     assert score == pytest.approx(math.log(0.4) / 6, abs=1e-4)
-    # Nor is it when the second best is asked for, too.
+    # The search also goes on if two hypotheses are requested.
     steps, [(first, _), (second, score), *_] = steps_taken(table, 30, 4, 0.0, num_hypotheses=2)
     assert (steps, first, second) == (31, (END,), (*[4] * 30, END))
     assert score == pytest.approx(math.log(0.4), abs=1e-4)
 
 
 def test_stops_when_beam_width_hypotheses_are_finished():
-    """A likely end makes them soon, though the penalty would let live beams win much later."""
+    """Soon, with a probable end symbol, though the penalty lets live beams win much later."""
     steps, _ = steps_taken(tables([0], spread=0.1, end=3.0), 30, 2, 1.5)
     assert steps < 6
 
@@ -404,7 +404,7 @@ def test_the_same_keys_give_the_same_samples_and_others_others():
 
 
 def test_a_sentences_samples_depend_on_its_key_alone():
-    """Neither on its neighbours nor on its row: exactly the same tokens and scores."""
+    """Not on its neighbours or its row: no bit of tokens and scores changes."""
     every_table, limits, rng_B = tables(range(8), spread=2.0), [2, 12] * 4, keys(8)
     together = sample_tables(every_table, bounds(limits, 13), rng_B)
     turned = sample_tables(every_table[::-1], bounds(limits[::-1], 13), rng_B[::-1])
@@ -418,7 +418,7 @@ def test_a_sentences_samples_depend_on_its_key_alone():
 
 
 def plain_nucleus(logits, top_k, top_p):
-    """Which of one row's tokens may be drawn, and with which probability."""
+    """A reference nucleus of one row: {token: probability}."""
     likeliest = sorted(range(len(logits)), key=lambda token: -logits[token])
     if top_k:
         least = logits[likeliest[:top_k][-1]]
@@ -437,7 +437,7 @@ def plain_nucleus(logits, top_k, top_p):
 @pytest.mark.parametrize("top_k", [0, 1, 3, 6, 7, 9])
 @pytest.mark.parametrize("top_p", [1.0, 0.93, 0.61, 0.01])
 def test_nucleus_is_the_plain_one(top_k, top_p):
-    """Tokens that are equally likely are in together; what was impossible stays so."""
+    """Ties are in together; -inf stays -inf."""
     random = np.random.default_rng(0)
     logits = np.concatenate(
         [
@@ -459,7 +459,7 @@ def test_nucleus_is_the_plain_one(top_k, top_p):
     [(1.0, 0, 1.0), (0.5, 0, 1.0), (2.0, 0, 1.0), (1.0, 3, 1.0), (1.3, 0, 0.7), (0.7, 4, 0.9)],
 )
 def test_samples_are_as_frequent_as_they_are_likely(temperature, top_k, top_p):
-    """All 21 hypotheses of at most two tokens: chi-square, of 8 sentences that are alike."""
+    """Chi-square over all 21 hypotheses of at most two tokens, from 8 equal sentences."""
     [table] = tables([3])
     tokens, _ = sample_tables(
         np.repeat(table[None], 8, axis=0),
@@ -507,7 +507,7 @@ def test_the_likeliest_token_alone_is_greedy(options):
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 @pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
 def test_samples_keep_the_bounds_and_are_scored_by_their_probability(kind, alpha, temperature):
-    """That of the model, whatever the temperature."""
+    """By the model's probability, whatever the temperature."""
     every_table, limits = tables(range(24)), wide_enough(LIMITS, LEAST, PREFIXES)
     kept, options = bounds(limits, 13, LEAST, PREFIXES), {"penalty": kind, "alpha": alpha}
     tokens, scores = sample_tables(every_table, kept, keys(24), temperature=temperature, **options)
@@ -525,11 +525,11 @@ def test_samples_keep_the_bounds_and_are_scored_by_their_probability(kind, alpha
     assert len(lengths) > 8
 
 
-# In pieces
+# In stages
 
 
 def with_room(search, length):
-    """The search with room for more tokens, as transformer/search.py makes it."""
+    """The search with its room grown to `length` tokens, as in compiled.resize."""
     more = ((0, 0), (0, 0), (0, length - search.tokens_BWT.shape[-1]))
     return search._replace(
         live_tokens_BWT=jnp.pad(search.live_tokens_BWT, more),
@@ -546,8 +546,8 @@ METHODS = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_pieces_equal_one_go(method):
-    """Until some sentences are done, until the room is full, until all are done."""
+def test_a_search_in_stages_equals_one_of_a_single_stage(method):
+    """Stages end when some sentences are done, the room is full, or all are done."""
     every_table = tables(range(24), spread=1.5)
     kept = bounds(wide_enough(LIMITS, LEAST, PREFIXES), 13, LEAST, PREFIXES)
 
@@ -568,23 +568,23 @@ def test_pieces_equal_one_go(method):
     np.testing.assert_array_equal(search.scores_BW, whole.scores_BW)
 
 
-# The Transformer, with the cache that it keeps.
+# The Transformer with its KV cache.
 
 
 @functools.partial(tiny.jit, static_argnames=("model", "room", "width"))
-def prepare(model, parameters, source, *, room, width=1):
-    """The memory and the cache of padded sources."""
+def prepare(model, params, source, *, room, width=1):
+    """Returns (memory, cache) of padded sources."""
     real = source != PAD
     positions = jnp.broadcast_to(jnp.arange(source.shape[1]), source.shape)
     arguments = (source, positions, real.astype(jnp.int32))
-    memory = model.apply({"params": parameters}, *arguments, train=False, method="encode")
-    return model.apply({"params": parameters}, memory, real, room, width, method="prepare")
+    memory = model.apply({"params": params}, *arguments, train=False, method="encode")
+    return model.apply({"params": params}, memory, real, room, width, method="prepare")
 
 
 @functools.partial(tiny.jit, static_argnames=("model", "n"))
-def go_on(model, parameters, memory, search, kept, *, n=1, alpha=0.6, until=0):
+def go_on(model, params, memory, search, kept, *, n=1, alpha=0.6, until=0):
     return beam_search.beam_search(
-        functools.partial(model.apply, {"params": parameters}, method="step"),
+        functools.partial(model.apply, {"params": params}, method="step"),
         memory,
         search,
         kept,
@@ -597,55 +597,55 @@ def go_on(model, parameters, memory, search, kept, *, n=1, alpha=0.6, until=0):
 
 
 def limits_of(source, extra):
-    """How many tokens each of the padded sources may become."""
+    """The maximum output length for each padded source."""
     return (np.asarray(source) != PAD).sum(axis=1) - 1 + extra
 
 
-def search(model, parameters, source, *, extra=4, width=4, alpha=0.6, n=1, prefixes=None):
+def search(model, params, source, *, extra=4, width=4, alpha=0.6, n=1, prefixes=None):
     """(tokens_BWT, scores_BW) of padded sources."""
     length = source.shape[1] + extra
-    memory, cache = prepare(model, parameters, source, room=length, width=width)
+    memory, cache = prepare(model, params, source, room=length, width=width)
     kept = bounds(limits_of(source, extra), length, prefixes=prefixes)
     start = beam_search.begin(cache, len(source), width, length)
-    found = go_on(model, parameters, memory, start, kept, n=n, alpha=alpha)
+    found = go_on(model, params, memory, start, kept, n=n, alpha=alpha)
     return found.tokens_BWT, found.scores_BW
 
 
-def greedy(model, parameters, source, *, extra=4):
+def greedy(model, params, source, *, extra=4):
     """tokens_BT of padded sources."""
     length = source.shape[1] + extra
-    memory, cache = prepare(model, parameters, source, room=length)
-    return _greedy(model, parameters, memory, cache, limits_of(source, extra), length=length)
+    memory, cache = prepare(model, params, source, room=length)
+    return _greedy(model, params, memory, cache, limits_of(source, extra), length=length)
 
 
 @functools.partial(tiny.jit, static_argnames=("model", "length"))
-def _greedy(model, parameters, memory, cache, limits, *, length):
-    step = functools.partial(model.apply, {"params": parameters}, method="step")
+def _greedy(model, params, memory, cache, limits, *, length):
+    step = functools.partial(model.apply, {"params": params}, method="step")
     return beam_search.greedy(step, memory, cache, limits, length)
 
 
 @functools.partial(tiny.jit, static_argnames="model")
-def full_pass(model, parameters, source, target):
-    """Log probabilities behind every target position of one sentence a row, without a cache."""
+def full_pass(model, params, source, target):
+    """Log probabilities after each target position, one sentence per row, without a cache."""
     inputs = {}
     for side, array in (("source", source), ("target", target)):
         positions = jnp.broadcast_to(jnp.arange(array.shape[1]), array.shape)
         inputs |= {side: array, f"{side}_positions": positions}
         inputs[f"{side}_segments"] = (array != PAD).astype(int)
-    # The target's padding lies behind all that is asked for; it may be seen by nobody before it.
+    # Padding comes after all positions that are read, and the causal mask hides it from them.
     inputs["target_segments"] = jnp.ones_like(target)
-    logits = model.apply({"params": parameters}, **inputs, train=False)
+    logits = model.apply({"params": params}, **inputs, train=False)
     return jax.nn.log_softmax(logits)
 
 
-def plain_search_of(model, parameters, source, limit, width, alpha, **options):
-    """`plain_search` with a full pass for each step."""
+def plain_search_of(model, params, source, limit, width, alpha, **options):
+    """`plain_search` with a full, uncached pass for each step."""
 
     def log_probs(prefixes):
         target = reversal.padded([[START, *p] for p in prefixes], 24)
         target = np.concatenate([target, np.full((width - len(target), 24), PAD, np.int32)])
         sources = np.repeat(reversal.padded([source], 16), width, axis=0)
-        found = np.asarray(full_pass(model, parameters, sources, target), np.float64)
+        found = np.asarray(full_pass(model, params, sources, target), np.float64)
         return [found[w, len(p)] for w, p in enumerate(prefixes)]
 
     return plain_search(log_probs, limit, width, alpha, **options)
@@ -672,10 +672,10 @@ def trained():
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
 def test_width_one_is_greedy(changes, alpha):
     for seed in range(3):
-        model, parameters = random_model(seed, **changes)
+        model, params = random_model(seed, **changes)
         source = reversal.padded(random_sources(seed), 16)
-        tokens, _ = search(model, parameters, source, width=1, alpha=alpha)
-        expected = greedy(model, parameters, source)
+        tokens, _ = search(model, params, source, width=1, alpha=alpha)
+        expected = greedy(model, params, source)
         np.testing.assert_array_equal(tokens[:, 0], expected)
 
 
@@ -685,31 +685,31 @@ def test_width_one_is_greedy(changes, alpha):
     "changes", [{}, {"norm": "pre", "final_norm": True, "positions": "learned"}]
 )
 def test_cached_search_is_the_search_by_full_passes(changes, n):
-    """Of models whose guesses are wild, so that the beams change places all the time."""
+    """For random models, whose beams are reordered at almost every step."""
     prefixes = [(), (5, 7), (3,), (), (12, 2, 2, 9), (4,)]
     for seed in range(3):
-        model, parameters = random_model(seed, **changes)
+        model, params = random_model(seed, **changes)
         sources = random_sources(seed)
         padded = reversal.padded(sources, 16)
-        tokens, scores = search(model, parameters, padded, n=n, prefixes=prefixes)
+        tokens, scores = search(model, params, padded, n=n, prefixes=prefixes)
         for b, source in enumerate(sources):
             arguments = (source, len(source) - 1 + 4, 4, 0.6)
             options = {"num_hypotheses": n, "prefix": prefixes[b]}
-            expected = plain_search_of(model, parameters, *arguments, **options)
+            expected = plain_search_of(model, params, *arguments, **options)
             assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-4)
 
 
 def test_a_cache_that_grows_changes_nothing():
-    """In pieces, with room for 4 tokens, 8, 16 and 20; the beams change places before and after."""
-    model, parameters = random_model(0)
+    """In stages with room for 4, 8, 16 and 20 tokens; beams are reordered before and after."""
+    model, params = random_model(0)
     source = reversal.padded(random_sources(0), 16)
-    expected = search(model, parameters, source)
-    memory, cache = prepare(model, parameters, source, room=4, width=4)
+    expected = search(model, params, source)
+    memory, cache = prepare(model, params, source, room=4, width=4)
     kept = bounds(limits_of(source, 4), 20)
     found, places = beam_search.begin(cache, len(source), 4, 4), []
     for room, until in [(4, 0), (8, 0), (16, 3), (16, 0), (20, 0)]:
         found = with_room(found, room)._replace(cache=model.grow(found.cache, room))
-        found = go_on(model, parameters, memory, found, kept, until=until)
+        found = go_on(model, params, memory, found, kept, until=until)
         places.append(int(found.t))
     assert places[:2] == [4, 8]
     assert places[-1] > 8
@@ -718,10 +718,10 @@ def test_a_cache_that_grows_changes_nothing():
 
 
 def test_search_by_a_model_and_itself_is_the_models():
-    model, parameters = random_model(0)
-    both = {"members_0": parameters, "members_1": parameters}
+    model, params = random_model(0)
+    both = {"members_0": params, "members_1": params}
     source = reversal.padded(random_sources(0), 16)
-    expected = search(model, parameters, source, n=4)
+    expected = search(model, params, source, n=4)
     found = search(Ensemble((model, model.clone())), both, source, n=4)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=1e-5)
@@ -746,7 +746,7 @@ def test_cached_search_is_the_search_by_full_passes_when_trained(trained):
 
 @pytest.mark.slow
 def test_batch_and_padding_change_nothing(trained):
-    """Each sentence alone; among seven others, in other rows; beside longer ones; padded more."""
+    """Alone, among seven others, in another row, beside longer ones, with more padding."""
     sources = reversal.ids(reversal.sentences(8, seed=1001, shortest=2, longest=6))
     longer = reversal.ids(reversal.sentences(7, seed=1002, shortest=14))
 

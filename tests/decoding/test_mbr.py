@@ -1,4 +1,4 @@
-"""Minimum Bayes risk against a plain mean over all samples."""
+"""mbr.rank against a plain mean over all samples."""
 
 import pytest
 import sacrebleu
@@ -29,27 +29,27 @@ def mean(name, hypothesis, samples):
 
 @pytest.mark.parametrize("name", mbr.UTILITIES)
 def test_the_mean_utility_over_all_samples(name):
-    found = mbr.ranked(SAMPLES, utility=name)
-    assert [text for text, _ in found] == sorted(
+    ranking = mbr.rank(SAMPLES, utility=name)
+    assert [text for text, _ in ranking] == sorted(
         dict.fromkeys(SAMPLES), key=lambda text: -mean(name, text, SAMPLES)
     )
-    for text, score in found:
+    for text, score in ranking:
         assert score == pytest.approx(mean(name, text, SAMPLES))
-    assert found[0][1] > 40 > 15 > found[-1][1]
+    assert ranking[0][1] > 40 > 15 > ranking[-1][1]
 
 
 def test_the_sample_is_the_hypothesis_and_the_others_are_references():
-    """BLEU of a short text against a long one is not that of the long one against the short."""
+    """BLEU is not symmetric: a short text against a long one, and the reverse."""
     short, long = "the cat sat on the mat", "the cat sat on the mat and slept all day long ."
     there, back = utility("bleu", short, long), utility("bleu", long, short)
     assert there < back - 3
-    found = dict(mbr.ranked([short, long], utility="bleu"))
-    assert found[short] == pytest.approx((100 + there) / 2)
-    assert found[long] == pytest.approx((100 + back) / 2)
+    ranking = dict(mbr.rank([short, long], utility="bleu"))
+    assert ranking[short] == pytest.approx((100 + there) / 2)
+    assert ranking[long] == pytest.approx((100 + back) / 2)
 
 
 def test_utilities_are_different():
-    chrf, bleu = (dict(mbr.ranked(SAMPLES, utility=u)) for u in mbr.UTILITIES)
+    chrf, bleu = (dict(mbr.rank(SAMPLES, utility=u)) for u in mbr.UTILITIES)
     assert chrf.keys() == bleu.keys()
     assert chrf[SAMPLES[0]] != pytest.approx(bleu[SAMPLES[0]], abs=1)
 
@@ -57,29 +57,29 @@ def test_utilities_are_different():
 @pytest.mark.parametrize("often", ["a b c d e", "v w x y z"])
 def test_what_is_drawn_more_often_counts_more_often(often):
     rare = {"a b c d e": "v w x y z", "v w x y z": "a b c d e"}[often]
-    found = mbr.ranked([rare, often, often], utility="chrf")
-    assert [text for text, _ in found] == [often, rare]
-    assert found[0][1] == pytest.approx(200 / 3)
-    assert found[1][1] == pytest.approx(100 / 3)
+    ranking = mbr.rank([rare, often, often], utility="chrf")
+    assert [text for text, _ in ranking] == [often, rare]
+    assert ranking[0][1] == pytest.approx(200 / 3)
+    assert ranking[1][1] == pytest.approx(100 / 3)
 
 
 @pytest.mark.parametrize("name", mbr.UTILITIES)
 @pytest.mark.parametrize("texts", [["v w", "a b", "m n"], ["m n", "v w", "a b"], ["a b", "v w"]])
 def test_ties_stay_in_the_order_they_were_drawn(name, texts):
-    found = mbr.ranked(texts, utility=name)
-    assert len({score for _, score in found}) == 1
-    assert [text for text, _ in found] == texts
+    ranking = mbr.rank(texts, utility=name)
+    assert len({score for _, score in ranking}) == 1
+    assert [text for text, _ in ranking] == texts
 
 
 @pytest.mark.parametrize("name", mbr.UTILITIES)
 def test_one_sample(name):
-    [(text, score)] = mbr.ranked(["the cat sat"], utility=name)
+    [(text, score)] = mbr.rank(["the cat sat"], utility=name)
     assert text == "the cat sat"
     assert score == pytest.approx(100)
 
 
 @pytest.mark.parametrize("name", mbr.UTILITIES)
 def test_nothing_but_empty_samples(name):
-    [(text, score)] = mbr.ranked(["", ""], utility=name)
+    [(text, score)] = mbr.rank(["", ""], utility=name)
     assert text == ""
     assert 0 <= score <= 100

@@ -1,4 +1,4 @@
-"""Text in, text out: a task with known answers, odd lines, any batching, samples, static shapes."""
+"""Translator and Searcher: known answers, odd lines, any batching, samples, static shapes."""
 
 import logging
 import time
@@ -12,7 +12,7 @@ from configs import wmt_base
 from transformer.data import tokenizer
 from transformer.decoding import batch_decoder, beam_search, mbr, translator
 from transformer.decoding.batch_decoder import Part, Searcher
-from transformer.decoding.compiled import advance, resized, start
+from transformer.decoding.compiled import advance, resize, start
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import inference, layout
 from transformer.models.ensemble import Ensemble
@@ -27,11 +27,12 @@ def build(model=None, **changes):
 
 
 def searcher(model, **changes):
-    own = ("utility", "max_length", "chunk_lines")
-    return Searcher(model, **{k: v for k, v in {**DECODE, **changes}.items() if k not in own})
+    of_translator = ("utility", "max_length", "chunk_lines")
+    options = {k: v for k, v in {**DECODE, **changes}.items() if k not in of_translator}
+    return Searcher(model, **options)
 
 
-# Of four lengths, because each is a shape to compile; one line is in parts.
+# Of four lengths, because each is a shape to compile; one line is over-long.
 LINES = [
     line
     for length in (3, 7, 11, 15)
@@ -42,37 +43,37 @@ FEW = [line for line in LINES if len(line.split()) in (0, 7)]
 
 
 @pytest.fixture(scope="module")
-def unable():
-    """A small model of random parameters over the same vocabulary, quick to compile.
+def untrained():
+    """(model, params): small, random, over the same vocabulary.
 
     Its outputs end anywhere, so that batches shrink.
     """
     size = len(reversal.vocabulary().source)
     model = tiny.model(source_vocab_size=size, target_vocab_size=size, num_layers=1)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    parameters = tiny.parameters(model, inputs, seed=6)
-    parameters["target_embedding"]["embedding"][tokenizer.END] *= 2
-    return model, parameters
+    params = tiny.parameters(model, inputs, seed=6)
+    params["target_embedding"]["embedding"][tokenizer.END] *= 2
+    return model, params
 
 
 class Echo:
-    """A search that answers with its source, and remembers what it was asked for."""
+    """A fake searcher: returns the source as the translation, and records the parts."""
 
     def __init__(self, method="beam"):
         self.method = method
         self.seen = []
 
-    def __call__(self, parameters, parts, *progress):
+    def __call__(self, params, parts, *progress):
         self.seen += parts
         return [[(list(part.source[:-1]), -1.0)] for part in parts]
 
 
-# What is right
+# Accuracy
 
 
 @pytest.mark.slow
 def test_reversal_to_bleu_100():
-    """As many lines out as in, in their order, blank for blank, over several chunks and batches."""
+    """Over several chunks and batches: as many lines out as in, in order, blank where blank."""
     lines = reversal.sentences(250, seed=2000)
     for blank in (0, 17, 18, 99, 100, 249):
         lines[blank] = "" if blank % 2 else "   "
@@ -88,12 +89,12 @@ def test_reversal_to_bleu_100():
 def test_an_over_long_line_is_translated_in_parts(caplog):
     letters = reversal.sentences(1, seed=3000, shortest=40, longest=40)[0].split()
     lines = ["a b c", " ".join(letters), "", "h g"]
-    able = build()
-    found = list(able.translate(reversal.parameters(), lines))
+    decoder = build()
+    found = list(decoder.translate(reversal.parameters(), lines))
     parts = letters[:15], letters[15:30], letters[30:]
     whole = " ".join(reversal.reverse(" ".join(part)) for part in parts)
     assert found == ["c b a", whole, "", "g h"]
-    assert able.num_split == 1
+    assert decoder.num_split == 1
     [warning] = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert warning.startswith("line 2: 79 characters")
     assert "config.decode.max_length=16" in warning
@@ -107,12 +108,12 @@ def test_an_over_long_line_is_translated_in_parts(caplog):
 @pytest.mark.parametrize(
     "line", ["abc " * 20, "a" * 60, "a" * 60 + " b c", "b c " + "a" * 60, "aabb cc dd " * 9]
 )
-def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, unable):
-    """The search is made to answer with its source, so that the parts can be seen."""
-    echo = build(unable[0], max_length=max_length)
+def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, untrained):
+    """The fake searcher returns its sources, so that the parts are visible."""
+    echo = build(untrained[0], max_length=max_length)
     echo.searcher = Echo("sample")  # which draws for every part, also for equal ones
     pieces = reversal.vocabulary().source
-    [found] = echo.translate(unable[1], [line])
+    [found] = echo.translate(untrained[1], [line])
     [ids] = reversal.ids([line])
     seen = [part.source for part in echo.searcher.seen]
     assert found.replace(" ", "") == line.replace(" ", "")
@@ -127,8 +128,8 @@ def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, unable):
 
 
 @pytest.mark.parametrize("word", ["abcdefgh ", "a ", "abcdefgh" * 9000, "a" * 9 + " " * 9])
-def test_a_text_of_any_length_is_cut_without_loss(word, unable, monkeypatch):
-    """SentencePiece is given so many characters at a time; between words it makes no difference."""
+def test_a_text_of_any_length_is_cut_without_loss(word, untrained, monkeypatch):
+    """SentencePiece gets LONG_TEXT characters at a time; cuts between words do not change text."""
     line = word * (200_000 // len(word))
     calls = []
     encode = tokenizer.encode
@@ -138,16 +139,16 @@ def test_a_text_of_any_length_is_cut_without_loss(word, unable, monkeypatch):
         return encode(pieces, sentences)
 
     monkeypatch.setattr(tokenizer, "encode", watched)
-    echo = build(unable[0])
+    echo = build(untrained[0])
     echo.searcher = Echo()
-    [found] = echo.translate(unable[1], [line])
+    [found] = echo.translate(untrained[1], [line])
     assert max(calls) <= translator.LONG_TEXT
     assert found.replace(" ", "") == line.replace(" ", "")
     if len(word) < reversal.LONGEST:
         assert found.split() == line.split()
 
 
-def test_no_more_than_a_chunk_is_read_ahead(unable):
+def test_no_more_than_a_chunk_is_read_ahead(untrained):
     read = []
 
     def lines():
@@ -155,14 +156,13 @@ def test_no_more_than_a_chunk_is_read_ahead(unable):
             read.append(number)
             yield "a b"
 
-    found = build(unable[0], chunk_lines=4, beam_width=1).translate(unable[1], lines())
+    found = build(untrained[0], chunk_lines=4, beam_width=1).translate(untrained[1], lines())
     for number, _ in zip(range(1, 18), found, strict=False):
         assert len(read) <= -(-number // 4) * 4
 
 
-def test_long_lines_make_small_chunks(unable, monkeypatch):
-    """So that memory is bounded by characters, too; one line more is read, to see that it is too
-    much."""
+def test_long_lines_make_small_chunks(untrained, monkeypatch):
+    """So that memory is bounded by characters, too; the line that exceeds them is read ahead."""
     monkeypatch.setattr(translator, "CHUNK_TEXT", 100)
     read = []
 
@@ -171,9 +171,9 @@ def test_long_lines_make_small_chunks(unable, monkeypatch):
             read.append(number)
             yield "a b " * (50 if number == 5 else 10)
 
-    echo = build(unable[0])
+    echo = build(untrained[0])
     echo.searcher = Echo()
-    found = echo.translate(unable[1], lines())
+    found = echo.translate(untrained[1], lines())
     for number, line in zip(range(1, 18), found, strict=False):
         assert len(read) <= number + 2
         assert len(line.split()) == (100 if number == 6 else 20)
@@ -181,83 +181,83 @@ def test_long_lines_make_small_chunks(unable, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["beam", "sample"])
-def test_progress_is_told_before_lines_are_given_out(method, unable):
-    """By every batch, and in the end every line was counted, be it blank, in parts or a double."""
+def test_progress_is_told_before_lines_are_given_out(method, untrained):
+    """After each batch; in the end each line is counted once: blank, split or duplicate."""
     counts = []
-    able = build(unable[0], method=method, chunk_lines=9, batch_tokens=20)
-    found = able.translate(unable[1], LINES, counts.append)
+    decoder = build(untrained[0], method=method, chunk_lines=9, batch_tokens=20)
+    found = decoder.translate(untrained[1], LINES, counts.append)
     for number, _ in enumerate(found, start=1):
         assert sum(counts) == min(len(LINES), -(-number // 9) * 9)
     assert min(counts) >= 0
     assert sum(count > 0 for count in counts) > 2 * -(-len(LINES) // 9)
     counts.clear()
-    list(able.translate(unable[1], ["", " "], counts.append))
+    list(decoder.translate(untrained[1], ["", " "], counts.append))
     assert sum(counts) == 2
 
 
-def test_no_lines(unable):
-    assert list(build(unable[0]).translate(unable[1], [])) == []
-    assert list(build(unable[0]).translate(unable[1], ["", " "])) == ["", ""]
-    nothing = build(unable[0], num_hypotheses=3).hypotheses(unable[1], [Request(" ")])
+def test_no_lines(untrained):
+    assert list(build(untrained[0]).translate(untrained[1], [])) == []
+    assert list(build(untrained[0]).translate(untrained[1], ["", " "])) == ["", ""]
+    nothing = build(untrained[0], num_hypotheses=3).hypotheses(untrained[1], [Request(" ")])
     assert list(nothing) == [[Hypothesis("", 0.0)]]
 
 
 @pytest.mark.parametrize(
     "text", ["나는", "日本語 🏠", "\t a \t", "a\u00a0b", "\x00", "\ufeffa", "\ufffd", "</s> <pad>"]
 )
-def test_any_text_gives_one_line(text, unable):
-    [found] = build(unable[0], beam_width=1).translate(unable[1], [text])
+def test_any_text_gives_one_line(text, untrained):
+    [found] = build(untrained[0], beam_width=1).translate(untrained[1], [text])
     assert "\n" not in found
 
 
 @pytest.mark.slow
-def test_the_time_of_a_line_does_not_grow_with_the_square_of_its_parts(unable):
+def test_the_time_of_a_line_does_not_grow_with_the_square_of_its_parts(untrained):
     letters = reversal.sentences(1, seed=1, shortest=1_200_000, longest=1_200_000)
-    able = build(unable[0])
-    able.searcher = Echo()
+    decoder = build(untrained[0])
+    decoder.searcher = Echo()
     start = time.process_time()
-    assert list(able.translate(unable[1], letters)) == letters
-    assert len(able.searcher.seen) > 70_000  # each with each would take a minute
+    assert list(decoder.translate(untrained[1], letters)) == letters
+    assert len(decoder.searcher.seen) > 70_000  # comparing all pairs of parts would take a minute
     assert time.process_time() - start < 20
 
 
-def test_a_generated_line_break_breaks_no_line(unable):
+def test_a_generated_line_break_breaks_no_line(untrained):
     spelt = [PIECES.piece_to_id(p) for p in ("▁a", "<0x0A>", "▁b", "<0x0D>", "<0x0A>", "▁c")]
     assert len(PIECES.decode(spelt).splitlines()) > 1
-    breaks = build(unable[0])
+    breaks = build(untrained[0])
     breaks.searcher = Echo()
     breaks._parts = lambda text, number: iter([[*spelt, tokenizer.END]])
-    found = list(breaks.translate(unable[1], ["a", "b c"]))
+    found = list(breaks.translate(untrained[1], ["a", "b c"]))
     assert [text.split() for text in found] == [["a", "b", "c"]] * 2
     assert not set("\r\n") & set("".join(found))
 
 
-def test_source_and_target_have_their_own_vocabulary(unable):
+def test_source_and_target_have_their_own_vocabulary(untrained):
     other = tokenizer.learn(["x y z"] * 9, size=4 + 256 + 7, kind="bpe", character_coverage=1.0)
     both = tokenizer.Vocabulary(reversal.vocabulary().source, tokenizer.load(other, "other"))
-    able = Translator(unable[0], both, **DECODE)
+    decoder = Translator(untrained[0], both, **DECODE)
     seen = []
 
-    def find(parameters, parts, *progress):
+    def find(params, parts, *progress):
         seen.extend(parts)
         return [[(tokenizer.encode(both.target, ["z y x"])[0][:-1], 0.0)]] * len(parts)
 
-    able.searcher = find
+    decoder.searcher = find
     find.method = "beam"
-    [[found]] = able.hypotheses(unable[1], [Request("a b", "y x")])
+    [[found]] = decoder.hypotheses(untrained[1], [Request("a b", "y x")])
     assert found.text == "z y x"
     [source] = reversal.ids(["a b"])
     [prefix] = tokenizer.encode(both.target, ["y x"])
     assert seen == [Part(tuple(source), tuple(prefix[:-1]))]
 
 
-# The same, however it is done
+# Invariance: to batching, order, workers, devices
 
 
-def found_by(unable, lines, **changes):
-    """Each line's hypotheses as (text, score)."""
+def found_by(untrained, lines, **changes):
+    """Returns each line's hypotheses."""
     requests = map(Request, lines)
-    return list(build(unable[0], **changes).hypotheses(unable[1], requests))
+    return list(build(untrained[0], **changes).hypotheses(untrained[1], requests))
 
 
 def same(found, expected):
@@ -281,37 +281,37 @@ BATCHINGS = [
 
 
 @pytest.fixture(scope="module")
-def best(unable):
-    found = found_by(unable, LINES, num_hypotheses=2)
+def best(untrained):
+    found = found_by(untrained, LINES, num_hypotheses=2)
     assert len({line[0].text for line in found}) > 10  # it does depend on the line
     return found
 
 
 @pytest.mark.parametrize("changes", BATCHINGS, ids=str)
-def test_translations_do_not_depend_on_how_lines_are_batched(changes, unable, best):
-    same(found_by(unable, LINES, num_hypotheses=2, **changes), best)
+def test_translations_do_not_depend_on_how_lines_are_batched(changes, untrained, best):
+    same(found_by(untrained, LINES, num_hypotheses=2, **changes), best)
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_translations_do_not_depend_on_the_order_of_lines(workers, unable, best):
+def test_translations_do_not_depend_on_the_order_of_lines(workers, untrained, best):
     order = np.random.default_rng(0).permutation(len(LINES))
-    found = found_by(unable, [LINES[i] for i in order], num_hypotheses=2, workers=workers)
+    found = found_by(untrained, [LINES[i] for i in order], num_hypotheses=2, workers=workers)
     same(found, [best[i] for i in order])
 
 
-def test_translations_do_not_depend_on_other_lines(unable, best):
+def test_translations_do_not_depend_on_other_lines(untrained, best):
     for i in (0, 2, 5, 13, 20):
-        same(found_by(unable, [LINES[i]], num_hypotheses=2), [best[i]])
+        same(found_by(untrained, [LINES[i]], num_hypotheses=2), [best[i]])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 8])
 @pytest.mark.parametrize("method", ["beam", "sample"])
-def test_devices_search_together_as_one_does(count, method, unable, best, drawn):
-    """Also a single line by eight devices."""
-    model, parameters = unable
+def test_devices_search_together_as_one_does(count, method, untrained, best, drawn):
+    """Also for a single line on eight devices."""
+    model, params = untrained
     spread = layout.make_layout("pmap", num_devices=count)
-    placed = jax.device_put(parameters, layout.state_shardings(parameters, spread))
+    placed = jax.device_put(params, layout.state_shardings(params, spread))
     assert inference.num_devices(placed) == count
     changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
     for lines in (slice(None), slice(0, 1)):
@@ -319,29 +319,29 @@ def test_devices_search_together_as_one_does(count, method, unable, best, drawn)
 
 
 @pytest.mark.parametrize("method", ["beam", "sample"])
-def test_lines_of_a_text_are_translated_apart_as_together(method, unable, best, drawn):
-    """As several processes do, each of which has some of them."""
+def test_lines_of_a_text_are_translated_apart_as_together(method, untrained, best, drawn):
+    """As by several processes, each with a share of the lines."""
     changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
     for numbers in (range(1, len(LINES), 3), range(2, len(LINES), 3)):
         requests = [Request(LINES[i]) for i in numbers]
-        found = build(unable[0], **changes).hypotheses(unable[1], requests, numbers=numbers)
+        found = build(untrained[0], **changes).hypotheses(untrained[1], requests, numbers=numbers)
         same(list(found), [expected[i] for i in numbers])
 
 
 @pytest.mark.parametrize(("method", "searched"), [("beam", 3), ("sample", 7), ("mbr", 7)])
-def test_equal_lines_are_searched_once_but_drawn_each(method, searched, unable):
-    echo = build(unable[0])
+def test_equal_lines_are_searched_once_but_drawn_each(method, searched, untrained):
+    echo = build(untrained[0])
     echo.searcher = Echo(method)
     lines = ["a b", "c", "a b", "", "a b", "c", "c " * 15, "a b"]
-    found = list(echo.translate(unable[1], lines))
+    found = list(echo.translate(untrained[1], lines))
     assert [text.strip() for text in found] == [line.strip() for line in lines]
     assert len(echo.searcher.seen) == len(set(echo.searcher.seen)) == searched
 
 
-def test_equal_lines_with_different_prefixes_are_searched_each(unable):
-    echo = build(unable[0])
+def test_equal_lines_with_different_prefixes_are_searched_each(untrained):
+    echo = build(untrained[0])
     echo.searcher = Echo()
-    list(echo.hypotheses(unable[1], [Request("a b", p) for p in ("", "c", "d", "c")]))
+    list(echo.hypotheses(untrained[1], [Request("a b", p) for p in ("", "c", "d", "c")]))
     assert len(echo.searcher.seen) == 3
 
 
@@ -349,11 +349,11 @@ def test_equal_lines_with_different_prefixes_are_searched_each(unable):
 
 
 @pytest.mark.slow
-def test_few_shapes_are_compiled(unable, monkeypatch):
-    """However many lines there are, however long, and for however many translators and workers."""
-    model, parameters = unable
+def test_few_shapes_are_compiled(untrained, monkeypatch):
+    """For any number and length of lines, any number of translators and workers."""
+    model, params = untrained
     options = {"beam_width": 2, "max_length": 32, "batch_tokens": 128, "extra_length": 2}
-    jitted = (start, advance, resized)
+    jitted = (start, advance, resize)
     traced = []
     search = beam_search.beam_search
 
@@ -372,8 +372,8 @@ def test_few_shapes_are_compiled(unable, monkeypatch):
             lines = [" ".join("a" * n) for n in random.integers(1, 32, count)]
             for longest in (3, 11, 32):
                 cut = [line[: 2 * longest] for line in lines]
-                able = build(model, **options, workers=workers)
-                assert len(list(able.translate(parameters, cut))) == count
+                decoder = build(model, **options, workers=workers)
+                assert len(list(decoder.translate(params, cut))) == count
         return sizes() - before
 
     # A source of up to 16 ids with its extra_length takes 18 of batch_tokens, so 7 fit, in powers
@@ -390,7 +390,7 @@ def test_few_shapes_are_compiled(unable, monkeypatch):
 
     before = sizes()
     lines = [" ".join("a" * n) for n in range(16, 32)]
-    list(build(model, **options, chunk_lines=1).translate(parameters, lines))
+    list(build(model, **options, chunk_lines=1).translate(params, lines))
     assert 0 < (sizes() - before)[0] <= 8
     once = compiled(0, 1)
     assert (once > 0).all()
@@ -402,15 +402,15 @@ def test_few_shapes_are_compiled(unable, monkeypatch):
 
 
 def endless(extra_length, **changes):
-    """A searcher by a model whose outputs all but never end, and the parameters."""
+    """A searcher whose model gives the end symbol hardly any probability, and the params."""
     size = len(PIECES)
     model = tiny.model(
         source_vocab_size=size, target_vocab_size=size, num_layers=1, tied_embeddings="none"
     )
-    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    parameters["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
+    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    params["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
     options = {"beam_width": 1, "extra_length": extra_length, **changes}
-    return searcher(model, **options), parameters
+    return searcher(model, **options), params
 
 
 def parts(*lengths):
@@ -420,41 +420,41 @@ def parts(*lengths):
 @pytest.mark.slow
 @pytest.mark.parametrize("extra_length", [3, 40])
 def test_an_output_is_at_most_its_source_and_extra_length_long(extra_length):
-    """Where the end is all but impossible, it comes there all the same; room grows until then."""
-    find, parameters = endless(extra_length)
-    found = find(parameters, parts(1, 4, 9))
+    """With an improbable end symbol the limit ends outputs; the room grows up to it."""
+    find, params = endless(extra_length)
+    found = find(params, parts(1, 4, 9))
     lengths = [len(ids) for [(ids, _)] in found]
     assert lengths == [1 + extra_length, 4 + extra_length, 9 + extra_length]
 
 
-def test_rows_that_only_fill_a_batch_end_at_once():
-    """And give no result."""
-    find, parameters = endless(3)
+def test_padded_rows_end_at_once_and_give_no_result():
+    """3 parts are padded to 4 rows."""
+    find, params = endless(3)
     asked = parts(9, 4, 1)
-    found = find._search_batch(parameters, asked)
+    found = find._search_batch(params, asked)
     assert [len(ids) for [(ids, _)] in found] == [12, 7, 4]
     for part, result in zip(asked, found, strict=True):
-        [[(ids, score)]] = find(parameters, [part])
+        [[(ids, score)]] = find(params, [part])
         assert ids == result[0][0]
         assert score == pytest.approx(result[0][1], rel=1e-5)
 
 
-def test_parameters_that_are_no_numbers_are_said(unable):
-    model, parameters = unable
-    wrong = jax.tree.map(lambda x: x * np.nan, parameters)
-    with pytest.raises(FloatingPointError, match=r"\A.*parameters\Z"):
+def test_non_finite_scores_are_an_error(untrained):
+    model, params = untrained
+    wrong = jax.tree.map(lambda x: x * np.nan, params)
+    with pytest.raises(FloatingPointError, match=r"\A.*non-finite.*parameters\Z"):
         list(build(model, beam_width=1).translate(wrong, ["a b"]))
 
 
-# The best ones
+# Hypotheses of beam search
 
 
-def test_several_hypotheses_are_the_best_first_and_different(unable):
-    """Their texts may be equal, spelt in other pieces; their ids are not."""
-    model, parameters = unable
+def test_several_hypotheses_are_the_best_first_and_different(untrained):
+    """Their ids differ; texts may be equal, in other pieces."""
+    model, params = untrained
     asked = [Part(tuple(ids)) for ids in reversal.ids(FEW) if len(ids) > 1]
-    found = searcher(model, num_hypotheses=4)(parameters, asked)
-    single = searcher(model)(parameters, asked)
+    found = searcher(model, num_hypotheses=4)(params, asked)
+    single = searcher(model)(params, asked)
     for hypotheses, alone in zip(found, single, strict=True):
         assert 1 < len(hypotheses) <= 4
         assert len({tuple(ids) for ids, _ in hypotheses}) == len(hypotheses)
@@ -465,19 +465,19 @@ def test_several_hypotheses_are_the_best_first_and_different(unable):
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
-def test_as_many_hypotheses_as_are_asked_for(count, unable, best):
+def test_as_many_hypotheses_as_are_asked_for(count, untrained, best):
     """The first is what `translate` gives."""
-    found = found_by(unable, FEW, num_hypotheses=count)
+    found = found_by(untrained, FEW, num_hypotheses=count)
     assert max(map(len, found)) == count
-    texts = list(build(unable[0]).translate(unable[1], FEW))
+    texts = list(build(untrained[0]).translate(untrained[1], FEW))
     assert [line[0].text for line in found] == texts
     assert texts == [best[LINES.index(line)][0].text for line in FEW]
 
 
-def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(unable):
-    """The k-th ones joined, their scores added."""
+def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(untrained):
+    """The k-th texts are joined, the k-th scores added."""
     line = "a b c d e f g h a b c d e f g a a b"
-    whole, first, second = found_by(unable, [line, line[:29], line[30:]], num_hypotheses=2)
+    whole, first, second = found_by(untrained, [line, line[:29], line[30:]], num_hypotheses=2)
     assert len(whole) == min(len(first), len(second)) > 1
     for joined, a, b in zip(whole, first, second, strict=False):
         assert joined.text == f"{a.text} {b.text}"
@@ -496,26 +496,26 @@ def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(unable):
         ("我 喜欢", "读 书", "我 喜欢 读 书"),  # learnt from text with spaces
     ],
 )
-def test_parts_are_joined_as_their_language_writes(unable, first, second, expected):
+def test_parts_are_joined_as_their_language_writes(untrained, first, second, expected):
     texts = iter([first, second])
-    echo = build(unable[0])
-    echo.searcher = lambda parameters, parts, *progress: [
+    echo = build(untrained[0])
+    echo.searcher = lambda params, parts, *progress: [
         [(ids, -1.0)] for ids in tokenizer.encode(PIECES, list(texts))
     ]
     echo.searcher.method = "beam"
-    assert list(echo.translate(unable[1], ["a " * 15 + "b "])) == [expected]
+    assert list(echo.translate(untrained[1], ["a " * 15 + "b "])) == [expected]
 
 
-def test_a_part_with_fewer_hypotheses_limits_its_line(unable):
-    echo = build(unable[0], num_hypotheses=3)
+def test_a_part_with_fewer_hypotheses_limits_its_line(untrained):
+    echo = build(untrained[0], num_hypotheses=3)
 
     class Several(Echo):
-        def __call__(self, parameters, parts, *progress):
+        def __call__(self, params, parts, *progress):
             few = [3 if len(part.source) == 16 else 2 for part in parts]
             return [[([5], -1.0 - k) for k in range(count)] for count in few]
 
     echo.searcher = Several()
-    [found] = echo.hypotheses(unable[1], [Request("a " * 18)])
+    [found] = echo.hypotheses(untrained[1], [Request("a " * 18)])
     assert [h.score for h in found] == [-2.0, -4.0]
 
 
@@ -526,12 +526,11 @@ PREFIXES = ["a", "h g", "abc", "é", "나는 é", "a b " * 8]  # the last two ar
 
 
 @pytest.mark.parametrize("method", ["beam", "sample"])
-def test_every_translation_begins_with_its_prefix(method, unable):
-    """Also one that is longer than the source allows its translation to be, and that of a line in
-    parts."""
+def test_every_translation_begins_with_its_prefix(method, untrained):
+    """Also where the prefix is over the source's limit, and where the line is over-long."""
     lines = [("c d e", prefix) for prefix in PREFIXES] + [("c " * 18, "a b")]
-    able = build(unable[0], method=method, num_hypotheses=2)
-    found = list(able.hypotheses(unable[1], [Request(*line) for line in lines]))
+    decoder = build(untrained[0], method=method, num_hypotheses=2)
+    found = list(decoder.hypotheses(untrained[1], [Request(*line) for line in lines]))
     for (_, prefix), hypotheses in zip(lines, found, strict=True):
         for hypothesis in hypotheses:
             assert hypothesis.text.startswith(prefix.strip())
@@ -541,100 +540,98 @@ def test_every_translation_begins_with_its_prefix(method, unable):
             assert {hypothesis.text for hypothesis in hypotheses} == {prefix.strip()}
 
 
-def test_a_prefix_over_max_length_is_refused(unable):
-    """With the number of its line, also in a later chunk."""
-    able = build(unable[0], chunk_lines=2)
-    able.searcher = Echo()
+def test_a_prefix_over_max_length_is_refused(untrained):
+    """With its line number, also in a later chunk."""
+    decoder = build(untrained[0], chunk_lines=2)
+    decoder.searcher = Echo()
     requests = [Request("a")] * 2 + [Request("a", "b " * 16), Request("a", "b " * 17)]
-    found = able.hypotheses(unable[1], requests)
+    found = decoder.hypotheses(untrained[1], requests)
     next(found), next(found)
     with pytest.raises(ValueError, match=r"\Aline 4: .*17 pieces.*config\.decode\.max_length=16\Z"):
         next(found)
 
 
-def test_only_the_first_part_has_the_prefix(unable):
-    echo = build(unable[0])
+def test_only_the_first_part_has_the_prefix(untrained):
+    echo = build(untrained[0])
     echo.searcher = Echo("sample")
-    list(echo.hypotheses(unable[1], [Request("c " * 40, "a b")]))
+    list(echo.hypotheses(untrained[1], [Request("c " * 40, "a b")]))
     prefix = tuple(tokenizer.encode(PIECES, ["a b"])[0][:-1])
     assert [part.prefix for part in echo.searcher.seen] == [prefix, (), ()]
 
 
-def test_an_empty_prefix_is_as_none(unable, best):
-    able = build(unable[0], num_hypotheses=2)
+def test_an_empty_prefix_is_as_none(untrained, best):
+    decoder = build(untrained[0], num_hypotheses=2)
     for empty in ("", "  "):
         requests = [Request(line, empty) for line in FEW]
-        found = list(able.hypotheses(unable[1], requests))
+        found = list(decoder.hypotheses(untrained[1], requests))
         same(found, [best[LINES.index(line)] for line in FEW])
 
 
-def test_greedy_search_goes_on_from_its_own_beginning_as_without(unable):
-    """To the same end, with the same score."""
-    model, parameters = unable
+def test_greedy_search_goes_on_from_its_own_beginning_as_without(untrained):
+    """A prefix of the greedy output gives the same output and score."""
+    model, params = untrained
     find = searcher(model, beam_width=1)
-    source = max(
-        reversal.ids(FEW), key=lambda ids: len(find(parameters, [Part(tuple(ids))])[0][0][0])
-    )
-    [[(ids, score)]] = find(parameters, [Part(tuple(source))])
+    source = max(reversal.ids(FEW), key=lambda ids: len(find(params, [Part(tuple(ids))])[0][0][0]))
+    [[(ids, score)]] = find(params, [Part(tuple(source))])
     assert len(ids) > 3
     asked = [Part(tuple(source), tuple(ids[:count])) for count in range(1, len(ids) + 1)]
-    for [(found, scored)] in find(parameters, asked):
+    for [(found, scored)] in find(params, asked):
         assert found == ids
         assert scored == pytest.approx(score, rel=1e-5)
 
 
 @pytest.mark.parametrize("method", ["beam", "sample"])
-def test_no_translation_is_shorter_than_min_length(method, unable):
-    model, parameters = unable
+def test_no_translation_is_shorter_than_min_length(method, untrained):
+    model, params = untrained
     sources = reversal.ids([line for line in LINES if len(line.split()) == 11] + ["a", "c d"])
     asked = [Part(tuple(ids), draw=(0, i)) for i, ids in enumerate(sources)]
     options = {"method": method, "num_hypotheses": 2}
-    free = searcher(model, **options)(parameters, asked)
+    free = searcher(model, **options)(params, asked)
     assert min(len(ids) for hypotheses in free[:-2] for ids, _ in hypotheses) < 10
-    found = searcher(model, min_length=10, **options)(parameters, asked)
+    found = searcher(model, min_length=10, **options)(params, asked)
     for part, hypotheses in zip(asked, found, strict=True):
         for ids, _ in hypotheses:
             assert 10 <= len(ids) <= max(10, len(part.source) - 1 + DECODE["extra_length"])
 
 
-# Random ones
+# Samples
 
 SAMPLE = {"method": "sample", "num_hypotheses": 4, "temperature": 0.5}
 
 
 @pytest.fixture(scope="module")
-def drawn(unable):
-    return found_by(unable, LINES, **SAMPLE)
+def drawn(untrained):
+    return found_by(untrained, LINES, **SAMPLE)
 
 
-def test_samples_are_seeded(unable, drawn):
-    same(found_by(unable, LINES, **SAMPLE), drawn)
+def test_samples_are_seeded(untrained, drawn):
+    same(found_by(untrained, LINES, **SAMPLE), drawn)
     lines = LINES[:8]
-    other = found_by(unable, lines, **SAMPLE, seed=1)
+    other = found_by(untrained, lines, **SAMPLE, seed=1)
     for line, hypotheses, before in zip(lines, other, drawn, strict=False):
         assert (hypotheses != before) == bool(line.strip())
         assert (len(set(hypotheses)) > 1) == bool(line.strip())
 
 
 @pytest.mark.parametrize("changes", BATCHINGS, ids=str)
-def test_samples_do_not_depend_on_how_lines_are_batched(changes, unable, drawn):
-    same(found_by(unable, LINES, **SAMPLE, **changes), drawn)
+def test_samples_do_not_depend_on_how_lines_are_batched(changes, untrained, drawn):
+    same(found_by(untrained, LINES, **SAMPLE, **changes), drawn)
 
 
-def test_samples_do_not_depend_on_the_lines_around(unable, drawn):
+def test_samples_do_not_depend_on_the_lines_around(untrained, drawn):
     lines = [line if i % 3 else "g h e " * (i % 2) for i, line in enumerate(LINES)]
-    found = found_by(unable, [*lines, "a"], **SAMPLE)
+    found = found_by(untrained, [*lines, "a"], **SAMPLE)
     for i in range(len(LINES)):
         if i % 3:
             same([found[i]], [drawn[i]])
 
 
-def test_equal_lines_and_equal_parts_have_their_own_samples(unable):
-    found = found_by(unable, ["e f g h a b c"] * 5, **SAMPLE)
+def test_equal_lines_and_equal_parts_have_their_own_samples(untrained):
+    found = found_by(untrained, ["e f g h a b c"] * 5, **SAMPLE)
     assert len({tuple(line) for line in found}) == 5
-    echo = build(unable[0])
+    echo = build(untrained[0])
     echo.searcher = Echo("sample")
-    list(echo.translate(unable[1], ["e f g " * 10]))
+    list(echo.translate(untrained[1], ["e f g " * 10]))
     first, second = echo.searcher.seen
     assert first.source == second.source
     assert first.draw != second.draw
@@ -643,11 +640,11 @@ def test_equal_lines_and_equal_parts_have_their_own_samples(unable):
 @pytest.mark.parametrize(
     "count", [batch_decoder.SAMPLES_TOGETHER, batch_decoder.SAMPLES_TOGETHER + 3]
 )
-def test_any_number_of_samples(count, unable):
-    """More than are drawn together differ from one another as much as those do."""
+def test_any_number_of_samples(count, untrained):
+    """Samples of several searches are all different, like those of one."""
     for changes in ({}, {"batch_tokens": 1, "workers": 2}):
         [line] = found_by(
-            unable, ["e f g h a b c d"], method="sample", num_hypotheses=count, **changes
+            untrained, ["e f g h a b c d"], method="sample", num_hypotheses=count, **changes
         )
         assert len(line) == count
         assert len({hypothesis.text for hypothesis in line}) == count
@@ -655,22 +652,22 @@ def test_any_number_of_samples(count, unable):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"temperature": 1e-4}, {"top_k": 1}, {"top_p": 1e-6}], ids=str)
-def test_samples_of_the_likeliest_are_greedy_search(changes, unable):
-    greedy = found_by(unable, FEW, beam_width=1)
-    same(found_by(unable, FEW, method="sample", **changes), greedy)
+def test_samples_of_the_likeliest_are_greedy_search(changes, untrained):
+    greedy = found_by(untrained, FEW, beam_width=1)
+    same(found_by(untrained, FEW, method="sample", **changes), greedy)
 
 
 @pytest.mark.parametrize("utility", mbr.UTILITIES)
-def test_mbr_ranks_its_samples_by_utility(utility, unable):
+def test_mbr_ranks_its_samples_by_utility(utility, untrained):
     lines = ["a b c h h d e", "e f g h a b c"]
-    samples = found_by(unable, lines, method="sample", num_hypotheses=9)
+    samples = found_by(untrained, lines, method="sample", num_hypotheses=9)
     options = {"method": "mbr", "num_samples": 9, "utility": utility}
-    found = found_by(unable, lines, num_hypotheses=4, **options)
+    found = found_by(untrained, lines, num_hypotheses=4, **options)
     for hypotheses, texts in zip(found, samples, strict=True):
-        ranked = mbr.ranked([sample.text for sample in texts], utility=utility)
+        ranked = mbr.rank([sample.text for sample in texts], utility=utility)
         assert [h.text for h in hypotheses] == [text for text, _ in ranked[:4]]
         assert [h.score for h in hypotheses] == pytest.approx([score for _, score in ranked[:4]])
-    best = list(build(unable[0], **options).translate(unable[1], lines))
+    best = list(build(untrained[0], **options).translate(untrained[1], lines))
     assert best == [hypotheses[0].text for hypotheses in found]
 
 
@@ -707,23 +704,23 @@ def test_mbr_ranks_its_samples_by_utility(utility, unable):
         ("workers", -1, ["at least 0"]),
     ],
 )
-def test_a_value_that_cannot_work(key, value, words, unable):
+def test_a_value_that_cannot_work(key, value, words, untrained):
     with pytest.raises(ValueError, match=rf"\Aconfig\.decode\.{key}\b.*\Z") as error:
-        build(unable[0], **{key: value})
+        build(untrained[0], **{key: value})
     for word in words:
         assert word in str(error.value)
 
 
 def test_every_key_of_the_config_is_checked_or_taken():
-    """A value that cannot work is tried above for every key."""
+    """The test above has a wrong value for each key."""
     [mark] = [m for m in test_a_value_that_cannot_work.pytestmark if m.name == "parametrize"]
     assert {key for key, *_ in mark.args[1]} == set(DECODE)
 
 
-def test_mbr_gives_no_more_than_its_samples(unable):
+def test_mbr_gives_no_more_than_its_samples(untrained):
     with pytest.raises(ValueError, match=r"num_hypotheses=5.*config\.decode\.num_samples=4"):
-        build(unable[0], method="mbr", num_samples=4, num_hypotheses=5)
-    build(unable[0], method="sample", num_hypotheses=5)  # as many as one likes
+        build(untrained[0], method="mbr", num_samples=4, num_hypotheses=5)
+    build(untrained[0], method="sample", num_hypotheses=5)  # as many as one likes
 
 
 @pytest.mark.parametrize("key", ["extra_length", "min_length"])
@@ -743,24 +740,24 @@ def test_no_more_positions_than_were_learned(key, in_ensemble):
 @pytest.mark.parametrize(
     "changes", [{}, {"method": "sample", "num_hypotheses": 10}, {"extra_length": 50}], ids=str
 )
-def test_no_search_is_larger_than_the_rehearsed_one(unable, longest, changes):
-    """By rows, and the tokens that each has room for, at any stage; and by the source."""
-    model, parameters = unable
+def test_no_search_is_larger_than_the_rehearsed_one(untrained, longest, changes):
+    """At any stage, in rows x room and in rows x source length."""
+    model, params = untrained
     options = {"beam_width": 2, "batch_tokens": 600, "extra_length": 2, "workers": 1}
     search = searcher(model, **{**options, **changes})
     stage, sizes = search._advance, []
 
-    def record(parameters, memory, state, *arguments, **options):
+    def record(params, memory, state, *arguments, **options):
         rows, _, room = state.tokens_BWT.shape
         sizes.append((rows * room, rows * jax.tree.leaves(memory)[0].shape[1]))
-        return stage(parameters, memory, state, *arguments, **options)
+        return stage(params, memory, state, *arguments, **options)
 
     search._advance = record
     lengths = np.random.default_rng(0).integers(1, longest + 1, 100).tolist()
-    search.rehearse(parameters, lengths)
+    search.rehearse(params, lengths)
     rehearsed = np.max(sizes, axis=0)
     sizes.clear()
-    search(parameters, [Part((5,) * (length - 1) + (tokenizer.END,)) for length in lengths])
+    search(params, [Part((5,) * (length - 1) + (tokenizer.END,)) for length in lengths])
     found = np.max(sizes, axis=0)
     assert (found <= rehearsed).all()
     assert rehearsed[1] == found[1]  # nothing is refused that would fit

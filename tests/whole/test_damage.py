@@ -310,7 +310,7 @@ def test_any_corpus_file_gives_its_lines_or_is_refused(tmp_path, end, compress):
 def test_xz_is_not_the_older_format_that_has_no_check_of_its_content(tmp_path):
     path = tmp_path / "train.de.xz"
     path.write_bytes(lzma.compress(b"a\n", lzma.FORMAT_ALONE))
-    with pytest.raises(ValueError, match="is broken or not what its name says") as raised:
+    with pytest.raises(ValueError, match="is corrupt, or not in the format of its name") as raised:
         text_files.digest_and_count(path)
     one_line_naming(raised.value, path)
 

@@ -275,4 +275,4 @@ def test_what_was_typed_wrong_ends_all_processes(start, tmp_path):
     run = start(tmp_path / "other", 2, values={"data.train": "nothing"})
     assert run.ends(within=60)[0] == 2
     assert run.ends(within=0)[1] != 0
-    assert "wants one of" in run.said()[0]
+    assert "expected one of" in run.said()[0]

@@ -1,6 +1,12 @@
 """Text -> batches: corpora, vocabularies, token ids, packing.
 
-Read corpora.py (what can be loaded), text_files.py, builders.py and wmt.py (how it is prepared by
-TFDS), tokenizer.py and vocabulary.py (SentencePiece), tokens.py (ids on disk), packing.py,
-pairs.py and batches.py (batch t as a pure function). korean/ generates the quickstart's corpus.
+Read corpora.py (what can be loaded), text_files.py, builders.py and wmt.py (how TFDS prepares it),
+tokenizer.py and vocabulary.py (SentencePiece), tokens.py (ids on disk), packing.py (items to rows),
+batches.py (batch t as a pure function) and pairs.py (the arrays of a batch). korean/ generates the
+quickstart's corpus.
+
+Functions here take values, never a config, and are never collective: each process may call them at
+any time. What is on disk (prepared corpora, ids, packed rows) is a cache: keyed by content, written
+by one process under a lock or a rename, verified by checksums, and rebuilt where it is damaged.
+UserError, of one line, is for what the user can mend: a name, a file, a full disk.
 """

@@ -1,8 +1,8 @@
 """Batch t as a pure function of (corpus, seed, t).
 
-A corpus's items are laid into rows once (packing.py). An epoch is a seeded permutation of the rows,
-so batch t is batch t % n of epoch t // n, in any order, by any host: there is no iterator whose
-state would have to be saved.
+Items are packed into rows once (packing.py). An epoch is a seeded permutation of the rows, so that
+batch t is batch t % n of epoch t // n. Any host can make any rows of any batch, in any order: there
+is no iterator, and no iterator state in a checkpoint.
 """
 
 import concurrent.futures
@@ -12,20 +12,24 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from transformer.data.packing import Rows, ranges
+from transformer.data.packing import Rows, concatenate_ranges
 
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-    """Batch t by number, as `batches[t]`, or a part of its rows, as `batches.rows(t, start, stop)`.
+    """The batches of a corpus: `batches[t]`, or some rows of it, `batches.rows(t, start, stop)`.
 
-    Which item is in which row of which batch is decided here; what a row is, by the task's
-    `assemble(items, row_of_item, shape, key)`: the arrays of `shape` (rows, length) that hold
-    `items`, items[i] in row row_of_item[i]. What is random about an item comes from `key` = (seed,
-    t) and the item alone, so that rows are the same whoever assembles them.
+    This class decides which item is in which row of which batch. The task's `assemble(items,
+    row_of_item, shape, key)` makes the arrays of `shape` (rows, length), with items[i] in row
+    row_of_item[i]. Random choices about an item have to come from `key` = (seed, t) and the item
+    alone, so that the rows do not depend on the host that assembles them.
 
-    A batch has `batch_positions // length` rows; where the rows of an epoch run out, the rest of
-    its last batch is empty. Without a seed: one epoch, in the rows' order.
+    A batch has rows of one group, `batch_positions // length` of them; the last batch of a group
+    may have fewer, and is padded with empty rows. seed None: one epoch after the other, in order.
+
+    Example: groups of 5 and 3 rows, 2 rows per batch, give 3 + 2 batches per epoch, numbered 0 1 2
+    of group 0 and 3 4 of group 1. A permutation of 0 to 4 orders the batches of an epoch, and a
+    permutation of each group's rows deals them to its batches.
     """
 
     groups: list[Rows]
@@ -34,29 +38,29 @@ class Batches:
     assemble: Callable[[np.ndarray, np.ndarray, tuple[int, int], tuple], dict]
 
     def __len__(self) -> int:
-        """Batches in an epoch."""
+        """Returns the number of batches in an epoch."""
         return sum(self._sizes)
 
     def shape(self, t: int) -> tuple[int, int]:
-        """How many rows batch t has, and how many positions a side they have."""
+        """Returns (rows, positions per side) of batch t."""
         group, _ = self._locate(t)
         return self._rows_in_batch(group), self.groups[group].length
 
     def first_of_each_length(self) -> list[int]:
-        """The number of a batch of each length that rows have, the longest first."""
-        starts = np.cumsum([0, *self._sizes])[:-1]
+        """Returns one batch number t for each row length, the longest first."""
+        starts = np.cumsum([0, *self._sizes])[:-1]  # each group's first batch, before the shuffle
         order = _permutation(self.seed, 0, -1, len(self)).tolist()
         by_length = np.argsort([-rows.length for rows in self.groups], kind="stable")
         return [order.index(int(starts[group])) for group in by_length]
 
     def rows(self, t: int, start: int, stop: int) -> dict:
-        """Rows start to stop of batch t; those past its end are empty."""
+        """Returns rows start to stop of batch t; rows past its end are empty."""
         group, batch = self._locate(t)
         rows, size = self.groups[group], self._rows_in_batch(group)
         order = _permutation(self.seed, t // len(self), group, len(rows))
         chosen = order[batch * size : (batch + 1) * size][start:stop]
         counts = rows.offsets[chosen + 1] - rows.offsets[chosen]
-        items = rows.items[ranges(rows.offsets[chosen], counts)]
+        items = rows.items[concatenate_ranges(rows.offsets[chosen], counts)]
         row_of_item = np.repeat(np.arange(len(chosen)), counts)
         return self.assemble(items, row_of_item, (stop - start, rows.length), (self.seed, t))
 
@@ -65,26 +69,30 @@ class Batches:
 
     @property
     def positions(self) -> int:
-        """The positions a side of an epoch, padding included."""
+        """The number of positions per side in an epoch, padding included."""
         sizes = enumerate(self._sizes)
         return sum(n * self._rows_in_batch(g) * self.groups[g].length for g, n in sizes)
 
     @property
     def items(self) -> np.ndarray:
-        """The items of an epoch."""
+        """The items of an epoch, in the order of the rows."""
         return np.concatenate([rows.items for rows in self.groups])
 
     @property
     def _sizes(self) -> list[int]:
+        """The number of batches of each group, rounded up."""
         return [-(-len(rows) // self._rows_in_batch(g)) for g, rows in enumerate(self.groups)]
 
     def _rows_in_batch(self, group: int) -> int:
         return max(1, self.batch_positions // self.groups[group].length)
 
     def _locate(self, t: int) -> tuple[int, int]:
-        """Batch t as (group, number of the batch in the group)."""
+        """Returns (group, batch within the group) of batch t.
+
+        With 3 + 2 batches in two groups, batch 4 of an epoch's numbering is (1, 1).
+        """
         epoch, position = divmod(t, len(self))
-        # The order of the batches: its number -1 tells it from the groups' orders of rows.
+        # Group -1 is the order of the batches; groups 0, 1, ... are the orders of their rows.
         batch = int(_permutation(self.seed, epoch, -1, len(self))[position])
         starts = np.cumsum([0, *self._sizes])
         group = int(np.searchsorted(starts, batch, side="right")) - 1
@@ -92,24 +100,28 @@ class Batches:
 
 
 def ahead(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[dict]:
-    """load(t) for each number, one ahead in a background thread; its errors come out here, at once:
-    nothing waits for the batch after that one."""
+    """Yields load(t) for each number, with a prefetch of one batch in a background thread.
+
+    An error of load(t) is raised here when batch t is due. Closing the generator does not wait for
+    the batch that is being loaded.
+    """
     thread = concurrent.futures.ThreadPoolExecutor(1, "batches")
     try:
-        waiting = None
+        pending = None
         for t in numbers:
-            loading = thread.submit(load, t)
-            if waiting is not None:
-                yield waiting.result()
-            waiting = loading
-        if waiting is not None:
-            yield waiting.result()
+            prefetched = thread.submit(load, t)  # batch t is loaded while the caller uses t - 1
+            if pending is not None:
+                yield pending.result()
+            pending = prefetched
+        if pending is not None:
+            yield pending.result()
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
 
 
 @functools.lru_cache(maxsize=16)
 def _permutation(seed: int | None, epoch: int, group: int, size: int) -> np.ndarray:
+    """Returns the order of a group's rows in an epoch, or for group -1 that of the batches."""
     if seed is None:
         return np.arange(size)
     return np.random.default_rng((seed, epoch, group + 1)).permutation(size)

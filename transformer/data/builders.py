@@ -1,4 +1,4 @@
-"""TFDS builders that write pairs of lines as ArrayRecord files, named after their content."""
+"""TFDS builders: sentence pairs -> ArrayRecord files, in folders named after their content."""
 
 import contextlib
 import dataclasses
@@ -23,24 +23,29 @@ from transformer.errors import UserError
 from transformer.storage import checksums, paths
 
 SPLITS = ("train", "validation", "test")
-SHARD_PAIRS = 1 << 17  # TFDS keeps one shard's sentences in memory while it writes them
+SHARD_PAIRS = 1 << 17  # in memory at once: TFDS holds the shard that it writes
 
 
-# Our own corpora: TFDS builders that write the pairs in their order, a shard at a time.
+# Builders of our own corpora: they write the pairs in order, one shard at a time.
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class PairsConfig(tfds.core.BuilderConfig):
-    """What is in a corpus of ours. The name carries a hash of the content: TFDS goes by the name
-    alone, and would go on serving the old sentences after an edit."""
+    """The content of a corpus. Its name has to carry a hash of the content.
+
+    TFDS compares names only: it would serve the old sentences after an edit.
+    """
 
     languages: tuple[str, str]
-    splits: Callable[[], dict[str, tuple[int, Iterator]]]  # number of pairs, and the pairs
+    splits: Callable[[], dict[str, tuple[int, Iterator]]]  # {split: (number of pairs, pairs)}
 
 
 class Pairs(tfds.core.ShardBasedBuilder, skip_registration=True):
-    """Record i is pair i. GeneratorBasedBuilder with disable_shuffling would give the same order,
-    but holds all pairs in memory, and beyond 1 GB needs TensorFlow."""
+    """Writes pair i as record i.
+
+    GeneratorBasedBuilder with disable_shuffling would give the same order, but holds all pairs in
+    memory, and needs TensorFlow beyond 1 GB.
+    """
 
     VERSION = tfds.core.Version("1.0.0")
 
@@ -54,21 +59,23 @@ class Pairs(tfds.core.ShardBasedBuilder, skip_registration=True):
         shards = {}
         for split, (count, pairs) in self.builder_config.splits().items():
             examples = enumerate({first: a, second: b} for a, b in pairs)
-            # TFDS writes the shards one after the other, so they can share one iterator.
+            # TFDS writes shards one after the other, so that they can share one iterator: the
+            # first takes pairs 0 to SHARD_PAIRS - 1, the second goes on from there.
             shard = functools.partial(itertools.islice, examples, SHARD_PAIRS)
             shards[split] = [shard] * math.ceil(count / SHARD_PAIRS)
         return shards
 
 
 class Builtin(Pairs):
-    """The Korean-English corpus that `grammar` generates."""
+    """Writes the Korean-English corpus that `grammar` generates."""
 
 
 class ParallelText(Pairs):
-    """A pair of aligned text files; one split, so that train and test sets change independently."""
+    """Writes two aligned text files as one split, so that train and test sets are independent."""
 
 
 def builtin_config() -> PairsConfig:
+    """Returns the built-in corpus, named after the code and the seed that generate it."""
     sources = [pathlib.Path(module.__file__).read_bytes() for module in (lexicon, grammar)]
     digest = hashlib.sha256(b"%d %s %s" % (grammar.SEED, *sources)).hexdigest()
 
@@ -80,102 +87,127 @@ def builtin_config() -> PairsConfig:
 
 
 def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsConfig:
-    """Names the content of two aligned files; UserError if they cannot be aligned."""
-    (digest, count), (other_digest, other_count) = map(text_files.digest_and_count, files)
-    if not count or not other_count:
-        raise UserError(f"{files[1] if count else files[0]} is empty")
-    if count != other_count:
+    """Returns the corpus of two aligned files, named after their content.
+
+    UserError if a file is empty or their numbers of lines differ.
+    """
+    digests, counts = zip(*map(text_files.digest_and_count, files), strict=True)
+    for file, count in zip(files, counts, strict=True):
+        if not count:
+            raise UserError(f"{file} is empty")
+    if counts[0] != counts[1]:
         raise UserError(
-            f"{files[0]} has {count} lines but {files[1]} has {other_count}: "
+            f"{files[0]} has {counts[0]} lines but {files[1]} has {counts[1]}: "
             "line i of one must translate line i of the other"
         )
-    # In alphabetical order, so that both directions share one copy.
-    sides = sorted([(languages[0], digest, files[0]), (languages[1], other_digest, files[1])])
-    name = "-".join(language for language, _, _ in sides)
-    both = hashlib.sha256("".join(digest for _, digest, _ in sides).encode()).hexdigest()
+    # In the languages' alphabetical order, so that both directions share one copy.
+    sides = sorted(zip(languages, digests, files, strict=True))
+    (first, *_), (second, *_) = sides
+    digest = hashlib.sha256("".join(digest for _, digest, _ in sides).encode()).hexdigest()
 
     def splits() -> dict[str, tuple[int, Iterator]]:
-        return {
-            "pairs": (count, zip(*(text_files.lines(file) for _, _, file in sides), strict=True))
-        }
+        lines = (text_files.lines(file) for _, _, file in sides)
+        return {"pairs": (counts[0], zip(*lines, strict=True))}
 
-    return PairsConfig(
-        name=f"{name}-{both[:16]}", languages=(sides[0][0], sides[1][0]), splits=splits
-    )
+    name = f"{first}-{second}-{digest[:16]}"
+    return PairsConfig(name=name, languages=(first, second), splits=splits)
 
 
-# Preparing.
+# Preparation: by one process, under a lock.
 
 
-def builders_home(data_dir: str, corpus: type[Pairs], config: PairsConfig) -> pathlib.Path:
+def corpus_folder(data_dir: str, corpus: type[Pairs], config: PairsConfig) -> pathlib.Path:
+    """Returns the folder of a prepared corpus: data_dir/name/config/version."""
     return pathlib.Path(data_dir, corpus.name, config.name, str(corpus.VERSION))
 
 
-def prepared_builder(build: Callable[[], Any], home: pathlib.Path, split: str) -> Any:
-    """A builder whose data set is in `home` (data_dir/name/config/version), put there by this
-    process or another, and whose `split` is undamaged."""
-    info = home / "dataset_info.json"
-    if not info.exists() or _faults(home, split):
-        # TFDS writes into a folder of its own and renames it at the end: nothing breaks without
-        # the lock, but the second process to finish does the work in vain and then fails.
-        name, root = "/".join(home.parts[-3:-1]), home.parents[2]
-        lock = home.parents[1] / ".lock"
-        paths.make_folder(lock.parent)
-        with lock.open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX)  # until the file closes, or the process dies
-            except OSError as error:  # some shared disks have no locks
-                logging.warning(
-                    "%s: another process preparing it would not be noticed: %s", root, error
-                )
-            faults = _faults(home, split)  # another process may have mended it
-            _remove_half_made(home)
-            if faults or not info.exists():
-                if faults:
-                    logging.warning("damaged: %s; prepared anew", ", ".join(faults))
-                logging.info("preparing %s in %s", name, root)
-                if name in wmt.CORPORA:
-                    wmt.check_archives(name, str(root))  # before the damaged one is removed
-                shutil.rmtree(home, ignore_errors=True)
-                try:
-                    with _quiet(), wmt.without_tensorflow(), wmt.frugal():
-                        build().download_and_prepare(file_format="array_record")
-                finally:
-                    _remove_half_made(home)
-                paths.write_file(home / checksums.NAME, checksums.checksums_of(home))
+def prepare(build: Callable[[], Any], folder: pathlib.Path, split: str) -> Any:
+    """Returns a builder of the corpus in `folder`, whose `split` has no checksum mismatch.
+
+    Where the corpus is missing or damaged, one process prepares it and the others wait.
+    """
+    info = folder / "dataset_info.json"
+    if not info.exists() or _corrupt_files(folder, split):
+        with _locked(folder):
+            # Again, under the lock: another process may have prepared the corpus meanwhile.
+            corrupt = _corrupt_files(folder, split)
+            _remove_incomplete(folder)
+            if corrupt:
+                logging.warning("damaged: %s; preparing the corpus again", ", ".join(corrupt))
+            if corrupt or not info.exists():
+                _prepare(build, folder)
     with _quiet():
-        builder = build()  # reads what is there now
+        builder = build()  # reads dataset_info.json
     formats = sorted(f.value for f in builder.info.available_file_formats())
     if "array_record" not in formats:
         raise UserError(
-            f"{home} holds the corpus as {formats[0]}, array_record is needed: name another "
+            f"{folder} holds the corpus as {formats[0]}, array_record is needed: set another "
             "data_dir or remove that folder"
         )
     return builder
 
 
-def _faults(home: pathlib.Path, split: str) -> list[str]:
-    """What is damaged of a data set, the other splits' shards aside: a core takes about a second
-    for a GB, of which WMT's training pairs have several. One that is not sealed was made by TFDS
-    elsewhere, and is taken as it is."""
+@contextlib.contextmanager
+def _locked(folder: pathlib.Path) -> Iterator[None]:
+    """Holds the lock of a corpus.
+
+    Nothing breaks without it, because TFDS writes into a temporary folder and renames it at the
+    end; but a second process would do the work in vain, and then fail.
+    """
+    lock, data_dir = folder.parents[1] / ".lock", folder.parents[2]
+    paths.make_folder(lock.parent)
+    with lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed or the process dies
+        except OSError as error:
+            logging.warning(
+                "%s has no file locks: another process preparing it would not be noticed: %s",
+                *(data_dir, error),
+            )
+        yield
+
+
+def _prepare(build: Callable[[], Any], folder: pathlib.Path) -> None:
+    """Prepares a corpus in `folder`, replacing what is there, and writes its checksums."""
+    name, data_dir = "/".join(folder.parts[-3:-1]), folder.parents[2]
+    logging.info("preparing %s in %s", name, data_dir)
+    if name in wmt.CORPORA:
+        wmt.check_archives(name, str(data_dir))  # before the damaged corpus is removed
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        with _quiet(), wmt.without_tensorflow(), wmt.line_by_line():
+            build().download_and_prepare(file_format="array_record")
+    finally:
+        _remove_incomplete(folder)
+    paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder))
+
+
+def _corrupt_files(folder: pathlib.Path, split: str) -> list[str]:
+    """Names the damaged files of a corpus, without the shards of other splits.
+
+    Hashing takes a core about a second per GB, and WMT's training split has several GB. A corpus
+    without checksums was prepared by TFDS elsewhere, and is taken as undamaged.
+    """
     wanted = lambda name: ".array_record-" not in name or f"-{split}.array_record-" in name
-    return checksums.corrupt_files(home, wanted=wanted, alone=True) or []
+    return checksums.corrupt_files(folder, wanted=wanted, alone=True) or []
 
 
-def _remove_half_made(home: pathlib.Path) -> None:
-    """Removes what a failed or killed preparation left: TFDS would take an empty version folder for
-    a data set without features."""
-    if home.exists() and not (home / "dataset_info.json").exists():
-        shutil.rmtree(home)
-    for incomplete in home.parent.glob(f"incomplete.*_{home.name}"):
+def _remove_incomplete(folder: pathlib.Path) -> None:
+    """Removes the rest of a failed or killed preparation.
+
+    TFDS would take an empty version folder for a corpus without features.
+    """
+    if folder.exists() and not (folder / "dataset_info.json").exists():
+        shutil.rmtree(folder)
+    for incomplete in folder.parent.glob(f"incomplete.*_{folder.name}"):
         shutil.rmtree(incomplete)
-    if home.parent.exists() and not any(home.parent.iterdir()):
-        home.parent.rmdir()
+    if folder.parent.exists() and not any(folder.parent.iterdir()):
+        folder.parent.rmdir()
 
 
 @contextlib.contextmanager
 def _quiet():
-    """Keeps TFDS off standard output, which is for results, and its bars to terminals."""
+    """Keeps TFDS off standard output, which is for results, and progress bars to terminals."""
     tfds.display_progress_bar(sys.stderr.isatty())
     logger = logging.getLogger("absl")
     level = logger.level

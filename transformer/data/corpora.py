@@ -1,6 +1,6 @@
-"""Names to sentence pairs: WMT 2014, parallel text files and the built-in corpus, all through TFDS.
+"""Names -> sentence pairs: WMT 2014, parallel text files and the built-in corpus, all through TFDS.
 
-Every corpus is written once, as ArrayRecord files under `data_dir`, and read by index from then on.
+A corpus is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
 """
 
 import dataclasses
@@ -21,18 +21,18 @@ from transformer.storage import paths
 class Corpus:
     """One split of a corpus: sentence pairs by index."""
 
-    fingerprint: str  # names content and direction: part of every cache key derived from it
+    fingerprint: str  # of the content and the direction; part of every cache key derived from it
     source_language: str
     target_language: str
-    records: Sequence[dict[str, bytes]]  # the TFDS data source, a record's text by language
-    files: tuple[str, ...] = ()  # the source's and the target's, of parallel_text
+    records: Sequence[dict[str, bytes]]  # the TFDS data source: {language: text}
+    files: tuple[str, ...] = ()  # of parallel_text: the source file and the target file
 
     def __len__(self) -> int:
         return len(self.records)
 
     def read(self, indices: Iterable[int]) -> tuple[list[str], list[str]]:
-        """The source and the target sentences of these pairs, in the order of `indices`."""
-        # One call for all: ten times faster than indexing, but it takes only a list of int.
+        """Returns (source sentences, target sentences) of these pairs, in this order."""
+        # One call is ten times as fast as indexing; it takes a list of Python ints only.
         records = self.records.__getitems__([int(i) for i in indices])
         return (
             [record[self.source_language].decode() for record in records],
@@ -50,13 +50,13 @@ def load(
     data_dir: str,
     key: str = "split",
 ) -> Corpus:
-    """One split of a corpus, prepared under `data_dir` first if it is not there yet.
+    """Returns one split of a corpus; prepares it under `data_dir` first if necessary.
 
     `corpus` is `builtin`, `parallel_text` or a name in wmt.CORPORA, in either direction. For
     `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
     plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
-    UserError, of one line, for whatever the user can mend: a name, a file, a network. `key` is what
-    it calls the split by.
+    UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
+    config key of the split, for error messages.
     """
     if "://" in data_dir:
         raise UserError(f"data_dir must be a local folder, found {data_dir!r}")
@@ -74,29 +74,34 @@ def load(
         files = text_files.find(pathlib.Path(directory).expanduser(), split, languages, key)
         config = builders.text_config(files, languages)
         build = functools.partial(ParallelText, config=config, data_dir=data_dir)
-        home = builders.builders_home(data_dir, ParallelText, config)
+        folder = builders.corpus_folder(data_dir, ParallelText, config)
         split = "pairs"
     else:
-        pair = ("ko", "en") if corpus == "builtin" else tuple(corpus.split("/")[1].split("-"))
-        if sorted(languages) != sorted(pair):
-            raise UserError(
-                f"config.data: {corpus} has the languages {pair[0]!r} and {pair[1]!r}, found "
-                f"source {source_language!r} and target {target_language!r}"
-            )
-        if split not in SPLITS:
-            raise UserError(f"{key}: {corpus} has the splits {', '.join(SPLITS)}, found {split!r}")
+        _check_names(corpus, split, languages, key)
         if corpus == "builtin":
             config = builders.builtin_config()
             build = functools.partial(Builtin, config=config, data_dir=data_dir)
-            home = builders.builders_home(data_dir, Builtin, config)
+            folder = builders.corpus_folder(data_dir, Builtin, config)
         else:
             build = functools.partial(wmt.builder, corpus, data_dir)
-            home = wmt.home(corpus, data_dir)
+            folder = wmt.corpus_folder(corpus, data_dir)
     with paths.cache_in(pathlib.Path(data_dir)):
-        builder = builders.prepared_builder(build, home, split)
+        builder = builders.prepare(build, folder, split)
     info = builder.info.splits[split]
     content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()
     records = builder.as_data_source(split=split)
     name = f"{builder.name}-{digest[:16]}"
     return Corpus(name, *languages, records, tuple(map(str, files)))
+
+
+def _check_names(corpus: str, split: str, languages: tuple[str, str], key: str) -> None:
+    """UserError if a corpus of fixed languages and splits does not have these."""
+    expected = ("ko", "en") if corpus == "builtin" else tuple(corpus.split("/")[1].split("-"))
+    if sorted(languages) != sorted(expected):
+        raise UserError(
+            f"config.data: {corpus} has the languages {expected[0]!r} and {expected[1]!r}, found "
+            f"source {languages[0]!r} and target {languages[1]!r}"
+        )
+    if split not in SPLITS:
+        raise UserError(f"{key}: {corpus} has the splits {', '.join(SPLITS)}, found {split!r}")

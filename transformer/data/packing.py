@@ -1,4 +1,4 @@
-"""Several items in one row: which item is in which row, and how the rows are found."""
+"""Items -> rows: packs several items into a row, or gives each its own row of few lengths."""
 
 import hashlib
 import io
@@ -12,11 +12,11 @@ import numpy as np
 from transformer.errors import UserError
 from transformer.storage import checksums, paths
 
-OPEN_ROWS = 512  # rows that `pack` still offers a pair; more fill hardly better and take longer
+OPEN_ROWS = 512  # rows that `first_fit` tries; more take longer and fill hardly better
 
 
 def check(max_length: int, row_length: int, batch_tokens: int, *, pack: bool) -> None:
-    """UserError for values of `config.data` that cannot work together."""
+    """UserError for values of `config.data` that contradict each other."""
     if max_length < 1:
         raise UserError(f"config.data.max_length is at least 1, found {max_length}")
     if pack and max_length > row_length:
@@ -32,7 +32,11 @@ def check(max_length: int, row_length: int, batch_tokens: int, *, pack: bool) ->
 
 
 class Rows(NamedTuple):
-    """Row r holds the items `items[offsets[r] : offsets[r + 1]]`, in `length` positions a side."""
+    """Rows of one length: row r holds the items `items[offsets[r] : offsets[r + 1]]`.
+
+    Example: items 4 9 2 with offsets 0 2 3 are row 0 with the items 4 and 9, row 1 with item 2. A
+    row has `length` positions per side.
+    """
 
     length: int
     items: np.ndarray
@@ -43,15 +47,16 @@ class Rows(NamedTuple):
 
 
 def trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarray:
-    """The items to train on: no side blank or over `max_length` ids (the end symbol included).
+    """Returns the items to train on: no side blank or over `max_length` ids (END included).
 
-    `lengths` has an array a side, such as (source, target). UserError if no item is left.
+    `lengths` has an array per side, such as (source, target). Logs how many items are dropped;
+    UserError if none is left.
     """
-    blank = np.any([side <= 1 for side in lengths], axis=0)
+    blank = np.any([side <= 1 for side in lengths], axis=0)  # END alone has length 1
     long = ~blank & np.any([side > max_length for side in lengths], axis=0)
     if blank.any() or long.any():
         logging.info(
-            "training items left out: %d blank on a side, %d over data.max_length=%d, of %d",
+            "training items dropped: %d blank on a side, %d over data.max_length=%d, of %d",
             *(blank.sum(), long.sum(), max_length, len(blank)),
         )
     if (blank | long).all():
@@ -65,10 +70,10 @@ def trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarray:
 def pack(
     lengths: Sequence[np.ndarray], items: np.ndarray, length: int, seed: int, cache: Path
 ) -> Rows:
-    """Lays several items into each row of `length` positions a side, by `first_fit`.
+    """Packs items into rows of `length` positions per side, by `first_fit`.
 
-    `lengths` has an array a side. The result is cached in the folder `cache`. Filled on Multi30k
-    (29,000 pairs, rows of 128): see benchmarks/batches.py.
+    `lengths` has an array per side. The rows are cached in the folder `cache`.
+    benchmarks/batches.py measures how full they are.
     """
     name = hashlib.sha256(items.tobytes() + f"{length} {seed} {OPEN_ROWS}".encode()).hexdigest()
     path = cache / f"packed-{name[:16]}.npy"
@@ -81,14 +86,16 @@ def pack(
         with paths.cache_in(cache):
             paths.write_file(path, checksums.stamp(content))
     row_of_item = np.load(io.BytesIO(content))
+    # Sort the items by row: rows 1 0 1 of the items 5 6 7 give items 6 5 7 and offsets 0 1 3.
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_item))])
     return Rows(length, items[np.argsort(row_of_item, kind="stable")], offsets)
 
 
 def unpacked(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -> list[Rows]:
-    """One item a row, in few static lengths: those of `static_lengths`.
+    """Returns rows of one item each, grouped by `static_lengths`.
 
-    Rows are sorted by length, so that neighbours are alike.
+    An item goes into the shortest length that all of its sides fit into. Items are sorted by
+    length, so that rows of a batch are alike.
     """
     longest = np.max([side[items] for side in lengths], axis=0)
     order = np.argsort(longest, kind="stable")
@@ -103,7 +110,10 @@ def unpacked(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -> l
 
 
 def static_lengths(length: int, longest: int) -> list[int]:
-    """The few lengths that arrays have: length / 8, / 4, / 2, / 1, and doubles up to `longest`."""
+    """Returns length / 8, / 4, / 2, / 1, then doubles until `longest` fits.
+
+    64 and 100 give [8, 16, 32, 64, 128].
+    """
     lengths = [max(1, length // 8), max(1, length // 4), max(1, length // 2), length]
     while lengths[-1] < longest:
         lengths.append(2 * lengths[-1])
@@ -111,23 +121,33 @@ def static_lengths(length: int, longest: int) -> list[int]:
 
 
 def first_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarray:
-    """The row of each item, int32: first fit over a seeded permutation of the items.
+    """Returns the row of each item, int32: first fit over a seeded permutation of the items.
 
-    An item goes into the first of the OPEN_ROWS rows opened last in which all of its sides find
-    room; where none has it, the fullest of these rows is closed and a new one opened. Example: rows
-    of 10 and sides (6, 2), (5, 5), (3, 4), in this order: rows 0, 1, 0 (room left: 1 and 4).
+    An item goes into the first of OPEN_ROWS open rows with room on all sides; open rows are empty
+    at first, and numbered when they get their first item. If no row has room, the fullest is
+    closed, and a new one is opened in its slot. Example with rows of 10 and items of (source,
+    target) lengths, in this order:
+
+        item    goes into  room left
+        (6, 2)  row 0      row 0 (4, 8)
+        (5, 5)  row 1      row 0 (4, 8)  row 1 (5, 5)    row 0 has too little source room
+        (3, 4)  row 0      row 0 (1, 4)  row 1 (5, 5)
+        (5, 5)  row 1      row 0 (1, 4)  row 1 (0, 0)
+
+    The result is 0 1 0 1. With OPEN_ROWS 2, an item (7, 7) would then close row 1, the fullest, and
+    be the first of row 2.
     """
     row_of_item = np.zeros(len(lengths[0]), np.int32)
-    rooms = [np.full(OPEN_ROWS, length) for _ in lengths]  # of each slot; a slot is an open row
-    row_of_slot = np.full(OPEN_ROWS, -1)
+    rooms = [np.full(OPEN_ROWS, length) for _ in lengths]  # by side: the free positions of a slot
+    row_of_slot = np.full(OPEN_ROWS, -1)  # -1: no row yet
     num_rows = 0
     for item in np.random.default_rng(seed).permutation(len(row_of_item)).tolist():
-        needed = [side[item] for side in lengths]
-        fits = rooms[0] >= needed[0]
-        for room, need in zip(rooms[1:], needed[1:], strict=True):
-            fits &= room >= need
-        slot = int(fits.argmax())
-        if not fits[slot]:  # close the fullest row and open a new one in its place
+        item_lengths = [side[item] for side in lengths]
+        fits = rooms[0] >= item_lengths[0]
+        for room, item_length in zip(rooms[1:], item_lengths[1:], strict=True):
+            fits &= room >= item_length
+        slot = int(fits.argmax())  # the first that fits; 0 if none does
+        if not fits[slot]:  # close the fullest row: its slot is empty again
             slot = int(sum(rooms).argmin())
             for room in rooms:
                 room[slot] = length
@@ -135,14 +155,18 @@ def first_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarr
         if row_of_slot[slot] < 0:
             row_of_slot[slot] = num_rows
             num_rows += 1
-        for room, need in zip(rooms, needed, strict=True):
-            room[slot] -= need
+        for room, item_length in zip(rooms, item_lengths, strict=True):
+            room[slot] -= item_length
         row_of_item[item] = row_of_slot[slot]
     return row_of_item
 
 
-def ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """starts[0], starts[0] + 1, ... (counts[0] numbers), then the same of starts[1], and so on."""
+def concatenate_ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Concatenates the ranges starts[i], ..., starts[i] + counts[i] - 1, without a Python loop.
+
+    Starts 10 20 with counts 2 3 give 10 11 20 21 22: arange(5) less the repeated offsets -10 -10
+    -18 -18 -18, where -18 is the 2 numbers before the second range minus its start, 20.
+    """
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) - np.repeat(ends - counts - starts, counts)

@@ -1,4 +1,4 @@
-"""The arrays of a batch of pairs."""
+"""Sentence pairs -> the arrays of a batch: the one place that spells them out."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from transformer.data.tokens import Tokens
 
 
 def example(rows: int, length: int) -> dict:
-    """The shapes and types of a batch that `assemble` makes."""
+    """Returns the shapes and dtypes of a batch from `assemble`, as ShapeDtypeStructs."""
     ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
     names = (f"{side}{x}" for side in ("source", "target") for x in ("", "_positions", "_segments"))
     weights = jax.ShapeDtypeStruct((rows, length), jnp.float32)
@@ -24,10 +24,18 @@ def assemble(
     shape: tuple[int, int],
     key: tuple = (),
 ) -> dict:
-    """A batch of sentence pairs, arrays of `shape` (rows, length); nothing of it is random.
+    """Returns a batch of sentence pairs: pairs[i] in row row_of_pair[i], which is sorted.
 
-    {'inputs': the model's keyword arguments, 'targets', 'weights'}: weights are 1 on target
-    positions and 0 on padding.
+    {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of `shape` (rows,
+    length); weights are 1 on target tokens and 0 on padding. `key` is unused: nothing is random.
+
+    Example: the targets [7 8 END] and [9 END] packed into a row of 7 positions:
+
+        targets            7      8  END  9      END  PAD  PAD
+        target             START  7  8    START  9    PAD  PAD
+        target_positions   0      1  2    0      1    0    0
+        target_segments    1      1  1    2      2    0    0
+        weights            1      1  1    1      1    0    0
     """
     source, source_positions, source_segments = _lay(
         tokens.source, tokens.source_offsets, pairs, row_of_pair, shape
@@ -35,8 +43,8 @@ def assemble(
     targets, target_positions, target_segments = _lay(
         tokens.target, tokens.target_offsets, pairs, row_of_pair, shape
     )
-    # The decoder reads the target shifted right; every sentence of a row begins with the start
-    # symbol, never with its neighbour's end.
+    # Shifted right for the decoder. Each sentence of a row begins with START, where the roll puts
+    # the end of its neighbour.
     shifted = np.roll(targets, 1)
     shifted[target_positions == 0] = tokenizer.START
     real = target_segments > 0
@@ -61,36 +69,37 @@ def _lay(
     row_of_pair: np.ndarray,
     shape: tuple[int, int],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lays one side's sentences one behind the other into their rows: (ids, positions, segments).
+    """Lays out one side: (ids, positions, segments), int32 of `shape`, 0 on padding.
 
-    A position counts from its sentence's beginning; segments number a row's sentences from 1; 0 is
-    padding.
+    Sentences follow each other in their row. Positions restart with each sentence, segments number
+    a row's sentences from 1. Example with rows of 7: lengths 3 2 4 in the rows 0 0 1 give `first` 0
+    0 2, `column` 0 3 0 and `flat_index` 0 1 2, 3 4, 7 8 9 10.
     """
     lengths = offsets[pairs + 1] - offsets[pairs]
-    ends = np.cumsum(lengths)
-    first = np.searchsorted(row_of_pair, row_of_pair)  # the first pair of each pair's row
-    column = (ends - lengths) - (ends - lengths)[first]
-    position = packing.ranges(np.zeros_like(lengths), lengths)
-    place = np.repeat(row_of_pair * shape[1] + column, lengths) + position
+    starts = np.cumsum(lengths) - lengths
+    first = np.searchsorted(row_of_pair, row_of_pair)  # the first pair in each pair's row
+    column = starts - starts[first]
+    position = packing.concatenate_ranges(np.zeros_like(lengths), lengths)
+    flat_index = np.repeat(row_of_pair * shape[1] + column, lengths) + position
     arrays = np.zeros((3, shape[0] * shape[1]), np.int32)
-    arrays[0, place] = ids[np.repeat(offsets[pairs], lengths) + position]
-    arrays[1, place] = position
-    arrays[2, place] = np.repeat(np.arange(len(pairs)) - first + 1, lengths)
+    arrays[0, flat_index] = ids[np.repeat(offsets[pairs], lengths) + position]
+    arrays[1, flat_index] = position
+    arrays[2, flat_index] = np.repeat(np.arange(len(pairs)) - first + 1, lengths)
     ids, positions, segments = arrays.reshape(3, *shape)
     return ids, positions, segments
 
 
 def filled(batches: Batches, tokens: Tokens) -> tuple[float, float]:
-    """The shares of source and target positions of an epoch that hold a token."""
+    """Returns the fractions of an epoch's source and target positions that hold a token."""
     pairs, positions = batches.items, batches.positions
     return tuple(side[pairs].sum() / positions for side in tokens.lengths)
 
 
 def inputs(source_BS: jax.Array, target_BT: jax.Array) -> dict[str, jax.Array]:
-    """What a model is called with, for one pair a row; the target is shifted right here."""
+    """Returns a model's keyword arguments for padded ids, one pair per row, shifting the target."""
     shifted_BT = jnp.roll(target_BT, 1, axis=1).at[:, 0].set(tokenizer.START)
-    found = {"source": source_BS, "target": shifted_BT}
+    arguments = {"source": source_BS, "target": shifted_BT}
     for side, ids in (("source", source_BS), ("target", target_BT)):
-        found[f"{side}_positions"] = jnp.broadcast_to(jnp.arange(ids.shape[1]), ids.shape)
-        found[f"{side}_segments"] = (ids != tokenizer.PAD).astype(jnp.int32)
-    return found
+        arguments[f"{side}_positions"] = jnp.broadcast_to(jnp.arange(ids.shape[1]), ids.shape)
+        arguments[f"{side}_segments"] = (ids != tokenizer.PAD).astype(jnp.int32)
+    return arguments

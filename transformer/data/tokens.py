@@ -1,4 +1,8 @@
-"""Sentence pairs -> ids, once: flat memory-mapped arrays, cached by content."""
+"""Sentence pairs -> ids, once: flat memory-mapped arrays, cached by content.
+
+A cache is a folder `KEY` with source.ids, source_offsets.npy, target.ids, target_offsets.npy and
+checksums.json. It is written as `KEY-draft-*` and renamed, so that readers never see half of it.
+"""
 
 import contextlib
 import fcntl
@@ -16,12 +20,12 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.storage import checksums, paths
 
-# Given total=..., a context whose function is told how many more pairs are done.
+# Counter(total=n) is a context manager that gives a function of the number of further pairs done.
 Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
 
 
 class PairSource(Protocol):
-    """What `tokenise` asks of a corpus (`corpora.Corpus`)."""
+    """The interface of a corpus that `tokenise` needs, such as `corpora.Corpus`."""
 
     fingerprint: str
 
@@ -32,14 +36,15 @@ class PairSource(Protocol):
 class Tokens(NamedTuple):
     """A corpus as flat ids: pair i's source is source[source_offsets[i] : source_offsets[i + 1]].
 
-    Every sentence ends with the end symbol; a blank one has length 1.
+    Each sentence ends with END; a blank one has length 1. Example: the sources [7 8 END] and [END]
+    are source 7 8 END END with source_offsets 0 3 4.
     """
 
     source: np.ndarray
     source_offsets: np.ndarray
     target: np.ndarray
     target_offsets: np.ndarray
-    directory: Path  # where it is cached, and what is derived from it
+    directory: Path  # the cache, which also holds what is derived from it (packing)
 
     @property
     def source_lengths(self) -> np.ndarray:
@@ -51,7 +56,7 @@ class Tokens(NamedTuple):
 
     @property
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the source's and the target's sentences, as packing takes them."""
+        """(source_lengths, target_lengths), as packing takes them."""
         return self.source_lengths, self.target_lengths
 
 
@@ -62,21 +67,22 @@ def tokenise(
     *,
     counter: Counter = lambda *, total: contextlib.nullcontext(lambda count: None),
 ) -> Tokens:
-    """The ids of a corpus, memory-mapped from `cache`, where the first call writes them.
+    """Returns the ids of a corpus, memory-mapped from a folder in `cache`.
 
-    The cache is keyed by content (the corpus and the pieces), so it never serves something else; it
-    appears by rename, so that of several processes the first one wins and the others use its files.
-    It is sealed by checksums: a damaged one is named and made anew. UserError if the disk is full.
+    The first call writes the folder; its name is a hash of the fingerprints of corpus and
+    vocabulary. Of several processes that write it, the first to finish serves all. Where a checksum
+    does not match, a warning names the file, and the folder is rebuilt. UserError if the disk is
+    full.
     """
     key = hashlib.sha256(f"{corpus.fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     directory = Path(cache) / key
-    if not _is_whole(directory):
+    if not _is_intact(directory):
         with paths.cache_in(directory.parent), _draft(directory) as draft:
             with counter(total=len(corpus)) as advance:
                 _write_tokens(corpus, vocabulary, draft, advance)
             (draft / checksums.NAME).write_bytes(checksums.checksums_of(draft))
-            draft.chmod(0o755)  # mkdtemp's are private
-            _move(draft, directory)
+            draft.chmod(0o755)  # mkdtemp makes folders that other users cannot read
+            _publish(draft, directory)
     arrays = []
     for side, pieces in zip(("source", "target"), vocabulary, strict=True):
         ids = np.memmap(directory / f"{side}.ids", _id_type(pieces), "r")
@@ -84,35 +90,40 @@ def tokenise(
     return Tokens(*arrays, directory)
 
 
-def _is_whole(directory: Path) -> bool:
-    """Whether a cache is there and undamaged; the damage is named. Processes come here when they
-    want to, so each looks at all files."""
+def _is_intact(directory: Path) -> bool:
+    """Returns whether a cache exists and its checksums match; warns of files that do not.
+
+    Not collective, because processes call `tokenise` at different times: each checks all files.
+    """
     if not directory.exists():
         return False
-    faults = checksums.corrupt_files(directory, alone=True)
-    if faults is None:
-        faults = [f"{directory / checksums.NAME} (missing)"]
-    if faults:
-        logging.warning("damaged: %s; the ids are made anew", ", ".join(faults))
-    return not faults
+    corrupt = checksums.corrupt_files(directory, alone=True)
+    if corrupt is None:
+        corrupt = [f"{directory / checksums.NAME} (missing)"]
+    if corrupt:
+        logging.warning("damaged: %s; tokenising again", ", ".join(corrupt))
+    return not corrupt
 
 
 @contextlib.contextmanager
 def _draft(directory: Path) -> Iterator[Path]:
-    """Makes a folder to write `directory` in, and removes it if it is still there at the end.
+    """Makes a temporary folder to write `directory` in, and removes it at the end if it is left.
 
-    Whoever writes holds a lock on the draft, which ends with the process: drafts without one were
-    left by processes that were killed, and are removed, too.
+    The writer holds a lock on its draft, which the system releases when the process dies: a draft
+    that is not locked was left by a killed process, and is removed here.
     """
     cache = directory.parent
     paths.make_folder(cache)
     with contextlib.ExitStack() as stack:
-        with _locked(cache):  # so that no draft is seen before it has its lock
-            for left in cache.glob("*-draft-*"):
-                # Its writer may have come to its end meanwhile.
-                with contextlib.suppress(FileNotFoundError), _locked(left, wait=False) as is_left:
-                    if is_left:
-                        shutil.rmtree(left, ignore_errors=True)
+        with _locked(cache):  # between mkdtemp and its lock, a draft would look abandoned
+            for abandoned in cache.glob("*-draft-*"):
+                # FileNotFoundError: its writer has just renamed it.
+                with (
+                    contextlib.suppress(FileNotFoundError),
+                    _locked(abandoned, wait=False) as is_abandoned,
+                ):
+                    if is_abandoned:
+                        shutil.rmtree(abandoned, ignore_errors=True)
             draft = Path(tempfile.mkdtemp(prefix=f"{directory.name}-draft-", dir=cache))
             stack.callback(shutil.rmtree, draft, ignore_errors=True)
             stack.enter_context(_locked(draft))
@@ -121,7 +132,7 @@ def _draft(directory: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Holds a folder's lock; False without it: another process has it, or the disk has no locks."""
+    """Locks a folder; False if another process has the lock or the disk supports none."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -131,10 +142,11 @@ def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
             locked = False
         yield locked
     finally:
-        os.close(descriptor)
+        os.close(descriptor)  # releases the lock
 
 
 def _id_type(pieces: Sized) -> type:
+    """Returns the smallest integer type for ids: two bytes for up to 65,536 pieces."""
     return np.uint16 if len(pieces) <= 1 << 16 else np.uint32
 
 
@@ -145,7 +157,8 @@ def _write_tokens(
     advance: Callable[[int], None],
     chunk: int = 8192,
 ) -> None:
-    lengths = ([], [])
+    """Writes a corpus's ids and offsets, `chunk` pairs at a time."""
+    lengths = ([], [])  # of the source and the target, an array per chunk
     with (
         open(directory / "source.ids", "wb") as source,
         open(directory / "target.ids", "wb") as target,
@@ -163,13 +176,14 @@ def _write_tokens(
         np.save(directory / f"{name}_offsets.npy", offsets)
 
 
-def _move(draft: Path, directory: Path) -> None:
+def _publish(draft: Path, directory: Path) -> None:
+    """Renames a draft to its final name, or its files if that folder exists."""
     try:
         os.rename(draft, directory)
     except OSError:
         if not directory.exists():
             raise
-        # It is damaged, or another process was first. One key has one content: whoever reads these
-        # files meanwhile finds, at each moment, every one of them, and keeps those it has mapped.
+        # The folder is damaged, or another process was first. A key has one content, so that each
+        # file can be replaced while others read it: those keep the file that they have mapped.
         for file in draft.iterdir():
             os.replace(file, directory / file.name)

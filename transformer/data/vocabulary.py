@@ -1,4 +1,4 @@
-"""The SentencePiece models of a run: given as files, or learnt from its training pairs."""
+"""The SentencePiece models of a run: read from files, or learnt from its training pairs."""
 
 import logging
 from collections.abc import Iterator
@@ -11,22 +11,23 @@ from transformer.storage import paths
 
 
 def given(files: str, *, shared: bool) -> list[bytes]:
-    """The models of `config.vocabulary.model`: one file if both sides share it, else
-    'SOURCE,TARGET'."""
-    places = [paths.path(name) for name in files.split(",")]
-    expected = 1 if shared else 2
-    if len(places) != expected:
+    """Reads the models of `config.vocabulary.model`: one file if shared, else 'SOURCE,TARGET'.
+
+    UserError if a file is missing or no SentencePiece model with our special ids.
+    """
+    model_paths = [paths.path(name) for name in files.split(",")]
+    expected = "one, as the vocabulary is shared" if shared else "two: SOURCE,TARGET"
+    if len(model_paths) != (1 if shared else 2):
         raise UserError(
-            f"config.vocabulary.model names {len(places)} file(s), expected "
-            + ("one, as the vocabulary is shared" if shared else "two: SOURCE,TARGET")
+            f"config.vocabulary.model names {len(model_paths)} file(s), expected {expected}"
         )
-    for path in places:
+    for path in model_paths:
         if not path.is_file():
             kind = "is a folder, expected a file" if path.is_dir() else "does not exist"
             raise UserError(f"config.vocabulary.model: {path} {kind}")
-    models = [path.read_bytes() for path in places]
-    for model, path in zip(models, places, strict=True):
-        tokenizer.load(model, str(path))  # refuses what is no model, by its name
+    models = [path.read_bytes() for path in model_paths]
+    for model, path in zip(models, model_paths, strict=True):
+        tokenizer.load(model, str(path))  # raises UserError with the path
     return models
 
 
@@ -40,7 +41,11 @@ def learnt(
     max_sentences: int,
     seed: int,
 ) -> list[bytes]:
-    """Models learnt from the training pairs: one of both sides, or one of each."""
+    """Learns one model from both sides of the training pairs, or one from each side.
+
+    Of a larger corpus `max_sentences` random sentences are used (0: all); `seed` chooses them.
+    """
+    sides_of_models = [("source", "target")] if shared else [("source",), ("target",)]
     logging.info("learning the vocabulary: %s, %d pieces", kind, size)
     return [
         tokenizer.learn(
@@ -49,14 +54,14 @@ def learnt(
             kind=kind,
             character_coverage=character_coverage,
         )
-        for sides in ((("source", "target"),) if shared else (("source",), ("target",)))
+        for sides in sides_of_models
     ]
 
 
 def _sentences(
     pairs: corpora.Corpus, sides: tuple[str, ...], most: int, seed: int, chunk: int = 8192
 ) -> Iterator[str]:
-    """The sentences to learn pieces from: all, or those of a random `most` // len(sides) pairs."""
+    """Yields the sentences of these sides: all, or of `most` // len(sides) random pairs."""
     chosen = np.arange(len(pairs))
     if most and len(sides) * len(pairs) > most:
         chosen = np.sort(np.random.default_rng(seed).permutation(len(pairs))[: most // len(sides)])

@@ -1,4 +1,4 @@
-"""WMT 2014 by TFDS's own builder: which archives it needs, and doing without TensorFlow."""
+"""WMT 2014 by TFDS's builder: its archives, and replacements for its use of TensorFlow."""
 
 import contextlib
 import ctypes
@@ -21,33 +21,36 @@ from tensorflow_datasets.translate import wmt, wmt14
 from transformer.errors import UserError
 
 CORPORA = tuple(f"wmt14_translate/{pair}" for pair in wmt14.Wmt14Translate.builder_configs)
-PROBE_SECONDS = 9  # two hosts, and still an answer within 20 s
+PROBE_SECONDS = 9  # per host: WMT has two, and the error is to come within 20 s
 
 
 def builder(corpus: str, data_dir: str) -> wmt14.Wmt14Translate:
-    """The catalogue's builder of a corpus in CORPORA."""
+    """Returns the TFDS builder of a corpus in CORPORA."""
     return wmt14.Wmt14Translate(config=corpus.split("/")[1], data_dir=data_dir)
 
 
-def home(corpus: str, data_dir: str) -> pathlib.Path:
-    """Where TFDS keeps a corpus in CORPORA once it is prepared."""
+def corpus_folder(corpus: str, data_dir: str) -> pathlib.Path:
+    """Returns the folder of a corpus in CORPORA once it is prepared."""
     version = wmt14.Wmt14Translate.builder_configs[corpus.split("/")[1]].version
     return pathlib.Path(data_dir, corpus, str(version))
 
 
 def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
-    """The archives of a corpus in CORPORA by address, each with the two places where TFDS looks for
-    it: put there by the user (its sha256 is checked), or downloaded earlier (with an .INFO file).
+    """Returns {URL: (manual, downloaded)}, the two places where TFDS looks for each archive.
+
+    `manual` is where a user puts an archive by hand (TFDS checks its sha256), `downloaded` where
+    TFDS keeps its own download, with an .INFO file.
     """
     folder = pathlib.Path(data_dir) / "downloads"
-    translations = builder(corpus, str(folder))  # not data_dir: what is prepared may be damaged
+    # Not data_dir: a builder reads the corpus prepared there, which may be damaged.
+    translations = builder(corpus, str(folder))
     language = translations.builder_config.language_pair[0]
     known = checksums.get_all_url_infos()
     places = {}
     for name in itertools.chain.from_iterable(translations.subsets.values()):
         part = wmt.DATASET_MAP[name]
         if part.get_manual_dl_files(language):
-            continue  # behind a form; if it is not there, TFDS says in words where to get it
+            continue  # behind a web form; if it is missing, TFDS's error says where to get it
         for url in part.get_url(language):
             file = downloads.get_dl_fname(url, known[url].checksum if url in known else None)
             manual = folder / "manual" / os.path.basename(url)
@@ -56,8 +59,10 @@ def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathli
 
 
 def check_archives(corpus: str, data_dir: str) -> None:
-    """UserError if an archive is neither on disk nor to be had: TFDS alone would try for minutes,
-    then raise from deep inside."""
+    """UserError if an archive is neither on disk nor reachable.
+
+    TFDS would retry for minutes, then raise from deep inside.
+    """
     places = archives(corpus, data_dir)
     missing = [
         url
@@ -65,51 +70,53 @@ def check_archives(corpus: str, data_dir: str) -> None:
         if not manual.exists() and not downloads.is_locally_cached(cached)
     ]
     hosts = [urllib.parse.urlparse(url).netloc for url in missing]
+    # One URL of each host is enough.
     for url in (missing[hosts.index(host)] for host in dict.fromkeys(hosts)):
-        if why := _unreachable(url):
+        if reason := _unreachable(url):
             raise UserError(
-                f"{corpus}: cannot download {url} ({why}): fetch {' '.join(missing)} elsewhere and "
-                f"put the files, under these names, into {places[url][0].parent}; or train on your "
-                "own files with the corpus 'parallel_text'"
+                f"{corpus}: cannot download {url} ({reason}): download {' '.join(missing)} "
+                f"elsewhere and put the files, under these names, into {places[url][0].parent}; or "
+                "train on your own files with the corpus 'parallel_text'"
             )
 
 
 def _unreachable(url: str) -> str:
-    """Why an address does not answer within PROBE_SECONDS, or ''."""
-    import requests  # what TFDS downloads with, so that proxies and certificates are the same
+    """Returns why a URL does not answer within PROBE_SECONDS, or ''."""
+    import requests  # TFDS downloads with it: the same proxies and certificates
 
-    why = [f"no answer within {PROBE_SECONDS} s"]
+    reason = [f"no answer within {PROBE_SECONDS} s"]
 
     def probe():
         try:
             with requests.get(url, stream=True, timeout=PROBE_SECONDS) as response:
                 ok = response.ok
-                why[0] = "" if ok else f"HTTP {response.status_code} {response.reason}"
+                reason[0] = "" if ok else f"HTTP {response.status_code} {response.reason}"
         except requests.RequestException as error:
-            why[0] = f"{type(error).__name__}, no network?"
+            reason[0] = f"{type(error).__name__}, no network?"
 
-    # In a thread, because no timeout of a request covers the look-up of the host's name.
+    # In a thread, because the timeout of requests does not cover the DNS lookup.
     thread = threading.Thread(target=probe, daemon=True)
     thread.start()
     thread.join(PROBE_SECONDS)
-    return why[0]
+    return reason[0]
 
 
-def _pairs(file: str, other: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields what TFDS's own function of these two files does, but reads text a line at a time.
+def _pairs(first: str, second: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yields the same examples as TFDS's _parse_parallel_sentences, reading line by line.
 
-    TFDS holds both files whole, as bytes and as lines: 16 GB for French-English.
+    TFDS holds both files in memory, as bytes and as lines: 16 GB for French-English.
     """
-    if file.endswith(".sgm"):
-        yield from _tfds_pairs(file, other)
+    if first.endswith(".sgm"):
+        yield from _tfds_pairs(first, second)
         return
-    languages = [name.removesuffix(".gz").rpartition(".")[2] for name in (file, other)]
+    files = first, second
+    languages = [name.removesuffix(".gz").rpartition(".")[2] for name in files]
     with contextlib.ExitStack() as stack:
-        opened = [gzip.open if name.endswith(".gz") else open for name in (file, other)]
-        sides = [
-            (line.removesuffix(b"\n").decode() for line in stack.enter_context(open_(name, "rb")))
-            for open_, name in zip(opened, (file, other), strict=True)
-        ]
+        sides = []
+        for name in files:
+            opener = gzip.open if name.endswith(".gz") else open
+            lines = stack.enter_context(opener(name, "rb"))
+            sides.append(line.removesuffix(b"\n").decode() for line in lines)
         for number, pair in enumerate(zip(*sides, strict=True)):
             yield f"0/{number}", dict(zip(languages, pair, strict=True))
 
@@ -118,10 +125,10 @@ _tfds_pairs = wmt._parse_parallel_sentences
 
 
 @contextlib.contextmanager
-def frugal() -> Iterator[None]:
-    """Has TFDS read WMT's text a line at a time, and gives memory back to the system at the end.
+def line_by_line() -> Iterator[None]:
+    """Makes TFDS read WMT's text line by line, and at the end returns free memory to the system.
 
-    launch.py's allocator would keep what was freed, gigabytes, for as long as the run takes.
+    The allocator that launch.py sets would keep gigabytes of freed memory for the whole run.
     """
     wmt._parse_parallel_sentences = _pairs
     try:
@@ -135,8 +142,11 @@ def frugal() -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_tensorflow() -> Iterator[None]:
-    """Gives TFDS the few calls for which it imports TensorFlow even so: to extract an archive, and
-    to sort more than 1 GB of pairs, in 1000 open files."""
+    """Replaces the few TensorFlow calls of TFDS where TensorFlow is not installed.
+
+    These extract archives, and shuffle more than 1 GB of pairs through BUCKETS_NUMBER open files,
+    for which the limit of open files is raised.
+    """
     if importlib.util.find_spec("tensorflow"):
         yield
         return
@@ -148,9 +158,10 @@ def without_tensorflow() -> Iterator[None]:
     )
     before = extractor.tf, shuffle.tf
     soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = soft + shuffle.BUCKETS_NUMBER
-    wanted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    raised = soft + shuffle.BUCKETS_NUMBER
+    if hard != resource.RLIM_INFINITY:
+        raised = min(raised, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
     extractor.tf = shuffle.tf = tf
     try:
         yield

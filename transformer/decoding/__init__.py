@@ -1,6 +1,12 @@
 """A model -> text: beam search, sampling, minimum Bayes risk.
 
-Read beam_search.py and sampling.py (the search, pure), compiled.py (what of it is jitted),
-batch_decoder.py (batches that shrink as sentences end), shapes.py, mbr.py, translator.py (text in,
-text out). A model is a value here: `encode`, `prepare`, `step`, `reorder`, `grow`.
+Read beam_search.py and sampling.py (pure functions from a step function to ids), compiled.py (which
+of them are jitted, with which static arguments), shapes.py (rounding to few static shapes),
+batch_decoder.py (batches that shrink as sentences finish), mbr.py, translator.py (text in, text
+out).
+
+Functions here take the model as a value with the methods `encode`, `prepare`, `step`, `reorder` and
+`grow` (transformer/models/__init__.py), and its params, on one device or replicated on the devices
+of one process. Memory and cache are any pytrees with leaves [B, ...]. Nothing here is collective:
+each process decodes its own lines.
 """

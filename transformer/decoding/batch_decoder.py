@@ -1,4 +1,16 @@
-"""Ids -> hypotheses: sentences in batches of few static shapes, several batches at a time."""
+"""Ids -> hypotheses: sentences in batches of few static shapes, several batches at a time.
+
+A batch shrinks as its sentences finish, and its room for tokens grows as they get longer. Example:
+16 sentences of up to 13 ids, on one device, with room for 16 tokens at first:
+
+    stage  rows  room  runs until
+    1      16    16    t = 16, the room is full; 9 sentences are active
+    2      16    32    at most 16 / 4 = 4 sentences are active, at t = 21
+    3      4     32    at most 1 sentence is active, at t = 25
+    4      1     32    it finishes, at t = 28
+
+Rows are a power of 4 (on each device) and room is a power of 2, so that few shapes are compiled.
+"""
 
 import concurrent.futures
 import contextlib
@@ -19,25 +31,25 @@ from transformer.errors import UserError
 from transformer.monitoring.memory import fits_in_memory
 
 Tree = dict
-Found = list[tuple[list[int], float]]  # a sentence's hypotheses: ids without the end symbol, score
+Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the end symbol, score)
 
 METHODS = ("beam", "sample", "mbr")
-SAMPLES_TOGETHER = 8  # attention among a sentence's beams costs their square
+SAMPLES_TOGETHER = 8  # samples in one search: the cost of attention is quadratic in its beams
 
 
 class Part(NamedTuple):
-    """The ids of a line, or of a part of one that is over-long."""
+    """What one search translates: the ids of a line, or of a part of an over-long line."""
 
     source: tuple[int, ...]
     prefix: tuple[int, ...] = ()
-    draw: tuple[int, ...] = ()  # what its random numbers depend on besides the seed
+    draw: tuple[int, ...] = ()  # folded into the seed: (line, part), and the draw of that part
 
 
 class Searcher:
-    """Finds translations by a model: the best ones, or random ones.
+    """Translates ids with a model: the best hypotheses, or samples.
 
-    Each static shape is compiled once. A batch shrinks as its sentences finish, and has no more
-    room for their translations than these need.
+    With `workers` threads, as many batches are searched at the same time on one device. Each static
+    shape is compiled once.
     """
 
     def __init__(
@@ -59,58 +71,45 @@ class Searcher:
         batch_tokens: int,
         workers: int,
     ):
-        """The keys of config.decode, whose meaning is in configs/wmt_base.py."""
-        for key, found, choices in (
-            ("method", method, METHODS),
-            ("length_penalty", length_penalty, beam_search.PENALTIES),
-        ):
-            if found not in choices:
-                raise UserError(
-                    f"config.decode.{key} is one of {', '.join(choices)}, found {found!r}"
-                )
-        for key, found, least in (
-            ("beam_width", beam_width, 1),
-            ("length_alpha", length_alpha, 0),
-            ("num_hypotheses", num_hypotheses, 1),
-            ("num_samples", num_samples, 1),
-            ("top_k", top_k, 0),
-            ("seed", seed, 0),
-            ("min_length", min_length, 0),
-            ("extra_length", extra_length, 1),
-            ("batch_tokens", batch_tokens, 1),
-            ("workers", workers, 0),
-        ):
-            if not least <= found < 2**31:
-                raise UserError(
-                    f"config.decode.{key} is at least {least} and below 2^31, found {found}"
-                )
-        for key, found, most in (("temperature", temperature, 1000), ("top_p", top_p, 1)):
-            if not 0 < found <= most:
-                raise UserError(f"config.decode.{key} is above 0, at most {most}, found {found}")
-        limits = {"beam": ("beam_width", beam_width), "mbr": ("num_samples", num_samples)}
-        if method in limits and num_hypotheses > limits[method][1]:
-            raise UserError(
-                f"config.decode.num_hypotheses={num_hypotheses} is more than "
-                f"config.decode.{limits[method][0]}={limits[method][1]} finds"
-            )
+        """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
+        _check_choice("method", method, METHODS)
+        _check_choice("length_penalty", length_penalty, beam_search.PENALTIES)
+        _check_range("beam_width", beam_width, 1)
+        _check_range("length_alpha", length_alpha, 0)
+        _check_range("num_hypotheses", num_hypotheses, 1)
+        _check_range("num_samples", num_samples, 1)
+        _check_range("top_k", top_k, 0)
+        _check_range("seed", seed, 0)
+        _check_range("min_length", min_length, 0)
+        _check_range("extra_length", extra_length, 1)
+        _check_range("batch_tokens", batch_tokens, 1)
+        _check_range("workers", workers, 0)
+        for key, value, most in (("temperature", temperature, 1000), ("top_p", top_p, 1)):
+            if not 0 < value <= most:
+                raise UserError(f"config.decode.{key} is above 0, at most {most}, found {value}")
+        if method == "beam":
+            _check_at_most(num_hypotheses, "beam_width", beam_width)
+        if method == "mbr":
+            _check_at_most(num_hypotheses, "num_samples", num_samples)
         self.model = model
         self.method = method
         self._min_length = min_length
         self._extra_length = extra_length
         self._batch_tokens = batch_tokens
-        self._workers = workers or (min(8, _cores()) if jax.default_backend() == "cpu" else 1)
+        self._workers = workers or (min(8, _num_cores()) if jax.default_backend() == "cpu" else 1)
         self._pool = concurrent.futures.ThreadPoolExecutor(self._workers)
         options = {"penalty": length_penalty, "alpha": length_alpha}
         if method == "beam":
-            self._beams, self._draws, self._found = beam_width, 1, beam_width
+            self._num_beams, self._num_draws, self._num_returned = beam_width, 1, beam_width
             options |= {"num_hypotheses": num_hypotheses}
         else:
-            self._found = num_samples if method == "mbr" else num_hypotheses
-            self._draws = -(-self._found // SAMPLES_TOGETHER)
-            self._beams = -(-self._found // self._draws)
+            # 20 samples are drawn in 3 searches of 7 beams; the first 20 of these 21 are returned.
+            self._num_returned = num_samples if method == "mbr" else num_hypotheses
+            self._num_draws = -(-self._num_returned // SAMPLES_TOGETHER)
+            self._num_beams = -(-self._num_returned // self._num_draws)
             options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         self._start = functools.partial(
-            compiled.start, seed=seed, model=model, num_beams=self._beams
+            compiled.start, seed=seed, model=model, num_beams=self._num_beams
         )
         self._advance = functools.partial(
             compiled.advance, model=model, beam=method == "beam", options=tuple(options.items())
@@ -119,37 +118,38 @@ class Searcher:
 
     def __call__(
         self,
-        parameters: Tree,
+        params: Tree,
         parts: list[Part],
-        finished: Callable[[float], None] = lambda share: None,
-    ) -> list[Found]:
-        """Each part's hypotheses, best first, or samples as drawn; parameters are `in_dtype`.
+        report: Callable[[float], None] = lambda share: None,
+    ) -> list[Hypotheses]:
+        """Returns each part's hypotheses, best first, or its samples in the order drawn.
 
-        `finished` is told what share of the work is done, each time that a batch is.
+        `params` come from `compiled.in_dtype`. After each batch, `report` gets the share of the
+        work done so far, up to 1.
         """
         longest = [max(len(part.source), len(part.prefix)) for part in parts]
-        # Several devices search a batch together, one batch after the other.
-        devices = inference.num_devices(parameters)
+        # Several devices share each batch, so that batches then come one after the other.
+        devices = inference.num_devices(params)
         workers = self._workers if devices == 1 else 1
         batches = self._batches(longest, workers, devices)
-        search = functools.partial(self._search_held, parameters)
-        found = [[] for _ in parts]
         if self.method == "beam":
             rows = [[parts[i] for i, _ in batch] for batch in batches]
         else:
-            rows = [[_drawn(parts[i], draw) for i, draw in batch] for batch in batches]
-        done = 0
-        searched = (self._pool.map if workers > 1 else map)(search, rows)
-        for batch, results in zip(batches, searched, strict=True):
-            done += len(batch)
-            finished(done / (len(parts) * self._draws))
-            for (i, _), hypotheses in zip(batch, results, strict=True):
-                found[i] += hypotheses
-        return [hypotheses[: self._found] for hypotheses in found]
+            rows = [[_with_draw(parts[i], draw) for i, draw in batch] for batch in batches]
+        search = functools.partial(self._search_in_memory, params)
+        results = (self._pool.map if workers > 1 else map)(search, rows)
+        hypotheses_of_part = [[] for _ in parts]
+        num_done = 0
+        for batch, hypotheses_of_row in zip(batches, results, strict=True):
+            num_done += len(batch)
+            report(num_done / (len(parts) * self._num_draws))
+            for (i, _), hypotheses in zip(batch, hypotheses_of_row, strict=True):
+                hypotheses_of_part[i] += hypotheses
+        return [hypotheses[: self._num_returned] for hypotheses in hypotheses_of_part]
 
-    def rehearse(self, parameters: Tree, lengths: list[int]) -> None:
-        """Searches once in the largest shape that sources of these lengths come in."""
-        devices = inference.num_devices(parameters)
+    def rehearse(self, params: Tree, lengths: list[int]) -> None:
+        """Runs one search in the largest shape that sources of these lengths lead to."""
+        devices = inference.num_devices(params)
 
         def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
             length = lengths[batch[0][0]]
@@ -158,126 +158,160 @@ class Searcher:
         batches = self._batches(lengths, 1, devices)
         batch = max(batches, key=size)
         length = lengths[batch[0][0]]
-        # What it has to begin with goes on up to its limit.
-        most = max(length - 1 + self._extra_length, self._min_length)
-        part = Part(
-            (*[tokenizer.UNKNOWN] * (length - 1), tokenizer.END), (tokenizer.UNKNOWN,) * most
-        )
-        self._search_held(parameters, [part] * len(batch))
+        # A prefix as long as the limit keeps every row active, so that the room grows to its limit.
+        limit = max(length - 1 + self._extra_length, self._min_length)
+        source = (*[tokenizer.UNKNOWN] * (length - 1), tokenizer.END)
+        part = Part(source, (tokenizer.UNKNOWN,) * limit)
+        self._search_in_memory(params, [part] * len(batch))
 
     def _batches(
         self, lengths: list[int], workers: int, devices: int
     ) -> list[list[tuple[int, int]]]:
-        """Which parts, and which of a part's draws, are searched together; the longest first."""
+        """Divides all (part, draw) into batches, the longest parts first.
+
+        Rows are a power of 4 on each device, within `batch_tokens`: where 7 rows fit, 4. Sorting
+        makes neighbours alike, which saves padding.
+        """
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-        order = [(i, draw) for i in order for draw in range(self._draws)]
-        share = len(order) // (workers * devices)  # all of them are to have something to do
+        order = [(i, draw) for i in order for draw in range(self._num_draws)]
+        share = len(order) // (workers * devices)  # a larger batch would leave a worker idle
         batches = []
         while order:
             full = max(1, self._batch_tokens // self._room(lengths[order[0][0]]))
             left = -(-len(order) // devices)
-            rows = devices * shapes.power(4, full, most=min(full, max(4, share), max(4, left)))
+            most = min(full, max(4, share), max(4, left))
+            rows = devices * shapes.power(4, full, most=most)
             batches.append(order[:rows])
             order = order[rows:]
         return batches
 
     def _room(self, length: int) -> int:
-        """For how many tokens there is room where sources have up to `length` of them."""
+        """Returns the room for tokens that sources of up to `length` ids are batched by."""
         return shapes.next_power_of_two(length) + self._extra_length
 
-    def _search_held(self, parameters: Tree, batch: list[Part]) -> list[Found]:
+    def _search_in_memory(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
+        """Searches a batch; UserError if it does not fit into the devices' memory."""
         longest = max(len(part.source) for part in batch)
-        what = f"a search of {len(batch)} sentences of {longest} pieces, {self._beams} beams each,"
-        with fits_in_memory(what, "lower config.decode.batch_tokens"):
-            return self._search_batch(parameters, batch)
+        size = f"{len(batch)} sentences of {longest} pieces, {self._num_beams} beams each,"
+        with fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens"):
+            return self._search_batch(params, batch)
 
     @contextlib.contextmanager
     def _compiling(self, *shape: object) -> Iterator[None]:
-        """Lets one worker at a time compile; the others find it done."""
-        with contextlib.ExitStack() as compiling:
+        """Holds the lock while a shape is run for the first time, so that it is compiled once."""
+        with contextlib.ExitStack() as stack:
             if shape not in self._compiled:
-                compiling.enter_context(self._lock)
-                if shape in self._compiled:
-                    compiling.close()
+                stack.enter_context(self._lock)
+                if shape in self._compiled:  # another worker compiled it while this one waited
+                    stack.close()
             yield
             self._compiled.add(shape)
 
-    def _search_batch(self, parameters: Tree, batch: list[Part]) -> list[Found]:
-        """Each row's hypotheses, (ids, score)."""
-        devices = inference.num_devices(parameters)
-        rows = shapes.rows_for_devices(devices, len(batch))
-        longest = max(len(part.source) for part in batch)
-        length = shapes.next_power_of_two(longest)
-        sources = [part.source for part in batch]
-        source_BS = tokenizer.padded(sources, rows, shapes.finely(longest))
-        prefixes = [part.prefix for part in batch]
-        most = [len(part.source) - 1 + self._extra_length for part in batch]
-        most = np.maximum(most, [max(self._min_length, len(prefix)) for prefix in prefixes])
-        last = shapes.next_power_of_two(
-            max(length + self._extra_length, max(most) + 1), 32
-        )  # all the room there is
-        prefix_BT = tokenizer.padded(prefixes, rows, last)
-        # Rows that only fill the batch end at once.
-        empty = rows - len(batch)
+    def _bounds(self, batch: list[Part], rows: int, room: int) -> tuple[beam_search.Bounds, int]:
+        """Returns the bounds of a batch padded to `rows`, and the most room its search can need.
+
+        The limit is source + extra_length (paper 6.1), but for longer prefixes and min_length.
+        Padded rows have limit 0, so that they end at the first step.
+        """
+        limits = [
+            max(
+                len(part.source) - 1 + self._extra_length,  # the source's end symbol aside
+                self._min_length,
+                len(part.prefix),
+            )
+            for part in batch
+        ]
+        most_room = shapes.next_power_of_two(max(room + self._extra_length, max(limits) + 1), 32)
+        padding = [0] * (rows - len(batch))
         bounds = beam_search.Bounds(
-            np.array([self._min_length] * len(batch) + [0] * empty, np.int32),
-            np.array([*most, *[0] * empty], np.int32),
-            prefix_BT,
+            min_length_B=np.array([self._min_length] * len(batch) + padding, np.int32),
+            max_length_B=np.array([*limits, *padding], np.int32),
+            prefix_BT=tokenizer.padded([part.prefix for part in batch], rows, most_room),
         )
-        draws = np.zeros((rows, 3), np.int32)
+        return bounds, most_room
+
+    def _search_batch(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
+        """Searches a batch in stages of fewer rows or more room (the module's docstring)."""
+        devices = inference.num_devices(params)
+        num_rows = shapes.rows_for_devices(devices, len(batch))
+        longest = max(len(part.source) for part in batch)
+        length = room = shapes.next_power_of_two(longest)
+        bounds, most_room = self._bounds(batch, num_rows, room)
+        sources = [part.source for part in batch]
+        source_BS = tokenizer.padded(sources, num_rows, shapes.next_fine_length(longest))
+        draws = np.zeros((num_rows, 3), np.int32)
         draws[: len(batch), : len(batch[0].draw)] = [part.draw for part in batch]
 
-        source_BS, draws, bounds = inference.shard_rows((source_BS, draws, bounds), parameters)
-        room = length  # for tokens, so far
+        source_BS, draws, bounds = inference.shard_rows((source_BS, draws, bounds), params)
         with self._compiling("start", source_BS.shape):
-            memory, search, rng_B = self._start(
-                parameters, source_BS, draws, length=length, room=room
-            )
-        found, here = [[]] * rows, np.arange(rows)  # which row each of those in the search was
+            memory, search, rng_B = self._start(params, source_BS, draws, length=length, room=room)
+        hypotheses = [[]] * num_rows
+        # rows[i] is the row of the whole batch that is now row i of the search.
+        rows = np.arange(num_rows)
         while True:
-            until = len(here) // 4 if len(here) > devices else 0
-            with self._compiling("advance", length, last, *search.tokens_BWT.shape):
+            until_active = len(rows) // 4 if len(rows) > devices else 0
+            with self._compiling("advance", length, most_room, *search.tokens_BWT.shape):
                 search = self._advance(
-                    parameters, memory, search, bounds, rng_B, until_active=until
+                    params, memory, search, bounds, rng_B, until_active=until_active
                 )
             active, t = np.asarray(search.active_B), int(search.t)
-            done = ~active if t < last else np.ones_like(active)
+            done = ~active if t < most_room else np.ones_like(active)
             for row, tokens, scores in zip(
-                here[done],
+                rows[done],
                 np.asarray(search.tokens_BWT)[done],
                 np.asarray(search.scores_BW)[done],
                 strict=True,
             ):
-                found[row] = _finished(tokens, scores)
+                hypotheses[row] = _finished(tokens, scores)
             if done.all():
-                return found[: len(batch)]
+                return hypotheses[: len(batch)]
+            # Active rows first, in their order, then finished ones as padding, which do not change
+            # any more: of active F T F F T, a size of 4 keeps rows 1 4 0 2.
             size = shapes.rows_for_devices(devices, int(active.sum()))
-            keep = np.argsort(~active, kind="stable")[:size]
+            remaining = np.argsort(~active, kind="stable")[:size]
             if t == room:
-                room = min(last, 2 * room)
+                room = min(most_room, 2 * room)
             state = (memory, search, bounds, rng_B)
-            state = compiled.resized(state, keep, model=self.model, room=room)
-            memory, search, bounds, rng_B = inference.shard_rows(state, parameters)
-            here = here[keep]
+            state = compiled.resize(state, remaining, model=self.model, room=room)
+            memory, search, bounds, rng_B = inference.shard_rows(state, params)
+            rows = rows[remaining]
 
 
-def _drawn(part: Part, draw: int) -> Part:
+def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UserError(f"config.decode.{key} is one of {', '.join(choices)}, found {value!r}")
+
+
+def _check_range(key: str, value: float, least: int) -> None:
+    if not least <= value < 2**31:  # NaN is refused, too
+        raise UserError(f"config.decode.{key} is at least {least} and below 2^31, found {value}")
+
+
+def _check_at_most(num_hypotheses: int, key: str, most: int) -> None:
+    if num_hypotheses > most:
+        raise UserError(
+            f"config.decode.num_hypotheses={num_hypotheses} is more than "
+            f"config.decode.{key}={most} finds"
+        )
+
+
+def _with_draw(part: Part, draw: int) -> Part:
     return part._replace(draw=(*part.draw, draw))
 
 
-def _cores() -> int:
-    """How many this process may use."""
+def _num_cores() -> int:
+    """Returns the number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def _finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Found:
-    """One sentence's finished hypotheses."""
-    found = []
+def _finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
+    """Returns one sentence's finished hypotheses; FloatingPointError if there are none."""
+    hypotheses = []
     for ids, score in zip(tokens_WT.tolist(), scores_W.tolist(), strict=True):
         if score > -np.inf:
-            found.append((ids[: ids.index(tokenizer.END)], score))
-    if not found:
-        raise FloatingPointError("the model's scores are no numbers: bad parameters")
-    return found
+            hypotheses.append((ids[: ids.index(tokenizer.END)], score))
+    if not hypotheses:
+        raise FloatingPointError("the model's scores are non-finite: check its parameters")
+    return hypotheses

@@ -1,8 +1,21 @@
-"""Logits -> ids: greedy search, beam search and sampling over any model's step function.
+"""Logits -> ids: beam search and greedy search over any model's step function.
 
-`step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)` is all that is known of the
-model, and `reorder(cache, parents_BW) -> cache` for beams that go on from others. The memory
-belongs to the sentence, the cache to its beams. Nothing here looks into either.
+`step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)` and `reorder(cache, parents_BW)
+-> cache` are all that the search knows of a model. The memory is one per sentence, the cache one
+per beam; the search looks into neither.
+
+One step of a search, for one sentence, W = 2 beams, no length penalty. The live beams are "The"
+(log P -0.4) and "A" (-1.0). The 2W = 4 likeliest continuations are the candidates:
+
+    candidate  parent  token  log P
+    0          0       cat    -0.9   lives on
+    1          0       </s>   -1.2   ends among the best W: finished, with score -1.2
+    2          1       dog    -1.5   lives on
+    3          1       </s>   -1.9   ends, but not among the best W: dropped
+
+The new live beams are "The cat" and "A dog", with parents [0, 1], by which the cache is reordered.
+Of the finished hypotheses the best W are kept. At most one continuation of a beam is `</s>`, so
+that 2W candidates always leave W beams alive.
 """
 
 import functools
@@ -18,14 +31,14 @@ Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 PENALTIES = ("gnmt", "power", "none")
-BLOCK = 64  # continuations, about, of which `_likeliest` takes the maximum
+BLOCK = 64  # approximate size of the blocks whose maxima `_likeliest` compares
 
 
 def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
-    """What log P(Y) is divided by to rank hypotheses; |Y| counts the end symbol.
+    """Returns the divisor of log P(Y) that ranks hypotheses; |Y| counts the end symbol.
 
     'gnmt' is the paper's, ((5 + |Y|) / 6)^alpha (Wu et al. 2016, equation 14). 'power' is
-    |Y|^alpha: that of fairseq, Marian, CTranslate2 and Hugging Face. 'none' is 1.
+    |Y|^alpha, as in fairseq, Marian, CTranslate2 and Hugging Face. 'none' is 1.
     """
     if kind == "gnmt":
         return ((5.0 + length) / 6.0) ** alpha
@@ -33,24 +46,24 @@ def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
 
 
 def reorder(cache: Any, parents_BW: Array) -> Any:
-    """The cache of beams that go on from `parents`, whose leaves are [B, W, ...]."""
+    """Gathers a cache with leaves [B, W, ...] so that beam w continues beam parents[w]."""
 
-    def follow(leaf: Array) -> Array:
+    def gather(leaf: Array) -> Array:
+        # [B, W] -> [B, W, 1, ...], to broadcast over the leaf's other axes.
         index = parents_BW.reshape(parents_BW.shape + (1,) * (leaf.ndim - 2))
         return jnp.take_along_axis(leaf, index, axis=1)
 
-    return jax.tree.map(follow, cache)
+    return jax.tree.map(gather, cache)
 
 
 def greedy(step: Step, memory: Any, cache: Any, limits_B: Array, length: int) -> Array:
-    """The likeliest token again and again: tokens_BT, ended by the end symbol, then padding.
+    """Decodes the likeliest token at each step: tokens_BT, the end symbol, then padding.
 
-    `limits_B` is how many tokens each sentence may have before its end symbol, at most `length` -
-    1.
+    `limits_B` is the maximum number of tokens before the end symbol, at most `length` - 1.
     """
     B = len(limits_B)
 
-    def more(state: tuple) -> Array:
+    def is_running(state: tuple) -> Array:
         t, _, ended_B, _ = state
         return (t < length) & ~ended_B.all()
 
@@ -62,36 +75,40 @@ def greedy(step: Step, memory: Any, cache: Any, limits_B: Array, length: int) ->
         return t + 1, tokens_BT.at[:, t].set(token_B), ended_B | (token_B == END), cache
 
     start = (0, jnp.full((B, length), PAD, jnp.int32), jnp.zeros(B, bool), cache)
-    return jax.lax.while_loop(more, extend, start)[1]
+    return jax.lax.while_loop(is_running, extend, start)[1]
 
 
 class Bounds(NamedTuple):
-    """What each sentence's output has to keep to; least <= most, and the prefix fits into it."""
+    """Constraints on each sentence's output; len(prefix) <= max_length, min_length <= max_length.
 
-    least_B: Array  # tokens before the end symbol
-    most_B: Array  # likewise
-    prefix_BT: Array  # what it begins with, then padding; T is the most that a search has room for
+    With min_length 2 and max_length 5, the end symbol is forbidden at positions 0 and 1, allowed
+    from 2 on, and forced at 5.
+    """
+
+    min_length_B: Array  # tokens before the end symbol
+    max_length_B: Array  # tokens before the end symbol
+    prefix_BT: Array  # forced first tokens, then padding; T is the most room a search can have
 
 
 class Search(NamedTuple):
-    """Where a search stands after `t` tokens; T is as many as it has room for.
+    """The state of a search after `t` tokens, with room for T.
 
-    Hypotheses end with the end symbol, then padding. A sentence that is not active any more does
-    not change: it does not depend on its neighbours in the batch.
+    Hypotheses are padded behind the end symbol. A sentence that is no longer active does not
+    change, so that its result is independent of its neighbours in the batch.
     """
 
     t: Array
     live_tokens_BWT: Array
-    live_log_probs_BW: Array  # -inf: not alive
-    tokens_BWT: Array  # of the finished hypotheses
-    scores_BW: Array  # likewise; -inf where there is none yet
+    live_log_probs_BW: Array  # -inf: a dead beam
+    tokens_BWT: Array  # the finished hypotheses, best first
+    scores_BW: Array  # of the finished hypotheses; -inf: an empty slot
     num_finished_B: Array
     active_B: Array
     cache: Any
 
 
 def begin(cache: Any, batch: int, num_beams: int, length: int) -> Search:
-    """A search that has found nothing yet."""
+    """Returns the state of a search before its first token."""
     nothing_BWT = jnp.full((batch, num_beams, length), PAD, jnp.int32)
     return Search(
         t=jnp.int32(0),
@@ -117,32 +134,27 @@ def beam_search(
     reorder: Callable[[Any, Array], Any] = reorder,
     until_active: int = 0,
 ) -> Search:
-    """Goes on looking for the hypotheses with the best log P(Y) / length_penalty(|Y|), best first.
+    """Continues a search for the hypotheses with the highest log P(Y) / length_penalty(|Y|).
 
-    At each step the 2W likeliest continuations of a sentence's W live beams are looked at. Those of
-    the best W that are the end symbol become finished hypotheses; the best W others live on. A
-    sentence is done when W hypotheses are finished and no live beam, as it stands, is better than
-    the worst of the best `num_hypotheses`; or when none can come among these any more however long
-    it grows (paper 6.1: "terminate early when possible"). At its limit only the end symbol can
-    follow. Width 1 is greedy search.
-
-    Stops when at most `until_active` sentences are not done, or there is no more room. alpha >= 0.
+    The module's docstring shows one step. Width 1 is greedy search. Needs alpha >= 0. The loop
+    stops when at most `until_active` sentences are active or the room is full.
     """
 
     def extend(search: Search) -> Search:
         t, W = search.t, search.scores_BW.shape[1]
         log_probs_BWV, cache = log_probs(step, memory, search, bounds)
         V = log_probs_BWV.shape[-1]
-        # All beams are the same at first: one of them is enough.
-        first = (t == 0) & (jnp.arange(W) > 0)
-        log_probs_BWV += jnp.where(first, -jnp.inf, search.live_log_probs_BW)[:, :, None]
+        # Before the first token all beams are equal: only beam 0 may continue.
+        is_duplicate = (t == 0) & (jnp.arange(W) > 0)
+        log_probs_BWV += jnp.where(is_duplicate, -jnp.inf, search.live_log_probs_BW)[:, :, None]
 
-        # N = 2W candidates, best first: so many that W of them do not end.
+        # N = 2W candidates, best first. Index parent * V + token: 2 * V + 7 is beam 2's token 7.
         log_probs_BN, index_BN = _likeliest(log_probs_BWV, min(2 * W, W * V))
         parents_BN, token_BN = index_BN // V, index_BN % V
         tokens_BNT = _take(search.live_tokens_BWT, parents_BN).at[:, :, t].set(token_BN)
         ends_BN = token_BN == END
 
+        # Candidates that end among the best W compete with the hypotheses finished before.
         finishes_BN = ends_BN & (jnp.arange(ends_BN.shape[1]) < W) & search.active_B[:, None]
         scores_BN = log_probs_BN / length_penalty(t + 1, penalty, alpha)
         scores_BN = jnp.where(finishes_BN, scores_BN, -jnp.inf)
@@ -150,14 +162,15 @@ def beam_search(
         finished = jnp.concatenate([search.tokens_BWT, tokens_BNT], axis=1)
         num_finished_B = search.num_finished_B + (scores_BN > -jnp.inf).sum(axis=1)
 
+        # The best W candidates that do not end live on.
         live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BN, -jnp.inf, log_probs_BN), W)
-        # Log probabilities only fall and the penalty only grows, so this is the best score in
-        # reach.
-        reachable_B = live_log_probs_BW[:, 0] / length_penalty(bounds.most_B + 1, penalty, alpha)
-        may_win_B = scores_BW[:, num_hypotheses - 1] < reachable_B
-        # Without this, W bad hypotheses that end early would put an end to a good one.
-        now_B = live_log_probs_BW[:, 0] / length_penalty(t + 1, penalty, alpha)
-        ahead_B = scores_BW[:, num_hypotheses - 1] < now_B
+        can_improve_B = _can_improve(
+            live_log_probs_BW[:, 0],
+            scores_BW[:, num_hypotheses - 1],
+            num_finished_B >= W,
+            length_penalty(t + 1, penalty, alpha),
+            length_penalty(bounds.max_length_B + 1, penalty, alpha),
+        )
         return Search(
             t=t + 1,
             live_tokens_BWT=_take(tokens_BNT, live_BW),
@@ -165,63 +178,88 @@ def beam_search(
             tokens_BWT=_take(finished, best_BW),
             scores_BW=scores_BW,
             num_finished_B=num_finished_B,
-            active_B=search.active_B & may_win_B & ((num_finished_B < W) | ahead_B),
+            active_B=search.active_B & can_improve_B,
             cache=reorder(cache, jnp.take_along_axis(parents_BN, live_BW, axis=1)),
         )
 
     return jax.lax.while_loop(functools.partial(is_unfinished, until_active), extend, search)
 
 
+def _can_improve(
+    live_B: Array, worst_B: Array, enough_B: Array, penalty_now: Array, penalty_at_limit_B: Array
+) -> Array:
+    """Returns where the search of a sentence goes on (paper 6.1: "terminate early when possible").
+
+    `live_B` is log P of the best live beam, `worst_B` the score of the worst hypothesis that will
+    be returned, `enough_B` whether W hypotheses are finished. A sentence is done when no live beam
+    can still reach `worst_B`; with W hypotheses finished, when none is better than it now.
+    """
+    # Log P only falls and the penalty only grows with the length: an upper bound of the score.
+    reachable_B = live_B / penalty_at_limit_B
+    # Without `ahead_B`, W poor hypotheses that end early would stop a good one that is longer.
+    ahead_B = worst_B < live_B / penalty_now
+    return (worst_B < reachable_B) & (~enough_B | ahead_B)
+
+
 def is_unfinished(until_active: int, search: Search) -> Array:
-    room = search.t < search.tokens_BWT.shape[-1]
-    return room & (search.active_B.sum() > until_active)
+    """Returns whether there is room for a token and more than `until_active` active sentences."""
+    has_room = search.t < search.tokens_BWT.shape[-1]
+    return has_room & (search.active_B.sum() > until_active)
 
 
 def log_probs(step: Step, memory: Any, search: Search, bounds: Bounds) -> tuple[Array, Any]:
-    """log P of each next token given each live beam, -inf for what the bounds forbid; the cache."""
+    """Returns log P of each beam's next token [B, W, V], -inf where forbidden, and the cache."""
     t = search.t
     logits, cache = step(_last(search.live_tokens_BWT, t), t, memory, search.cache)
     logits_BWV = logits[:, :, 0].astype(jnp.float32)
     vocabulary = jnp.arange(logits_BWV.shape[-1])
-    prefix_B1 = jax.lax.dynamic_slice_in_dim(bounds.prefix_BT, t, 1, axis=1)
+    # The end symbol is allowed from min_length on, any other token before max_length.
     allowed_BV = jnp.where(
-        vocabulary == END, (t >= bounds.least_B)[:, None], (t < bounds.most_B)[:, None]
+        vocabulary == END, (t >= bounds.min_length_B)[:, None], (t < bounds.max_length_B)[:, None]
     )
+    # Within the prefix, its token alone is allowed.
+    prefix_B1 = jax.lax.dynamic_slice_in_dim(bounds.prefix_BT, t, 1, axis=1)
     allowed_BV = jnp.where(prefix_B1 == PAD, allowed_BV, vocabulary == prefix_B1)
     total_BW1 = jax.nn.logsumexp(logits_BWV, axis=-1, keepdims=True)
     return jnp.where(allowed_BV[:, None], logits_BWV - total_BW1, -jnp.inf), cache
 
 
 def _likeliest(log_probs_BWV: Array, count: int) -> tuple[Array, Array]:
-    """Returns the best `count` of all beams' continuations, [B, count], and their places in W x V.
+    """Returns the `count` best continuations of all beams: values and indices into W * V.
 
-    They lie in the `count` blocks of the places with the best maxima: top_k is slow, a maximum is
-    not.
+    Equals jax.lax.top_k over W * V, which is slow; a maximum is fast. The `count` best values lie
+    in the `count` blocks with the largest maxima, so top_k runs over the maxima, then over these
+    blocks alone. With count 2, blocks of 4:
+
+        index    0  1  2  3 |  4  5  6  7 |  8  9 10 11
+        value    1  3  2  0 |  9  8  1  2 |  4  5  0  7     maxima 3, 9, 7: blocks 1 and 2
+        top_k of 9 8 1 2 4 5 0 7 gives 0 and 1, which are indices 4 and 5
     """
     B, W, V = log_probs_BWV.shape
     flat = log_probs_BWV.reshape(B, W * V)
-    # Blocks that leave no rest, if there are such: without it, nothing is copied. 4 x 37,000: 74.
+    # A block size that divides W * V, if there is one near BLOCK, avoids a copy. 4 x 37,000: 74.
     sizes = [n for n in range(BLOCK // 2, 4 * BLOCK) if W * V % n == 0]
     size = min(sizes, key=lambda n: abs(n - BLOCK), default=min(BLOCK, W * V))
-    whole = W * V // size * size
-    blocks = flat[:, :whole].reshape(B, -1, size)
+    covered = W * V // size * size
+    blocks = flat[:, :covered].reshape(B, -1, size)
     _, best = jax.lax.top_k(blocks.max(axis=-1), min(count, blocks.shape[1]))
-    best = jnp.sort(best, axis=1)[:, :, None]  # so that of equal ones the first wins, as for top_k
-    among = jnp.take_along_axis(blocks, best, axis=1).reshape(B, -1)
-    places = (best * size + jnp.arange(size)).reshape(B, -1)
-    if whole < W * V:
-        rest = jnp.broadcast_to(jnp.arange(whole, W * V), (B, W * V - whole))
-        among = jnp.concatenate([among, flat[:, whole:]], axis=1)
-        places = jnp.concatenate([places, rest], axis=1)
-    values, index = jax.lax.top_k(among, count)
-    return values, jnp.take_along_axis(places, index, axis=1)
+    best = jnp.sort(best, axis=1)[:, :, None]  # in order: of ties the first wins, as in top_k
+    values = jnp.take_along_axis(blocks, best, axis=1).reshape(B, -1)
+    indices = (best * size + jnp.arange(size)).reshape(B, -1)
+    if covered < W * V:  # the remainder behind the last block always takes part
+        rest = jnp.broadcast_to(jnp.arange(covered, W * V), (B, W * V - covered))
+        values = jnp.concatenate([values, flat[:, covered:]], axis=1)
+        indices = jnp.concatenate([indices, rest], axis=1)
+    values, chosen = jax.lax.top_k(values, count)
+    return values, jnp.take_along_axis(indices, chosen, axis=1)
 
 
 def _last(tokens_BWT: Array, t: Array) -> Array:
-    """The decoder's input at position t, [B, W, 1]: the token before it, or the start symbol."""
+    """Returns the decoder's input at position t, [B, W, 1]: token t - 1, or START at t = 0."""
     before = jax.lax.dynamic_slice_in_dim(tokens_BWT, jnp.maximum(t - 1, 0), 1, axis=2)
     return jnp.where(t == 0, START, before)
 
 
 def _take(tokens_BWT: Array, index_BN: Array) -> Array:
+    """Gathers hypotheses by beam: [B, W, T] -> [B, N, T]."""
     return jnp.take_along_axis(tokens_BWT, index_BN[:, :, None], axis=1)

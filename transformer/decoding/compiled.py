@@ -1,5 +1,7 @@
-"""The stages of a search that are compiled: once for each static shape, and these values, however
-many translators ask for it."""
+"""The jitted stages of a search: module-level, so that all translators share the compiled code.
+
+Each stage is compiled once per static shape and per value of its static arguments.
+"""
 
 import functools
 
@@ -14,14 +16,14 @@ Tree = dict
 
 
 @functools.partial(jax.jit, static_argnames="dtype")
-def in_dtype(parameters: Tree, *, dtype: str) -> Tree:
-    """The matrices in the type they are multiplied in, once instead of at each step."""
-    return jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, parameters)
+def in_dtype(params: Tree, *, dtype: str) -> Tree:
+    """Casts matrices to the type they are multiplied in, once instead of at each step."""
+    return jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, params)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "num_beams", "length", "room"))
 def start(
-    parameters: Tree,
+    params: Tree,
     source_BS: jax.Array,
     draws: jax.Array,
     *,
@@ -31,11 +33,16 @@ def start(
     length: int,
     room: int,
 ) -> tuple[Tree, beam_search.Search, jax.Array]:
-    """A batch's memory of `length` positions, its search before the first token, its keys."""
-    apply = functools.partial(model.apply, {"params": parameters})
+    """Encodes a batch: its memory, the search before the first token, and a key for each row.
+
+    The source is padded from S to `length` after encoding, so that the decoder is compiled for few
+    lengths and the encoder wastes little on padding. `draws`, int [B, n], are folded into the seed.
+    """
+    apply = functools.partial(model.apply, {"params": params})
     B, S = source_BS.shape
     real_BS = source_BS != tokenizer.PAD
     positions_BS = jnp.broadcast_to(jnp.arange(S), (B, S))
+    # One sentence a row: segment 1, and 0 for padding.
     memory = apply(source_BS, positions_BS, real_BS.astype(jnp.int32), train=False, method="encode")
     pad = lambda x: jnp.pad(x, ((0, 0), (0, length - S), *[(0, 0)] * (x.ndim - 2)))
     memory = jax.tree.map(pad, memory)
@@ -48,7 +55,7 @@ def start(
 
 @functools.partial(jax.jit, static_argnames=("model", "beam", "options", "until_active"))
 def advance(
-    parameters: Tree,
+    params: Tree,
     memory: Tree,
     search: beam_search.Search,
     bounds: beam_search.Bounds,
@@ -59,8 +66,11 @@ def advance(
     options: tuple,
     until_active: int,
 ) -> beam_search.Search:
-    """The search gone on until a quarter of the sentences is left or the room is full."""
-    step = functools.partial(model.apply, {"params": parameters}, method="step")
+    """Continues a search until at most `until_active` sentences are active or the room is full.
+
+    `beam` is beam search, else sampling; `options` are the keyword arguments of either, as pairs.
+    """
+    step = functools.partial(model.apply, {"params": params}, method="step")
     options = {**dict(options), "until_active": until_active}
     if beam:
         return beam_search.beam_search(
@@ -70,13 +80,14 @@ def advance(
 
 
 @functools.partial(jax.jit, static_argnames=("model", "room"))
-def resized(state: tuple, keep: jax.Array, *, model: nn.Module, room: int) -> tuple:
-    """The rows `keep` of a batch, with room for more tokens."""
-    memory, search, bounds, rng_B = jax.tree.map(lambda x: x[keep] if x.ndim else x, state)
-    more = ((0, 0), (0, 0), (0, room - search.tokens_BWT.shape[-1]))
+def resize(state: tuple, rows: jax.Array, *, model: nn.Module, room: int) -> tuple:
+    """Gathers `rows` of (memory, search, bounds, rng_B) and grows their room for tokens."""
+    # Scalars, such as the search's t, are common to all rows.
+    memory, search, bounds, rng_B = jax.tree.map(lambda x: x[rows] if x.ndim else x, state)
+    growth = ((0, 0), (0, 0), (0, room - search.tokens_BWT.shape[-1]))
     search = search._replace(
-        live_tokens_BWT=jnp.pad(search.live_tokens_BWT, more),
-        tokens_BWT=jnp.pad(search.tokens_BWT, more),
+        live_tokens_BWT=jnp.pad(search.live_tokens_BWT, growth),
+        tokens_BWT=jnp.pad(search.tokens_BWT, growth),
         cache=model.grow(search.cache, room),
     )
     return memory, search, bounds, rng_B

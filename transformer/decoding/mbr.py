@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: of many translations of a sentence, the one most like all the others."""
+"""Minimum Bayes risk decoding: ranks samples by their mean utility against all samples."""
 
 import collections
 from collections.abc import Sequence
@@ -8,19 +8,20 @@ import sacrebleu
 UTILITIES = ("chrf", "bleu")
 
 
-def ranked(texts: Sequence[str], *, utility: str) -> list[tuple[str, float]]:
-    """The different texts, each with its mean utility against all of them, best first.
+def rank(texts: Sequence[str], *, utility: str) -> list[tuple[str, float]]:
+    """Returns the distinct texts with their mean utility, best first; ties in order of appearance.
 
-    The texts are samples from the model, so the mean is an estimate of the expected utility (Eikema
-    and Aziz 2020), from 0 to 100; texts that were drawn more often count as often. `utility` is
-    'chrf' or 'bleu' of a sentence, both sacreBLEU's.
+    The texts are samples from the model, so the mean against all of them estimates the expected
+    utility, from 0 to 100 (Eikema and Aziz 2020). A text drawn twice counts twice. `utility` is
+    'chrf' or 'bleu', both sentence-level, by sacreBLEU.
     """
     metric = sacrebleu.CHRF() if utility == "chrf" else sacrebleu.BLEU(effective_order=True)
     counts = collections.Counter(texts)
-    found = []
+    ranking = []
     for text in counts:
         total = sum(
-            count * metric.sentence_score(text, [other]).score for other, count in counts.items()
+            count * metric.sentence_score(text, [reference]).score
+            for reference, count in counts.items()
         )
-        found.append((text, total / len(texts)))
-    return sorted(found, key=lambda pair: -pair[1])
+        ranking.append((text, total / len(texts)))
+    return sorted(ranking, key=lambda pair: -pair[1])

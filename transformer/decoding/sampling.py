@@ -1,4 +1,4 @@
-"""Sampling from the model's distribution."""
+"""Logits -> ids: ancestral sampling with temperature, top-k and nucleus (top-p) truncation."""
 
 import functools
 from collections.abc import Callable
@@ -34,22 +34,26 @@ def sample(
     top_p: float,
     until_active: int = 0,
 ) -> Search:
-    """W hypotheses a sentence, each token drawn from P^(1 / temperature), scored by P.
+    """Samples W hypotheses a sentence, each token from P^(1 / temperature), and scores them by P.
 
-    Of the vocabulary, only the `top_k` likeliest tokens take part (0: all), and of these only the
-    likeliest that have `top_p` of the probability together (the nucleus, Holtzman et al. 2020). A
-    sentence's draws depend on its key alone. A beam that has ended is not alive any more.
+    Tokens outside the `top_k` likeliest (0: all) or outside the nucleus of probability `top_p` are
+    never drawn. The score is log P(Y) / length_penalty(|Y|), with P of the model: temperature and
+    truncation do not change it. A sentence's samples depend on its key alone.
+
+    The W beams are independent: each keeps its index, and a beam that has ended is dead.
     """
 
     def extend(search: Search) -> Search:
         t = search.t
         log_probs_BWV, cache = log_probs(step, memory, search, bounds)
         logits_BWV = nucleus(log_probs_BWV / temperature, top_k=top_k, top_p=top_p)
-        rng_B_t = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)
-        token_BW = jax.vmap(jax.random.categorical)(rng_B_t, logits_BWV)
+        # Keys by (sentence, position): resuming a search in another batch draws the same tokens.
+        rng_of_t_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)
+        token_BW = jax.vmap(jax.random.categorical)(rng_of_t_B, logits_BWV)
         chosen = jnp.take_along_axis(log_probs_BWV, token_BW[:, :, None], axis=2)
         log_probs_BW = search.live_log_probs_BW + chosen[:, :, 0]
         live_tokens_BWT = search.live_tokens_BWT.at[:, :, t].set(token_BW)
+        # A dead beam draws tokens, too; its log P is -inf, and they are never copied.
         ends_BW = (token_BW == END) & (search.live_log_probs_BW > -jnp.inf)
         scores_BW = log_probs_BW / length_penalty(t + 1, penalty, alpha)
         live_log_probs_BW = jnp.where(token_BW == END, -jnp.inf, log_probs_BW)
@@ -68,10 +72,11 @@ def sample(
 
 
 def nucleus(logits_BWV: Array, *, top_k: int, top_p: float) -> Array:
-    """The logits, -inf where a token is not among the `top_k` likeliest or outside the nucleus.
+    """Masks logits with -inf outside the `top_k` likeliest tokens and outside the nucleus.
 
-    The nucleus is the fewest likeliest tokens with at least `top_p` of the probability; tokens as
-    likely as its least likely one are in it. `top_k` 0 and `top_p` 1 keep everything.
+    The nucleus (Holtzman et al. 2020) is the smallest set of the likeliest tokens with at least
+    `top_p` of the probability, and whatever ties with the least likely of them. `top_k` 0 and
+    `top_p` 1 mask nothing.
     """
     V = logits_BWV.shape[-1]
     if 0 < top_k < V:
@@ -80,6 +85,8 @@ def nucleus(logits_BWV: Array, *, top_k: int, top_p: float) -> Array:
     if top_p < 1:
         probs_BWV = jax.nn.softmax(logits_BWV)
         sorted_BWV = jnp.sort(probs_BWV, axis=-1, descending=True)
+        # A token is in the nucleus if those before it have less than top_p. With top_p 0.7 and
+        # probabilities .5 .3 .2, `before` is 0 .5 .8: the first two are in, the least is .3.
         before_BWV = jnp.cumsum(sorted_BWV, axis=-1) - sorted_BWV
         least_BW1 = jnp.where(before_BWV < top_p, sorted_BWV, jnp.inf).min(axis=-1, keepdims=True)
         logits_BWV = jnp.where(probs_BWV < least_BW1, -jnp.inf, logits_BWV)

@@ -2,18 +2,18 @@
 
 
 def next_power_of_two(length: int, least: int = 16) -> int:
-    """The next of least, 2 least, 4 least, ..."""
+    """Rounds a length up to one of `least` (a power of two), 2 `least`, 4 `least`, ..."""
     return max(least, power(2, length))
 
 
-def finely(length: int) -> int:
-    """The next length of eight in each octave: every one up to 16, then even ones up to 32, ..."""
+def next_fine_length(length: int) -> int:
+    """Rounds a length up to one of eight per octave: 1, 2, ..., 16, 18, ..., 32, 36, ..., 64."""
     step = max(1, power(2, length + 1) // 16)
     return -(-length // step) * step
 
 
 def power(base: int, size: int, *, most: int = 1 << 30) -> int:
-    """The next power of `base` (1, base, ...), or the last one that is not more than `most`."""
+    """Rounds a size up to a power of `base`, or to the largest power that is at most `most`."""
     rounded = 1
     while rounded < size and rounded * base <= most:
         rounded *= base
@@ -21,5 +21,5 @@ def power(base: int, size: int, *, most: int = 1 << 30) -> int:
 
 
 def rows_for_devices(devices: int, rows: int) -> int:
-    """As many rows on each device: the next of 1, 4, 16, ..., times the devices."""
+    """Rounds rows up to the same power of 4 on each device: 9 rows on 2 devices to 2 * 16."""
     return devices * power(4, -(-rows // devices))

@@ -1,4 +1,8 @@
-"""Text -> text: lines as ids that a search can take, and what it found as lines."""
+"""Text -> text: lines are tokenised, split where over-long, searched, detokenised and joined.
+
+Lines are taken in chunks, so that memory does not grow with the input. Within a chunk, equal parts
+are searched once.
+"""
 
 import itertools
 import logging
@@ -12,31 +16,30 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import compiled, mbr
-from transformer.decoding.batch_decoder import Found, Part, Searcher
+from transformer.decoding.batch_decoder import Hypotheses, Part, Searcher
 from transformer.errors import UserError
 
 Tree = dict
 
-LONG_TEXT = 1 << 16  # characters that are turned into ids at once
-CHUNK_TEXT = 1 << 23  # characters that are sorted by length together, but for one longer line
-# Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
+LONG_TEXT = 1 << 16  # characters that are tokenised in one call
+CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
+# Scripts without spaces: Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
 SPACELESS = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
 )
 
 
 class Request(NamedTuple):
-    """A line to translate, and what its translation begins with."""
+    """A line to translate, and the text that its translation has to begin with."""
 
     source: str
     prefix: str = ""
 
 
 class Hypothesis(NamedTuple):
-    """A translation and how good it is, by what it was chosen for.
+    """A translation and its score: log P / length penalty, or with 'mbr' the mean utility.
 
-    That is log P over the length penalty, or under 'mbr' the mean utility. A line translated in
-    parts has the sum of theirs.
+    The score of a line that was translated in parts is the sum of the parts' scores.
     """
 
     text: str
@@ -44,10 +47,7 @@ class Hypothesis(NamedTuple):
 
 
 class Translator:
-    """Translates lines of text with a model and its parameters.
-
-    Lines are taken some thousands at a time, so that memory does not grow with the input.
-    """
+    """Translates lines of text with a model; `num_split` counts the over-long lines so far."""
 
     def __init__(
         self,
@@ -60,21 +60,20 @@ class Translator:
         num_hypotheses: int,
         **options: int | float | str,
     ):
-        """The keys of config.decode, whose meaning is in configs/wmt_base.py."""
+        """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
         if utility not in mbr.UTILITIES:
             raise UserError(
                 f"config.decode.utility is one of {', '.join(mbr.UTILITIES)}, found {utility!r}"
             )
-        for key, found, least in (("max_length", max_length, 16), ("chunk_lines", chunk_lines, 1)):
-            if found < least:
-                raise UserError(f"config.decode.{key} is at least {least}, found {found}")
+        for key, value, least in (("max_length", max_length, 16), ("chunk_lines", chunk_lines, 1)):
+            if value < least:
+                raise UserError(f"config.decode.{key} is at least {least}, found {value}")
         longest = max_length + max(options["extra_length"], options["min_length"])
         limit = getattr(model, "position_limit", math.inf)
         if limit < longest:
             raise UserError(
-                f"config.model.max_positions={limit} learned positions are too few "
-                f"for decode.max_length and decode.extra_length (or min_length), which want "
-                f"{longest}"
+                f"config.model.max_positions={limit} learned positions are too few: "
+                f"decode.max_length and decode.extra_length (or min_length) need {longest}"
             )
         self.model = model
         self._dtype = getattr(model, "dtype", "float32")
@@ -84,63 +83,64 @@ class Translator:
         self._utility = utility
         self._max_length = max_length
         self._chunk_lines = chunk_lines
-        self.num_split = 0  # lines over max_length so far
+        self.num_split = 0
 
     def translate(
         self,
-        parameters: Tree,
+        params: Tree,
         lines: Iterable[str],
         advance: Callable[[int], None] = lambda count: None,
         *,
         numbers: Iterable[int] | None = None,
     ) -> Iterator[str]:
-        """The best translation of every line, in order; a blank line's is empty.
+        """Yields the best translation of each line, in order; "" for a blank line.
 
-        `numbers` are the lines' in the whole text, if these are some of its lines: what is drawn at
-        random depends on them.
+        `numbers` are the line numbers in the whole text, from 0, where `lines` are only some of
+        them: random draws depend on these numbers. `advance` as in `hypotheses`.
         """
         requests = map(Request, lines)
-        for hypotheses in self.hypotheses(parameters, requests, advance, numbers=numbers):
+        for hypotheses in self.hypotheses(params, requests, advance, numbers=numbers):
             yield hypotheses[0].text
 
     def hypotheses(
         self,
-        parameters: Tree,
+        params: Tree,
         requests: Iterable[Request],
         advance: Callable[[int], None] = lambda count: None,
         *,
         numbers: Iterable[int] | None = None,
     ) -> Iterator[list[Hypothesis]]:
-        """`num_hypotheses` translations of every line, or as many as there are, best first.
+        """Yields up to `num_hypotheses` translations of each line, best first.
 
-        Samples are in the order they were drawn. A blank line has one translation, an empty one.
-        `advance` is told how many more lines are done, before they are given out.
+        Samples come in the order drawn. A blank line has one translation, the empty one. `advance`
+        gets the number of further lines that are done, before these are yielded.
         """
-        parameters = compiled.in_dtype(parameters, dtype=self._dtype)
+        params = compiled.in_dtype(params, dtype=self._dtype)
         numbers = itertools.count() if numbers is None else iter(numbers)
         for chunk in self._chunks(requests):
             numbered = list(itertools.islice(numbers, len(chunk)))
-            yield from self._translate_chunk(parameters, chunk, numbered, advance)
+            yield from self._translate_chunk(params, chunk, numbered, advance)
 
-    def rehearse(self, parameters: Tree, lengths: np.ndarray) -> None:
-        """Searches once in the largest shape that sources of these lengths come in."""
-        parameters = compiled.in_dtype(parameters, dtype=self._dtype)
-        self.searcher.rehearse(parameters, np.minimum(lengths, self._max_length).tolist())
+    def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
+        """Runs one search in the largest shape that sources of these lengths lead to."""
+        params = compiled.in_dtype(params, dtype=self._dtype)
+        self.searcher.rehearse(params, np.minimum(lengths, self._max_length).tolist())
 
     def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
+        """Yields chunks of at most `chunk_lines` lines and CHUNK_TEXT characters."""
         chunk, size = [], 0
         try:
             for request in requests:
-                text = len(request.source) + len(request.prefix)
-                if chunk and size + text > CHUNK_TEXT:
+                num_characters = len(request.source) + len(request.prefix)
+                if chunk and size + num_characters > CHUNK_TEXT:
                     yield chunk
                     chunk, size = [], 0
                 chunk.append(request)
-                size += text
+                size += num_characters
                 if len(chunk) == self._chunk_lines:
                     yield chunk
                     chunk, size = [], 0
-        except UserError:  # a line that is wrong; those before it are not
+        except UserError:  # of a malformed line: the lines before it are translated first
             if chunk:
                 yield chunk
             raise
@@ -149,14 +149,18 @@ class Translator:
 
     def _translate_chunk(
         self,
-        parameters: Tree,
+        params: Tree,
         requests: list[Request],
         numbers: list[int],
         advance: Callable[[int], None],
     ) -> Iterator[list[Hypothesis]]:
-        """Each line's hypotheses; `numbers` are the lines'."""
-        place = {}  # of a part among those to search; equal ones are searched once
-        places = []  # of each line's parts
+        """Yields each line's hypotheses; each distinct part is searched once.
+
+        Example: the lines "a", "b c" (over-long, in two parts), "a" give `parts_of_line` [0], [1,
+        2], [0]: three searches.
+        """
+        index_of_part = {}  # distinct parts, in the order of their first line
+        parts_of_line = []
         for number, request in zip(numbers, requests, strict=True):
             prefix = tuple(tokenizer.encode(self.vocabulary.target, [request.prefix])[0][:-1])
             if len(prefix) > self._max_length:
@@ -164,39 +168,46 @@ class Translator:
                     f"line {number + 1}: a prefix of {len(prefix)} pieces is over "
                     f"config.decode.max_length={self._max_length}"
                 )
-            places.append([])
+            parts_of_line.append([])
             for i, ids in enumerate(self._parts(request.source, number)):
+                # Samples of equal parts differ, because `draw` is a part of what is compared.
                 draw = () if self.searcher.method == "beam" else (number, i)
                 part = Part(tuple(ids), () if i else prefix, draw)
-                places[-1].append(place.setdefault(part, len(place)))
-        done = 0
+                parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
+        num_done = 0
 
-        def finished(share: float) -> None:
-            nonlocal done
-            before, done = done, int(share * len(requests))
-            advance(done - before)
+        def report(share: float) -> None:
+            nonlocal num_done
+            before, num_done = num_done, int(share * len(requests))
+            advance(num_done - before)
 
-        ranked = self._ranked(self.searcher(parameters, list(place), finished))
-        finished(1)
-        found = []
-        for line in places:  # whose parts come in their order, but for those that came before
-            found.extend(itertools.islice(ranked, max(0, max(line, default=-1) + 1 - len(found))))
-            yield _joined([found[i] for i in line]) if line else [Hypothesis("", 0.0)]
+        hypotheses_of_part = self._texts(self.searcher(params, list(index_of_part), report))
+        report(1)
+        ready = []  # the texts of parts 0, 1, ..., made only when their line comes
+        for parts in parts_of_line:
+            missing = max(parts, default=-1) + 1 - len(ready)
+            ready.extend(itertools.islice(hypotheses_of_part, max(0, missing)))
+            yield _joined([ready[i] for i in parts]) if parts else [Hypothesis("", 0.0)]
 
     def _parts(self, text: str, number: int) -> Iterator[list[int]]:
-        """A line's ids, in parts of at most max_length, cut before words; none of a blank line."""
+        """Yields a line's ids in parts of at most max_length; nothing for a blank line.
+
+        A part ends before the last word that begins in its second half, else within a word. Each
+        part has the end symbol: [▁a ▁b ▁c ▁d </s>] with max_length 3 gives [▁a ▁b </s>] and
+        [▁c ▁d </s>].
+        """
         if not text.strip():
             return
         count = 0
         for ids in tokenizer.encode(self.vocabulary.source, list(_cut(text))):
-            start, room = 0, self._max_length - 1
+            start, room = 0, self._max_length - 1  # room beside the end symbol
             while len(ids) - 1 - start > room:
-                words = (
+                word_starts = (
                     i
                     for i in range(start + room, start + room // 2, -1)
                     if self.vocabulary.source.id_to_piece(ids[i]).startswith("▁")
                 )
-                stop = next(words, start + room)
+                stop = next(word_starts, start + room)
                 yield [*ids[start:stop], tokenizer.END]
                 start, count = stop, count + 1
             if len(ids) - 1 > start:
@@ -210,44 +221,49 @@ class Translator:
                 *(number + 1, len(text), self._max_length, count),
             )
 
-    def _ranked(self, found: list[Found]) -> Iterator[list[Hypothesis]]:
-        """Ids as texts, and of samples the ones asked for."""
-        flat = [ids for hypotheses in found for ids, _ in hypotheses]
-        # A byte piece may spell a line break, but a line in is a line out.
+    def _texts(self, hypotheses_of_part: list[Hypotheses]) -> Iterator[list[Hypothesis]]:
+        """Detokenises each part's hypotheses, ranks samples with 'mbr', keeps num_hypotheses."""
+        flat = [ids for hypotheses in hypotheses_of_part for ids, _ in hypotheses]
+        # Byte pieces can spell a line break, but each line of input is one line of output.
         texts = iter(
             text.replace("\n", " ").replace("\r", " ")
             for text in tokenizer.decode(self.vocabulary.target, flat)
         )
-        for hypotheses in found:
-            ranked = [(next(texts), score) for _, score in hypotheses]
+        for hypotheses in hypotheses_of_part:
+            scored = [(next(texts), score) for _, score in hypotheses]
             if self.searcher.method == "mbr":
-                ranked = mbr.ranked([text for text, _ in ranked], utility=self._utility)
-            yield list(itertools.starmap(Hypothesis, ranked[: self._num_hypotheses]))
+                scored = mbr.rank([text for text, _ in scored], utility=self._utility)
+            yield list(itertools.starmap(Hypothesis, scored[: self._num_hypotheses]))
 
 
 def _cut(text: str) -> Iterator[str]:
-    """A text in parts of at most LONG_TEXT characters, between words where there are any."""
+    """Yields a text in pieces of at most LONG_TEXT characters, cut behind a space if possible."""
     start = 0
     while len(text) - start > LONG_TEXT:
         stop = text.rfind(" ", start + LONG_TEXT // 2, start + LONG_TEXT) + 1
-        stop = stop or start + LONG_TEXT
+        stop = stop or start + LONG_TEXT  # rfind gives -1 where there is no space
         yield text[start:stop]
         start = stop
     yield text[start:]
 
 
 def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
-    """The k-th hypotheses of a line's parts as the line's k-th."""
+    """Joins the k-th hypotheses of a line's parts into the line's k-th hypothesis.
+
+    The part with the fewest hypotheses limits their number.
+    """
     if len(parts) == 1:
         return parts[0]
     count = min(map(len, parts))
     lines = zip(*(part[:count] for part in parts), strict=True)
-    return [Hypothesis(_text([h.text for h in k]), sum(h.score for h in k)) for k in lines]
+    return [Hypothesis(_join_texts([h.text for h in k]), sum(h.score for h in k)) for k in lines]
 
 
-def _text(parts: list[str]) -> str:
-    """Joins the parts of a line by a space, or by nothing where the text has hardly any: most
-    characters are of scripts without spaces, and at most one in ten is a space."""
+def _join_texts(parts: list[str]) -> str:
+    """Joins the parts of a line by a space, or by nothing in a script without spaces.
+
+    That is a text of which most characters are SPACELESS and at most one in ten is a space.
+    """
     text = "".join(parts)
-    without = len(SPACELESS.findall(text)) > len(text) / 2 and text.count(" ") <= len(text) / 10
-    return text if without else " ".join(parts)
+    spaceless = len(SPACELESS.findall(text)) > len(text) / 2 and text.count(" ") <= len(text) / 10
+    return text if spaceless else " ".join(parts)

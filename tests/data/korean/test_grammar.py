@@ -20,7 +20,7 @@ def splits():
 
 @pytest.fixture(scope="module")
 def language():
-    """Many sentences; those drawn twice show whether the same Korean has the same English."""
+    """So many sentences that some are drawn twice, to compare their translations."""
     rng = random.Random(1)
     return [grammar.sentence(rng) for _ in range(150_000)]
 
@@ -38,7 +38,7 @@ def test_one_translation(language):
 
 @pytest.mark.slow
 def test_one_translation_in_a_small_language(monkeypatch):
-    """With few words nearly every sentence of the simpler kinds is drawn, by every derivation."""
+    """With few words nearly every simple sentence is drawn, by each of its derivations."""
     for name, count in (("NAMES", 3), ("PLACES", 2), ("NUMERALS", 2), ("DETERMINERS", 1)):
         monkeypatch.setattr(grammar, name, getattr(grammar, name)[:count])
     monkeypatch.setattr(grammar, "POSSESSIVES", grammar.POSSESSIVES[2:4])
@@ -281,7 +281,7 @@ SENTENCES = [
 
 
 def words_of(korean, monkeypatch):
-    """Leaves the grammar little more than the words of one sentence, so that it is soon drawn."""
+    """Reduces the grammar to about the words of one sentence, so that it is drawn soon."""
 
     def found(entry):
         stem = entry[0]
