@@ -4,9 +4,9 @@
     python launch.py --config=configs/wmt_base.py:t2t_v1     # tensor2tensor, as first published
     python launch.py --config=configs/wmt_base.py:t2t_v3     # tensor2tensor, its last version
 
-Hardware: 1.7 GB of downloads and eight accelerators; 100,000 steps of 25,000 target tokens took the
-paper's authors 12 hours on eight P100s. Expected: 27.3 BLEU on newstest2014 (the paper, on tokenised
-text with compounds split; the released model of its program, tensor2tensor, has 27.5 by sacreBLEU).
+Hardware: 1.7 GB of downloads and eight accelerators; 100,000 steps of 25,000 target tokens took
+the paper's authors 12 hours on eight P100s. Expected: 27.3 BLEU on newstest2014 (the paper, on
+tokenised text with compounds split; the model released with tensor2tensor has 27.5 by sacreBLEU).
 We have not run it to the end.
 """
 
@@ -16,7 +16,7 @@ from configs import translation
 
 
 def get_config(preset: str = "paper") -> ConfigDict:
-    """Returns the config of a preset: 'paper', 't2t_v1' or 't2t_v3' (compared in docs/fidelity.md)."""
+    """Returns the config of preset 'paper', 't2t_v1' or 't2t_v3' (compared in docs/fidelity.md)."""
     config = translation.get_config()
     apply_preset(config, preset)
     return config

@@ -2,9 +2,9 @@
 
     python launch.py --config=configs/wmt_big.py            # or :t2t_v1, :t2t_v3
 
-Hardware: eight accelerators or a slice of a TPU pod; 300,000 steps took the paper's authors 3.5 days
-on eight P100s. Expected: 28.4 BLEU on newstest2014 (the paper, on tokenised text with compounds
-split). We have not run it to the end.
+Hardware: eight accelerators or a slice of a TPU pod; 300,000 steps took the paper's authors 3.5
+days on eight P100s. Expected: 28.4 BLEU on newstest2014 (the paper, on tokenised text with
+compounds split). We have not run it to the end.
 """
 
 from ml_collections import ConfigDict

@@ -380,11 +380,11 @@ def test_what_was_trained_and_cannot_be_resumed_is_refused(three_steps, tmp_path
     shutil.copytree(three_steps, copy)
     thin(copy)
     before = contents(copy)
-    with pytest.raises(UserError, match=r"resumed; nothing was touched; give") as raised:
+    with pytest.raises(UserError, match=r"resumed; nothing was changed; give") as raised:
         manager.resumable(copy)
     one_line(raised)
     checkpoints = checkpoints_of(copy, keep=1)
-    with pytest.raises(UserError, match="nothing was touched"):
+    with pytest.raises(UserError, match="nothing was changed"):
         restore(checkpoints)
     checkpoints.close()
     assert contents(copy) == before
@@ -467,7 +467,7 @@ def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(opened, tm
     tiny.assert_same_bits(load(tmp_path, "best")[0], state(33)[0])
 
 
-@pytest.mark.parametrize("wrong", ["seal", "write_file"])
+@pytest.mark.parametrize("wrong", ["checksums_of", "write_file"])
 def test_saves_that_fail_after_orbax_leave_nothing(opened, tmp_path, monkeypatch, wrong):
     """A quota shows at the sync, or at the checksums: half a step takes room from the next one, and
     several of them would be refused for ever."""
@@ -477,7 +477,7 @@ def test_saves_that_fail_after_orbax_leave_nothing(opened, tmp_path, monkeypatch
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checksums if wrong == "seal" else paths, wrong, full)
+        patch.setattr(checksums if wrong == "checksums_of" else paths, wrong, full)
         for step in (1, 2, 3):
             assert checkpoints.save(step, *state(step))  # begun
             assert not checkpoints.finish()
@@ -503,7 +503,7 @@ def test_a_disk_that_is_full_once_a_step_is_complete_ends_nothing(
         for step in (1, 2, 3):
             assert checkpoints.save(step, *state(step))
         assert checkpoints.finish()
-    assert "could not be tidied up" in caplog.text
+    assert "cannot delete an old checkpoint" in caplog.text
     assert with_opt_state(tmp_path / "checkpoints") == [1, 2, 3]
     assert drop is store.CheckpointStore.drop
     assert checkpoints.save(4, *state(4))

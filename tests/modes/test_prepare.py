@@ -80,11 +80,11 @@ def test_a_damaged_vocabulary_is_learnt_again(build, name):
 
 def test_changed_training_text_is_said_with_its_files(build, tmp_path):
     made, now = build().config, build("the small dog sees a big cat").config
-    with pytest.raises(UserError, match=r"run was made with other training text") as error:
+    with pytest.raises(UserError, match=r"run was trained on different text") as error:
         translation.prepare(now, build.workdir, made)
     message = str(error.value)
     assert f"the text of {tmp_path / 'train.de'} or {tmp_path / 'train.en'} has changed" in message
-    assert "put the old text back, or give another --workdir" in message
+    assert "restore the old text, or give another --workdir" in message
 
 
 def test_a_tokeniser_without_its_package_says_what_to_install(tiny_config, monkeypatch):

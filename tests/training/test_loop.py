@@ -215,7 +215,7 @@ def test_training_leaves_a_copy_made_to_translate_with_as_it_is(
     copy = tmp_path / "copy"
     shutil.copytree(tiny_run.workdir, copy, ignore=shutil.ignore_patterns("checkpoints"))
     before = contents(copy)
-    with pytest.raises(UserError, match=r"not resumed; nothing was touched; give another") as error:
+    with pytest.raises(UserError, match=r"not resumed; nothing was changed; give another") as error:
         train.train(tiny_config(changes), copy)
     assert "\n" not in str(error.value)
     assert contents(copy) == before
@@ -537,7 +537,7 @@ def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, cap
     config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
     train.train(config.copy_and_resolve_references(), tmp_path / "run")
     said = [record.getMessage() for record in caplog.records]
-    assert any(re.match(r"tried: steps with rows of [2-4] length", x) for x in said)
+    assert any(re.match(r"dry run done: steps with rows of [2-4] length", x) for x in said)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "rehearse", lambda state, *_: state)
         train.train(config.copy_and_resolve_references(), tmp_path / "without")
