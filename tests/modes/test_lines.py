@@ -140,7 +140,7 @@ def test_what_is_no_json_number_comes_out_as_null():
     ],
 )
 def test_a_line_that_is_no_json_object(line):
-    assert "line 2 is no JSON object" in mistake(['{"source": "a"}', line], form="json")
+    assert "line 2 is not a JSON object" in mistake(['{"source": "a"}', line], form="json")
 
 
 @pytest.mark.parametrize(

@@ -361,7 +361,7 @@ def test_nothing_is_allocated(monkeypatch):
         ("plan.bandwidth", -1.0, "config.plan.bandwidth is in bytes/s.* found -1.0"),
         ("plan.topology", "v5e", "such as v5e:4x4, found 'v5e'"),
         ("plan.topology", "v4:2x2x4", "slice of TPU v5e or v6e.* found 'v4:2x2x4'"),
-        ("plan.topology", "v5e:2x4", "found config.plan.num_devices=8 besides"),
+        ("plan.topology", "v5e:2x4", "config.plan.num_devices at 0, found 8"),
         ("parallel.mesh", (3, 1, 1), r"config.parallel.mesh=\(3, 1, 1\) does not match .*, 8:"),
         ("parallel.mesh", (0, 8, 1), "which config.parallel.strategy='pmap' cannot"),
         ("model.num_heads", 7, "multiple of config.model.num_heads=7"),

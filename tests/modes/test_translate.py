@@ -236,12 +236,12 @@ def test_json_objects_hold_all_translations(translated):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b"a b c", "line 2 is no JSON object"),
-        (b"[1]", "line 2 is no JSON object"),
-        (b"", "line 2 is no JSON object"),
-        (b'{"sorce": "a"}', 'line 2: expected text under "source"'),
-        (b'{"source": 3}', 'line 2: expected text under "source"'),
-        (b'{"source": "a", "prefix": null}', 'line 2: expected text under "prefix"'),
+        (b"a b c", "line 2 is not a JSON object"),
+        (b"[1]", "line 2 is not a JSON object"),
+        (b"", "line 2 is not a JSON object"),
+        (b'{"sorce": "a"}', 'line 2: expected a string under "source"'),
+        (b'{"source": 3}', 'line 2: expected a string under "source"'),
+        (b'{"source": "a", "prefix": null}', 'line 2: expected a string under "prefix"'),
     ],
 )
 def test_a_wrong_json_line_is_named(line, words, translated):
@@ -317,7 +317,7 @@ def test_a_mistake_in_the_input_ends_with_status_2(reversal_run):
     done = launched(reversal_run, content, *options)
     assert done.returncode == 2
     said = done.stderr.decode()
-    assert said.splitlines()[-1].startswith("launch.py: line 4 is no JSON object")
+    assert said.splitlines()[-1].startswith("launch.py: line 4 is not a JSON object")
     assert "Traceback" not in said
     answers = [json.loads(line)["translation"] for line in done.stdout.decode().splitlines()]
     assert answers == ["c b a", "g h", "b a"]

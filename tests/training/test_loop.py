@@ -234,7 +234,7 @@ def test_a_damaged_config_is_written_again(
     else:
         (copy / "config.json").write_bytes(content)
     train.train(tiny_config(), copy)
-    assert "config.json is written again from --config" in caplog.text
+    assert "config.json will be rewritten from --config" in caplog.text
     assert json.loads((copy / "config.json").read_bytes()) == before
     assert (copy / "metrics.jsonl").read_bytes() == (
         tiny_run.workdir / "metrics.jsonl"
@@ -470,7 +470,7 @@ def test_fewer_steps_than_the_warm_up_are_said(
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     expected = (
         "config.train.num_steps=39 ends within the warm-up, config.optimizer.schedule.warmup_steps="
-        "40: the learning rate gets to 97.5 % of its peak only; warmup_steps=13 would suit"
+        "40: the learning rate only reaches 97.5 % of its peak; consider warmup_steps=13"
     )
     assert warnings == [expected] * said
 
@@ -480,10 +480,10 @@ def test_prepare_ends_with_a_summary(tiny_config, data_dir, tmp_path, caplog):
     prepare.prepare(tiny_config(), tmp_path)
     said = caplog.messages[-1]
     pattern = (
-        r"prepared: 21,\d+ training pairs in .* batches an epoch .* a vocabulary of 640 pieces; "
+        r"prepared: 21,\d+ training pairs in .* batches an epoch .*; vocabulary of 640 pieces; "
     )
     assert re.match(
-        rf"{pattern}ids are in {data_dir}/.*; config and vocabulary are in {tmp_path}", said
+        rf"{pattern}token ids in {data_dir}/.*; config and vocabulary are in {tmp_path}", said
     )
 
 
