@@ -1,4 +1,4 @@
-"""What a run prepares is made once, and made again when what it was made from has changed."""
+"""What a run prepares is built once, and rebuilt when its inputs have changed."""
 
 import sys
 import types
@@ -14,7 +14,7 @@ from transformer.tasks import translation
 
 @pytest.fixture
 def build(tiny_config, tmp_path, monkeypatch):
-    """Prepares a run on a few lines of text, in `workdir`; `learnt` counts the vocabularies."""
+    """A function that prepares a run on a few lines of text; `learnt` counts its vocabularies."""
 
     def run(text="the small dog sees a big house", **changes):
         for split in ("train", "validation", "test"):

@@ -52,11 +52,12 @@ class Checkpoints:
         self._identity = identity
         self._best_is = best_is
         self._workdir = workdir
+        # A single thread: the next save cannot overtake the one whose checksums are being written.
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoints")
         self._saving = None  # (step, future) of the save in progress
-        self._not_compared = (
-            set()
-        )  # steps in best/ that are damaged, or later than the resumed step
+        # Steps in best/ that new scores are not compared with: damaged, or later than the step
+        # that the run resumed from.
+        self._not_compared = set()
         self._open()
 
     def _open(self) -> None:
@@ -135,10 +136,10 @@ class Checkpoints:
         """
         steps = self._latest.steps()
         counted = [step for step in steps if step % self._every == 0]
-        kept = {*steps[-1:], *counted[-self._keep :]}
-        for step in set(self._latest.all_steps()) - kept:
+        keep = {*steps[-1:], *counted[-self._keep :]}
+        for step in set(self._latest.all_steps()) - keep:
             self._try_to(self._latest.delete, step)
-        for step in sorted(kept)[:-OPT_STATES]:
+        for step in sorted(keep)[:-OPT_STATES]:
             if self._latest.has(step, OPT_STATE):
                 self._try_to(self._latest.drop, step, OPT_STATE)
 

@@ -37,6 +37,7 @@ def columns(
     The first `needed` of `names` are required. `form` is 'text' or 'json'. A JSON object keeps its
     further keys. With a single name, the column is the whole line, including tabs.
     """
+    # Checked here and not in the generator, whose body only runs when the first line is read.
     if form not in FORMATS:
         raise UserError(f"config.translate.format is one of {', '.join(FORMATS)}, found {form!r}")
     return _columns(lines, names, needed, form)
@@ -96,6 +97,7 @@ def count(file: BinaryIO) -> int | None:
 
 
 def _finite(value: object) -> object:
+    """Replaces non-finite numbers by None, in nested dicts and lists too."""
     if isinstance(value, dict):
         return {name: _finite(v) for name, v in value.items()}
     if isinstance(value, list):

@@ -175,6 +175,7 @@ def _raise_if(should_stop: Callable[[], bool]) -> None:
 def _sums(
     params: Tree, batch: dict, *, model: nn.Module, label_smoothing: float, smoothed_over: str
 ) -> dict:
+    """Returns the sums of `losses.cross_entropy` of a forward pass without dropout."""
     logits_BTV = model.apply({"params": params}, **batch["inputs"], train=False)
     return losses.cross_entropy(
         logits_BTV,

@@ -88,9 +88,11 @@ def run(
         return logs.out_of_patience(log.lines, patience, task.best_by, task.best_is)
 
     def newest_saved() -> int | None:
+        """Waits for the save in progress, and returns the newest complete step."""
         checkpoints.finish()
         return checkpoints.newest()
 
+    # A run may start at its end: finished before, or out of patience.
     step = first = int(state.step)
     describe(task, state, layout)
     log = logs.Log(workdir, step)
@@ -100,7 +102,7 @@ def run(
     elif not is_due(step) or log.validated(step):
         logging.info("already at step %d of %d: nothing left to train", step, num_steps)
     saved, stopping, scores = step > 0, False, None
-    any_process = agreement(layout)
+    any_process = agreement(layout)  # (bool) -> whether it is true in any process
     meters = Meters(
         task,
         log,
@@ -109,7 +111,7 @@ def run(
         every=config.train.log_every,
         newest=newest_saved,
     )
-    batches = ahead(load, range(step, num_steps))
+    batches = ahead(load, range(step, num_steps))  # a thread prefetches batches
     profiler = traced(first, config.train.profile, workdir / "profile")
     with (
         stop_signals() as signalled,
