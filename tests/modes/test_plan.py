@@ -383,7 +383,7 @@ def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatc
 
 def test_a_topology_wants_the_tpus_compiler(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=r"config.plan.topology=v5e:2x4 wants .*pip install jax"):
+    with pytest.raises(ValueError, match=r"config.plan.topology=v5e:2x4 needs .*pip install jax"):
         plan.check(config_of(plan__topology="v5e:2x4", plan__num_devices=0))
 
 

@@ -175,17 +175,17 @@ def check_keys(config: ConfigDict, defaults: ConfigDict, what: str) -> None:
         )
 
 
-def with_defaults(made: ConfigDict, defaults: ConfigDict, file: Path) -> ConfigDict:
-    """Returns the config of a trained workdir, whose config.json (`file`) contains `made`.
+def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) -> ConfigDict:
+    """Returns the config of a trained workdir, whose config.json (`file`) contains `saved_config`.
 
     Keys of MACHINE take their default. So does a key that config.json lacks because another version
     of this code wrote it, unless the params depend on that key, which is a UserError. A key that
     this code does not know is dropped. Missing and unknown keys are logged.
     """
-    check_types(made, defaults, str(file))
+    check_types(saved_config, defaults, str(file))
     local = (*MACHINE, "versions.")
-    old = {key: value for key, value in flatten(made).items() if not key.startswith(local)}
-    today = needed_keys(made, defaults)
+    old = {key: value for key, value in flatten(saved_config).items() if not key.startswith(local)}
+    today = needed_keys(saved_config, defaults)
     always_kept = (*PARAMETERS, *CHOICES.values())
     lacking = sorted(key for key in today.keys() - old.keys() if not key.startswith(MACHINE))
     unknown = sorted(key for key in old.keys() - today.keys() if not key.startswith(always_kept))

@@ -120,16 +120,16 @@ def versions() -> dict[str, str]:
 
 def check_same_run(
     config: ml_collections.ConfigDict,
-    made: ml_collections.ConfigDict,
+    saved_config: ml_collections.ConfigDict,
     workdir: Path,
     free: tuple[str, ...],
 ) -> None:
-    """Raises UserError if a resumed run's config differs from `made`, the one it started with.
+    """Raises UserError if a resumed run's config differs from the one it started with.
 
     Keys that begin with one of `free` may differ. A fingerprint that is not filled in yet ("") is
-    not compared. A key that `made` lacks is logged.
+    not compared. A key that `saved_config` lacks is logged.
     """
-    old = flatten_dict(made.to_dict(), sep=".")
+    old = flatten_dict(saved_config.to_dict(), sep=".")
     now = flatten_dict(config.to_dict(), sep=".")
     for key in filter(old.__contains__, now):
         unknown = key.endswith("fingerprint") and not now[key]

@@ -68,7 +68,7 @@ def check(config: ConfigDict) -> None:
         )
     if options.topology and not importlib.util.find_spec("libtpu"):
         raise UserError(
-            f"config.plan.topology={options.topology} wants the TPU compiler, but libtpu is "
+            f"config.plan.topology={options.topology} needs the TPU compiler, but libtpu is "
             "not installed: pip install jax[tpu]"
         )
     if options.device and not devices.peak(options.device):

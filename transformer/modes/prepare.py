@@ -60,13 +60,13 @@ def settle(
         config = config.copy_and_resolve_references()
         resumed = manager.resumable(folder)
         # Of a new run, the other processes read the config that process 0 has just written.
-        made = _config_of(folder) if resumed or not processes.is_first() else None
-        if made:
+        saved_config = _config_of(folder) if resumed or not processes.is_first() else None
+        if saved_config:
             free = (*workdir.FREE, *task.FREE)
-            workdir.check_same_run(config, made, folder, free)
-        config = task.prepare(config, folder, made)
-        if made:
-            workdir.check_same_run(config, made, folder, free)
+            workdir.check_same_run(config, saved_config, folder, free)
+        config = task.prepare(config, folder, saved_config)
+        if saved_config:
+            workdir.check_same_run(config, saved_config, folder, free)
         if not resumed:  # a resumed run writes it once its checkpoint is restored
             workdir.write_config(config, folder)
         return config

@@ -9,11 +9,12 @@ configs/TASK.py with all of its keys. A module has
                            resumed: ("decode.", "model.dtype")
     check(config)          raises UserError for invalid values, before anything is written or
                            compiled
-    prepare(config, workdir, made) -> config
-                           builds missing corpora, vocabulary and caches and returns the config with
-                           their fingerprints filled in. `made` is the config in the workdir of a
-                           resumed run, None for a new run. Runs in process 0 first, then in the
-                           others, so it must not make a collective call
+    prepare(config, workdir, saved_config) -> config
+                           builds missing corpora, vocabulary and caches, and returns the config
+                           with their fingerprints filled in. `saved_config` is that of the workdir:
+                           None in a new run, but in processes after the first, which read what
+                           process 0 has written. Process 0 runs this before the others, so it must
+                           not make a collective call
     identity(config) -> {name: fingerprint}
                            what ids or classes mean, such as {"vocabulary": "3f2a..."}; checkpoints
                            of another identity are refused

@@ -86,23 +86,23 @@ def _check_bleu(tokenize: str) -> None:
 
 
 def prepare(
-    config: ml_collections.ConfigDict, folder: Path, made: ml_collections.ConfigDict | None
+    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
 ) -> ml_collections.ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
 
     Reads every split that the run needs later, so that a missing file fails now and not after hours
-    of training. `made` is the config of the run in this workdir, None if a new run begins.
+    of training. `saved_config` is the workdir's; None in a new run, in its first process.
     """
     final = splits.final(config)
     corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
     train = corpora["train"]
     config.data.fingerprint = train.fingerprint
-    if made is None:
+    if saved_config is None:
         vocab = _reusable_vocabulary(config, folder) or _write_vocabulary(config, train, folder)
     else:
-        if made.data.fingerprint != train.fingerprint:
+        if saved_config.data.fingerprint != train.fingerprint:
             raise UserError(_changed_text(config, folder))
-        config.vocabulary.fingerprint = made.vocabulary.fingerprint
+        config.vocabulary.fingerprint = saved_config.vocabulary.fingerprint
         vocab = workdir.read_vocabulary(folder, config)
     config.vocabulary.fingerprint = vocab.fingerprint
     # Validation scores the model that is trained, the final evaluation the ensemble.
@@ -148,13 +148,13 @@ def _reusable_vocabulary(
         return options, config.data.fingerprint, config.train.seed, learner
 
     try:
-        made = workdir.read_config(folder)
-        vocab = workdir.read_vocabulary(folder, made)
-        learner = made.versions.sentencepiece
+        saved_config = workdir.read_config(folder)
+        vocab = workdir.read_vocabulary(folder, saved_config)
+        learner = saved_config.versions.sentencepiece
     except (UserError, AttributeError):  # missing or damaged: learn it again
         return None
     wanted = settings(config, importlib.metadata.version("sentencepiece"))
-    if config.vocabulary.model or settings(made, learner) != wanted:
+    if config.vocabulary.model or settings(saved_config, learner) != wanted:
         return None
     logging.info("reusing the vocabulary in %s: same text, same settings", folder)
     return vocab
