@@ -59,7 +59,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     checked = model(config, toy)
     if getattr(checked, "position_limit", np.inf) < data.row_length:
         raise UserError(
-            f"config.model.max_positions={checked.position_limit} is smaller than "
+            f"config.model.max_positions={checked.position_limit} learned positions are fewer than "
             f"config.data.row_length={data.row_length}"
         )
     abstract_params(checked, example(config, 1))
