@@ -111,7 +111,7 @@ def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, 
 @pytest.mark.parametrize("length", [7, 29, 64])
 def test_padding_changes_nothing(run, found, monkeypatch, length):
     assert shapes.next_power_of_two(S) == shapes.next_power_of_two(T) == 16
-    monkeypatch.setattr(shapes, "bucket", lambda _: length)
+    monkeypatch.setattr(shapes, "next_power_of_two", lambda _: length)
     padded = align.weights(run, SOURCE, TARGET)
     assert padded.keys() == found.keys()
     for name in SHAPES:

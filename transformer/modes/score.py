@@ -103,8 +103,8 @@ def over_long(number: int, source: int, target: int, options: ml_collections.Con
     if source <= most[0] and target <= most[1]:
         return False
     logging.warning(
-        "line %d skipped: it has %d and %d pieces, config.decode.max_length (and extra_length) "
-        "allow %d and %d",
+        "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow %d and %d: "
+        "skipped",
         *(number, source, target, *most),
     )
     return True
