@@ -1,6 +1,6 @@
-"""The keys that every run has, whatever it learns; a task's own are in configs/TASK.py.
+"""The keys that every run has, whatever its task; a task's own keys are in configs/TASK.py.
 
-The values are the paper's where it has them.
+Values are the paper's where it gives one.
 """
 
 from ml_collections import ConfigDict
@@ -8,18 +8,18 @@ from ml_collections import ConfigDict
 
 def get_config() -> ConfigDict:
     config = ConfigDict()
-    config.task = ""  # what is learnt: a name in transformer/tasks/__init__.py
-    config.compilation_cache = "~/.cache/transformer"  # of compiled programs; "": none
+    config.task = ""  # the task to learn: a name in transformer/tasks/__init__.py
+    config.compilation_cache = "~/.cache/transformer"  # JAX's persistent cache; "": no cache
 
     config.optimizer = ConfigDict()
-    config.optimizer.name = "adam"  # or any other of optax: adamw, sgd, lion, adafactor, ...
-    config.optimizer.arguments = ConfigDict()  # of that optimizer, but for its learning rate
+    config.optimizer.name = "adam"  # any optax optimizer: adam, adamw, sgd, lion, adafactor, ...
+    config.optimizer.arguments = ConfigDict()  # its keyword arguments, without learning_rate
     config.optimizer.arguments.b1 = 0.9
     config.optimizer.arguments.b2 = 0.98
     config.optimizer.arguments.eps = 1e-9
-    config.optimizer.clip_norm = 0.0  # of the gradient; 0: none
-    # The paper's: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5); or one of
-    # optax.schedules by its name and arguments.
+    config.optimizer.clip_norm = 0.0  # clip the gradient's global norm to this; 0: no clipping
+    # Paper, equation 3: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
+    # Any schedule of optax.schedules works too: its name here, its arguments as further keys.
     config.optimizer.schedule = ConfigDict()
     config.optimizer.schedule.name = "inverse_square_root"
     config.optimizer.schedule.d_model = 512
@@ -27,38 +27,38 @@ def get_config() -> ConfigDict:
     config.optimizer.schedule.factor = 1.0
 
     config.train = ConfigDict()
-    config.train.num_steps = 100_000
-    config.train.accumulate = 1  # parts that a batch goes through the model in
-    config.train.seed = 0
-    config.train.profile = 0  # steps to trace, into the workdir's profile/ (docs/performance.md)
-    config.train.log_every = 100
-    config.train.save_every = 1500  # the paper's ten minutes
-    config.train.keep = 5
+    config.train.num_steps = 100_000  # updates
+    config.train.accumulate = 1  # micro-batches per update: less memory, same gradient
+    config.train.seed = 0  # of init, dropout, vocabulary and the order of the data
+    config.train.profile = 0  # steps to trace into WORKDIR/profile (docs/performance.md); 0: off
+    config.train.log_every = 100  # steps between two lines of metrics
+    config.train.save_every = 1500  # steps between two checkpoints: the paper's ten minutes
+    config.train.keep = 5  # newest checkpoints to keep; at least evaluate.average_last are
 
     config.parallel = ConfigDict()
-    config.parallel.strategy = "pmap"  # or 'jit'
-    # Devices along (data, fsdp, tensor), 0: all that are left; the last two split parameters and
-    # moments, and want 'jit' (docs/running.md).
+    config.parallel.strategy = "pmap"  # data-parallel; 'jit': one program over the mesh
+    # Devices along (data, fsdp, tensor); 0: all remaining ones. fsdp and tensor shard params and
+    # optimizer state, and need strategy 'jit' (docs/running.md).
     config.parallel.mesh = (0, 1, 1)
-    config.parallel.coordinator = ""  # HOST:PORT of process 0, if JAX cannot find the others itself
-    config.parallel.num_processes = 0  # then, too
+    # Several hosts. Only needed where JAX does not detect the cluster by itself.
+    config.parallel.coordinator = ""  # HOST:PORT of process 0
+    config.parallel.num_processes = 0
     config.parallel.process_id = 0
 
     config.evaluate = ConfigDict()
-    config.evaluate.every = 5000  # steps; 0: at the end only
-    config.evaluate.split = "test"  # of the final score
-    config.evaluate.weights = "average"  # or 'best' (by validation), or 'latest'
-    config.evaluate.average_last = 5
-    # Further workdirs, by comma: the final score and outputs are by the mean of probabilities.
+    config.evaluate.every = 5000  # steps between two validations; 0: only after the last step
+    config.evaluate.split = "test"  # scored after training and by --mode=evaluate
+    config.evaluate.weights = "average"  # or 'best' (of all validations), or 'latest'
+    config.evaluate.average_last = 5  # checkpoints to average (paper, section 6.1)
+    # Comma-separated workdirs to ensemble with: probabilities are averaged.
     config.evaluate.ensemble = ""
-    config.evaluate.patience = 0  # validations without a better score before training stops; 0: off
+    config.evaluate.patience = 0  # early stopping: validations without a better score; 0: off
 
-    config.plan = ConfigDict()
-    # How many devices to plan for: they are simulated on the CPU. 0: those that there are.
-    config.plan.num_devices = 0
-    # Or a slice of TPUs, such as 'v5e:4x4', whose own compiler is asked: it wants libtpu, no TPU.
+    config.plan = ConfigDict()  # read by --mode=plan only
+    config.plan.num_devices = 0  # devices to plan for, simulated on the CPU; 0: those present
+    # A TPU slice such as 'v5e:4x4', compiled by libtpu's own compiler; needs libtpu, but no TPU.
     config.plan.topology = ""
-    config.plan.device = ""  # 'TPU v5e', 'H100', ... (devices.PEAKS); "": what is here
-    config.plan.share_of_peak = 0.4  # how much of its FLOP/s is reached
-    config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: devices.SURROUNDINGS has it
+    config.plan.device = ""  # 'TPU v5e', 'H100', ... (monitoring/devices.py); "": the one present
+    config.plan.share_of_peak = 0.4  # MFU to assume: achieved FLOP/s over peak FLOP/s
+    config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: look up in monitoring/devices.py
     return config

@@ -1,15 +1,15 @@
-"""Your own sentence pairs: aligned files, a sentence a line, plain, .gz or .xz.
+"""Your own sentence pairs: aligned text files, one sentence per line, plain, .gz or .xz.
 
     python launch.py --config=configs/parallel_text.py --workdir=runs/mine \
         --config.data.directory=FOLDER --config.data.source_language=de
         --config.data.target_language=en
 
-FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. Files of
-other names are given as STEM (--config.data.test=newstest2014), or as SOURCE_FILE,TARGET_FILE where
-the stems differ. Without a test set (--config.data.test="") the final score is that of validation.
+FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. For other
+file names give STEM (--config.data.test=newstest2014), or SOURCE_FILE,TARGET_FILE where the stems
+differ. Without a test set (--config.data.test="") the final score is of validation.
 
-The model is a third of the paper's base, for some 100,000 to a million pairs: about an hour on one
-GPU.
+The model is a third of the paper's base, for about 100,000 to a million pairs. Hardware: one GPU
+for about an hour.
 """
 
 from ml_collections import ConfigDict

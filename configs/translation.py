@@ -1,8 +1,9 @@
-"""Translation: all keys, with the values of the paper's base model on WMT 2014 English-German.
+"""Translation: every key with its default, the paper's base model on WMT 2014 English-German.
 
     python launch.py --config=configs/translation.py
 
-Other configs import this one and change what differs: configs/wmt_base.py, its presets only.
+Other configs import this one and set the keys in which they differ. configs/wmt_base.py is this
+config plus the presets of the paper's program.
 """
 
 from ml_collections import ConfigDict
@@ -13,96 +14,99 @@ from configs import _run
 def get_config() -> ConfigDict:
     config = _run.get_config()
     config.task = "translation"
-    config.architecture = "transformer"  # a name in transformer/models/__init__.py
+    config.architecture = "transformer"  # the model: a name in transformer/models/__init__.py
 
     config.data = ConfigDict()
-    config.data.corpus = "wmt14_translate/de-en"
+    config.data.corpus = "wmt14_translate/de-en"  # or 'parallel_text' (your files), or 'builtin'
     config.data.source_language = "en"
     config.data.target_language = "de"
-    config.data.directory = ""  # of parallel_text's files
-    config.data.data_dir = "~/tensorflow_datasets"  # where data sets and ids are kept
+    config.data.directory = ""  # folder of parallel_text's files
+    config.data.data_dir = "~/tensorflow_datasets"  # where corpora and token caches are stored
+    # Split names of the corpus; with parallel_text STEM of STEM.de and STEM.en, or FILE,FILE.
     config.data.train = "train"
     config.data.validation = "validation"  # newstest2013
     config.data.test = "test"  # newstest2014; "": none, the final score is of validation
-    config.data.max_length = (
-        128  # pieces a side, end symbol included; longer pairs are not trained on
-    )
-    config.data.row_length = 128  # positions a row and side; several pairs are packed into it
-    config.data.batch_tokens = 25_000  # target positions a batch, and as many of the source
-    config.data.pack = True  # or False: one pair a row
-    config.data.fingerprint = ""  # of the training pairs; filled in by the run
+    # Longest side of a training pair, in pieces with the end symbol; longer pairs are dropped.
+    config.data.max_length = 128
+    config.data.row_length = 128  # positions of a row, per side
+    config.data.batch_tokens = 25_000  # target positions of a batch, and as many source positions
+    config.data.pack = True  # several pairs share a row; False: one pair per row, by length
+    config.data.fingerprint = ""  # hash of the training pairs; filled in by the run
 
-    config.vocabulary = ConfigDict()
-    config.vocabulary.shared = True
+    config.vocabulary = ConfigDict()  # SentencePiece
+    config.vocabulary.shared = True  # one vocabulary for both languages; False: one each
     config.vocabulary.kind = "bpe"  # or 'unigram'
     config.vocabulary.size = 37_000
-    config.vocabulary.character_coverage = 0.9995  # rarer characters are spelt in bytes
-    config.vocabulary.max_sentences = 4_000_000  # to learn it from; 0: all
-    config.vocabulary.model = ""  # a ready SentencePiece .model (or SOURCE,TARGET) instead
-    config.vocabulary.fingerprint = ""  # of its pieces; filled in by the run
+    config.vocabulary.character_coverage = 0.9995  # rarer characters fall back to bytes
+    config.vocabulary.max_sentences = 4_000_000  # sentences to learn from; 0: all
+    config.vocabulary.model = ""  # use this .model file (or SOURCE,TARGET) instead of learning one
+    config.vocabulary.fingerprint = ""  # hash of the pieces; filled in by the run
 
     config.model = ConfigDict()
     config.model.d_model = 512
     config.model.d_ff = 2048
     config.model.num_heads = 8
-    config.model.num_layers = 6
-    config.model.key_size = 0  # d_model / num_heads
-    config.model.value_size = 0
-    config.model.norm = "post"  # or 'pre'
-    config.model.final_norm = False
+    config.model.num_layers = 6  # of the encoder, and of the decoder
+    config.model.key_size = 0  # of a head's queries and keys; 0: d_model / num_heads
+    config.model.value_size = 0  # of a head's values; 0: d_model / num_heads
+    config.model.norm = "post"  # LayerNorm after each residual; 'pre': before each sublayer
+    config.model.final_norm = False  # one more LayerNorm after each stack, as pre-norm needs
     config.model.norm_epsilon = 1e-6
-    config.model.positions = "interleaved"  # sinusoids; or 'concatenated' ones, or 'learned'
-    config.model.max_positions = 0  # of learned ones
-    config.model.tied_embeddings = "all"  # or 'target', or 'none'
+    # Sinusoids with sine and cosine 'interleaved', or 'concatenated' (tensor2tensor); or 'learned'.
+    config.model.positions = "interleaved"
+    config.model.max_positions = 0  # rows of the table of learned positions
+    # Which embeddings are one matrix: 'all' (source, target, output), 'target' (target, output),
+    # or 'none'.
+    config.model.tied_embeddings = "all"
     config.model.activation = "relu"  # or 'gelu'
-    config.model.attention_bias = False
-    config.model.dropout_rate = 0.1
-    config.model.attention_dropout_rate = 0.0
-    config.model.activation_dropout_rate = 0.0
-    config.model.remat = False  # True: less memory in training, for time (docs/performance.md)
-    config.model.dtype = "float32"  # or 'bfloat16' (see README); parameters are float32 always
+    config.model.attention_bias = False  # biases in the attention projections
+    config.model.dropout_rate = 0.1  # on embeddings and each sublayer's output
+    config.model.attention_dropout_rate = 0.0  # on attention weights
+    config.model.activation_dropout_rate = 0.0  # inside the feed-forward network
+    # Rematerialise activations in the backward pass: less memory, slower (docs/performance.md).
+    config.model.remat = False
+    config.model.dtype = "float32"  # of activations; or 'bfloat16'. Params are always float32
 
     config.optimizer.schedule.d_model = config.model.get_ref("d_model")
 
     config.loss = ConfigDict()
     config.loss.label_smoothing = 0.1
-    config.loss.smoothed_over = "all_classes"  # or 'wrong_classes'
-    # Parts that a batch's logits are made in, as far as they divide a row; with 'jit' on several
-    # devices each of them costs a sum over the devices.
+    config.loss.smoothed_over = "all_classes"  # or 'wrong_classes', as tensor2tensor does
+    # Blocks of positions whose logits are computed one after the other, to save memory; with 'jit'
+    # on several devices each block costs an all-reduce. 1: all logits at once.
     config.loss.blocks = 4
 
-    config.evaluate.tokenize = (
-        "13a"  # sacreBLEU's: 'zh', 'ja-mecab', 'ko-mecab', 'char' for those targets
-    )
-    config.evaluate.samples = 3  # translations shown
+    # sacreBLEU's tokeniser; for targets in these languages: 'zh', 'ja-mecab', 'ko-mecab', 'char'.
+    config.evaluate.tokenize = "13a"
+    config.evaluate.samples = 3  # translations to log after each validation
 
     config.decode = ConfigDict()
-    config.decode.method = "beam"  # or 'sample', or 'mbr': the sample most like the others
+    config.decode.method = "beam"  # or 'sample', or 'mbr' (minimum Bayes risk over samples)
     config.decode.beam_width = 4
-    config.decode.length_penalty = "gnmt"  # the paper's; or 'power' (n^alpha), or 'none'
+    # 'gnmt': ((5 + length) / 6)^alpha, the paper's; 'power': length^alpha; or 'none'.
+    config.decode.length_penalty = "gnmt"
     config.decode.length_alpha = 0.6
-    config.decode.num_hypotheses = 1  # translations of a line that are given out
-    config.decode.num_samples = 32  # that 'mbr' draws
-    config.decode.temperature = 1.0  # of samples: from P^(1 / temperature)
-    config.decode.top_k = 0  # sample among so many of the likeliest pieces only; 0: all
-    config.decode.top_p = 1.0  # ... and among the likeliest with so much of the probability
-    config.decode.seed = 0
+    config.decode.num_hypotheses = 1  # translations to output per line
+    config.decode.num_samples = 32  # samples that 'mbr' draws per line
+    config.decode.temperature = 1.0  # of 'sample' and 'mbr'
+    config.decode.top_k = 0  # sample from the k most likely pieces; 0: from all
+    config.decode.top_p = 1.0  # nucleus: sample from the likeliest pieces of this total probability
+    config.decode.seed = 0  # of 'sample' and 'mbr'
     config.decode.utility = "chrf"  # of 'mbr'; or 'bleu'
-    config.decode.min_length = 0  # pieces, without the end symbol
-    config.decode.extra_length = 50  # an output has at most as many pieces as its source and these
-    config.decode.max_length = 256  # source pieces; a longer line is translated in parts
-    config.decode.batch_tokens = 8192  # target positions a batch
-    config.decode.chunk_lines = 4096  # lines sorted by length together
-    config.decode.workers = 0  # batches at a time; 0: one for each core of a CPU, up to 8
+    config.decode.min_length = 0  # least number of output pieces, without the end symbol
+    config.decode.extra_length = 50  # an output is at most this many pieces longer than its source
+    config.decode.max_length = 256  # longest source, in pieces; longer lines are split for decoding
+    config.decode.batch_tokens = 8192  # target positions of a batch
+    config.decode.chunk_lines = 4096  # lines to sort by length at a time, so that less is padding
+    config.decode.workers = 0  # batches decoded concurrently; 0: one per CPU core, at most 8
 
     config.translate = ConfigDict()
-    config.translate.format = "text"  # or 'json': an object a line, with 'source' (and 'prefix')
-    config.translate.prefix = (
-        False  # whether a line is SOURCE<tab>PREFIX, what the output begins with
-    )
+    config.translate.format = "text"  # or 'json': one object per line, with 'source' (and 'prefix')
+    # Input lines are SOURCE<tab>PREFIX; the translation begins with PREFIX (forced decoding).
+    config.translate.prefix = False
 
-    config.attention = ConfigDict()
-    config.attention.layer = 0  # whose weights align words, from 1; 0: the mean of all
-    config.attention.head = 0  # likewise
-    config.attention.pairs = 100  # whose weights are written to attention.npz
+    config.attention = ConfigDict()  # read by --mode=align only
+    config.attention.layer = 0  # decoder layer to align by, from 1; 0: the mean of all layers
+    config.attention.head = 0  # head to align by, from 1; 0: the mean of all heads
+    config.attention.pairs = 100  # pairs whose attention weights are saved in attention.npz
     return config

@@ -1,13 +1,13 @@
 """The paper's base model on WMT 2014 English-German.
 
     python launch.py --config=configs/wmt_base.py            # the paper
-    python launch.py --config=configs/wmt_base.py:t2t_v1     # its program, as first published
-    python launch.py --config=configs/wmt_base.py:t2t_v3     # its program's last set of values
+    python launch.py --config=configs/wmt_base.py:t2t_v1     # tensor2tensor, as first published
+    python launch.py --config=configs/wmt_base.py:t2t_v3     # tensor2tensor, its last version
 
-Wants 1.7 GB of downloads and, for the paper's time, eight accelerators: 100,000 steps of 25,000
-target tokens took its authors 12 hours on eight P100s. Expected: 27.3 BLEU on newstest2014 (the
-paper's, on tokenised text with compounds split; its program's released model has 27.5 with
-sacreBLEU). Not yet run by us to the end.
+Hardware: 1.7 GB of downloads and eight accelerators; 100,000 steps of 25,000 target tokens took
+the paper's authors 12 hours on eight P100s. Expected: 27.3 BLEU on newstest2014 (the paper, on
+tokenised text with compounds split; the model released with tensor2tensor has 27.5 by sacreBLEU).
+We have not run it to the end.
 """
 
 from ml_collections import ConfigDict
@@ -16,14 +16,14 @@ from configs import translation
 
 
 def get_config(preset: str = "paper") -> ConfigDict:
-    """The paper, or one of the program's presets (docs/fidelity.md has them side by side)."""
+    """Returns the config of preset 'paper', 't2t_v1' or 't2t_v3' (compared in docs/fidelity.md)."""
     config = translation.get_config()
     apply_preset(config, preset)
     return config
 
 
 def apply_preset(config: ConfigDict, preset: str) -> None:
-    """What the paper's program, tensor2tensor, does otherwise than the paper says."""
+    """Sets the keys in which the paper's program, tensor2tensor, differs from the paper."""
     if preset not in ("paper", "t2t_v1", "t2t_v3"):
         raise ValueError(f"presets are paper, t2t_v1 and t2t_v3, found {preset!r}")
     if preset == "paper":

@@ -2,9 +2,9 @@
 
     python launch.py --config=configs/wmt_big.py            # or :t2t_v1, :t2t_v3
 
-Wants eight accelerators or a slice of a TPU pod: its authors took 3.5 days for 300,000 steps on
-eight P100s. Expected: 28.4 BLEU on newstest2014 (the paper's, on tokenised text with compounds
-split). Not yet run by us to the end.
+Hardware: eight accelerators or a slice of a TPU pod; 300,000 steps took the paper's authors 3.5
+days on eight P100s. Expected: 28.4 BLEU on newstest2014 (the paper, on tokenised text with
+compounds split). We have not run it to the end.
 """
 
 from ml_collections import ConfigDict
@@ -20,7 +20,7 @@ def get_config(preset: str = "paper") -> ConfigDict:
 
 
 def enlarge(config: ConfigDict) -> None:
-    """From the paper's base to its big model (Table 3), and its training (sections 5.2, 6.1)."""
+    """Sets the big model's sizes (paper, Table 3) and training length (sections 5.2 and 6.1)."""
     config.model.d_model = 1024
     config.model.d_ff = 4096
     config.model.num_heads = 16

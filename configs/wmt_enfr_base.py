@@ -2,9 +2,9 @@
 
     python launch.py --config=configs/wmt_enfr_base.py      # or :t2t_v1, :t2t_v3
 
-Wants 6.66 GB of downloads (40 million pairs), some 3 GB of memory to make them a corpus (by what
-400,000 pairs took) and eight accelerators. Expected: 38.1 BLEU on newstest2014 (the paper's, on
-tokenised text). Not yet run by us to the end.
+Hardware: 6.66 GB of downloads (40 million pairs), about 3 GB of memory to prepare the corpus
+(extrapolated from 400,000 pairs) and eight accelerators. Expected: 38.1 BLEU on newstest2014 (the
+paper, on tokenised text). We have not run it to the end.
 """
 
 from ml_collections import ConfigDict

@@ -2,9 +2,9 @@
 
     python launch.py --config=configs/wmt_enfr_big.py       # or :t2t_v1, :t2t_v3
 
-Wants 6.66 GB of downloads, as wmt_enfr_base.py, and eight accelerators or a slice of a TPU pod for
-days. Expected: 41.8 BLEU on newstest2014 (the paper's abstract and Table 2; its section 6.1 says
-41.0). Not yet run by us to the end.
+Hardware: 6.66 GB of downloads, as for wmt_enfr_base.py, and eight accelerators or a slice of a TPU
+pod for days. Expected: 41.8 BLEU on newstest2014 (the paper's abstract and Table 2; its section 6.1
+says 41.0). We have not run it to the end.
 """
 
 from ml_collections import ConfigDict

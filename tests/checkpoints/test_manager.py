@@ -1,4 +1,4 @@
-"""What is saved comes back bit for bit, also on other devices and after a cut-off save."""
+"""Checkpoints are restored bit for bit, also on other devices and after an interrupted save."""
 
 import errno
 import json
@@ -24,7 +24,7 @@ ADAM = optax.adam(0.1)
 
 
 def state(seed, num_devices=1):
-    """(parameters, optimizer state) of random numbers, with those that a cast would not survive."""
+    """Returns random (params, opt_state), with values that a cast would change."""
     random = np.random.default_rng(seed)
     draw = lambda *shape: random.standard_normal(shape, np.float32)
     parameters = {"embedding": {"embedding": draw(300, 16)}, "layer_0": {"kernel": draw(16, 2, 8)}}
@@ -43,7 +43,7 @@ def abstract(tree, num_devices=1):
 
 @pytest.fixture
 def opened(tmp_path):
-    """Opens the workdir's checkpoints as a new process would; closes them at the end."""
+    """A function that opens the workdir's checkpoints as a new process would; closed at the end."""
     managers = []
 
     def open_again(keep=3, every=1, vocabulary=VOCABULARY, best_is="highest"):
@@ -91,19 +91,19 @@ def test_round_trip_is_bit_equal(opened):
     step, *found = restore(opened())
     assert step == 7
     tiny.assert_same_bits(tuple(found), state(1))
-    # The optimizer's own types come back too, or the next update could not be compiled.
+    # The optimizer's own types are restored too, or the next update would not compile.
     assert isinstance(found[1][0], optax.ScaleByAdamState)
 
 
 @pytest.mark.parametrize("num_devices", [1, 8])
 def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
-    """On a CPU a host copy may be the array itself, which the next step overwrites."""
+    """On a CPU a host copy may share memory with the array, which the next step overwrites."""
     draw = lambda: np.random.default_rng(0).standard_normal((1500, 1000), np.float32)
     whole = layout.make_layout("jit", num_devices=num_devices).replicated
     parameters, moments = jax.device_put(({"kernel": draw()}, {"moment": draw()}), whole)
 
     @jax.jit
-    def unchanged(tree):  # arrays that a compiled program made, as the train step's are
+    def unchanged(tree):  # outputs of a compiled program, as those of the train step
         return jax.tree.map(lambda x: x + 0, tree)
 
     overwrite = jax.jit(lambda tree: jax.tree.map(lambda x: x * 0 - 1, tree), donate_argnums=0)
@@ -142,7 +142,7 @@ def test_keeps_the_last_parameters_and_two_optimizer_states(opened, tmp_path, ke
 
 
 def test_a_step_is_saved_once(opened, tmp_path, monkeypatch):
-    """Resumed and stopped at once: the only whole checkpoint is not written again."""
+    """A run resumed and stopped at once does not rewrite its only complete checkpoint."""
     opened().save(1, *state(1))
     checkpoints = opened()
     monkeypatch.setattr(store.CheckpointStore, "save", None)
@@ -150,7 +150,7 @@ def test_a_step_is_saved_once(opened, tmp_path, monkeypatch):
 
 
 def test_stopped_runs_steps_do_not_count(opened, tmp_path):
-    """Saved where a signal came (7, 11, 13), between the checkpoints that are kept and averaged."""
+    """Steps saved on a signal (7, 11, 13) lie between the checkpoints to keep and average."""
     checkpoints = opened(keep=3, every=5)
     for step in (5, 7, 10, 11, 13):
         checkpoints.save(step, *state(step))
@@ -178,7 +178,7 @@ def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
     checkpoints = opened(keep=1)
     assert steps(tmp_path / "best") == [5]
     assert 5 not in steps(tmp_path / "checkpoints")
-    assert not checkpoints.save_best(8, state(8)[0], 5.1)  # what it is compared with is on disk
+    assert not checkpoints.save_best(8, state(8)[0], 5.1)  # the best so far is read from disk
     parameters, found = load(tmp_path, "best")
     assert found == [5]
     tiny.assert_same_bits(parameters, state(5)[0])
@@ -203,7 +203,7 @@ def test_resumed_run_may_find_its_best_at_an_earlier_step(opened, tmp_path):
 
 
 def test_of_two_bests_the_better_one_counts(opened, tmp_path, monkeypatch):
-    """A run that was killed before it deleted the old best; the better one may be the older one."""
+    """A run was killed before it deleted the old best; the better one may be the earlier step."""
     checkpoints = opened()
     checkpoints.save(5, *state(5))
     with monkeypatch.context() as patch:
@@ -220,7 +220,7 @@ def test_of_two_bests_the_better_one_counts(opened, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("files", [0, 3])
 def test_a_best_that_was_being_deleted_is_not_used(three_steps, tmp_path, files):
-    """However much of it is left: the newer one is whole, and the rest goes when training does."""
+    """However many files are left: the newer best is complete, and training deletes the rest."""
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
     half = copy / "best" / "1"
@@ -245,7 +245,7 @@ def test_of_two_bests_a_damaged_one_is_named_and_not_used(three_steps, tmp_path,
 
 
 def test_no_best_without_a_checkpoint_to_go_on_from(opened, tmp_path, caplog):
-    """A run killed then could not be resumed, and would be refused for ever."""
+    """A run killed at that moment could not be resumed, and would be refused forever."""
     checkpoints = opened()
     assert not checkpoints.save_best(1, state(1)[0], 1.0)
     assert "no checkpoint could be saved yet" in caplog.text
@@ -310,7 +310,7 @@ def test_mistakes_about_weights(opened, tmp_path):
     one_line(raised)
 
 
-# Cut-off saves
+# Interrupted saves
 
 
 @pytest.mark.parametrize("lost", ["checksums.json", "opt_state", "."])
@@ -343,7 +343,7 @@ def test_a_first_save_that_was_cut_off_is_set_aside(opened, tmp_path, caplog):
     assert restore(checkpoints) is None
     assert "kept as incomplete-1" in caplog.text
     assert (tmp_path / "checkpoints" / "incomplete-1" / "params").is_dir()
-    checkpoints.save(1, *state(11))  # the run begins anew, and comes by the same step
+    checkpoints.save(1, *state(11))  # the new run reaches the same step
     step, *found = restore(opened())
     assert step == 1
     tiny.assert_same_bits(tuple(found), state(11))
@@ -375,16 +375,16 @@ def strip_checksums(workdir):
     ids=["no opt_state", "no checksums", "best alone", "best alone, incomplete"],
 )
 def test_what_was_trained_and_cannot_be_resumed_is_refused(three_steps, tmp_path, thin):
-    """As in a copy made to translate with: nothing of it is thrown away."""
+    """Such as a copy made to translate with: nothing of it is deleted."""
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
     thin(copy)
     before = contents(copy)
-    with pytest.raises(UserError, match=r"resumed; nothing was touched; give") as raised:
+    with pytest.raises(UserError, match=r"resumed; nothing was changed; give") as raised:
         manager.resumable(copy)
     one_line(raised)
     checkpoints = checkpoints_of(copy, keep=1)
-    with pytest.raises(UserError, match="nothing was touched"):
+    with pytest.raises(UserError, match="nothing was changed"):
         restore(checkpoints)
     checkpoints.close()
     assert contents(copy) == before
@@ -399,7 +399,7 @@ def test_nothing_settles_a_workdir_but_a_step(tmp_path):
 
 @pytest.mark.parametrize("keep", [1, 3])
 def test_failed_saves_push_nothing_out(opened, tmp_path, no_file_over, keep, caplog):
-    """However many fail: there is a step to go on from, and no room is made for the next one."""
+    """However many saves fail, a step to resume from stays: no step is deleted to make room."""
     checkpoints = opened(keep=keep)
     checkpoints.save(1, *state(1))
     checkpoints.save(2, *state(2))
@@ -437,7 +437,7 @@ def test_a_step_without_room_for_its_checksums_is_incomplete(opened, tmp_path, m
 
 
 def test_a_checkpoint_is_on_the_disk_before_its_checksums(opened, tmp_path, monkeypatch):
-    """And these before an older step is deleted: a power failure finds one of them."""
+    """And checksums before an older step is deleted: a power failure leaves one of them."""
     done = []
     sync, write, delete = paths.sync, paths.write_file, store.CheckpointStore.delete
     monkeypatch.setattr(paths, "sync", lambda path: (done.append("sync"), sync(path)))
@@ -453,7 +453,7 @@ def test_a_checkpoint_is_on_the_disk_before_its_checksums(opened, tmp_path, monk
 
 
 def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(opened, tmp_path):
-    """Killed after a validation, before the checkpoint: what is resumed may go another way."""
+    """Killed after a validation, before the checkpoint: the resumed run may score differently."""
     checkpoints = opened()
     checkpoints.save(2, *state(2))
     checkpoints.save_best(3, state(3)[0], 5.0)
@@ -467,17 +467,17 @@ def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(opened, tm
     tiny.assert_same_bits(load(tmp_path, "best")[0], state(33)[0])
 
 
-@pytest.mark.parametrize("wrong", ["seal", "write_file"])
+@pytest.mark.parametrize("wrong", ["checksums_of", "write_file"])
 def test_saves_that_fail_after_orbax_leave_nothing(opened, tmp_path, monkeypatch, wrong):
-    """A quota shows at the sync, or at the checksums: half a step takes room from the next one, and
-    several of them would be refused for ever."""
+    """A quota error appears at the sync or at the checksums. A partial step takes room from the
+    next one, and several of them would be refused forever."""
     checkpoints = opened()
 
     def full(*_):
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checksums if wrong == "seal" else paths, wrong, full)
+        patch.setattr(checksums if wrong == "checksums_of" else paths, wrong, full)
         for step in (1, 2, 3):
             assert checkpoints.save(step, *state(step))  # begun
             assert not checkpoints.finish()
@@ -491,7 +491,7 @@ def test_saves_that_fail_after_orbax_leave_nothing(opened, tmp_path, monkeypatch
 def test_a_disk_that_is_full_once_a_step_is_complete_ends_nothing(
     opened, tmp_path, monkeypatch, caplog
 ):
-    """Where the older steps' optimizer states go, a file is written."""
+    """Dropping the optimizer state of an older step writes a file, which fails here."""
     checkpoints = opened(keep=5)
     drop = store.CheckpointStore.drop
 
@@ -503,7 +503,7 @@ def test_a_disk_that_is_full_once_a_step_is_complete_ends_nothing(
         for step in (1, 2, 3):
             assert checkpoints.save(step, *state(step))
         assert checkpoints.finish()
-    assert "could not be tidied up" in caplog.text
+    assert "cannot delete an old checkpoint" in caplog.text
     assert with_opt_state(tmp_path / "checkpoints") == [1, 2, 3]
     assert drop is store.CheckpointStore.drop
     assert checkpoints.save(4, *state(4))
@@ -514,7 +514,7 @@ def test_a_disk_that_is_full_once_a_step_is_complete_ends_nothing(
 def test_a_folder_in_which_nothing_can_be_made_is_said_before_orbax(
     opened, tmp_path, monkeypatch, caplog
 ):
-    """Of several processes, the one that fails there would leave the others waiting."""
+    """Inside Orbax's save a failing process would leave the others waiting at a barrier."""
     checkpoints = opened()
     monkeypatch.setattr(store.CheckpointStore, "save", None)
     (tmp_path / "checkpoints").rmdir()
@@ -530,7 +530,7 @@ def test_steps_of_another_version_of_this_code_are_not_trained_over(tmp_path):
 
 
 def test_checksums_without_a_note_are_as_they_always_were(tmp_path):
-    """Prepared corpora, ids and vocabularies of earlier runs stay what they are."""
+    """Prepared corpora, token ids and vocabularies of earlier runs stay valid."""
     (tmp_path / "file").write_bytes(b"a")
     digest = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
     own = "b0a99e0fc5d2f9e3c85026ed74800685fedd9a16b9aed3ea4e5d652399df3992"
@@ -569,7 +569,7 @@ DAMAGES = [truncate, pathlib.Path.unlink, flip_a_bit, zero_a_block]
 
 @pytest.fixture(scope="module")
 def three_steps(tmp_path_factory):
-    """A workdir with the steps 1, 2, 3, and 2 as the best."""
+    """A workdir with steps 1, 2 and 3, of which 2 is the best."""
     workdir = tmp_path_factory.mktemp("runs") / "three"
     checkpoints = checkpoints_of(workdir, keep=3)
     for step in (1, 2, 3):
@@ -582,7 +582,7 @@ def three_steps(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damage, caplog):
-    """Of every file of the newest step: it is restored to the bit, or the one before it is."""
+    """For every file of the newest step: that step is restored bit for bit, or the one before."""
     newest = three_steps / "checkpoints" / "3"
     files = [path for path in newest.rglob("*") if path.is_file()]
     assert len(files) > 20
@@ -605,7 +605,7 @@ def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damag
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
 def test_what_the_disk_cannot_read_now_is_not_deleted(three_steps, tmp_path, monkeypatch, number):
-    """A cable, a network disk: the newest step is still there when it can be read again."""
+    """After a temporary disk error the newest step still exists."""
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
     digest, before = checksums._digest, contents(copy)
@@ -629,7 +629,7 @@ def test_what_the_disk_cannot_read_now_is_not_deleted(three_steps, tmp_path, mon
 
 @pytest.mark.parametrize("which", ["latest", "average", "best"])
 def test_a_step_deleted_while_it_is_read_is_read_again(three_steps, tmp_path, monkeypatch, which):
-    """By a run that trains in the same workdir; here between listing and reading."""
+    """Deleted by a run that trains in the same workdir, here between listing and reading."""
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
     place = copy / ("best" if which == "best" else "checkpoints")
@@ -652,7 +652,7 @@ def test_a_step_deleted_while_it_is_read_is_read_again(three_steps, tmp_path, mo
 
 
 def test_other_shapes_are_one_line(three_steps, tmp_path):
-    """Where config.json does not say it: that was lost, or came from elsewhere."""
+    """A config.json that was lost, or is from elsewhere, does not match the checkpoint."""
     other = abstract(state(0)[0])
     kernel = other["layer_0"]["kernel"]
     other["layer_0"]["kernel"] = jax.ShapeDtypeStruct(
@@ -686,7 +686,7 @@ def test_paths_that_cannot_be_read_back_are_refused(tmp_path, name, refused):
 def test_without_a_whole_checkpoint_nothing_is_deleted(three_steps, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(three_steps, copy)
-    for step in (2, 3):  # those that have an optimizer state
+    for step in (2, 3):  # the steps with an optimizer state
         flip_a_bit(next((copy / "checkpoints" / str(step) / "opt_state").rglob("d/*")))
     before = contents(copy)
     checkpoints = checkpoints_of(copy, keep=3)
@@ -776,14 +776,14 @@ def test_a_full_disk_keeps_what_was_saved_and_says_so(
     assert str(tmp_path) in caplog.text
     assert "MB left" in caplog.text
     assert checkpoints.newest() == 1
-    drafts = shutil.ignore_patterns("*tmp*")  # which are being removed
+    drafts = shutil.ignore_patterns("*tmp*")  # temporary folders, which are being removed
     copy = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-copy", ignore=drafts)
     other = checkpoints_of(copy, keep=3)
     step, *found = restore(other)
     assert step == 1
     tiny.assert_same_bits(tuple(found), state(1))
     assert load(copy, "best")[1] == [1]
-    assert checkpoints.save(3, *state(3))  # there is room again
+    assert checkpoints.save(3, *state(3))  # the disk has room again
     assert checkpoints.save_best(3, state(3)[0], 2.0)
     assert checkpoints.finish()
     step, *found = restore(opened())
@@ -796,7 +796,7 @@ def test_a_full_disk_keeps_what_was_saved_and_says_so(
 
 
 def test_a_slow_save_is_waited_for(opened, monkeypatch):
-    """By the next one: none pile up, and none is left out."""
+    """The next save waits for it: saves do not pile up, and none is skipped."""
     checkpoints, sealed = opened(keep=4), []
     seal = store.CheckpointStore.complete
 
@@ -819,7 +819,7 @@ def test_a_slow_save_is_waited_for(opened, monkeypatch):
 
 @pytest.mark.slow
 def test_the_newest_and_the_best_are_kept_whatever_the_scores(tmp_path):
-    """Of 200 random sequences of scores, NaNs among them."""
+    """For 200 random sequences of scores, with NaNs among them."""
     choose = np.random.default_rng(0)
     small = lambda t: {"x": jax.numpy.full(3, t, np.float32)}
     for sequence in range(200):

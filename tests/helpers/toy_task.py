@@ -50,7 +50,7 @@ def check(config):
     pass
 
 
-def prepare(config, workdir, made):
+def prepare(config, workdir, saved_config):
     return config
 
 

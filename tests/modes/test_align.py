@@ -1,4 +1,4 @@
-"""Attention weights against plain numpy, words against text, and the alignments they give."""
+"""Attention weights against plain numpy, words of a text, and the resulting alignments."""
 
 import json
 import logging
@@ -32,7 +32,7 @@ def pieces():
 
 @pytest.fixture(scope="module")
 def run():
-    """A small model of random parameters over the toy task's vocabulary: L = 2, H = 2."""
+    """A small model with random params and the toy task's vocabulary: L = 2, H = 2."""
     size = len(pieces())
     model = tiny.model(source_vocab_size=size, target_vocab_size=size)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
@@ -82,7 +82,7 @@ def test_the_decoder_sees_no_later_piece(found):
     ],
 )
 def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, part, layer, head):
-    """What goes into both projections is captured; the rest is plain numpy (paper 3.2.1)."""
+    """Inputs of both projections are captured; the rest is plain numpy (paper, section 3.2.1)."""
     went_in = {}
 
     def keep(call, arguments, named, context):
@@ -111,7 +111,7 @@ def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, 
 @pytest.mark.parametrize("length", [7, 29, 64])
 def test_padding_changes_nothing(run, found, monkeypatch, length):
     assert shapes.next_power_of_two(S) == shapes.next_power_of_two(T) == 16
-    monkeypatch.setattr(shapes, "bucket", lambda _: length)
+    monkeypatch.setattr(shapes, "next_power_of_two", lambda _: length)
     padded = align.weights(run, SOURCE, TARGET)
     assert padded.keys() == found.keys()
     for name in SHAPES:
@@ -127,7 +127,7 @@ def test_empty_texts_are_an_end_symbol_each(run):
 
 
 def test_no_position_is_beyond_the_learned_ones():
-    """As many as the longer of the two texts has pieces are enough."""
+    """A model with as many learned positions as the longer text has pieces suffices."""
     size = len(pieces())
     fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
     model = tiny.model(**fields, max_positions=20)
@@ -155,7 +155,7 @@ def test_no_position_is_beyond_the_learned_ones():
         (" a", [0]),
         (" a b", [0, 1]),
         ("   a  bc d", [0, 1, 1, 2]),
-        # An unseen character is the bytes of its UTF-8, behind a ▁ of its own at a word's start.
+        # An unseen character becomes its UTF-8 bytes, after a separate ▁ at a word's start.
         ("a나b c", [0, 0, 0, 0, 0, 1]),
         ("나 a", [0, 0, 0, 0, 1]),
         ("  나 a", [0, 0, 0, 0, 1]),
@@ -186,13 +186,13 @@ def options(layer=0, head=0):
 
 
 def hand_made():
-    """[L, H, T, S] of 'ab c d' and 'e fg', whose pieces are a b c d </s> and e f g </s>."""
+    """Weights [L, H, T, S] for 'ab c d' and 'e fg', with pieces a b c d </s> and e f g </s>."""
     cross_LHTS = np.zeros((2, 2, 4, 5), np.float32)
     cross_LHTS[0, 0] = [[9, 0, 0, 1, 0], [0, 0, 9, 1, 0], [0, 0, 9, 1, 0], [9, 9, 9, 9, 9]]
     cross_LHTS[0, 1] = [[0, 0, 0, 5, 0], [0, 0, 0, 5, 0], [0, 0, 0, 5, 0], [9, 9, 9, 9, 9]]
-    # Two pieces of a word go together: 3 + 3 > 4.
+    # The pieces of a source word are summed: 3 + 3 > 4.
     cross_LHTS[1, 0] = [[3, 3, 4, 0, 0], [3, 3, 4, 0, 0], [0, 0, 5, 0, 90], [9, 9, 9, 9, 9]]
-    # So do those of a target word: 2 + 5 > 6.
+    # And those of a target word: 2 + 5 > 6.
     cross_LHTS[1, 1] = [[0, 0, 20, 0, 0], [0, 0, 6, 2, 0], [0, 0, 0, 5, 0], [9, 9, 9, 9, 9]]
     return cross_LHTS / 10
 
@@ -212,7 +212,7 @@ def hand_made():
     ],
 )
 def test_align(layer, head, expected):
-    """0 is the mean of all; the end symbols' weights do not count."""
+    """Layer or head 0 is the mean of all; weights of the end symbols do not count."""
     vocabulary = reversal.vocabulary()
     found = align.alignment(vocabulary, "ab c d", "e fg", hand_made(), options(layer, head))
     assert found == expected
@@ -220,7 +220,7 @@ def test_align(layer, head, expected):
 
 @pytest.mark.slow
 def test_reversed_letters_are_aligned_with_themselves(reversal_run):
-    """With 94 in 100 of them, when it was looked at."""
+    """Measured: 94 of 100 of them."""
     config = workdir.read_config(reversal_run)
     run = translation.load(reversal_run, config)
     right = letters = 0
@@ -243,13 +243,13 @@ LINES = ["a b c\tc b a", "\th", "d e  f g\tg f e d"]
 
 @pytest.fixture
 def copied(reversal_run, tmp_path):
-    """A workdir to write into."""
+    """A writable copy of the workdir."""
     return shutil.copytree(reversal_run, tmp_path / "copy")
 
 
 @pytest.fixture
 def said(answered, copied):
-    """A function of lines and changed keys: the lines on standard output."""
+    """A function (lines, changed keys) -> the lines on standard output."""
 
     def answer(lines, **changes):
         content = "".join(f"{line}\n" for line in lines).encode()
@@ -304,7 +304,7 @@ def test_so_many_pairs_are_kept(said, copied, pairs):
 
 @pytest.mark.slow
 def test_an_over_long_pair_has_an_empty_line(said, copied, caplog):
-    """Memory grows with the square of the length."""
+    """Because memory grows with the square of the length."""
     over = "a " * 100
     assert said([f"{over}\tb", "a b\tb a", f"a\t{over}"])[::2] == ["", ""]
     with np.load(copied / "attention.npz") as file:
@@ -349,7 +349,7 @@ def test_json_in_and_out(said):
     ],
 )
 def test_mistakes_are_said_in_a_line(said, copied, monkeypatch, key, value, right):
-    """Before anything is compiled, and nothing is written."""
+    """Before anything is compiled or written."""
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
     with pytest.raises(ValueError, match=rf"\A[^\n]*config.{key}[^\n]*\Z") as error:
         said(LINES, **{key: value})

@@ -1,4 +1,4 @@
-"""Lines as they come and go: bytes to text, columns, JSON objects, and how many are left."""
+"""Reading and writing lines: decoding, columns, JSON objects and counts."""
 
 import io
 import json
@@ -39,7 +39,7 @@ def mistake(texts, **options):
         (" a\u2028b\x0b\x0c\x1c\x85c \n".encode(), [" a\u2028b\x0b\x0c\x1c\x85c "]),
         (b"a\rb\n", ["a\rb"]),
         (b"a\x00b\n", ["a\x00b"]),
-        ("\ufeffa\n\ufeffb\n".encode(), ["a", "\ufeffb"]),  # a byte order mark stands first
+        ("\ufeffa\n\ufeffb\n".encode(), ["a", "\ufeffb"]),  # only the first is a byte order mark
     ],
 )
 def test_a_line_is_what_stands_before_a_newline(content, expected, caplog):
@@ -51,7 +51,7 @@ def test_a_line_is_what_stands_before_a_newline(content, expected, caplog):
     "wrong", [b"\xff", b"caf\xe9", b"\xed\xa0\x80", b"\xc3", b"\xf4\x90\x80\x80"]
 )
 def test_bytes_that_are_not_utf_8_are_replaced(wrong, caplog):
-    """Half a surrogate pair and half a character, too; the warning says which line it was."""
+    """Also half a surrogate pair and half a character; the warning names the line."""
     found = list(lines.read(io.BytesIO(b"a\n" + wrong + b" b\n\xc3\xa9\n")))
     assert [found[0], found[2]] == ["a", "é"]
     assert "\ufffd" in found[1]
@@ -85,7 +85,7 @@ def test_no_line_is_read_before_it_is_asked_for(form):
 
 
 def test_columns_are_separated_by_tabs():
-    """One that is not needed may be missing; the last one has the rest, tabs and all."""
+    """An optional column may be missing; the last one is the rest of the line, tabs included."""
     assert columns(["a b\tc d", "a", "", "a\t", "\tc", "a\tb\tc"]) == [
         {"source": "a b", "prefix": "c d"},
         {"source": "a"},
@@ -125,7 +125,7 @@ def test_json_objects_keep_their_other_keys_in_their_order():
 
 
 def test_what_is_no_json_number_comes_out_as_null():
-    """Python reads NaN, Infinity and 1e999, other programs do not."""
+    """Python reads NaN, Infinity and 1e999, but other programs do not."""
     line = '{"source": "a", "x": NaN, "tags": [Infinity, {"y": -Infinity}, 1e999, 1.5]}'
     [found] = columns([line], form="json")
     out = json.loads(lines.to_json(found), parse_constant=pytest.fail)
@@ -140,7 +140,7 @@ def test_what_is_no_json_number_comes_out_as_null():
     ],
 )
 def test_a_line_that_is_no_json_object(line):
-    assert "line 2 is no JSON object" in mistake(['{"source": "a"}', line], form="json")
+    assert "line 2 is not a JSON object" in mistake(['{"source": "a"}', line], form="json")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_json_object_without_its_text(line, key):
 
 
 def test_half_of_a_surrogate_pair_is_replaced():
-    """It is no text: neither a vocabulary nor standard output would take it."""
+    """A lone surrogate cannot be encoded: neither a vocabulary nor standard output accepts it."""
     [found] = columns(
         [r'{"source": "a \ud800 b", "prefix": "\udc00", "id": "\ud83c\udfe0"}'], form="json"
     )
@@ -185,7 +185,7 @@ def test_a_number_that_json_cannot_say_is_null():
 
 @pytest.mark.parametrize("score", [-1.5, -math.inf])
 def test_json_that_is_nested_deep(score):
-    """It is answered, or refused in one line: never a traceback."""
+    """It is answered, or refused in one line, but never with a traceback."""
     nest = lambda depth: '{"source": "a", "x": ' + "[" * depth + "1" + "]" * depth + "}"
     [found] = columns([nest(600)], form="json")
     if score > -math.inf:
@@ -200,7 +200,7 @@ def test_json_that_is_nested_deep(score):
 
 
 def test_every_line_is_written_at_once():
-    """Also half of a surrogate pair, as some other key of a JSON object may hold."""
+    """Also with half a surrogate pair, as a further key of a JSON object may hold."""
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     with open(readable, "rb", buffering=0) as end, open(writable, "wb") as file:
@@ -217,7 +217,7 @@ def test_every_line_is_written_at_once():
     [(b"", 0), (b"\n", 1), (b"a", 1), (b"a\n", 1), (b"a\r\nb\r\n\n", 3), (b"a\nb", 2)],
 )
 def test_lines_of_a_file_are_counted(content, expected, tmp_path):
-    """As many as reading finds; an unfinished last one counts. Afterwards, all are still there."""
+    """As many as `read` yields; a last line without newline counts. Nothing is consumed."""
     (tmp_path / "file").write_bytes(content)
     with open(tmp_path / "file", "rb") as file:
         assert lines.count(file) == expected
@@ -241,7 +241,7 @@ def test_lines_that_were_read_are_not_counted(tmp_path):
 
 
 def test_lines_of_a_pipe_are_not_counted():
-    """Nothing is read from it, so it may be endless."""
+    """Nothing is read from a pipe, which may be endless."""
     readable, writable = os.pipe()
     with open(readable, "rb") as file, open(writable, "wb") as end:
         end.write(b"a\nb\n")

@@ -1,4 +1,4 @@
-"""A plan says what the compiled step says, which is what training does; nothing is allocated."""
+"""A plan describes the compiled step of training, and allocates nothing."""
 
 import json
 import os
@@ -23,13 +23,13 @@ from transformer.modes import collectives, plan
 from transformer.tasks import translation
 
 ROOT = Path(__file__).resolve().parents[2]
-# A model whose parameters are most of what is sent; all that is split is divisible by eight.
+# A model that mostly communicates params; all sharded dimensions are divisible by eight.
 SMALL = {
     **{"vocabulary.size": 1024, "model.d_model": 128, "model.d_ff": 512, "model.num_heads": 8},
     **{"model.num_layers": 1, "data.max_length": 16, "data.row_length": 16},
     **{"data.batch_tokens": 256, "loss.blocks": 1, "plan.num_devices": 8},
 }
-# The embedding, three attentions, two networks, five norms.
+# The embedding, three attentions, two feed-forward networks, five norms.
 PARAMETERS = 1024 * 128 + 12 * 128**2 + 4 * 128 * 512 + 2 * (512 + 128) + 2 * 5 * 128
 
 
@@ -63,7 +63,7 @@ def plain():
 @pytest.mark.slow
 @pytest.mark.parametrize(("configs", "count"), [(wmt_base, 63_045_632), (wmt_big, 214_171_648)])
 def test_parameters_of_the_papers_models(configs, count, monkeypatch):
-    """And bytes: four for each in the parameters, eight in the moments. Nothing is compiled."""
+    """And bytes: 4 per parameter for params, 8 for moments. Nothing is compiled."""
 
     class Program:
         def memory_analysis(self):
@@ -89,7 +89,7 @@ def test_parameters_of_the_papers_models(configs, count, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", [(4, 2, 1), (2, 2, 2)], ids=str)
 def test_the_state_is_split_by_fsdp_and_tensor(plain, mesh):
-    """But for norms and biases."""
+    """All but norms and biases is sharded."""
     whole, found = plain["bytes_per_device"], split(*mesh)["bytes_per_device"]
     for name in ("parameters", "moments"):
         expected = whole[name] / (mesh[1] * mesh[2])
@@ -98,12 +98,14 @@ def test_the_state_is_split_by_fsdp_and_tensor(plain, mesh):
 
 
 def test_the_total_is_what_the_program_asks_for(plain):
-    """Arguments, and temporaries; the state that comes out is where the one that went in was."""
+    """Arguments and temporaries; the output state aliases the donated input state."""
     found = plain["bytes_per_device"]
     assert plain["parameters"] == PARAMETERS
     assert found["parameters"] == 4 * PARAMETERS
     assert found["batch"] == 16 // 8 * 16 * 8 * 4  # rows, positions, arrays
-    assert found["temporaries"] > found["parameters"]  # the gradient alone is as large
+    assert (
+        found["temporaries"] > found["parameters"]
+    )  # the gradient alone is as large as the params
     assert found["total"] == sum(found[name] for name in found if name != "total")
 
 
@@ -135,11 +137,11 @@ print(grown, plan.planned(config)["bytes_per_device"]["total"])
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's /proc")
 def test_a_training_step_takes_the_memory_that_was_planned():
-    """By the growth of the process, on one device; the state is half of it."""
+    """Measured as the growth of a process with one device; the state is half of it."""
     sizes = {"model.d_model": 256, "model.d_ff": 4096, "model.num_heads": 4, "model.num_layers": 4}
     data = {"vocabulary.size": 2000, "data.batch_tokens": 512, "data.row_length": 32}
     values = {**sizes, **data, "data.max_length": 32, "parallel.strategy": "jit"}
-    # Large arrays are mapped apart: otherwise some are where the compiler's memory was.
+    # Large arrays are mapped separately: otherwise some reuse the compiler's freed memory.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": str(1 << 16)}
     environment["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
     arguments = [f"--config.{key}={value}" for key, value in values.items()]
@@ -159,7 +161,7 @@ def test_a_training_step_takes_the_memory_that_was_planned():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "more"),
-    # XLA sums the three uses of the embedding apart in a global program.
+    # In a global program XLA all-reduces the three uses of the embedding separately.
     [("pmap", 0), ("jit", 2 * 1024 * 128)],
 )
 def test_copies_send_their_gradient(strategy, more):
@@ -175,7 +177,7 @@ def test_one_device_sends_nothing():
 
 @pytest.mark.slow
 def test_split_parameters_are_gathered_once(monkeypatch):
-    """Not activations: without `_keep_rows_sharded` XLA splits them by features and sends more."""
+    """And not activations, which XLA would shard by features without `_keep_rows_sharded`."""
     found = split(1, 8, 1, data__batch_tokens=2048, model__num_layers=2)
     gathered = total(found, kinds=("all-gather",))
     assert 0.9 * 4 * found["parameters"] < gathered < 1.1 * 4 * found["parameters"]
@@ -183,7 +185,7 @@ def test_split_parameters_are_gathered_once(monkeypatch):
 
 @pytest.mark.slow
 def test_what_a_loop_sends_is_counted_as_often_as_it_runs():
-    """Parts of a model that sum their gradients each; what is mapped sums once, behind the loop."""
+    """With 'jit' each micro-batch all-reduces its gradient; with 'pmap' a single sum follows."""
     once, twice = (
         split(1, 8, 1, data__batch_tokens=512, train__accumulate=parts) for parts in (1, 2)
     )
@@ -280,7 +282,7 @@ def test_a_step_takes_its_flops_or_what_it_sends():
     ("device", "group", "expected"),
     [
         ("H100", range(8), 450e9),
-        ("H100", range(16), 400e9),  # eight adapters at each end
+        ("H100", range(16), 400e9),  # eight network adapters at each end
         ("H100", range(0, 64, 8), 50e9),
         ("H100", range(0, 64, 4), 100e9),
         ("TPU v5e", range(256), 200e9),
@@ -307,7 +309,7 @@ def test_no_times_of_a_device_that_is_not_known(plain):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(("pack", "length"), [(True, 32), (False, 16)])
 def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_path):
-    """Pairs of up to 12 pieces: those alone in a row have static lengths of up to 16."""
+    """Pairs of up to 12 pieces: unpacked rows have static lengths of up to 16."""
     config = config_of(data__pack=pack, data__row_length=32, data__max_length=12)
     lengths = np.arange(200) % 11 + 2
     side = (np.full(lengths.sum(), 7), np.concatenate([[0], np.cumsum(lengths)]))
@@ -331,7 +333,7 @@ def test_empty_rows_are_said():
 
 @pytest.mark.slow
 def test_nothing_is_allocated(monkeypatch):
-    """Of a state of 12 GB; compiling it is left out."""
+    """Although the state has 12 GB; compiling is replaced."""
     monkeypatch.setattr("jax.stages.Lowered.compile", lambda _: None)
     config = wmt_big.get_config()
     config.model.update(d_model=2048, d_ff=8192, num_layers=8)
@@ -361,7 +363,7 @@ def test_nothing_is_allocated(monkeypatch):
         ("plan.bandwidth", -1.0, "config.plan.bandwidth is in bytes/s.* found -1.0"),
         ("plan.topology", "v5e", "such as v5e:4x4, found 'v5e'"),
         ("plan.topology", "v4:2x2x4", "slice of TPU v5e or v6e.* found 'v4:2x2x4'"),
-        ("plan.topology", "v5e:2x4", "found config.plan.num_devices=8 besides"),
+        ("plan.topology", "v5e:2x4", "config.plan.num_devices at 0, found 8"),
         ("parallel.mesh", (3, 1, 1), r"config.parallel.mesh=\(3, 1, 1\) does not match .*, 8:"),
         ("parallel.mesh", (0, 8, 1), "which config.parallel.strategy='pmap' cannot"),
         ("model.num_heads", 7, "multiple of config.model.num_heads=7"),
@@ -369,7 +371,7 @@ def test_nothing_is_allocated(monkeypatch):
 )
 def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatch, tmp_path):
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
-    monkeypatch.setattr(plan, "simulate", lambda _: None)  # here are eight devices already
+    monkeypatch.setattr(plan, "simulate", lambda _: None)  # the tests already have eight devices
     config = config_of(**{key: value})
     if value in ("v5e", "v4:2x2x4"):
         config.plan.num_devices = 0
@@ -381,13 +383,13 @@ def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatc
 
 def test_a_topology_wants_the_tpus_compiler(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(ValueError, match=r"config.plan.topology=v5e:2x4 wants .*pip install jax"):
+    with pytest.raises(ValueError, match=r"config.plan.topology=v5e:2x4 needs .*pip install jax"):
         plan.check(config_of(plan__topology="v5e:2x4", plan__num_devices=0))
 
 
 @pytest.mark.slow
 def test_the_mode_prints_one_line_and_leaves_nothing(tmp_path):
-    """As many devices as were asked for, whatever the environment says; no corpus, no workdir."""
+    """The given number of devices, whatever the environment says; no corpus, no workdir."""
     values = {**SMALL, "plan.num_devices": 12, "plan.device": "H100", "model.num_layers": 1}
     arguments = [f"--config.{key}={value}" for key, value in values.items()]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a run prepares is made once, and made again when what it was made from has changed."""
+"""What a run prepares is built once, and rebuilt when its inputs have changed."""
 
 import sys
 import types
@@ -14,7 +14,7 @@ from transformer.tasks import translation
 
 @pytest.fixture
 def build(tiny_config, tmp_path, monkeypatch):
-    """Prepares a run on a few lines of text, in `workdir`; `learnt` counts the vocabularies."""
+    """A function that prepares a run on a few lines of text; `learnt` counts its vocabularies."""
 
     def run(text="the small dog sees a big house", **changes):
         for split in ("train", "validation", "test"):
@@ -80,11 +80,11 @@ def test_a_damaged_vocabulary_is_learnt_again(build, name):
 
 def test_changed_training_text_is_said_with_its_files(build, tmp_path):
     made, now = build().config, build("the small dog sees a big cat").config
-    with pytest.raises(UserError, match=r"run was made with other training text") as error:
+    with pytest.raises(UserError, match=r"run was trained on different text") as error:
         translation.prepare(now, build.workdir, made)
     message = str(error.value)
     assert f"the text of {tmp_path / 'train.de'} or {tmp_path / 'train.en'} has changed" in message
-    assert "put the old text back, or give another --workdir" in message
+    assert "restore the old text, or give another --workdir" in message
 
 
 def test_a_tokeniser_without_its_package_says_what_to_install(tiny_config, monkeypatch):

@@ -1,4 +1,4 @@
-"""Forced decoding: what the beam search says of its hypotheses, and what the model's logits say."""
+"""Forced decoding gives the scores of beam search, and the log-probabilities of the logits."""
 
 import json
 import logging
@@ -42,7 +42,7 @@ def options(**changes):
 
 
 def random_run(ensemble=False):
-    """A small model of random parameters over the toy task's vocabulary, or two of them in one."""
+    """A small model with random params and the toy task's vocabulary, or an ensemble of two."""
     size = len(reversal.vocabulary().source)
     models = [tiny.model(source_vocab_size=size, target_vocab_size=size) for _ in range(2)]
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
@@ -68,7 +68,7 @@ def forced(run, pairs, **changes):
 @pytest.mark.slow
 @pytest.mark.parametrize(("penalty", "alpha"), PENALTIES)
 def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
-    """Sentences of several lengths, all W hypotheses; some were ended at their limit."""
+    """For sentences of several lengths and all W hypotheses, some cut off at their length limit."""
     chosen = options(length_penalty=penalty, length_alpha=alpha, num_hypotheses=4)
     own = {k: v for k, v in chosen.items() if k not in ("utility", "max_length", "chunk_lines")}
     searcher = Searcher(run.model, **own)
@@ -90,7 +90,7 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
 @pytest.mark.slow
 @pytest.mark.parametrize("ensemble", [False, True])
 def test_texts_score_what_the_translator_gives_them(reversal_run, ensemble):
-    """The n-best list of the trained model, and of an ensemble of it and a disturbed one."""
+    """The n-best list of the trained model, and of an ensemble with a perturbed copy."""
     run = translation.load(reversal_run, workdir.read_config(reversal_run))
     if ensemble:
         random = np.random.default_rng(0)
@@ -113,7 +113,7 @@ def test_texts_score_what_the_translator_gives_them(reversal_run, ensemble):
 
 
 def plain_log_prob(model, parameters, source, target):
-    """log P(target | source) of ids, one pair without padding, summed in float64."""
+    """Returns log P(target | source) of one pair of ids, without padding, summed in float64."""
     inputs = tiny.unpacked([(source, target)], len(source), len(target))["inputs"]
     inputs["target"][0, 0] = tokenizer.START
     models, values = [model], [parameters]
@@ -184,7 +184,7 @@ def test_positions_that_are_padding_change_nothing(run):
 
 
 def test_no_position_is_beyond_the_learned_ones():
-    """As many as config.decode asks for, max_length + extra_length, are enough."""
+    """config.decode's max_length + extra_length learned positions suffice."""
     size = len(reversal.vocabulary().source)
     fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
     model = tiny.model(**fields, max_positions=20)
@@ -209,7 +209,7 @@ def test_no_more_than_a_chunk_is_read_ahead():
 
 @pytest.mark.parametrize("chunk_lines", [1, 2, 100])
 def test_over_long_pairs_have_no_score(caplog, chunk_lines):
-    """A target may be as long as one that can come of a translation."""
+    """A target may be as long as the longest translation."""
     pairs = [
         PAIRS[0],
         ("a " * 16, "b"),
@@ -236,7 +236,7 @@ def test_over_long_pairs_have_no_score(caplog, chunk_lines):
 
 @pytest.fixture
 def said(answered, reversal_run):
-    """A function of standard input and changed keys: the lines on standard output."""
+    """A function (standard input, changed keys) -> the lines on standard output."""
 
     def answer(content, **changes):
         out = answered("score", reversal_run, content, **changes)
@@ -266,7 +266,7 @@ def test_nothing_in_nothing_out(said):
 
 @pytest.mark.slow
 def test_json_in_and_out(said):
-    """Other keys stay."""
+    """Further keys stay."""
     asked = [
         {"source": "a b c", "target": "c b a", "id": [1, {"나": None}]},
         {"target": "c\tb", "source": "a\tb", "score": "old"},
@@ -285,7 +285,7 @@ def test_json_in_and_out(said):
 
 @pytest.mark.slow
 def test_an_over_long_pair_is_json_too(said):
-    """JSON has no -Infinity."""
+    """Its -inf becomes null, because JSON has no -Infinity."""
     line = json.dumps({"source": "a " * 16, "target": "b"}).encode()
     [text] = said(line, **{"translate.format": "json"})
 

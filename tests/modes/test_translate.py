@@ -1,4 +1,4 @@
-"""--mode=translate: standard input to standard output, odd input, workdirs that moved."""
+"""--mode=translate: standard input to standard output, unusual input, copied workdirs."""
 
 import functools
 import json
@@ -28,12 +28,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def translated(answered, reversal_run):
-    """A function of what is typed, and of {config key: value}: what is printed."""
+    """A function (standard input, {config key: value}) -> standard output."""
     return functools.partial(answered, "translate", reversal_run)
 
 
 def launched(workdir, content, *arguments, **options):
-    """The mode in a process of its own, which is given a pipe."""
+    """Runs the mode in a separate process, with a pipe as standard input."""
     return subprocess.run(
         [
             sys.executable,
@@ -95,7 +95,7 @@ def test_any_white_space_is_a_blank_line(translated, blank):
 
 @pytest.mark.slow
 def test_any_bytes_give_a_line_for_a_line(translated):
-    """NULs, half characters, half surrogate pairs, all at random; the lines around are as ever."""
+    """Random NULs, half characters and half surrogate pairs; the lines around are unaffected."""
     random = np.random.default_rng(0)
     odd = [b"\x00", b"a\x00b", b"\xed\xa0\x80", b"\xff\xfe", "\ufeff나 🏠".encode(), b"a\rb"]
     odd += [random.bytes(12).replace(b"\n", b"") for _ in range(6)]
@@ -108,7 +108,7 @@ def test_any_bytes_give_a_line_for_a_line(translated):
 
 @pytest.mark.slow
 def test_a_long_line_among_short_ones(translated, caplog):
-    """The short ones' translations are not touched by it."""
+    """The translations of the short lines are unaffected."""
     letters = reversal.sentences(1, seed=3000, shortest=500, longest=500)[0].split()
     short = reversal.sentences(12, seed=6000, longest=5)
     lines = [*short[:7], " ".join(letters), *short[7:]]
@@ -122,7 +122,7 @@ def test_a_long_line_among_short_ones(translated, caplog):
 
 @pytest.mark.slow
 def test_a_line_of_a_whole_book(translated, caplog):
-    """200,000 characters and more, with words and without."""
+    """Over 200,000 characters, with and without spaces."""
     part = "a b c d e f g h h g f e d c b "
     out = translated(f"h g\n{part * 6700}\nf\n{'a' * 200_000}\nb c".encode())
     lines = out.removesuffix("\n").split("\n")
@@ -143,7 +143,7 @@ def test_the_count_of_over_long_lines_is_said(translated, caplog):
 
 @pytest.mark.slow
 def test_many_short_lines(translated, monkeypatch):
-    """Their count and order are kept; of equal ones, only one is searched."""
+    """Their number and order are kept; equal lines are decoded once."""
     searched = []
     search_batch = batch_decoder.Searcher._search_batch
 
@@ -165,7 +165,7 @@ def test_many_short_lines(translated, monkeypatch):
 
 @pytest.mark.slow
 def test_several_translations_are_numbered_and_scored(translated):
-    """NUMBER ||| TRANSLATION ||| SCORE, the best first."""
+    """NUMBER ||| TRANSLATION ||| SCORE, best first."""
     lines = ["a b c", "", "h g f e"]
     content = "\n".join(lines).encode()
     out = translated(content, **{"decode.num_hypotheses": 3}).removesuffix("\n").split("\n")
@@ -183,7 +183,7 @@ def test_several_translations_are_numbered_and_scored(translated):
 
 @pytest.mark.slow
 def test_prefixes_stand_behind_a_tab(translated):
-    """Without config.translate.prefix, a tab is a character like others."""
+    """Without config.translate.prefix, a tab is an ordinary character."""
     content = b"a b c\td\na b c\t\na b c\nh g\te f\tg\n"
     forced = translated(content, **{"translate.prefix": True}).split("\n")
     assert forced[0].startswith("d")
@@ -236,16 +236,16 @@ def test_json_objects_hold_all_translations(translated):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (b"a b c", "line 2 is no JSON object"),
-        (b"[1]", "line 2 is no JSON object"),
-        (b"", "line 2 is no JSON object"),
-        (b'{"sorce": "a"}', 'line 2: expected text under "source"'),
-        (b'{"source": 3}', 'line 2: expected text under "source"'),
-        (b'{"source": "a", "prefix": null}', 'line 2: expected text under "prefix"'),
+        (b"a b c", "line 2 is not a JSON object"),
+        (b"[1]", "line 2 is not a JSON object"),
+        (b"", "line 2 is not a JSON object"),
+        (b'{"sorce": "a"}', 'line 2: expected a string under "source"'),
+        (b'{"source": 3}', 'line 2: expected a string under "source"'),
+        (b'{"source": "a", "prefix": null}', 'line 2: expected a string under "prefix"'),
     ],
 )
 def test_a_wrong_json_line_is_named(line, words, translated):
-    """In one line, as a mistake in what was typed."""
+    """In one line, as a mistake of the user."""
     content = b'{"source": "a"}\n' + line + b'\n{"source": "b"}\n'
     with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
         translated(content, **{"translate.format": "json"})
@@ -262,11 +262,11 @@ def test_another_format_is_refused(translated, monkeypatch):
     assert launch.mistake(error.value)
 
 
-# Somebody at a terminal
+# At a terminal
 
 
 def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
-    """Although config.decode.chunk_lines is 100."""
+    """Even with config.decode.chunk_lines=100."""
     keyboard, terminal = os.openpty()
     readable, writable = os.pipe()
     answers = []
@@ -291,13 +291,13 @@ def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
     assert answers == [b"c b a\n", b"\n", b"g h\n"]
 
 
-# In a process of its own
+# In a separate process
 
 
 @pytest.mark.slow
 def test_a_copied_workdir_translates_the_same(reversal_run, tmp_path):
-    """In another process, from another folder, with a locale that knows only ASCII. Standard output
-    has nothing but results."""
+    """In another process, from another folder, with an ASCII locale. Standard output has only
+    results."""
     copy = tmp_path / "elsewhere" / "copy"
     shutil.copytree(reversal_run, copy)
     lines = [*reversal.sentences(20, seed=4000), ""]
@@ -311,13 +311,13 @@ def test_a_copied_workdir_translates_the_same(reversal_run, tmp_path):
 
 @pytest.mark.slow
 def test_a_mistake_in_the_input_ends_with_status_2(reversal_run):
-    """One line says which one; those before it have been translated."""
+    """One line of error names the input line; the lines before it have been translated."""
     content = b'{"source": "a b c"}\n{"source": "h g"}\n{"source": "a b"}\n["a"]\n{"source": "a"}\n'
     options = ("--config.translate.format=json", "--config.decode.chunk_lines=2")
     done = launched(reversal_run, content, *options)
     assert done.returncode == 2
     said = done.stderr.decode()
-    assert said.splitlines()[-1].startswith("launch.py: line 4 is no JSON object")
+    assert said.splitlines()[-1].startswith("launch.py: line 4 is not a JSON object")
     assert "Traceback" not in said
     answers = [json.loads(line)["translation"] for line in done.stdout.decode().splitlines()]
     assert answers == ["c b a", "g h", "b a"]

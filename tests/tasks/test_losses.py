@@ -16,13 +16,13 @@ from transformer.tasks import losses
 
 B, T, V = 3, 4, 7
 cross_entropy = tiny.jit(losses.cross_entropy, static_argnames=("label_smoothing", "smoothed_over"))
-# What (gold, other) class gets when 0.1 is smoothed over V = 7 classes.
+# Targets of the gold and of any other class, with label smoothing 0.1 over V = 7 classes.
 GOLDEN = {"all_classes": (0.9 + 0.1 / 7, 0.1 / 7), "wrong_classes": (0.9, 0.1 / 6)}
 
 
 @pytest.fixture(scope="module")
 def tokens():
-    """Logits [B, T, V], targets and weights [B, T] with three tokens that do not count."""
+    """Logits [B, T, V], targets and weights [B, T] with three tokens of weight 0."""
     random = np.random.default_rng(0)
     weights = np.ones((B, T), np.float32)
     weights[0, 3] = weights[2, 2] = weights[2, 3] = 0
@@ -70,7 +70,7 @@ def test_gradient_is_prediction_less_smoothed_target(tokens, smoothed_over):
 
 
 def test_smoothed_target_in_numbers():
-    """Five classes, smoothed by 0.1: read off the gradient at a uniform prediction."""
+    """Five classes, smoothed by 0.1: the target follows from the gradient at uniform logits."""
 
     def target(smoothed_over):
         def total(logits):
@@ -166,7 +166,7 @@ D = 5
 
 @pytest.fixture(scope="module")
 def arrays():
-    """x [B, T, D] and matrix [V, D] of the logits, targets and weights; T is twelve."""
+    """x [B, T, D] and matrix [V, D] of the logits, targets and weights [B, T]; T = 12."""
     random = np.random.default_rng(1)
     x, matrix = random.standard_normal((B, 12, D)), random.standard_normal((V, D))
     targets = random.integers(0, V, (B, 12))
@@ -187,7 +187,7 @@ def at_once(x, matrix, targets, weights, blocks=None):
 
 @pytest.mark.parametrize("blocks", [1, 2, 4, 8, 12])  # 8 does not divide 12: 4 then
 def test_blocks_have_the_sums_and_gradients_of_the_whole(arrays, blocks):
-    """Of a loss that is scaled, too: the gradient is made before it is known by what."""
+    """For a scaled loss too: the gradient is computed before its cotangent is known."""
     x, matrix, *tokens = arrays
 
     def scaled(function, x, matrix):
@@ -222,7 +222,7 @@ def test_blocks_keep_the_types_of_the_gradients(arrays, dtype):
 
 
 def test_gradients_are_accumulated_of_the_arrays_that_logits_use(arrays):
-    """Of all params the matrix and a bias: not another matrix, nor integers."""
+    """Only of the params that logits use, a matrix and a bias; not of another, nor of integers."""
     x, matrix, *tokens = arrays
     unused, order = jnp.ones((100, 100)), jnp.arange(V)
     params = {"matrix": matrix, "bias": jnp.ones(V), "unused": unused}
@@ -247,7 +247,7 @@ def test_gradients_are_accumulated_of_the_arrays_that_logits_use(arrays):
 
 
 def test_no_array_has_all_logits(arrays):
-    """In the compiled gradient."""
+    """In the compiled gradient no array is as large as all logits."""
     x, matrix, *tokens = arrays
 
     def compiled(function):
@@ -264,7 +264,7 @@ def test_no_array_has_all_logits(arrays):
 
 
 class Bag(nn.Module):
-    """A model without `hidden` and `logits`: target tokens plus the mean of the source's."""
+    """A model without `hidden` and `logits`: target embeddings plus the mean source embedding."""
 
     @nn.compact
     def __call__(self, source, target, *, train, **positions_and_segments):
@@ -280,7 +280,7 @@ def translation_loss(params, batch, blocks, *, model, **changes):
 
 
 def test_translation_loss_is_of_the_training_pass_in_any_number_of_blocks():
-    """With dropout, over packed rows, the gradients of all params too."""
+    """With dropout and packed rows; the gradients of all params are the same too."""
     model = tiny.model(num_layers=1, dropout_rate=0.3, tied_embeddings="none")
     pairs = tiny.pairs()
     batch = tiny.batch([pairs[:2], pairs[2:]], 8, 12)
@@ -318,7 +318,7 @@ def test_translation_loss_is_of_the_training_pass_in_any_number_of_blocks():
 
 
 def test_in_one_block_any_model_has_a_loss():
-    """Also one that has no hidden states to make logits of."""
+    """Also a model without hidden states."""
     batch = tiny.unpacked(tiny.pairs())
     model = Bag()
     params = model.init(jax.random.key(0), **batch["inputs"], train=False)["params"]

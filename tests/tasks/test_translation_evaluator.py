@@ -1,4 +1,4 @@
-"""Scores against sacreBLEU and a plain loop; every sentence counts; results are where they say."""
+"""Scores equal sacreBLEU and a plain loop over every sentence; results are in the right files."""
 
 import contextlib
 import hashlib
@@ -82,7 +82,7 @@ def test_per_token():
 
 @pytest.fixture(scope="module")
 def run(tiny_run, data_dir, tmp_path_factory):
-    """The tiny run, and a small test set for it: (workdir, changes of its config)."""
+    """The tiny run with a small test set: (workdir, changes of its config)."""
     folder = tmp_path_factory.mktemp("text")
     for split, keep in (("test", slice(None)), ("other", slice(4, 6))):
         for language, lines in (("ko", SOURCES[keep]), ("en", TARGETS[keep])):
@@ -104,7 +104,7 @@ def configured(run, **changes):
 
 
 def evaluated(run, **changes):
-    """What evaluating prints, parsed."""
+    """Returns what --mode=evaluate prints, parsed."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         evaluate.evaluate(configured(run, **changes), run[0])
     [line] = out.getvalue().splitlines()
@@ -139,7 +139,7 @@ def written(run, split, name):
 
 
 def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, run):
-    """Beside those of the set that the run itself was scored on, which has the same name."""
+    """Beside the files of the run's own test set, which has the same name."""
     assert result in log.read(run[0], "evaluations.jsonl")
     name = f"test-{result['checksum'][:16]}"
     assert result["set"] == name
@@ -156,7 +156,7 @@ def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, 
 
 @pytest.mark.slow
 def test_loss_is_that_of_a_plain_loop(result, run):
-    """One sentence at a time, without cutting any, its smoothed target written down."""
+    """One sentence at a time, at full length, with a dense smoothed target."""
     config = configured(run)
     model, vocabulary, parameters, _ = translation.load(run[0], config)
     parameters = {"params": parameters}
@@ -171,7 +171,7 @@ def test_loss_is_that_of_a_plain_loop(result, run):
         tokenizer.encode(vocabulary.target, TARGETS),
         strict=True,
     ):
-        # A multiple of 64 positions, so that few lengths are compiled.
+        # Padded to a multiple of 64 positions, so that few lengths are compiled.
         S, T = (-(-len(side) // 64) * 64 for side in (source, target))
         found = np.asarray(log_probs(tiny_inputs(source, target, S, T)), np.float64)[0]
         for t, token in enumerate(target):
@@ -203,7 +203,7 @@ def tiny_inputs(source, target, source_length, target_length):
 
 @pytest.mark.slow
 def test_another_split_and_other_weights(run):
-    """'other' is no key of the config, but the corpus knows it."""
+    """'other' is not a key of the config, but a split of the corpus."""
     saved, best = saved_steps(run), saved_steps(run, "best")
     losses = {}
     for weights, steps in (("average", saved), ("latest", saved[-1:]), ("best", best)):
@@ -254,7 +254,7 @@ def test_standard_output_is_one_json_line(run, result):
 def test_what_cannot_be_written_is_said_before_and_the_score_is_printed(
     run, no_file_over, caplog, monkeypatch
 ):
-    """On a disk that takes nothing more, as on one that is read-only."""
+    """On a full disk, as on a read-only one."""
     evaluated(run, split="other")  # compiled, its ids cached
     before = (run[0] / "evaluations.jsonl").read_bytes()
     events, load = [], trained.load

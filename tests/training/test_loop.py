@@ -1,4 +1,4 @@
-"""Trained end to end on the built-in corpus: killed, stopped, moved, resumed, and logged."""
+"""Runs on the built-in corpus, end to end: killed, signalled, resumed, moved and logged."""
 
 import functools
 import json
@@ -44,7 +44,7 @@ FINAL_KEYS = VALIDATION_KEYS - {"samples"} | {
 }
 
 
-# What a run leaves behind
+# Files of a finished run
 
 
 def test_log_lines_have_all_keys(tiny_run):
@@ -107,12 +107,12 @@ def test_config_names_vocabulary_and_versions(tiny_run):
     assert config["model"] == tiny_run.config.model.to_dict()
 
 
-# What a person sees who waits for translations
+# Validation and evaluation agree
 
 
 @pytest.fixture
 def copied(tiny_run, tmp_path):
-    """The tiny run's workdir, to write into."""
+    """A writable copy of the tiny run's workdir."""
     return shutil.copytree(tiny_run.workdir, tmp_path / "copy")
 
 
@@ -134,7 +134,7 @@ def test_validation_says_what_evaluate_says(copied, capsys, weights):
         assert said[name] == line[name]
 
 
-# Refusals, before anything is changed
+# Refused before anything is changed
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_another_model_is_refused_by_name(tiny_config, tiny_run, key, value, was
 def test_an_ensemble_that_cannot_work_is_refused_before_training(
     tiny_config, tiny_run, tmp_path, monkeypatch, changes, said
 ):
-    """The member has learned 50 positions, and has no best checkpoint."""
+    """The member has 50 learned positions and no best checkpoint."""
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
     member = tmp_path / "member"
     member.mkdir()
@@ -195,11 +195,11 @@ def test_finished_run_is_only_evaluated_again(tiny_config, copied, capsys):
     tiny.assert_same_bits(after[1][1], before[1][1])
 
 
-# Killed, stopped, and started again by the same command, in processes of one device
+# Killed, signalled, and resumed by the same command, in processes with one device
 
 KILLS = int(os.environ.get("KILLS", "5"))  # of one run
 STEPS = 48 * KILLS
-# What a workdir has settled
+# What can change in a workdir
 
 
 def contents(folder):
@@ -211,11 +211,11 @@ def contents(folder):
 def test_training_leaves_a_copy_made_to_translate_with_as_it_is(
     tiny_run, tiny_config, tmp_path, changes
 ):
-    """It holds the only copy of a model, perhaps: `best/`, and no state to go on from."""
+    """It may hold the only copy of a model: `best/`, and no state to resume from."""
     copy = tmp_path / "copy"
     shutil.copytree(tiny_run.workdir, copy, ignore=shutil.ignore_patterns("checkpoints"))
     before = contents(copy)
-    with pytest.raises(UserError, match=r"not resumed; nothing was touched; give another") as error:
+    with pytest.raises(UserError, match=r"not resumed; nothing was changed; give another") as error:
         train.train(tiny_config(changes), copy)
     assert "\n" not in str(error.value)
     assert contents(copy) == before
@@ -226,7 +226,7 @@ def test_training_leaves_a_copy_made_to_translate_with_as_it_is(
 def test_a_damaged_config_is_written_again(
     tiny_run, tiny_config, tmp_path, monkeypatch, caplog, content
 ):
-    """As a power failure may leave it, beside checkpoints that are whole."""
+    """As a power failure may leave it, beside undamaged checkpoints."""
     copy = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
     before = json.loads((copy / "config.json").read_bytes())
     if content is None:
@@ -234,7 +234,7 @@ def test_a_damaged_config_is_written_again(
     else:
         (copy / "config.json").write_bytes(content)
     train.train(tiny_config(), copy)
-    assert "config.json is written again from --config" in caplog.text
+    assert "config.json will be rewritten from --config" in caplog.text
     assert json.loads((copy / "config.json").read_bytes()) == before
     assert (copy / "metrics.jsonl").read_bytes() == (
         tiny_run.workdir / "metrics.jsonl"
@@ -257,7 +257,7 @@ def test_a_config_without_a_key_of_today_takes_todays_value(
 
 @pytest.mark.slow
 def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, monkeypatch):
-    """A typo, or what does not fit, can be mended before the first save."""
+    """A typo, or a model too large for memory, can be corrected before the first save."""
 
     class Enough(Exception):
         pass
@@ -277,7 +277,7 @@ LONGER = {"train.num_steps": STEPS, "evaluate.every": 100}
 
 
 class Command:
-    """`python launch.py` with the tiny quickstart, of STEPS steps."""
+    """`python launch.py` with the tiny quickstart config, for STEPS steps."""
 
     def __init__(self, values, workdir):
         arguments = [f"--config.{key}={value}" for key, value in {**values, **LONGER}.items()]
@@ -300,7 +300,7 @@ class Command:
         )
 
     def finish(self):
-        """Runs to the end; its standard output and standard error."""
+        """Runs to the end; returns standard output and standard error."""
         process = self.start()
         output, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
@@ -341,7 +341,7 @@ def assert_equal_runs(config, workdir, expected, killed_at=0):
 
 
 def translate_nothing(patch):
-    """Has validations and tests take the references for the translations."""
+    """Makes evaluations take the references for the translations."""
 
     def scores(self, params, should_stop=None):
         sums = dict.fromkeys(losses.SUMS, 1.0)
@@ -358,7 +358,7 @@ def reached(workdir, step):
 
 
 def saving(workdir, step):
-    """Whether a checkpoint of that step or a later one is being written."""
+    """Returns whether a checkpoint of that step or a later one is being written."""
     drafts = (workdir / "checkpoints").glob("*tmp*")
     return any(int(draft.name.partition(".")[0]) >= step for draft in drafts)
 
@@ -404,7 +404,7 @@ VALIDATED_BETWEEN = {"train.num_steps": 60, "evaluate.every": 50, "evaluate.samp
 
 @pytest.fixture(scope="module")
 def validated_between(tiny_config, tmp_path_factory):
-    """A run that is validated at step 50, which is not saved."""
+    """A run that validates after step 50, which is not saved."""
     workdir = tmp_path_factory.mktemp("runs") / "validated"
     train.train(tiny_config(VALIDATED_BETWEEN), workdir)
     return workdir
@@ -418,7 +418,9 @@ def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
     changes, told = VALIDATED_BETWEEN, []
 
     def tell(self, *arguments, **options):
-        if not told and callable(arguments[-1]):  # the rehearsal before step 1 does not ask
+        if not told and callable(
+            arguments[-1]
+        ):  # the dry run before step 1 does not check for signals
             told.append(os.kill(os.getpid(), signal.SIGTERM))
         return find(self, *arguments, **options)
 
@@ -436,7 +438,7 @@ def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
 
 
 def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, monkeypatch):
-    """While it compiles there is nothing to save."""
+    """During compilation there is nothing to save."""
     numbers, handlers = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT), []
 
     def rehearse(*_):
@@ -451,7 +453,7 @@ def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, mo
 
 @pytest.fixture
 def devices(monkeypatch):
-    """Sets how many devices training sees."""
+    """A function that sets how many devices training uses."""
 
     def see(number):
         monkeypatch.setattr(train, "make_layout", lambda *asked: make_layout(*asked, number))
@@ -463,14 +465,14 @@ def devices(monkeypatch):
 def test_fewer_steps_than_the_warm_up_are_said(
     tiny_config, tmp_path, monkeypatch, caplog, num_steps, said
 ):
-    """At the start: before anything is prepared."""
+    """A warning at the start, before anything is prepared."""
     monkeypatch.delattr(translation, "prepare")
     with pytest.raises(AttributeError):
         train.train(tiny_config({"train.num_steps": num_steps}), tmp_path)
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     expected = (
         "config.train.num_steps=39 ends within the warm-up, config.optimizer.schedule.warmup_steps="
-        "40: the learning rate gets to 97.5 % of its peak only; warmup_steps=13 would suit"
+        "40: the learning rate only reaches 97.5 % of its peak; consider warmup_steps=13"
     )
     assert warnings == [expected] * said
 
@@ -480,10 +482,10 @@ def test_prepare_ends_with_a_summary(tiny_config, data_dir, tmp_path, caplog):
     prepare.prepare(tiny_config(), tmp_path)
     said = caplog.messages[-1]
     pattern = (
-        r"prepared: 21,\d+ training pairs in .* batches an epoch .* a vocabulary of 640 pieces; "
+        r"prepared: 21,\d+ training pairs in .* batches an epoch .*; vocabulary of 640 pieces; "
     )
     assert re.match(
-        rf"{pattern}ids are in {data_dir}/.*; config and vocabulary are in {tmp_path}", said
+        rf"{pattern}token ids in {data_dir}/.*; config and vocabulary are in {tmp_path}", said
     )
 
 
@@ -517,7 +519,7 @@ def exhausted(*_, **__):
 def test_what_does_not_fit_is_said_before_step_1(
     tiny_config, tmp_path, monkeypatch, caplog, owner, name, said
 ):
-    """A step, a validation's loss, its search."""
+    """A training step, the loss of validation, or its beam search."""
     shown = lambda *_: lambda *_: exhausted()
     monkeypatch.setattr(owner, name, shown if name == "compile_step" else exhausted)
     with pytest.raises(ValueError, match=said) as raised:
@@ -529,7 +531,7 @@ def test_what_does_not_fit_is_said_before_step_1(
 
 @pytest.mark.slow
 def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, caplog, monkeypatch):
-    """And the run is the one without: its batches, its numbers."""
+    """And the run has the same batches and metrics as without the dry run."""
     caplog.set_level(logging.INFO)
     devices(1)
     translate_nothing(monkeypatch)
@@ -537,7 +539,7 @@ def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, cap
     config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
     train.train(config.copy_and_resolve_references(), tmp_path / "run")
     said = [record.getMessage() for record in caplog.records]
-    assert any(re.match(r"tried: steps with rows of [2-4] length", x) for x in said)
+    assert any(re.match(r"dry run done: steps with rows of [2-4] length", x) for x in said)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "rehearse", lambda state, *_: state)
         train.train(config.copy_and_resolve_references(), tmp_path / "without")
@@ -548,8 +550,8 @@ def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, cap
 
 
 SHORT = {
-    "model.dropout_rate": 0.0,  # devices drop different units
-    "optimizer.arguments.eps": 1e-3,  # so that rounding is not blown up to whole steps
+    "model.dropout_rate": 0.0,  # each device draws its own dropout
+    "optimizer.arguments.eps": 1e-3,  # so that Adam does not amplify rounding errors to whole steps
     "train.save_every": 5,
     "train.log_every": 1,
     "evaluate.every": 0,
@@ -598,7 +600,7 @@ def test_run_goes_on_under_the_other_strategy(
 
 @pytest.mark.slow
 def test_stops_early_and_stays_stopped(tiny_config, devices, tmp_path, monkeypatch):
-    """The best BLEU comes second; patience of two ends it with the fourth."""
+    """The second BLEU is the best; with patience 2 the fourth validation ends the run."""
     devices(1)
     translate_nothing(monkeypatch)
     scores = iter([1.0, 4.0, 3.0, 2.0, *[9.0] * 10])

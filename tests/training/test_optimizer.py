@@ -1,4 +1,4 @@
-"""The paper's learning rate in numbers, and Adam by hand."""
+"""Golden values of the paper's learning rate, and Adam against a float64 implementation."""
 
 import jax
 import numpy as np
@@ -44,7 +44,7 @@ def test_learning_rate_follows_width_and_warmup():
 
 
 def by_hand(parameters, gradients, learning_rate, *, epsilon, clip_norm):
-    """Kingma and Ba's algorithm 1 in float64; parameters after each update."""
+    """Returns the params after each update of Kingma and Ba's algorithm 1, in float64."""
     m = v = 0.0
     path = []
     for step, gradient in enumerate(gradients, start=1):
@@ -62,7 +62,7 @@ def by_hand(parameters, gradients, learning_rate, *, epsilon, clip_norm):
 @pytest.mark.parametrize("clip_norm", [0.0, 1.5])
 @pytest.mark.parametrize("epsilon", [EPSILON, 0.5])
 def test_three_updates_are_adams(epsilon, clip_norm):
-    """A large epsilon shows where it is added; only the second gradient is longer than the clip."""
+    """A large epsilon shows where it is added; only the second gradient exceeds the clip norm."""
     gradients = np.array([[0.3, -0.7, 0.1], [3.0, 2.0, -1.0], [-0.2, 0.4, 0.6]])
     start = np.array([1.0, -2.0, 0.5])
 

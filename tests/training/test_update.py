@@ -1,4 +1,4 @@
-"""One update: Adam by the schedule, and non-finite ones, which are skipped."""
+"""One update: Adam with the schedule; a non-finite update is skipped."""
 
 import functools
 import logging
@@ -31,19 +31,19 @@ def spoiled(rows, value=np.nan):
 
 @functools.cache
 def stepper(strategy="pmap", num_devices=1, clip_norm=0.0, accumulate=1):
-    """(step, first state) of the tiny model: step(state, batch) -> (state, sums)."""
+    """Returns (train_step, first state) of the tiny model."""
     adam, layout = tiny.adam(clip_norm), make_layout(strategy, num_devices=num_devices)
     state = tiny.first_state(layout, MODEL, batch(0)["inputs"], adam)
     compiled = tiny.train_step(layout, state, MODEL, adam, accumulate)
     step = lambda state, rows: compiled(state, tiny.place(rows, layout))
-    # Arrays of its own at each call: a step takes their memory.
+    # New arrays at each call, because the step donates them.
     shardings = state_shardings(state, layout)
     own = jax.jit(lambda: jax.tree.map(jnp.asarray, state), out_shardings=shardings)
     return step, own
 
 
 def test_the_first_update_is_step_1():
-    """Adam's first update is the sign of the gradient times the rate, which is 0 at step 0."""
+    """Adam's first update is sign(gradient) times the rate, which would be 0 at step 0."""
     step, start = stepper()
     before = jax.tree.map(np.asarray, start().params)
     after, sums = step(start(), batch(0))
@@ -62,8 +62,8 @@ def test_the_first_update_is_step_1():
 def test_non_finite_updates_never_enter_the_state(
     strategy, num_devices, clip_norm, accumulate, value
 ):
-    """The run is the one whose updates at these steps are skipped; the batch goes on, the rate does
-    not."""
+    """The run equals one whose updates are skipped at these steps: batches advance, the schedule
+    does not."""
     step, start = stepper(strategy, num_devices, clip_norm, accumulate)
     state, expected = start(), start()
     bad, skipped = {2, 4, 5}, []
@@ -83,7 +83,7 @@ def test_non_finite_updates_never_enter_the_state(
 
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS, ids=str)
 def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devices):
-    """With which every shape is tried before the first step."""
+    """The dry run before the first step uses such batches."""
     step, start = stepper(strategy, num_devices)
     state, _ = step(start(), batch(0))
     expected = jax.tree.map(np.asarray, state)
@@ -97,7 +97,7 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
 def test_params_that_would_be_non_finite_never_enter_the_state(
     strategy, num_devices, epsilon, rate
 ):
-    """With a finite loss and gradient: some rows of the embedding have a gradient of 0."""
+    """With a finite loss and gradient; some rows of the embedding have gradient 0."""
     adam = tiny.adam(schedule=lambda step: rate, eps=epsilon)
     layout = make_layout(strategy, num_devices=num_devices)
     state = tiny.first_state(layout, UNTIED, batch(0)["inputs"], adam)
@@ -110,7 +110,7 @@ def test_params_that_would_be_non_finite_never_enter_the_state(
     tiny.assert_same_bits(after._replace(step=after.step - 1, skipped=after.skipped - 1), expected)
 
 
-# What is said of it
+# What is logged
 
 
 def sums(loss, skipped=0, gradient_norm=1.0, finite=None):
@@ -121,7 +121,7 @@ def sums(loss, skipped=0, gradient_norm=1.0, finite=None):
 
 def test_ten_skipped_updates_in_a_row_end_the_run(caplog):
     watching = anomalies.Anomalies(lambda: 1500)
-    for t in range(1, 40):  # nine in a row, then one with numbers, and so on
+    for t in range(1, 40):  # nine non-finite in a row, then a finite one, and so on
         assert watching.check(t, sums(np.nan if t % 10 else 2.0, skipped=t)) == (t % 10 == 0)
     skipped = "step 9: non-finite update skipped (loss nan, gradient norm 1.0); 9 skipped in total"
     assert skipped in caplog.text

@@ -180,7 +180,7 @@ def test_processes_train_as_one_and_others_go_on(start, alone, tmp_path, strateg
     assert half.ends() == [0, 0], half.said()
     whole = start(tmp_path / "run", 4, values=values)
     assert whole.ends() == [0] * 4, whole.said()
-    assert f"going on from step {STEPS // 2}\n" in whole.said()[0]
+    assert f"resuming from step {STEPS // 2}\n" in whole.said()[0]
     assert_same_run(tmp_path / "run", alone)
     results = whole.said("out")
     assert json.loads(results[0]) == log.read(tmp_path / "run", "evaluations.jsonl")[-1]
@@ -224,7 +224,7 @@ def test_a_killed_process_ends_the_others_and_a_restart_goes_on(
     assert statuses[1 - killed] not in (0, 2, 143), run.said()
     again = start(tmp_path / "run", 2, values=layout(strategy, mesh))
     assert again.ends() == [0, 0], again.said()
-    assert re.search("going on from step (20|40)\n", again.said()[0])
+    assert re.search("resuming from step (20|40)\n", again.said()[0])
     assert_same_run(tmp_path / "run", alone)
 
 
@@ -237,7 +237,7 @@ def test_told_to_one_process_all_stop_after_the_same_step(start, alone, tmp_path
     assert not (tmp_path / "run" / "evaluations.jsonl").exists()
     again = start(tmp_path / "run", 2, values=layout(strategy, mesh))
     assert again.ends() == [0, 0], again.said()
-    assert "going on from step" in again.said()[0]
+    assert "resuming from step" in again.said()[0]
     assert_same_run(tmp_path / "run", alone)
 
 
@@ -252,7 +252,7 @@ def test_processes_go_on_from_the_newest_whole_checkpoint(start, alone, tmp_path
     damaged.write_bytes(content)
     again = start(tmp_path / "run", 2)
     assert again.ends() == [0, 0], again.said()
-    assert "going on from step 20\n" in again.said()[0]
+    assert "resuming from step 20\n" in again.said()[0]
     assert str(damaged) in again.said()[0]
     assert_same_run(tmp_path / "run", alone)
 

@@ -177,11 +177,11 @@ def test_another_architecture_has_keys_of_its_own(trained):
         (
             "decode.beam_width",
             "4",
-            "config.decode.beam_width is a whole number, such as 4, found '",
+            "config.decode.beam_width is an integer, such as 4, found '",
         ),
         ("decode", 5, "config.decode is a group of keys, found 5"),
-        ("train.num_steps", {"x": 1}, "config.train.num_steps is a whole number"),
-        ("model.d_model", 1.5, "config.model.d_model is a whole number"),
+        ("train.num_steps", {"x": 1}, "config.train.num_steps is an integer"),
+        ("model.d_model", 1.5, "config.model.d_model is an integer"),
     ],
 )
 def test_a_value_of_another_type_in_a_workdir(trained, tmp_path, key, value, words):
@@ -241,10 +241,13 @@ BARE = "import ml_collections\ndef get_config():\n    return ml_collections.Conf
         (OWN.replace("factor = 2", "warmup_steps = 1e3"), ["line 6", "'warmup_steps'", "'int'"]),
         (OWN.replace("factor = 2", "facto.r = 2"), ["line 6", "AttributeError"]),
         (OWN.replace("get_config():\n", "get_config(x):\n"), ["TypeError", "argument: 'x'"]),
-        (BARE + '{"model": {"d_model": "128"}})', ["config.model.d_model", "a whole", "'128'"]),
-        (BARE + '{"train": {"num_steps": 1e3}})', ["config.train.num_steps", "a whole", "1000.0"]),
-        (BARE + '{"train": {"keep": True}})', ["config.train.keep", "a whole", "True"]),
-        (BARE + '{"train": {"keep": None}})', ["config.train.keep", "a whole", "None"]),
+        (BARE + '{"model": {"d_model": "128"}})', ["config.model.d_model", "an integer", "'128'"]),
+        (
+            BARE + '{"train": {"num_steps": 1e3}})',
+            ["config.train.num_steps", "an integer", "1000.0"],
+        ),
+        (BARE + '{"train": {"keep": True}})', ["config.train.keep", "an integer", "True"]),
+        (BARE + '{"train": {"keep": None}})', ["config.train.keep", "an integer", "None"]),
         (BARE + '{"train": 3})', ["config.train is a group of keys", "3"]),
         (BARE + '{"parallel": {"mesh": [1]}})', ["config.parallel.mesh is a tuple", "[1]"]),
     ],
@@ -296,10 +299,10 @@ def test_help(capsys):
         ([QUICK, "--noconfig.data.pak"], ["no key config.data.pak", "mean config.data.pack"]),
         (
             [QUICK, "--config.train.num_steps=abc"],
-            ["train.num_steps=abc", "a whole number, such as 800"],
+            ["train.num_steps=abc", "an integer, such as 800"],
         ),
-        ([QUICK, "--config.train.num_steps=1.5"], ["train.num_steps=1.5", "a whole number"]),
-        ([QUICK, "--config.train.num_steps="], ["config.train.num_steps", "a whole number"]),
+        ([QUICK, "--config.train.num_steps=1.5"], ["train.num_steps=1.5", "an integer"]),
+        ([QUICK, "--config.train.num_steps="], ["config.train.num_steps", "an integer"]),
         ([QUICK, "--config.model.d_model"], ["--config.model.d_model=VALUE", "128"]),
         ([QUICK, "--config.model.d_model", "--config.train.seed=1"], ["--config.model.d_model=VA"]),
         ([QUICK, "--noconfig.model.d_model"], ["--config.model.d_model=VALUE"]),
@@ -308,7 +311,7 @@ def test_help(capsys):
         ([QUICK, "--config.model.dropout_rate=high"], ["dropout_rate=high", "a number"]),
         (
             [QUICK, "--config.train.seed=1", "--config.train.keep=x"],
-            ["train.keep=x", "a whole number"],
+            ["train.keep=x", "an integer"],
         ),
         (["--mode=translate"], ["--mode=translate", "--workdir=DIR"]),
         (["--mode=evaluate", QUICK], ["--mode=evaluate", "--workdir=DIR"]),
@@ -329,7 +332,7 @@ def test_help(capsys):
         (["plan", QUICK], ["did you mean --mode=plan?"]),
         (
             [QUICK, "--config.model.d_model=64", "--config.model.d_model=big"],  # a recalled line
-            ["--config.model.d_model=big: ", "a whole number"],
+            ["--config.model.d_model=big: ", "an integer"],
         ),
         (
             [QUICK, "--workdir=~nobody-of-this-name/x"],
@@ -362,7 +365,7 @@ def test_a_mistake_is_answered_with_what_would_be_right(arguments, words):
         ("model.num_heads", 0, "at least 1"),
         ("model.d_model", 0, "at least 1"),
         ("model.dropout_rate", 1.0, "below 1"),
-        ("loss.label_smoothing", -0.1, "from 0"),
+        ("loss.label_smoothing", -0.1, "at least 0"),
         ("model.key_size", -1, "at least 0"),
         ("model.value_size", -1, "at least 0"),
         ("model.norm_epsilon", -1e-6, "at least 0"),
@@ -542,7 +545,7 @@ def test_results_that_nobody_takes(monkeypatch, capsys):
     ("name", "arguments", "words"),
     [
         ("stdout", ["--help"], "standard output is closed"),
-        ("stdin", ["--mode=translate"], "standard input is closed: --mode=translate reads it"),
+        ("stdin", ["--mode=translate"], "standard input is closed, but --mode=translate reads it"),
         ("stdin", ["--mode=score"], "standard input is closed"),
         ("stdin", ["--mode=align"], "standard input is closed"),
     ],

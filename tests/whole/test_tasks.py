@@ -89,7 +89,7 @@ def test_a_toy_task_that_is_signalled_saves_and_stops(toy, tmp_path, monkeypatch
 
 def test_modes_of_other_tasks_are_refused(toy, tmp_path):
     toy(tmp_path / "run", train__num_steps=10)
-    with pytest.raises(UserError, match=r"--mode=translate is not one of the task 'toy'"):
+    with pytest.raises(UserError, match=r"--mode=translate is not available for the task 'toy'"):
         launch.main(["--mode=translate", f"--workdir={tmp_path / 'run'}"])
 
 

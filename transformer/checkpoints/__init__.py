@@ -1,8 +1,11 @@
-"""What a run leaves on disk, and how it is read again.
+"""What a run writes to its workdir, and how it is read back.
 
-Read workdir.py (config.json, vocabulary/), config_files.py (configs, their keys and types),
-store.py (Orbax and the checksums of files), manager.py (which steps are kept), weights.py (which
-are evaluated).
+Read workdir.py (config.json, vocabulary/), config_files.py (config files, keys and types), store.py
+(one folder of checkpoints: Orbax and checksums), manager.py (which steps are kept and resumed
+from), weights.py (which params are evaluated).
 
-*Collective*: the methods of `CheckpointStore` and `Checkpoints`, and `weights.load`.
+Functions may assume that all processes see the same workdir. *Collective*, that is, to be called by
+all processes in the same order: the methods of `CheckpointStore` (except `place`, `faults` and
+`drop`) and of `Checkpoints`, `manager.best_step`, `manager.check_identity` and `weights.load`. The
+other functions only look at the disk.
 """

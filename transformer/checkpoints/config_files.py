@@ -1,6 +1,6 @@
-"""Config files, a workdir's config.json and --config.KEY=VALUE -> a config.
+"""Configs: loads config files, checks keys and types, applies --config.KEY=VALUE.
 
-What cannot be one is a UserError of one line.
+Every mistake is a UserError of one line that names the key, the value and what would be right.
 """
 
 import collections
@@ -20,27 +20,27 @@ from ml_collections import ConfigDict, config_flags
 
 from transformer.errors import UserError
 
-HERE = Path(__file__).resolve().parents[2]  # of launch.py
-CONFIGS = HERE / "configs"  # each task's keys are in TASK.py
+HERE = Path(__file__).resolve().parents[2]  # the folder of launch.py
+CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task
 
 KINDS = {
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
     bool: "True or False",
-    str: "a text",
+    str: "a string",
     tuple: "a tuple",
     ConfigDict: "a group of keys",
 }
 
-# What belongs to a machine, not to a model. It is never taken from the config.json of a workdir,
-# which a stranger may have written: JAX runs the native code that it finds in a compilation cache.
+# Keys that belong to a machine, not to a model. They are never taken from a workdir's config.json,
+# which may be from an untrusted source: JAX executes the native code in a compilation cache.
 MACHINE = (
     *("compilation_cache", "data.data_dir", "parallel.", "evaluate.ensemble", "train.init_from"),
     "vocabulary.model",
 )
-# What the parameters depend on, and what of it they do not.
+# Prefixes of the keys that the params depend on. Exceptions are in NOT_PARAMETERS.
 PARAMETERS = ("task", "architecture", "model.", "vocabulary.")
-# A key, and the group of keys whose names depend on its value.
+# {key: prefix of the keys that exist or not depending on its value}.
 CHOICES = {
     "architecture": "model.",
     "optimizer.name": "optimizer.arguments.",
@@ -53,9 +53,9 @@ NOT_PARAMETERS = (
 
 
 def load_config(file: str) -> ConfigDict:
-    """Runs `FILE.py` or `FILE.py:VARIANT` and returns its config.
+    """Returns get_config() of `FILE.py`, or get_config(VARIANT) of `FILE.py:VARIANT`.
 
-    A relative FILE that the current folder does not have is looked for beside launch.py.
+    A relative FILE is looked up in the current folder, then beside launch.py.
     """
     name, _, variant = file.partition(":")
     path = Path(name).expanduser()
@@ -64,34 +64,34 @@ def load_config(file: str) -> ConfigDict:
     if not path.exists():
         names = sorted(str(p.relative_to(HERE)) for p in HERE.glob("configs/[!_]*.py"))
         raise UserError(
-            f"--config={name} does not exist{near(name, names)}; there are {', '.join(names)}"
+            f"--config={name} does not exist{near(name, names)}; available: {', '.join(names)}"
         )
     if not path.is_file() or path.suffix != ".py":
         kind = "a folder" if path.is_dir() else "another file"
         raise UserError(
             f"--config={name} is {kind}, expected a Python file, such as configs/quickstart.py "
-            "(the config.json of a trained run comes with its --workdir)"
+            "(for the config.json of a trained run give its --workdir)"
         )
-    # Not by config_flags: it would bury what the config says of a wrong variant under tracebacks.
+    # Not by config_flags, which would bury the config's own message under tracebacks.
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's code raises
+    except Exception as error:  # the user's code can raise anything
         raise UserError(f"--config={file}: {_where(error, path)}") from error
     get_config = getattr(module, "get_config", None)
     if not callable(get_config):
         raise UserError(
-            f"--config={file}: {path} has no function get_config(), which returns the config "
-            "(configs/quickstart.py is an example)"
+            f"--config={file}: {path} has no function get_config() that returns the config "
+            "(see configs/quickstart.py)"
         )
     if variant and not inspect.signature(get_config).parameters:
         raise UserError(f"--config={file}: {path} has no variants, found {variant!r}")
     try:
         config = get_config(*filter(None, [variant]))
-    except ValueError as error:  # configs know nothing of ours
+    except ValueError as error:  # the config rejects VARIANT; it cannot import UserError
         raise UserError(f"--config={file}: {_one_line(error)}") from error
-    except Exception as error:  # likewise
+    except Exception as error:
         raise UserError(f"--config={file}: {_where(error, path)}") from error
     if not isinstance(config, ConfigDict):
         raise UserError(
@@ -102,12 +102,13 @@ def load_config(file: str) -> ConfigDict:
 
 
 def _where(error: Exception, path: Path) -> str:
-    """What is wrong with a config file, and in which of its lines."""
+    """Returns an error in a config file as one line: 'line 3, `code`: NameError: ...'."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
     lines = traceback.extract_tb(error.__traceback__)
-    at = next((line for line in reversed(lines) if Path(line.filename) == path.resolve()), None)
-    place = f"line {at.lineno}, `{at.line}`: " if at else ""
+    # The innermost frame in the config itself: a library that it calls may have raised the error.
+    frame = next((line for line in reversed(lines) if Path(line.filename) == path.resolve()), None)
+    place = f"line {frame.lineno}, `{frame.line}`: " if frame else ""
     return f"{place}{type(error).__name__}: {_one_line(error)}"
 
 
@@ -116,20 +117,23 @@ def _one_line(error: Exception) -> str:
 
 
 def default_config(task: str = "translation") -> ConfigDict:
-    """The config that has all keys of a task; its values are the defaults."""
+    """Returns the config with every key of a task and its default value."""
     return load_config(str(CONFIGS / f"{task}.py"))
 
 
 def check_finite(config: ConfigDict) -> None:
-    """UserError for numbers that are not finite as float32."""
+    """Raises UserError for a number that is non-finite as float32."""
     for key, value in flatten(config).items():
         if isinstance(value, float) and not abs(value) <= float(np.finfo(np.float32).max):
-            raise UserError(f"config.{key} is a finite number, as float32 has it, found {value}")
+            raise UserError(f"config.{key} is a finite number in float32, found {value}")
 
 
 def check_types(config: ConfigDict, defaults: ConfigDict, what: str, prefix: str = "") -> None:
-    """Refuses values of another type than the default's. Keys without a default may hold anything,
-    and a whole number is a number, too."""
+    """Raises UserError for a value whose type is not that of the default.
+
+    An int is accepted for a float, and anything for a key without a default. `what` names the
+    config's source in the message.
+    """
     for key, default in defaults.items():
         value = config.get(key, default)
         if isinstance(default, ConfigDict) and isinstance(value, ConfigDict):
@@ -143,55 +147,59 @@ def check_types(config: ConfigDict, defaults: ConfigDict, what: str, prefix: str
 
 
 def is_of_parameters(key: str) -> bool:
-    """Returns whether a run's parameters depend on a key."""
+    """Returns whether a run's params depend on a key."""
     return key.startswith(PARAMETERS) and key not in NOT_PARAMETERS
 
 
 def needed_keys(config: ConfigDict, defaults: ConfigDict) -> dict[str, object]:
-    """The keys that a config has to have, with their defaults: all, but for those that belong to
-    another architecture, optimizer or schedule than the config's."""
+    """Returns the keys that a config must have, with their defaults.
+
+    These are all, except those of the default architecture, optimizer or schedule if the config
+    has another one: with optimizer.name = 'sgd', optimizer.arguments.b1 is not needed.
+    """
     values, needed = flatten(config), flatten(defaults)
     choices = CHOICES.keys() & needed.keys()
-    others = tuple(CHOICES[x] for x in choices if values.get(x, needed[x]) != needed[x])
-    return {key: x for key, x in needed.items() if key in CHOICES or not key.startswith(others)}
+    changed = [key for key in choices if values.get(key, needed[key]) != needed[key]]
+    unneeded = tuple(CHOICES[key] for key in changed)
+    return {key: x for key, x in needed.items() if key in CHOICES or not key.startswith(unneeded)}
 
 
 def check_keys(config: ConfigDict, defaults: ConfigDict, what: str) -> None:
-    """Refuses a config that lacks a key."""
+    """Raises UserError for a config that lacks a key; `what` names its source in the message."""
     keys = flatten(config)
     lacking = [key for key in needed_keys(config, defaults) if key not in keys]
     if lacking:
         raise UserError(
-            f"{what} lacks config.{lacking[0]} ({len(lacking)} keys in all): begin with those of "
+            f"{what} lacks config.{lacking[0]} ({len(lacking)} keys in all): start from "
             f"configs/{config.task}.py, as in config = {config.task}.get_config()"
         )
 
 
-def with_defaults(made: ConfigDict, defaults: ConfigDict, file: Path) -> ConfigDict:
-    """Returns the config of a trained workdir, whose config.json (`file`) is `made`.
+def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) -> ConfigDict:
+    """Returns the config of a trained workdir, whose config.json (`file`) contains `saved_config`.
 
-    Machine-local keys take their default. So does a key that config.json lacks because another
-    version of this code wrote it, if the parameters do not depend on it; a key that this code does
-    not know is left out. Both are logged. UserError where the parameters do depend on it.
+    Keys of MACHINE take their default. So does a key that config.json lacks because another version
+    of this code wrote it, unless the params depend on that key, which is a UserError. A key that
+    this code does not know is dropped. Missing and unknown keys are logged.
     """
-    check_types(made, defaults, str(file))
+    check_types(saved_config, defaults, str(file))
     local = (*MACHINE, "versions.")
-    old = {key: value for key, value in flatten(made).items() if not key.startswith(local)}
-    today = needed_keys(made, defaults)
-    kept = (*PARAMETERS, *CHOICES.values())
+    old = {key: value for key, value in flatten(saved_config).items() if not key.startswith(local)}
+    today = needed_keys(saved_config, defaults)
+    always_kept = (*PARAMETERS, *CHOICES.values())
     lacking = sorted(key for key in today.keys() - old.keys() if not key.startswith(MACHINE))
-    unknown = sorted(key for key in old.keys() - today.keys() if not key.startswith(kept))
+    unknown = sorted(key for key in old.keys() - today.keys() if not key.startswith(always_kept))
     for key in lacking:
         if is_of_parameters(key):
             raise UserError(
-                f"{file} has no {key}, on which the parameters depend: add it there, with the "
-                f"value that the run was trained with (today's default is {today[key]!r})"
+                f"{file} has no {key}, on which the params depend: add the value that the run was "
+                f"trained with (today's default is {today[key]!r})"
             )
-    said = [f"it lacks {', '.join(lacking)}, which take their defaults"] if lacking else []
-    said += [f"it has {', '.join(unknown)}, which nothing reads"] if unknown else []
-    if said:
-        logging.info("%s is of another version of this code: %s", file, "; ".join(said))
-    nested = {}
+    notes = [f"it lacks {', '.join(lacking)}, which take their defaults"] if lacking else []
+    notes += [f"it has {', '.join(unknown)}, which nothing reads"] if unknown else []
+    if notes:
+        logging.info("%s is from another version of this code: %s", file, "; ".join(notes))
+    nested = {}  # {'model.d_model': 512} -> {'model': {'d_model': 512}}
     for key, value in (today | old).items():
         *groups, name = key.split(".")
         if key not in unknown:
@@ -200,16 +208,16 @@ def with_defaults(made: ConfigDict, defaults: ConfigDict, file: Path) -> ConfigD
 
 
 def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
-    """Sets the keys that --config.KEY=VALUE arguments name."""
+    """Returns the config with --config.KEY=VALUE arguments applied; UserError for wrong ones."""
     types = flatten(config)
     for argument in arguments:
         name, has_value, _ = argument.partition("=")
         key = name.removeprefix("--no").removeprefix("--").removeprefix("config.")
         if key not in types:
             group = [f"config.{k}" for k in types if k.startswith(f"{key}.")]
-            hint = f"; there are {', '.join(group)}" if group else near_key(key, types)
+            hint = f"; its keys are {', '.join(group)}" if group else near_key(key, types)
             raise UserError(f"{argument}: there is no key config.{key}{hint}")
-        # --config.KEY and --noconfig.KEY are how absl spells True and False.
+        # absl spells True as --config.KEY and False as --noconfig.KEY.
         complete = isinstance(types[key], bool) if not has_value else name.startswith("--config")
         if not complete:
             raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {types[key]!r}")
@@ -218,9 +226,11 @@ def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
     try:
         values([sys.argv[0], *arguments])
     except flags.IllegalFlagValueError as error:
-        named = [a for a in arguments if a.partition("=")[0] in str(error)]
-        said = [a for a in named if repr(a.partition("=")[2]) in str(error)]
-        wrong = (said or named)[-1]  # a flag may be given twice
+        # Finds the argument that absl's message is about. A flag may be given twice, so prefer the
+        # one whose value the message quotes.
+        same_key = [a for a in arguments if a.partition("=")[0] in str(error)]
+        same_value = [a for a in same_key if repr(a.partition("=")[2]) in str(error)]
+        wrong = (same_value or same_key)[-1]
         key = wrong.partition("=")[0].removeprefix("--config.")
         value = types[key]
         raise UserError(
@@ -230,7 +240,7 @@ def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
 
 
 def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
-    """{'model.d_model': 512, ...}."""
+    """Returns a config as {'model.d_model': 512, ...}."""
     flat = {}
     for key, value in config.items():
         if isinstance(value, ConfigDict):
@@ -240,18 +250,21 @@ def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
     return flat
 
 
-def near(found: str, right: Iterable[str]) -> str:
-    """A hint at the right name that is most like the one found, if one is."""
-    nearest = difflib.get_close_matches(found, list(right), 1)
+def near(name: str, right: Iterable[str]) -> str:
+    """Returns '; did you mean X?' for the closest right name, '' if none is close."""
+    nearest = difflib.get_close_matches(name, list(right), 1)
     return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
-def near_key(found: str, keys: Iterable[str], flag_names: Iterable[str] = ()) -> str:
-    """A hint at the keys, or flags, that `found` is most like: decode.beam_width for beam_widht."""
-    spelt = collections.defaultdict(list, {name: [f"--{name}"] for name in flag_names})
+def near_key(name: str, keys: Iterable[str], flag_names: Iterable[str] = ()) -> str:
+    """Returns '; did you mean X?' for the closest keys or flags, '' if none is close.
+
+    Keys match with and without their group: 'beam_widht' gives config.decode.beam_width.
+    """
+    spelt = collections.defaultdict(list, {flag: [f"--{flag}"] for flag in flag_names})
     prefix = "--config." if flag_names else "config."
     for key in keys:
         for spelling in {key, f"config.{key}", key.rpartition(".")[2]}:
             spelt[spelling].append(prefix + key)
-    nearest = difflib.get_close_matches(found, spelt, 1)
+    nearest = difflib.get_close_matches(name, spelt, 1)
     return f"; did you mean {' or '.join(spelt[nearest[0]])}?" if nearest else ""

@@ -1,12 +1,12 @@
-"""State <-> disk, or bucket: which steps are kept, which one a run resumes from or is scored by.
+"""Which checkpoints a workdir keeps, and which one a run resumes from.
 
-    WORKDIR/checkpoints/STEP/params       the newest `keep`, what is averaged
-    WORKDIR/checkpoints/STEP/opt_state    of the newest two, what training resumes from
-    WORKDIR/best/STEP/params              of the best validation
+    WORKDIR/checkpoints/STEP/params       the newest `keep`: averaged for evaluation
+    WORKDIR/checkpoints/STEP/opt_state    the newest two: training resumes from one of them
+    WORKDIR/best/STEP/params              the best validation
 
-What was trained is worth more than the run that goes on: the newest complete step is never deleted
-before a newer one is complete, and a workdir that holds a step, but none to resume from, is refused
-and left as it is.
+Trained params are worth more than the run that continues. So the newest complete step is never
+deleted before a newer one is complete, and a workdir that holds steps, but none to resume from, is
+refused and left untouched.
 """
 
 import concurrent.futures
@@ -28,30 +28,36 @@ Tree = Any
 
 PLACES = LATEST, BEST = ("checkpoints", "best")
 PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
-OPT_STATES = 2  # the newest and the one before it, should the newest be damaged
+OPT_STATES = 2  # the newest, and the one before it in case the newest is damaged
 
 
 class Checkpoints:
-    """The checkpoints of a workdir while it trains; `close` waits for what is still being written.
+    """The checkpoints of a workdir while a run trains in it; call `close` at the end.
 
-    A run that is stopped is saved at whatever step it has come to. Only the steps that are a
-    multiple of `every` count as its checkpoints: a stopped run averages the same ones as any other.
+    A run that is signalled to stop saves the step that it has reached. Only multiples of `every`
+    count as checkpoints to keep and average, so that an interrupted run averages the same steps as
+    an uninterrupted one.
     """
 
     def __init__(
         self, workdir: Path, *, keep: int, every: int, identity: dict[str, str], best_is: str
     ):
-        """`identity` is what the arrays are for, such as {'vocabulary': its fingerprint}: steps are
-        restored by runs of the same one only. `best_is` says which score is: 'highest', 'lowest'.
+        """Opens the checkpoints of a workdir, creating its folders.
+
+        `identity`, such as {'vocabulary': fingerprint}, is saved with each step: only runs of the
+        same identity can restore it. `best_is` is 'highest' or 'lowest'.
         """
         self._keep = keep
         self._every = every
         self._identity = identity
         self._best_is = best_is
         self._workdir = workdir
+        # A single thread: the next save cannot overtake the one whose checksums are being written.
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoints")
-        self._saving = None  # the step that is being saved, and what comes of it
-        self._not_compared = set()  # bests that are damaged, or come again
+        self._saving = None  # (step, future) of the save in progress
+        # Steps in best/ that new scores are not compared with: damaged, or later than the step
+        # that the run resumed from.
+        self._not_compared = set()
         self._open()
 
     def _open(self) -> None:
@@ -59,102 +65,109 @@ class Checkpoints:
         self._best = CheckpointStore(self._workdir / BEST, (PARAMS,))
 
     def save(self, step: int, params: Tree, opt_state: Tree) -> bool:
-        """Begins to save the state after `step` updates; the arrays may be donated after that.
+        """Starts saving the state after `step` updates; its arrays may be donated on return.
 
-        False if there is no room for it on the disk, or there was none for the one before; both are
-        logged, and what was saved earlier stays. Waits for the save before, so none pile up.
+        Waits for the previous save first, so that saves do not pile up. False if the disk has no
+        room for this save, or the previous one failed; both are logged, and earlier checkpoints
+        stay.
         """
-        before = self.finish()
-        if step in self._latest.steps():  # it is the one that was resumed from
-            return before
+        previous_saved = self.finish()
+        if step in self._latest.steps():  # the run was resumed from this step
+            return previous_saved
         needed = sum(x.nbytes for x in jax.tree.leaves((params, opt_state)))
         free = min(processes.all_gather(paths.free_bytes(self._workdir)))
         if free < needed:
             logging.error(
-                "step %d is not saved: it takes %.1f MB, %s has %.1f MB left",
+                "step %d is not saved: it needs %.1f MB, %s has %.1f MB left",
                 *(step, needed / 1e6, self._workdir, free / 1e6),
             )
             return False
-        # One process that fails before Orbax has them all would leave the others waiting in it.
-        if not self._took(f"step {step}", paths.unwritable(self._workdir / LATEST)):
+        # If one process failed before Orbax's barrier, the others would wait there forever. So all
+        # processes agree first that the folder is writable.
+        if not self._succeeded(f"step {step}", paths.unwritable(self._workdir / LATEST)):
             return False
         items = {PARAMS: params, OPT_STATE: opt_state}
-        begun = self._thread.submit(self._latest.save, step, items)
-        if not self._took(f"step {step}", begun.exception()):  # no inodes, say
+        started = self._thread.submit(self._latest.save, step, items)
+        if not self._succeeded(f"step {step}", started.exception()):  # such as no inodes left
             return False
         about = {"step": step, "identity": self._identity}
         self._saving = step, self._thread.submit(self._latest.complete, step, about)
-        return before
+        return previous_saved
 
     def finish(self) -> bool:
-        """Waits for what is being saved; False if the disk did not take it, which is logged."""
+        """Waits for the save in progress; False if it failed, which is logged."""
         if not self._saving:
             return True
         (step, saving), self._saving = self._saving, None
-        if not self._took(f"step {step}", saving.exception()):
-            self._try_to(self._latest.delete, step)  # half of it takes room from the next one
+        if not self._succeeded(f"step {step}", saving.exception()):
+            self._try_to(self._latest.delete, step)  # a partial step takes room from the next one
             return False
         self._delete_old()
         return True
 
     def _try_to(self, change: Callable, *arguments: object) -> None:
-        """Deletes what is not needed; a disk that does not take that is asked again next time."""
+        """Calls `change`, which deletes something; if the disk fails, warns and goes on, because
+        the next save tries again."""
         try:
             change(*arguments)
         except OSError as error:
-            logging.warning("%s could not be tidied up: %s", self._workdir / LATEST, error)
+            logging.warning(
+                "%s: cannot delete an old checkpoint: %s", self._workdir / LATEST, error
+            )
 
-    def _took(self, what: str, error: BaseException | None) -> bool:
-        """Whether the disk took something, for every process; says so if it did not."""
-        own = error and (str(error) or repr(error)).partition("\n")[0]
-        reason = next(filter(None, processes.all_gather(own)), None)
+    def _succeeded(self, what: str, error: BaseException | None) -> bool:
+        """Returns whether no process had an error; otherwise logs the first one and reopens."""
+        message = error and (str(error) or repr(error)).partition("\n")[0]
+        reason = next(filter(None, processes.all_gather(message)), None)
         if reason is None:
             return True
         free = paths.free_bytes(self._workdir)
         logging.error(
             "%s was not saved: %s; %s has %.1f MB left", what, reason, self._workdir, free / 1e6
         )
-        self._open()  # a manager that has failed once fails again, and keeps what is half there
+        self._open()  # an Orbax manager that failed once fails again
         return False
 
     def _delete_old(self) -> None:
-        """Keeps the newest complete step, the last `keep` that count, and the optimizer's states of
-        the newest two. Example: keep=2, every=10, steps 10 20 27 30 -> 20 30, both with theirs."""
+        """Deletes all but the newest complete step and the last `keep` multiples of `every`, and of
+        these all but the newest two optimizer states.
+
+        Example: keep=3, every=10, steps 10 20 30 40 47: keeps 20 30 40 47, and opt_state of 40 47.
+        """
         steps = self._latest.steps()
         counted = [step for step in steps if step % self._every == 0]
-        kept = {*steps[-1:], *counted[-self._keep :]}
-        for step in set(self._latest.all_steps()) - kept:
+        keep = {*steps[-1:], *counted[-self._keep :]}
+        for step in set(self._latest.all_steps()) - keep:
             self._try_to(self._latest.delete, step)
-        for step in sorted(kept)[:-OPT_STATES]:
+        for step in sorted(keep)[:-OPT_STATES]:
             if self._latest.has(step, OPT_STATE):
                 self._try_to(self._latest.drop, step, OPT_STATE)
 
     def save_best(self, step: int, params: Tree, score: float) -> bool:
-        """Keeps the params if their score is the best so far, and says whether it does; NaN never
-        is.
+        """Saves the params to best/ if `score` is the best so far; returns whether it is.
 
-        Not before there is a checkpoint to resume from: a run that was killed then could only be
-        refused.
+        NaN never is. Saves nothing while there is no checkpoint to resume from, because a run
+        killed at that moment would be refused when it is started again.
         """
         self.finish()
         if not self._latest.steps():
-            logging.error("the best of step %d is not kept: no checkpoint could be saved yet", step)
+            logging.error("best of step %d is not saved: no checkpoint could be saved yet", step)
             return False
-        kept = best_step(self._best, set(self._best.steps()) - self._not_compared)
-        if math.isnan(score) or (kept is not None and not self._is_better(score, kept)):
+        best = best_step(self._best, set(self._best.steps()) - self._not_compared)
+        if math.isnan(score) or (best is not None and not self._is_better(score, best)):
             return False
         saving = self._thread.submit(self._write_best, step, params, score)
-        if not self._took(f"the best of step {step}", saving.exception()):
+        if not self._succeeded(f"the best of step {step}", saving.exception()):
             self._try_to(self._best.delete, step)
             return False
         self._not_compared.discard(step)
-        for old in set(self._best.all_steps()) - {step}:  # only now: one is always whole
+        for old in set(self._best.all_steps()) - {step}:  # last, so that a complete best remains
             self._try_to(self._best.delete, old)
         return True
 
-    def _is_better(self, score: float, kept: int) -> bool:
-        before = self._best.about(kept)["score"]
-        return score > before if self._best_is == "highest" else score < before
+    def _is_better(self, score: float, best: int) -> bool:
+        best_score = self._best.about(best)["score"]
+        return score > best_score if self._best_is == "highest" else score < best_score
 
     def _write_best(self, step: int, params: Tree, score: float) -> None:
         self._best.save(step, {PARAMS: params})
@@ -162,28 +175,27 @@ class Checkpoints:
         self._best.complete(step, about)
 
     def restore(self, params: Tree, opt_state: Tree) -> tuple[int, Tree, Tree] | None:
-        """Returns the newest whole state (step, params, opt_state), or None in a workdir where
-        nothing was ever saved.
+        """Returns the newest undamaged state (step, params, opt_state); None if nothing was saved.
 
-        The arguments are trees of jax.ShapeDtypeStruct that say what is expected and where it goes:
-        the devices may be others than those that saved it. A damaged step is passed over, with a
-        warning that names its files. What a run saved after that state is deleted: it will come
-        again. A later best, or a damaged one, stays until there is a new one.
+        The arguments are trees of jax.ShapeDtypeStruct with shapes and shardings; the devices may
+        differ from those that saved. A step with a checksum mismatch is skipped, with a warning
+        that names the files. Steps later than the returned one are deleted: the run trains them
+        again. A later or damaged best stays until there is a new best.
 
-        UserError, and nothing is touched, if there are steps but none to resume from; OSError if
-        the disk cannot read one now.
+        UserError, with the workdir untouched, if there are steps but none to resume from; OSError
+        if a file cannot be read now.
         """
-        step = self._newest_whole()
+        step = self._newest_undamaged()
         if step is None:
             self._set_aside()
             return None
         check_identity(self._latest, step, self._identity)
         like = {PARAMS: params, OPT_STATE: opt_state}
         state = [self._latest.restore(step, item, like[item]) for item in ITEMS]
-        stays = {s for s in self._latest.steps() if s <= step}
-        for other in set(self._latest.all_steps()) - stays:
-            logging.info("deleting step %d: later than step %d, or incomplete", other, step)
-            self._latest.delete(other)
+        keep = {earlier for earlier in self._latest.steps() if earlier <= step}
+        for later in set(self._latest.all_steps()) - keep:
+            logging.info("deleting step %d: later than step %d, or incomplete", later, step)
+            self._latest.delete(later)
         complete = self._best.steps()
         for best in self._best.all_steps():
             if best not in complete:
@@ -192,8 +204,8 @@ class Checkpoints:
                 self._not_compared.add(best)
         return step, *state
 
-    def _newest_whole(self) -> int | None:
-        """The newest step with an optimizer's state whose files are all undamaged."""
+    def _newest_undamaged(self) -> int | None:
+        """Returns the newest step that has an opt_state and no checksum mismatch."""
         if not _agreed_resumable(self._workdir):
             return None
         for step in reversed(self._latest.steps()):
@@ -201,41 +213,42 @@ class Checkpoints:
             if not damaged and self._latest.has(step, OPT_STATE):
                 return step
         raise UserError(
-            f"no checkpoint in {self._workdir / LATEST} is undamaged (the files are named above); "
+            f"no checkpoint in {self._workdir / LATEST} is undamaged (see the warnings above); "
             "nothing was deleted"
         )
 
     def _set_aside(self) -> None:
-        """Renames what was cut off in a run's very first save, so that it can begin anew."""
+        """Renames the incomplete checkpoint of a run killed in its first save, so that the run can
+        start over."""
         for step in self._latest.all_steps():
             place = self._latest.place(step)
             aside = place.with_name(f"incomplete-{step}")
-            logging.warning("%s is incomplete: it is kept as %s, and not used", place, aside.name)
+            logging.warning("%s is incomplete: kept as %s, not used", place, aside.name)
             if processes.is_first():
                 paths.remove(aside)
                 place.rename(aside)
-            processes.all_gather(None)
+            processes.all_gather(None)  # a barrier: the others must not see the step any more
             self._open()
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no complete step, and none is being saved."""
+        """Whether there is no complete step and no save in progress."""
         return not self._saving and self.newest() is None
 
     def newest(self) -> int | None:
-        """Returns the newest complete step."""
+        """Returns the newest complete step, None if there is none."""
         return max(self._latest.steps(), default=None)
 
     def close(self) -> bool:
-        """Waits for what is being saved, as `finish` does."""
-        done = self.finish()
+        """Waits for the save in progress, as `finish`, and closes the folders."""
+        saved = self.finish()
         for folder in (self._latest, self._best):
             folder.close()
-        return done
+        return saved
 
 
 def _is_damaged(folder: CheckpointStore, step: int) -> bool:
-    """Whether a complete step has damaged files, which are warned of."""
+    """Returns whether a complete step has damaged files, and logs a warning for each."""
     faults = folder.faults(step)
     for fault in faults:
         logging.warning("damaged: %s; step %d is not used", fault, step)
@@ -243,30 +256,30 @@ def _is_damaged(folder: CheckpointStore, step: int) -> bool:
 
 
 def resumable(workdir: Path) -> bool:
-    """Returns whether a workdir holds a step to go on from; False where nothing was ever saved, but
-    for a first step that was cut off before its checksums.
+    """Returns whether a workdir holds a step to resume from.
 
-    UserError where something was trained, and what is left of it cannot be resumed: a copy made to
-    translate with, say.
+    False if nothing was ever saved, except perhaps a first step that was killed before its
+    checksums were written. UserError if the workdir holds trained steps of which none can be
+    resumed, such as a copy of best/ made to translate with. Not collective.
     """
     latest, best = workdir / LATEST, workdir / BEST
     if any(store.has(latest / str(step), OPT_STATE) for step in store.steps(latest)):
         return True
-    # In any place: also where another version of this code put them.
+    # Looks in subfolders too, because another version of this code may have put steps there.
     steps = sorted({step for place in (latest, best) for step in store.steps_below(place)})
     complete = [*store.steps(latest), *store.steps(best)]
     if not complete and not store.all_steps(best) and steps == store.all_steps(latest)[:1]:
         return False
     raise UserError(
-        f"{workdir} holds what a run has trained (steps {', '.join(map(str, steps))}), but no "
-        "complete checkpoint with an optimizer state to go on from: it "
+        f"{workdir} holds trained checkpoints (steps {', '.join(map(str, steps))}), but no "
+        "complete one with an optimizer state to resume from: it "
         + ("can be evaluated, not resumed" if complete else "cannot be resumed")
-        + "; nothing was touched; give another --workdir"
+        + "; nothing was changed; give another --workdir"
     )
 
 
 def _agreed_resumable(workdir: Path) -> bool:
-    """As `resumable`, of the workdir as the first process sees it, for all of them."""
+    """Returns `resumable`, or raises its error, in all processes, as process 0 sees the workdir."""
     try:
         answer = [resumable(workdir), ""]
     except UserError as error:
@@ -278,7 +291,7 @@ def _agreed_resumable(workdir: Path) -> bool:
 
 
 def best_step(folder: CheckpointStore, steps: Iterable[int]) -> int | None:
-    """Returns the step of the best validation, None of none."""
+    """Returns the step with the best score, None if there are no steps."""
 
     def rank(step: int) -> float:
         about = folder.about(step)
@@ -288,7 +301,7 @@ def best_step(folder: CheckpointStore, steps: Iterable[int]) -> int | None:
 
 
 def check_identity(folder: CheckpointStore, step: int, identity: dict[str, str]) -> None:
-    """UserError if a step was trained for something else: with another vocabulary, say."""
+    """Raises UserError if a step has another identity, such as another vocabulary."""
     saved = folder.about(step)["identity"]
     for name, value in identity.items():
         if saved.get(name) != value:

@@ -1,10 +1,11 @@
-"""Arrays <-> a folder of checkpoints by step: Orbax, and checksums of the files it wrote.
+"""A folder of checkpoints by step: Orbax, plus checksums of the files that it wrote.
 
-Orbax renames a step's folder into place once all of its arrays are written. We then sync its files
-to the disk and write `checksums.json` beside them, last: a step without that file is incomplete,
-and is never read. A flipped bit that Orbax would restore in silence is a checksum mismatch here.
+Orbax renames a step's folder into place once all of its arrays are written. Then we sync its files
+to the disk and write `checksums.json` beside them, last: a step without that file is an incomplete
+checkpoint, and is never read. A flipped bit, which Orbax would restore silently, is a checksum
+mismatch here.
 
-Where nothing else is said, all processes of a run have to call a method together.
+Methods are collective unless their docstring says otherwise.
 """
 
 import errno
@@ -23,65 +24,66 @@ Tree = Any
 
 
 class DamagedError(UserError):
-    """A checkpoint is not what was written; its one argument says where, and how."""
+    """A checkpoint has a checksum mismatch or missing files; the one argument names them."""
 
     def __str__(self) -> str:
         return f"damaged: {self.args[0]}"
 
 
 class CheckpointStore:
-    """Checkpoints in FOLDER/STEP: items, which are trees of arrays, and a note `about` them."""
+    """Checkpoints in FOLDER/STEP: named items (trees of arrays) and a JSON record `about` them."""
 
     def __init__(self, folder: Path, items: tuple[str, ...], *, read_only: bool = False):
+        """Opens a folder whose steps may have these items; unless `read_only`, creates it."""
         check_path(folder)
         options = ocp.CheckpointManagerOptions(
             create=not read_only,
             read_only=read_only,
-            # Two folders have the same steps: processes wait for each other by this name, too.
+            # checkpoints/ and best/ can save the same step, so their barriers need different names.
             multiprocessing_options=ocp.options.MultiprocessingOptions(
                 barrier_sync_key_prefix=folder.name
             ),
         )
-        # epath's absolute() makes a local path of gs://.
+        # absolute() would turn gs://BUCKET into a local path.
         self.folder = folder if paths.in_bucket(folder) else folder.absolute()
         if not read_only and processes.is_first():
-            # What a killed save left. Not by Orbax's own option: it takes it for an error of the
-            # next save if a save that failed is still ending.
+            # Temporary folders of killed saves. Orbax's own cleanup option would fail the next save
+            # while a failed one is still finishing in the background.
             for draft in self.folder.glob(f"*{ocp.utils.TMP_DIR_SUFFIX}*"):
                 paths.remove(draft)
         handlers = {name: ocp.StandardCheckpointHandler() for name in items}
         self._manager = ocp.CheckpointManager(self.folder, options=options, item_handlers=handlers)
 
     def place(self, step: int) -> Path:
-        """Returns the folder of a step."""
+        """Returns the folder of a step. Not collective."""
         return paths.path(str(self.folder)) / str(step)
 
     def steps(self) -> list[int]:
-        """Lists the complete steps that are there now, in order."""
-        # Every process goes by what the first one sees, whatever a shared disk shows it.
+        """Lists the complete steps, in ascending order."""
+        # All processes use process 0's listing: a shared disk may show others an older state.
         return processes.all_gather(steps(self.folder))[0]
 
     def all_steps(self) -> list[int]:
-        """Lists the steps that are there now, in order, with the incomplete ones."""
+        """Lists all steps, incomplete ones included, in ascending order."""
         return processes.all_gather(all_steps(self.folder))[0]
 
     def save(self, step: int, items: dict[str, Tree]) -> None:
-        """Begins to save; the arrays may be donated after that. `complete` has to follow.
+        """Starts saving a step, replacing an older one; arrays may be donated on return.
 
-        One of the same step that is there already is replaced.
+        The step stays incomplete until `complete` is called.
         """
         if step in self.all_steps():
             self.delete(step)
-        if step in self._manager.all_steps():  # it does not know of what was deleted
+        if step in self._manager.all_steps():  # Orbax caches the list, deleted steps included
             self._manager.reload()
         saves = {name: ocp.args.StandardSave(tree) for name, tree in items.items()}
-        # force: also a step that is earlier than the newest one.
+        # force: Orbax otherwise refuses a step earlier than the newest.
         self._manager.save(step, args=ocp.args.Composite(**saves), force=True)
 
     def complete(self, step: int, about: dict) -> None:
-        """Waits until a step is on the disk, and writes its checksums and the note `about` it.
+        """Waits until a step is on the disk, then writes its checksums and the record `about` it.
 
-        It may run in a thread: processes do not wait for each other here, but in Orbax.
+        May run in a thread: it makes no collective call of ours, Orbax has its own barriers.
         """
         self._manager.wait_until_finished()
         if processes.is_first():
@@ -90,9 +92,10 @@ class CheckpointStore:
             paths.write_file(place / checksums.NAME, checksums.checksums_of(place, about))
 
     def faults(self, step: int, *, without: str = "") -> list[str]:
-        """Names a complete step's damaged files, but for those of the item `without`.
+        """Lists a complete step's damaged files, except those of the item `without`.
 
-        OSError where the disk cannot read one: perhaps only now, so that is not taken for damage.
+        OSError if the disk cannot read a file: the failure may be temporary, so the file does not
+        count as damaged. Not collective.
         """
         wanted = lambda name: not (without and name.startswith(f"{without}/"))
         damaged, unreadable = checksums.compare(self.place(step), wanted=wanted) or ([], [])
@@ -101,22 +104,22 @@ class CheckpointStore:
         return damaged
 
     def about(self, step: int) -> dict:
-        """Returns the note of a complete step."""
+        """Returns the record that `complete` wrote with a step."""
         return processes.all_gather(checksums.read(self.place(step)))[0]["about"]
 
     def has(self, step: int, item: str) -> bool:
-        """Returns whether a complete step was saved with an item, and still has it."""
+        """Returns whether a complete step has an item."""
         return processes.all_gather(has(self.place(step), item))[0]
 
     def restore(self, step: int, item: str, like: Tree) -> Tree:
-        """Returns an item of a step as a tree of jax.ShapeDtypeStruct says: shapes, and where the
-        arrays go. UserError if it has other shapes."""
+        """Returns an item of a step, with the shapes, dtypes and shardings of `like`, a tree of
+        jax.ShapeDtypeStruct. UserError if the saved shapes differ."""
         self._check_shapes(step, item, like)
         restores = {item: ocp.args.StandardRestore(like)}
         return self._manager.restore(step, args=ocp.args.Composite(**restores))[item]
 
     def _check_shapes(self, step: int, item: str, like: Tree) -> None:
-        """Orbax would say it in a traceback, or cut and fill arrays."""
+        """Raises UserError for a shape mismatch; Orbax would truncate or pad arrays silently."""
         saved = _shapes(self._manager.item_metadata(step)[item].tree)
         expected = _shapes(like)
         for name in sorted(saved.keys() | expected.keys()):
@@ -127,56 +130,58 @@ class CheckpointStore:
                 )
 
     def delete(self, step: int) -> None:
-        """Removes a step. It is incomplete from the first moment on, whenever this is cut off."""
+        """Deletes a step, its checksums first, so that a kill in between leaves it incomplete."""
         try:
             if processes.is_first():
                 (self.place(step) / checksums.NAME).unlink(missing_ok=True)
                 paths.remove(self.place(step))
         finally:
-            processes.all_gather(None)  # nobody goes on while it is still there
+            processes.all_gather(None)  # a barrier: no process goes on while the step exists
 
     def drop(self, step: int, item: str) -> None:
-        """Removes an item of a complete step."""
+        """Deletes an item of a complete step. Not collective: process 0 does the work."""
         if processes.is_first():
             place = self.place(step)
-            # First the checksums without it: wherever this is cut off, the rest stays complete.
+            # First the checksums without the item: a kill in between leaves the rest complete.
             content = checksums.without(place, f"{item}/")
             paths.write_file(place / checksums.NAME, content)
             paths.remove(place / item)
 
     def close(self) -> None:
-        """Waits for what is being written."""
+        """Waits for the save in progress and closes Orbax's manager."""
         self._manager.close()
 
 
 def all_steps(folder: Path) -> list[int]:
-    """Lists the steps in a folder, in order."""
+    """Lists the steps in a folder, incomplete ones included, in ascending order."""
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(name) for name in names if name.isdecimal())
 
 
 def steps_below(folder: Path) -> list[int]:
-    """Lists the steps in a folder, and in the folders in it that are none."""
-    inside = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
-    others = [path for path in inside if not path.name.isdecimal()]
-    return sorted({*all_steps(folder), *(step for path in others for step in all_steps(path))})
+    """Lists the steps in a folder and in its subfolders that are not steps themselves."""
+    subfolders = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+    named = [path for path in subfolders if not path.name.isdecimal()]
+    return sorted({*all_steps(folder), *(step for path in named for step in all_steps(path))})
 
 
 def steps(folder: Path) -> list[int]:
-    """Lists the complete steps in a folder, in order."""
+    """Lists the complete steps in a folder, in ascending order. Not collective."""
     complete = lambda step: (folder / str(step) / checksums.NAME).exists()
     return list(filter(complete, all_steps(folder)))
 
 
 def has(place: Path, item: str) -> bool:
-    """Returns whether the complete step in this place was saved with an item, and still has it."""
+    """Returns whether the complete step in the folder `place` has an item. Not collective."""
     values = checksums.read(place) or {"files": {}}
     return any(name.startswith(f"{item}/") for name in values["files"])
 
 
 def check_path(folder: Path) -> None:
-    """UserError for a path in which Orbax writes checkpoints that it cannot read: for tensorstore,
-    `[...]` is a pattern and a backslash is a slash."""
+    """Raises UserError for a path in which Orbax writes checkpoints that it cannot read again.
+
+    tensorstore takes `[...]` for a pattern and a backslash for a slash.
+    """
     if re.search(r"\\|\[.*\]", str(folder.absolute())):
         raise UserError(
             f"--workdir: checkpoints cannot be read from {folder}: expected a path without "
@@ -185,6 +190,7 @@ def check_path(folder: Path) -> None:
 
 
 def _shapes(tree: Tree) -> dict[str, tuple[int, ...]]:
+    """Returns {'layer_0/kernel': shape, ...}."""
     paths, _ = jax.tree_util.tree_flatten_with_path(tree)
     name = lambda path: jax.tree_util.keystr(path, simple=True, separator="/")
     return {name(path): tuple(x.shape) for path, x in paths}

@@ -1,4 +1,4 @@
-"""A workdir's checkpoints -> the parameters to score and translate with."""
+"""Loads the params to evaluate with: the latest, the best, or an average of checkpoints."""
 
 import contextlib
 import logging
@@ -26,7 +26,7 @@ WEIGHTS = ("average", "best", "latest")
 
 
 def place(weights: str) -> str:
-    """Returns where in a workdir such weights are."""
+    """Returns the folder of a workdir that holds these weights: 'best' or 'checkpoints'."""
     return BEST if weights == "best" else LATEST
 
 
@@ -39,11 +39,13 @@ def load(
     average_last: int,
     every: int,
 ) -> tuple[Tree, list[int]]:
-    """Returns the parameters to score and translate with, and the steps they come from.
+    """Returns the params to evaluate with, and the steps they are from. Collective.
 
-    `weights`: 'latest'; 'best' by validation; 'average' of the last `average_last` (paper
-    6.1), summed in float32. `params` says what is expected, as in `Checkpoints.restore`, and
-    `every` which steps count, as in `Checkpoints`.
+    `weights` is 'latest', 'best' (of the best validation), or 'average' (the float32 mean of the
+    last `average_last` checkpoints; paper, section 6.1). `params` is a tree of jax.ShapeDtypeStruct
+    with shapes and shardings. Only steps that are multiples of `every`, and the newest, count.
+
+    UserError if there is no complete checkpoint, DamagedError for a checksum mismatch.
     """
     if weights not in WEIGHTS:
         raise UserError(f"config.evaluate.weights is one of {WEIGHTS}, found {weights!r}")
@@ -51,20 +53,22 @@ def load(
     if not directory.is_dir():
         raise UserError(f"{directory} does not exist: nothing has been saved in {workdir} yet")
     with contextlib.closing(CheckpointStore(directory, ITEMS, read_only=True)) as folder:
+        # A run that trains in this workdir may delete a step between listing and reading it. Then
+        # the next turn lists the newer steps; each turn has at least one step fewer of the old.
         while True:
             steps = folder.steps()
             if not steps:
                 raise UserError(
                     f"{directory} holds no complete checkpoint yet; "
-                    f"config.evaluate.weights is {weights!r}, the others are "
-                    + ", ".join(repr(other) for other in WEIGHTS if other != weights)
+                    f"config.evaluate.weights is {weights!r}, the alternatives are "
+                    + ", ".join(repr(name) for name in WEIGHTS if name != weights)
                 )
             try:
                 chosen = _chosen(folder, steps, weights, average_last, every)
                 return _mean(folder, chosen, params, identity), chosen
             except Exception as error:
-                # A run that trains here may have deleted a step since it was listed. Of several
-                # processes, all fail together by DamagedError only.
+                # Of several processes only DamagedError is sure to be raised in all: after another
+                # error, a retry of one process alone would wait for the others forever.
                 together = isinstance(error, DamagedError) or jax.process_count() == 1
                 if not together or set(steps) <= set(folder.steps()):
                     raise
@@ -73,25 +77,29 @@ def load(
 def _chosen(
     folder: CheckpointStore, steps: list[int], weights: str, average_last: int, every: int
 ) -> list[int]:
-    """Those of the complete steps that `weights` means, undamaged."""
-    if weights == "best":  # of two, if a run was killed before it deleted the old one
+    """Returns the steps that `weights` selects; DamagedError if one of them is damaged.
+
+    Of several bests the undamaged one with the best score is selected.
+    """
+    if weights == "best":  # two, if a run was killed before it deleted the older one
         chosen = steps
     else:
         chosen = regular(steps, every)[-(average_last if weights == "average" else 1) :]
     faults = {step: folder.faults(step, without=OPT_STATE) for step in chosen}
-    whole = [step for step in chosen if not faults[step]]
-    named = ", ".join(fault for step in chosen for fault in faults[step])
-    if not whole or (named and weights != "best"):
+    undamaged = [step for step in chosen if not faults[step]]
+    damaged_files = ", ".join(fault for step in chosen for fault in faults[step])
+    if not undamaged or (damaged_files and weights != "best"):
         raise DamagedError(
-            f"{named}; nothing was read: set config.evaluate.weights to another of {WEIGHTS}"
+            f"{damaged_files}; nothing was loaded: set config.evaluate.weights to another of "
+            f"{WEIGHTS}"
         )
-    if named:
-        logging.warning("damaged: %s; another best is used", named)
-    return [best_step(folder, whole)] if weights == "best" else chosen
+    if damaged_files:
+        logging.warning("damaged: %s; using another best", damaged_files)
+    return [best_step(folder, undamaged)] if weights == "best" else chosen
 
 
 def _mean(folder: CheckpointStore, steps: list[int], params: Tree, identity: dict) -> Tree:
-    """The parameters of a step, or the mean of several."""
+    """Returns the params of one step, or the mean over several, with the shardings of `params`."""
     total = None
     for step in steps:
         check_identity(folder, step, identity)
@@ -101,10 +109,11 @@ def _mean(folder: CheckpointStore, steps: list[int], params: Tree, identity: dic
         restored = jax.tree.map(lambda x: np.asarray(x, np.float32), restored)
         total = restored if total is None else jax.tree.map(np.add, total, restored)
     mean = jax.tree.map(lambda x: x / np.float32(len(steps)), total)
+    # The mean is on the host: each process puts the slices that its devices hold.
     put = lambda x, like: jax.make_array_from_callback(x.shape, like.sharding, x.__getitem__)
     return jax.tree.map(put, mean, params)
 
 
 def regular(steps: list[int], every: int) -> list[int]:
-    """Of the steps saved, in order, those that count: multiples of `every`, and the newest."""
+    """Returns the steps that are multiples of `every`, and the newest, in the order of `steps`."""
     return [step for step in steps if step % every == 0 or step == steps[-1]]

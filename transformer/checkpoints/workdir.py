@@ -1,4 +1,4 @@
-"""A run's folder: config.json, vocabulary/, and what may change when a run is resumed."""
+"""A run's workdir: config.json, vocabulary/, and which keys may change when a run is resumed."""
 
 import importlib.metadata
 import json
@@ -16,17 +16,17 @@ from transformer.storage import checksums, paths
 
 
 def read_config(workdir: Path) -> ml_collections.ConfigDict:
-    """The resolved config that a workdir was trained with."""
+    """Returns the resolved config that a workdir was trained with; UserError if it has none."""
     path = workdir / "config.json"
     if not path.is_file():
         kind = "holds no config.json" if workdir.is_dir() else "does not exist"
         kind = "is a file, expected a folder" if workdir.is_file() else kind
         raise UserError(
-            f"{workdir} {kind}: give --workdir a folder that training has made, with its "
-            "config.json (python launch.py --config=configs/quickstart.py makes runs/quickstart)"
+            f"{workdir} {kind}: --workdir is the folder of a trained run, with its config.json "
+            "(python launch.py --config=configs/quickstart.py creates runs/quickstart)"
         )
 
-    def tuples(value: object) -> object:
+    def tuples(value: object) -> object:  # JSON has lists only, configs have tuples only
         if isinstance(value, dict):
             return {name: tuples(v) for name, v in value.items()}
         return tuple(map(tuples, value)) if isinstance(value, list) else value
@@ -35,51 +35,60 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
         values = json.loads(path.read_bytes())
         if isinstance(values, dict):
             return ml_collections.ConfigDict(tuples(values))
-    except (ValueError, AttributeError, RecursionError) as error:  # no JSON; a key that is no name
-        raise UserError(f"damaged: {path} is no config ({error})") from error
-    raise UserError(f"damaged: {path} is no JSON object, but {str(values)[:40]!r}")
+    except (ValueError, AttributeError, RecursionError) as error:  # invalid JSON; an invalid key
+        raise UserError(f"damaged: {path} is not a config ({error})") from error
+    raise UserError(f"damaged: {path} is not a JSON object, but {str(values)[:40]!r}")
 
 
 def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokenizer.Vocabulary:
-    """A run's vocabulary; refused if it is damaged, or not the one that config.json names."""
+    """Loads a run's vocabulary.
+
+    UserError if a file is missing or damaged, or its fingerprint is not that of the config.
+    """
     files = vocabulary_files(workdir, config)
     for file in files:
         if not file.is_file():
-            raise UserError(f"{file} is missing: nothing can be read without it")
+            raise UserError(f"{file} is missing: the run cannot be used without its vocabulary")
     names = {file.name for file in files}
     if faults := checksums.corrupt_files(files[0].parent, wanted=names.__contains__, alone=True):
-        raise UserError(f"damaged: {', '.join(faults)}: nothing can be read without it")
+        raise UserError(
+            f"damaged: {', '.join(faults)}: the run cannot be used without its vocabulary"
+        )
     pieces = [tokenizer.load(file.read_bytes(), str(file)) for file in files]
     vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])
-    expected = config.vocabulary.fingerprint  # "" if config.json is lost: checkpoints name it, too
+    expected = config.vocabulary.fingerprint  # "" if config.json was lost; checkpoints have it, too
     if expected and vocabulary.fingerprint != expected:
         raise UserError(
             f"{files[0].parent} holds the vocabulary {vocabulary.fingerprint}, but this run was "
-            f"trained with {expected}: ids would mean other pieces"
+            f"trained with {expected}: ids would stand for other pieces"
         )
     return vocabulary
 
 
 def vocabulary_files(workdir: Path, config: ml_collections.ConfigDict) -> list[Path]:
+    """Returns the paths of a workdir's SentencePiece models: one if shared, else source, target."""
     names = ("shared",) if config.vocabulary.shared else ("source", "target")
     return [workdir / "vocabulary" / f"{name}.model" for name in names]
 
 
 def write_vocabulary(workdir: Path, models: Sequence[bytes]) -> tokenizer.Vocabulary:
-    """The vocabulary of one SentencePiece model, or of two (source, target), written into a run's
-    folder: each with a table of its pieces for people, and their checksums."""
+    """Writes one SentencePiece model, or two (source, target), and returns them as a vocabulary.
+
+    WORKDIR/vocabulary gets each model, a readable table of its pieces, and checksums of the files.
+    """
     names = ("shared",) if len(models) == 1 else ("source", "target")
     pieces = [tokenizer.load(model, name) for model, name in zip(models, names, strict=True)]
     for name, model, table in zip(names, models, map(tokenizer.table, pieces), strict=True):
         paths.write_file(workdir / "vocabulary" / f"{name}.model", model)
         paths.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
-    seal = checksums.checksums_of(workdir / "vocabulary")
-    paths.write_file(workdir / "vocabulary" / checksums.NAME, seal)
+    content = checksums.checksums_of(workdir / "vocabulary")
+    paths.write_file(workdir / "vocabulary" / checksums.NAME, content)
     return tokenizer.Vocabulary(pieces[0], pieces[-1])
 
 
-# What may change when any run is resumed: where things are, how long, and how it is looked at. Each
-# task has more of the kind.
+# Keys, or prefixes of keys, that may change when a run is resumed, because model, data and
+# objective do not depend on them: length, logging, saving, layout, evaluation. A task's FREE has
+# more of them.
 FREE = (
     *("train.num_steps", "train.accumulate", "train.profile", "train.log_every"),
     *("train.save_every", "train.keep"),
@@ -91,7 +100,10 @@ PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensor
 
 
 def write_config(config: ml_collections.ConfigDict, workdir: Path) -> None:
-    """Writes config.json: the resolved config, but for who the processes of this run are."""
+    """Writes config.json from process 0: the resolved config and the versions of packages.
+
+    The coordinator's address and process ids are left out, because they change with each start.
+    """
     if not processes.is_first():
         return
     config = ml_collections.ConfigDict(config)
@@ -102,26 +114,29 @@ def write_config(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the packages that results may depend on."""
+    """Returns the versions of the packages that results may depend on."""
     return {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
 def check_same_run(
     config: ml_collections.ConfigDict,
-    made: ml_collections.ConfigDict,
+    saved_config: ml_collections.ConfigDict,
     workdir: Path,
     free: tuple[str, ...],
 ) -> None:
-    """UserError unless a run goes on with the config it began with, `made`, but for keys that begin
-    with one of `free`. Fingerprints that are not filled in yet are not compared."""
-    old = flatten_dict(made.to_dict(), sep=".")
+    """Raises UserError if a resumed run's config differs from the one it started with.
+
+    Keys that begin with one of `free` may differ. A fingerprint that is not filled in yet ("") is
+    not compared. A key that `saved_config` lacks is logged.
+    """
+    old = flatten_dict(saved_config.to_dict(), sep=".")
     now = flatten_dict(config.to_dict(), sep=".")
     for key in filter(old.__contains__, now):
         unknown = key.endswith("fingerprint") and not now[key]
         if now[key] != old[key] and not unknown and not key.startswith(free):
             raise UserError(
-                f"{workdir} was made with config.{key}={old[key]!r}, now it is {now[key]!r}: "
-                "go on with the old value, or give another --workdir"
+                f"{workdir} was trained with config.{key}={old[key]!r}, now it is {now[key]!r}: "
+                "use the old value, or give another --workdir"
             )
     if new := [f"{key}={now[key]!r}" for key in now.keys() - old.keys()]:
-        logging.warning("config.json has no %s: going on with that", ", ".join(sorted(new)))
+        logging.warning("config.json has no %s: resuming with these values", ", ".join(sorted(new)))

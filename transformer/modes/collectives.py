@@ -1,4 +1,4 @@
-"""A compiled program's text -> what its devices send one another in a run of it."""
+"""Finds the collectives of a compiled program in its HLO text: sizes, groups and counts."""
 
 import functools
 import itertools
@@ -19,27 +19,32 @@ ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 
 
 class Collective(NamedTuple):
-    """One instruction by which a group of devices talks, and how often it runs."""
+    """One collective instruction of a program, and how often it runs."""
 
-    kind: str
-    size: int  # bytes of the whole array, as the device that has all of it has it
-    group: tuple[int, ...]  # the devices of the first of its groups
-    count: int
-    counted: bool  # False: in a loop of unknown length, and `count` is that of one iteration
+    kind: str  # one of KINDS
+    size: int  # bytes of the unsharded array
+    group: tuple[int, ...]  # devices of the first of its groups; all groups have the same size
+    count: int  # executions per run of the program
+    counted: bool  # False: in a loop of unknown trip count, and `count` is that of one iteration
 
     @property
     def sent(self) -> float:
-        """The bytes that a device sends, each time, if the group is a ring."""
-        others = (len(self.group) - 1) / len(self.group)
-        share = {"all-reduce": 2 * others, "collective-permute": 1}.get(self.kind, others)
+        """The bytes that each device sends per execution of a ring algorithm.
+
+        With n devices a ring all-gather sends (n - 1) / n of the array, an all-reduce twice that.
+        """
+        ring = (len(self.group) - 1) / len(self.group)
+        share = {"all-reduce": 2 * ring, "collective-permute": 1}.get(self.kind, ring)
         return share * self.size
 
 
 def collectives(program: str, num_devices: int) -> list[Collective]:
-    """Those of an optimised HLO module, as `compiled.as_text()` has it, for so many devices.
+    """Returns the collectives of an optimised HLO module, the text of `compiled.as_text()`.
 
-    A loop's are counted as often as it runs, all branches of a conditional once each.
+    Those in a loop count once per iteration, those in the branches of a conditional once for each
+    branch. Groups of a single device are left out.
     """
+    # {computation: its lines}. A module is a list of computations that call each other.
     computations, entry, lines = {}, "", []
     for line in program.splitlines():
         if head := COMPUTATION.match(line):
@@ -50,31 +55,35 @@ def collectives(program: str, num_devices: int) -> list[Collective]:
 
     @functools.cache
     def within(name: str) -> list[Collective]:
-        found = []
+        """Returns the collectives of a computation and of those it calls."""
+        collected = []
         for line in computations.get(name, ()):
             if match := COLLECTIVE.search(line):
-                found.append(_collective(*match.groups(), line, num_devices))
+                collected.append(_collective(*match.groups(), line, num_devices))
             called = CALLED.findall(line)
             for names in BRANCHES.findall(line):
                 called += [branch.strip().lstrip("%") for branch in names.split(",")]
             trips, loop = TRIPS.search(line), " while(" in line
             times, counted = int(trips[1]) if trips else 1, bool(trips) or not loop
-            for one in itertools.chain.from_iterable(map(within, called)):
-                known = one.counted and counted
-                found.append(one._replace(count=one.count * times, counted=known))
-        return found
+            for inner in itertools.chain.from_iterable(map(within, called)):
+                known = inner.counted and counted
+                collected.append(inner._replace(count=inner.count * times, counted=known))
+        return collected
 
     assert entry, "not the text of an HLO module"
-    return [one for one in within(entry) if len(one.group) > 1]
+    return [collective for collective in within(entry) if len(collective.group) > 1]
 
 
 def _collective(shape: str, kind: str, start: str | None, line: str, devices: int) -> Collective:
+    """Returns the collective of an HLO line; `shape` is the text of its result's shapes."""
     group = _first_group(line, devices)
     size = sum(
         math.prod(map(int, filter(None, sizes.split(",")))) * max(1, int(bits or 8) // 8)
         for _, bits, sizes in ARRAY.findall(shape)
     )
-    if start and kind in ("all-gather", "reduce-scatter"):  # (operands, results)
+    # An asynchronous start lists operand and result: a shard and the whole array, which with n
+    # devices is n + 1 shards. A synchronous reduce-scatter only lists its result, one shard.
+    if start and kind in ("all-gather", "reduce-scatter"):
         size = size * len(group) // (len(group) + 1)
     elif start and kind == "collective-permute":
         size //= 2
@@ -84,16 +93,21 @@ def _collective(shape: str, kind: str, start: str | None, line: str, devices: in
 
 
 def _first_group(line: str, num_devices: int) -> tuple[int, ...]:
-    """The first of an instruction's groups of devices, which are written in one of four ways."""
+    """Returns the first group of devices of an instruction; HLO has four notations for groups."""
+    # replica_groups={{0,1},{2,3}}: the first group is (0, 1).
     if listed := re.search(r"(?:replica_groups|source_target_pairs)=\{\{([\d,]+)\}", line):
         return tuple(map(int, listed[1].split(",")))
+    # replica_groups=[2,4]<=[4,2]T(1,0): two groups of four, read from arange(8) as [4, 2],
+    # transposed: the first group is (0, 2, 4, 6).
     if iota := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
         shape, order = (list(map(int, x.split(","))) if x else None for x in iota.groups()[2:])
         devices = np.arange(math.prod(shape)).reshape(shape).transpose(order)
         return tuple(devices.reshape(int(iota[1]), int(iota[2]))[0].tolist())
+    # replica_groups=mesh['a'=2,'b'=4] {'b'}: the groups along axis b of a mesh [2, 4]: the first
+    # group is (0, 1, 2, 3).
     if mesh := re.search(r"replica_groups=mesh\[([^\]]*)\] ?\{([^}]*)\}", line):
         sizes = {axis: int(n) for axis, n in re.findall(r"('[^']*')=(\d+)", mesh[1])}
-        # A part of an axis is written 'axis':(product of the parts before it)size.
+        # Part of an axis is written 'axis':(product of the parts before it)size.
         parts = re.findall(r"('[^']*')(?::\((\d+)\)(\d+))?", mesh[2])
         steps = dict.fromkeys(sizes, range(1))
         for axis, before, size in parts:
@@ -101,4 +115,4 @@ def _first_group(line: str, num_devices: int) -> tuple[int, ...]:
             steps[axis] = range(0, rest, rest // int(size or rest))
         devices = np.arange(math.prod(sizes.values())).reshape(*sizes.values())
         return tuple(devices[np.ix_(*steps.values())].reshape(-1).tolist())
-    return tuple(range(num_devices))
+    return tuple(range(num_devices))  # replica_groups={}: all devices

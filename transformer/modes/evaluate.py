@@ -1,4 +1,4 @@
-"""--mode=evaluate: a trained workdir -> its scores on a test set."""
+"""--mode=evaluate: scores a trained workdir on a split."""
 
 import logging
 from pathlib import Path
@@ -15,10 +15,10 @@ from transformer.tasks.task import load_task
 
 
 def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
-    """Scores `evaluate.split`; the result on standard output, then in files.
+    """Scores `config.evaluate.split` and writes the result to standard output and to the workdir.
 
-    evaluations.jsonl gets a line a result; evaluation/SET.NAME are the inputs and outputs of a test
-    set's newest (source, hypothesis, reference), and evaluation/SET.json is that result.
+    evaluations.jsonl gets one line per result. evaluation/SET.source, SET.hypothesis, SET.reference
+    and SET.json are the inputs, outputs and scores of a test set's newest result.
     """
     prepare.check(config)
     score_split(config, workdir)
@@ -27,9 +27,9 @@ def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
 def score_split(
     config: ml_collections.ConfigDict, workdir: Path, *, once: bool = False
 ) -> dict[str, Any]:
-    """Scores `evaluate.split` by the saved params: the result, after it was printed and kept.
+    """Scores `config.evaluate.split` with the saved params; prints, saves and returns the result.
 
-    `once`: a result that evaluations.jsonl has already is not added again. Collective.
+    With `once`, a result that evaluations.jsonl already has is not added again. Collective.
     """
     if processes.is_first():
         results.warn_if_unwritable(workdir)
@@ -58,6 +58,6 @@ def score_split(
         rows = evaluator.rows(scores) | {"weights": f"{config.evaluate.weights}, of step {steps}"}
         try:
             results.show(result, rows)
-        finally:  # whoever reads standard output may be gone
+        finally:  # saved also if the reader of standard output is gone
             results.keep(workdir, result, evaluator.outputs, once=once)
     return result

@@ -1,4 +1,4 @@
-"""Lines in, lines out: plain text, columns or JSON objects, in UTF-8 whatever the locale."""
+"""Reads and writes lines: plain text, tab-separated columns or JSON objects, always in UTF-8."""
 
 import codecs
 import json
@@ -15,24 +15,29 @@ FORMATS = ("text", "json")
 
 
 def read(file: Iterable[bytes]) -> Iterator[str]:
-    """Lines end at \\n only (or \\r\\n); bytes that are not UTF-8 are replaced, with a warning."""
+    """Yields the lines of a file, decoded from UTF-8 whatever the locale is.
+
+    Lines end at \\n or \\r\\n only. Invalid bytes are replaced by U+FFFD, with a warning.
+    """
     for number, line in enumerate(file, start=1):
         line = line.rstrip(b"\r\n")
         if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)  # Windows programs begin a file with it
+            line = line.removeprefix(codecs.BOM_UTF8)  # Windows programs write one
         text = line.decode("utf-8", "replace")
         if text.encode() != line:
-            logging.warning("line %d: bytes that are not UTF-8 were replaced", number)
+            logging.warning("line %d: replaced bytes that are not UTF-8", number)
         yield text
 
 
 def columns(
     lines: Iterable[str], names: Sequence[str], *, needed: int, form: str
 ) -> Iterator[dict]:
-    """Each line as {name: text}: tab-separated columns, or a JSON object, whose other keys stay.
+    """Yields each line as {name: text}, from tab-separated columns or from a JSON object.
 
-    The first `needed` have to be there. A single column is the line, tabs and all.
+    The first `needed` of `names` are required. `form` is 'text' or 'json'. A JSON object keeps its
+    further keys. With a single name, the column is the whole line, including tabs.
     """
+    # Checked here and not in the generator, whose body only runs when the first line is read.
     if form not in FORMATS:
         raise UserError(f"config.translate.format is one of {', '.join(FORMATS)}, found {form!r}")
     return _columns(lines, names, needed, form)
@@ -42,41 +47,45 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
     for number, line in enumerate(lines, start=1):
         if form == "json":
             try:
-                found = json.loads(line)
+                values = json.loads(line)
             except (ValueError, RecursionError):
-                found = None
-            if not isinstance(found, dict):
-                raise UserError(f'line {number} is no JSON object, such as {{"{names[0]}": "..."}}')
+                values = None
+            if not isinstance(values, dict):
+                raise UserError(
+                    f'line {number} is not a JSON object, such as {{"{names[0]}": "..."}}'
+                )
         else:
-            found = dict(zip(names, line.split("\t", len(names) - 1), strict=False))
+            values = dict(zip(names, line.split("\t", len(names) - 1), strict=False))
         for i, name in enumerate(names):
-            if not isinstance(found.get(name, None if i < needed else ""), str):
-                wanted = "<tab>".join(name.upper() for name in names[:needed])
-                wanted = f'text under "{name}"' if form == "json" else wanted
-                raise UserError(f"line {number}: expected {wanted}, found {line[:80]!r}")
-        # JSON can spell half of a surrogate pair, which is no text.
-        yield {**found, **{name: _whole(found[name]) for name in names if name in found}}
+            default = None if i < needed else ""
+            if not isinstance(values.get(name, default), str):
+                if form == "json":
+                    expected = f'a string under "{name}"'
+                else:
+                    expected = "<tab>".join(name.upper() for name in names[:needed])
+                raise UserError(f"line {number}: expected {expected}, found {line[:80]!r}")
+        yield {**values, **{name: _encodable(values[name]) for name in names if name in values}}
 
 
 def write(file: BinaryIO, text: str) -> None:
-    """A line, at once."""
-    file.write(f"{_whole(text)}\n".encode())
+    """Writes a line and flushes it."""
+    file.write(f"{_encodable(text)}\n".encode())
     file.flush()
 
 
 def to_json(values: dict) -> str:
-    """A JSON object; a number that JSON cannot say, such as -inf, is null."""
+    """Returns a JSON object on one line; non-finite numbers, which JSON lacks, become null."""
     try:
         try:
             return json.dumps(values, ensure_ascii=False, allow_nan=False)
         except ValueError:
             return json.dumps(_finite(values), ensure_ascii=False)
     except RecursionError:
-        raise UserError("an object is nested too deep to be written as JSON") from None
+        raise UserError("a JSON object is nested too deep to be written") from None
 
 
 def count(file: BinaryIO) -> int | None:
-    """How many lines are left in a file; None if it is a pipe or a terminal."""
+    """Returns the number of lines left in a file, None for a pipe or a terminal."""
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return None
     start, lines, last = file.tell(), 0, b"\n"
@@ -84,10 +93,11 @@ def count(file: BinaryIO) -> int | None:
         lines += block.count(b"\n")
         last = block[-1:]
     file.seek(start)
-    return lines + (last != b"\n")
+    return lines + (last != b"\n")  # the last line may lack its newline
 
 
 def _finite(value: object) -> object:
+    """Replaces non-finite numbers by None, in nested dicts and lists too."""
     if isinstance(value, dict):
         return {name: _finite(v) for name, v in value.items()}
     if isinstance(value, list):
@@ -95,5 +105,6 @@ def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _whole(text: str) -> str:
+def _encodable(text: str) -> str:
+    """Replaces lone surrogates, which JSON escapes can contain and UTF-8 cannot, by '?'."""
     return text.encode("utf-8", "replace").decode()

@@ -1,6 +1,7 @@
-"""A config -> what its training would take: memory, FLOPs, communication, time.
+"""--mode=plan: estimates memory, FLOPs, communication and time of a training run.
 
-Nothing of the model is allocated: the step is compiled for shapes, and the program says the rest.
+The train step is compiled for abstract arrays (nothing of the model is allocated), and the numbers
+are read from the compiled program.
 """
 
 import collections
@@ -32,43 +33,43 @@ from transformer.training.update import TrainState, init_state
 
 Tree = dict
 
-# Accelerators order a program's instructions for memory, XLA on CPUs for its threads.
+# XLA schedules a CPU program for concurrency by default; for memory, as on accelerators, with this.
 FOR_MEMORY = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
 
 
 def plan(config: ConfigDict, workdir: Path) -> None:
-    """--mode=plan: prints what the run would take, one JSON line; the workdir is not looked at."""
+    """Prints the plan as one JSON line, and logs it as text. Does not touch the workdir."""
     check(config)
     if config.plan.num_devices or config.plan.topology:
         simulate(config.plan.num_devices or 1)
     prepare.check(config)
-    found = planned(config)
-    describe(found)
-    print(json.dumps(found))
+    estimates = planned(config)
+    describe(estimates)
+    print(json.dumps(estimates))
 
 
 def check(config: ConfigDict) -> None:
-    """UserError for values of `config.plan` that cannot work."""
+    """Raises UserError for invalid values of `config.plan`."""
     options = config.plan
     if options.num_devices < 0:
         raise UserError(
-            "config.plan.num_devices is at least 1, or 0 for the devices that there are, found "
+            "config.plan.num_devices is at least 1, or 0 for the devices present, found "
             f"{options.num_devices}"
         )
     if options.topology and options.num_devices:
         raise UserError(
-            f"config.plan.topology={options.topology} has its own number of devices, found "
-            f"config.plan.num_devices={options.num_devices} besides"
+            f"config.plan.topology={options.topology} determines the number of devices: leave "
+            f"config.plan.num_devices at 0, found {options.num_devices}"
         )
     if options.topology and not re.fullmatch(r"v[56]e:\d+x\d+", options.topology):
         raise UserError(
             "config.plan.topology is a slice of TPU v5e or v6e, such as v5e:4x4, found "
-            f"{options.topology!r} (for others set config.plan.num_devices)"
+            f"{options.topology!r} (for other devices set config.plan.num_devices)"
         )
     if options.topology and not importlib.util.find_spec("libtpu"):
         raise UserError(
-            f"config.plan.topology={options.topology} wants the TPUs' compiler, found no libtpu: "
-            "pip install jax[tpu]"
+            f"config.plan.topology={options.topology} needs the TPU compiler, but libtpu is "
+            "not installed: pip install jax[tpu]"
         )
     if options.device and not devices.peak(options.device):
         known = ", ".join(name for name, flops in devices.PEAKS.items() if flops)
@@ -79,33 +80,34 @@ def check(config: ConfigDict) -> None:
         )
     if options.bandwidth < 0:
         raise UserError(
-            "config.plan.bandwidth is in bytes/s, or 0 for what is known of the device, found "
+            "config.plan.bandwidth is in bytes/s, or 0 for the known value of the device, found "
             f"{options.bandwidth}"
         )
 
 
 def simulate(num_devices: int) -> None:
-    """Has JAX see so many devices, all on the CPU: before anything else asks it for any."""
+    """Makes JAX simulate this many devices on the CPU; to be called before JAX is initialised."""
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FOR_MEMORY}"
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", num_devices)
 
 
 def slice_of_pod(topology: str) -> list[jax.Device]:
-    """The devices of such a slice, to compile for: none of them is here.
+    """Returns the abstract devices of a TPU slice such as 'v5e:4x4', to compile for.
 
-    Chips of two cores (v4, v5p) come as two devices, which in use are one: they are refused.
+    Chips with two cores (v4, v5p) would appear as two devices, although a run uses them as one:
+    `check` refuses them.
     """
-    # Otherwise libtpu asks the network where it is.
+    # Otherwise libtpu queries the cloud's metadata server for its location.
     os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_WORKER_HOSTNAMES="localhost")
     return topologies.get_topology_desc(topology, platform="tpu").devices
 
 
 def planned(config: ConfigDict) -> dict:
-    """The plan, in bytes, FLOPs and seconds; None where something is not known."""
-    options, how = config.plan, (config.parallel.strategy, config.parallel.mesh)
-    elsewhere = slice_of_pod(options.topology) if options.topology else ()
-    layout = make_layout(*how, options.num_devices, elsewhere)
+    """Returns the plan {name: value}, in bytes, FLOPs and seconds; None for unknown values."""
+    options, parallel = config.plan, config.parallel
+    abstract_devices = slice_of_pod(options.topology) if options.topology else ()
+    layout = make_layout(parallel.strategy, parallel.mesh, options.num_devices, abstract_devices)
     task = load_task(config.task)
     model = task.model(config, task.sizes(config, None))
     filled, length = jax.tree.leaves(task.example(config, 0))[0].shape
@@ -117,6 +119,7 @@ def planned(config: ConfigDict) -> dict:
         "parameters": bytes_per_device(state.params),
         "moments": bytes_per_device(state.opt_state),
         "batch": memory.argument_size_in_bytes - bytes_per_device(state),
+        # Outputs that alias inputs (the donated state) take no memory of their own.
         "temporaries": memory.temp_size_in_bytes
         + memory.output_size_in_bytes
         - memory.alias_size_in_bytes,
@@ -140,14 +143,16 @@ def planned(config: ConfigDict) -> dict:
         "flops_per_step": flops,
         "flops_per_run": flops and flops * steps,
         "collectives": summed(sent),
-        "loops_counted": all(one.counted for one in sent),
+        "loops_counted": all(collective.counted for collective in sent),
         **times(sent, flops, devices, kind, config),
     }
 
 
 def batch_on(layout: Layout, batch: Tree) -> Tree:
-    """The shapes and types of a batch [rows, length] as the compiled step takes it: split over the
-    devices if they are mapped."""
+    """Returns an abstract batch [rows, length] in the shape that the compiled step takes.
+
+    With 'pmap' that is [devices, rows / devices, length].
+    """
     if layout.strategy == "jit":
         return batch
     devices = layout.mesh.size
@@ -161,19 +166,17 @@ def batch_on(layout: Layout, batch: Tree) -> Tree:
 def compiled(
     config: ConfigDict, model: nn.Module, layout: Layout, batch: Tree
 ) -> tuple[TrainState, jax.stages.Compiled]:
-    """The abstract state, and the compiled step: the program that training has."""
+    """Returns the abstract state, and the compiled step: the same program as in training."""
     task = load_task(config.task)
     optimizer, step_function = loop.make_step(config, task.loss(config, model))
     init = functools.partial(init_params, model, task.example(config, 1))
     shapes = jax.eval_shape(lambda: init_state(init, optimizer, jax.random.key(0)))
     state = to_restore(shapes, layout)
-    rows, length = (
-        math.prod(jax.tree.leaves(batch)[0].shape[:-1]),
-        jax.tree.leaves(batch)[0].shape[-1],
-    )
+    *row_axes, length = jax.tree.leaves(batch)[0].shape
+    rows = math.prod(row_axes)
     logging.info(
-        "compiling the step for %s, (data, fsdp, tensor) = %s, %d rows of %d: seconds, "
-        "for large models minutes",
+        "compiling the step for %s, (data, fsdp, tensor) = %s, %d rows of %d positions; this takes "
+        "seconds, or minutes for a large model",
         progress.counted(layout.mesh.size, "device"),
         *(tuple(layout.mesh.shape.values()), rows, length),
     )
@@ -182,13 +185,15 @@ def compiled(
 
 
 def summed(sent: list[Collective]) -> list[dict]:
-    """By kind and number of devices: how many a step, the bytes of their arrays on a device, and
-    those that the device sends."""
+    """Sums collectives by kind and group size, per device and step.
+
+    'count' is how many run, 'bytes' the size of their arrays, 'sent' the bytes that a device sends.
+    """
     totals = collections.defaultdict(lambda: [0, 0, 0.0])
-    for one in sent:
-        total = totals[one.kind, len(one.group)]
-        for i, value in enumerate((1, one.size, one.sent)):
-            total[i] += one.count * value
+    for collective in sent:
+        total = totals[collective.kind, len(collective.group)]
+        for i, value in enumerate((1, collective.size, collective.sent)):
+            total[i] += collective.count * value
     return [
         {"kind": kind, "group": group, "count": count, "bytes": size, "sent": round(out)}
         for (kind, group), (count, size, out) in sorted(totals.items())
@@ -198,81 +203,91 @@ def summed(sent: list[Collective]) -> list[dict]:
 def times(
     sent: list[Collective], flops: int | None, devices: int, kind: str, config: ConfigDict
 ) -> dict:
-    """The seconds of a step and of the run: of computing or of communicating, what takes longer."""
+    """Estimates the seconds of a step and of the run; None for unknown values.
+
+    A step takes the longer of computation and communication, as if they overlapped perfectly.
+    """
     options, steps = config.plan, config.train.num_steps
-    reached = devices * peak(kind) * options.share_of_peak
-    computing = flops / reached if flops and reached else None
-    rates = [options.bandwidth or rate(kind, one.group) for one in sent]
-    known = all(rates)
-    pairs = zip(sent, rates, strict=True)
-    communicating = sum(one.count * one.sent / r for one, r in pairs) if known else None
-    both = computing is not None and communicating is not None
-    step = max(computing, communicating) if both else None
+    flops_per_second = devices * peak(kind) * options.share_of_peak
+    compute = flops / flops_per_second if flops and flops_per_second else None
+    rates = [options.bandwidth or rate(kind, collective.group) for collective in sent]
+    communication = None
+    if all(rates):
+        seconds = [x.count * x.sent / speed for x, speed in zip(sent, rates, strict=True)]
+        communication = sum(seconds)
+    step = bound_by = without_overlap = None
+    if compute is not None and communication is not None:
+        step = max(compute, communication)
+        bound_by = "compute" if step == compute else "communication"
+        without_overlap = compute + communication
     return {
         "share_of_peak": options.share_of_peak,
-        "compute_seconds": computing,
-        "communication_seconds": communicating,
-        "bound_by": None if step is None else "compute" if step == computing else "communication",
+        "compute_seconds": compute,
+        "communication_seconds": communication,
+        "bound_by": bound_by,
         "step_seconds": step,
-        "step_seconds_without_overlap": computing + communicating if both else None,
+        "step_seconds_without_overlap": without_overlap,
         "num_steps": steps,
         "run_seconds": step and step * steps,
     }
 
 
 def rate(kind: str, group: tuple[int, ...]) -> float:
-    """Bytes/s that each device of a group sends; 0 if that is not known.
+    """Returns the bytes/s that each device of a group sends, 0 if unknown.
 
-    A ring through several islands leaves each of them by the adapters of all its members there.
+    An island is a set of devices with fast links among them. A ring through several islands is as
+    fast as its slowest link: the network adapters of all members of the group in one island.
+    Example: 16 H100 in islands of 8 send min(450, 8 * 50) = 400 GB/s.
     """
-    around = devices.surroundings(kind)
-    if around is None:
+    links = devices.surroundings(kind)
+    if links is None:
         return 0.0
-    together = sum(device // around.island == group[0] // around.island for device in group)
-    if together == len(group):
-        return around.inside
-    return min(around.inside, together * around.outside)
+    in_island = sum(device // links.island == group[0] // links.island for device in group)
+    if in_island == len(group):
+        return links.inside
+    return min(links.inside, in_island * links.outside)
 
 
-def describe(found: dict) -> None:
-    """Says it to a reader."""
+def describe(estimates: dict) -> None:
+    """Logs a plan as text."""
     size = lambda count: f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
+    device = estimates["device"]
     lines = [
-        f"{found['parameters']:,} parameters, a checkpoint {size(found['checkpoint_bytes'])}",
-        f"a batch has {found['rows']} rows of {found['length']} positions a side, "
-        f"{found['empty_rows']} of them empty",
+        f"{estimates['parameters']:,} parameters",
+        f"a checkpoint has {size(estimates['checkpoint_bytes'])}",
+        f"a batch has {estimates['rows']} rows of {estimates['length']} positions per side, "
+        f"{estimates['empty_rows']} rows are padding",
         "on each device:",
-        *(f"  {size(count):>10}  {name}" for name, count in found["bytes_per_device"].items()),
+        *(f"  {size(count):>10}  {name}" for name, count in estimates["bytes_per_device"].items()),
     ]
-    if found["memory"]:
-        share = found["bytes_per_device"]["total"] / found["memory"]
-        lines.append(
-            f"  {100 * share:.0f} % of the {size(found['memory'])} that {found['device']} has"
-        )
-    lines.append("each device sends, a step:" if found["collectives"] else "nothing is sent")
+    if estimates["memory"]:
+        share = estimates["bytes_per_device"]["total"] / estimates["memory"]
+        lines.append(f"  {100 * share:.0f} % of the {size(estimates['memory'])} that {device} has")
+    sends = "each device sends, per step:" if estimates["collectives"] else "no communication"
+    lines.append(sends)
     lines += [
-        f"  {size(one['sent']):>10}  {one['count']} {one['kind']} of {size(one['bytes'])} among "
-        f"{one['group']}"
-        for one in found["collectives"]
+        f"  {size(total['sent']):>10}  {total['count']} {total['kind']} of {size(total['bytes'])} "
+        f"among {total['group']}"
+        for total in estimates["collectives"]
     ]
-    if not found["loops_counted"]:
-        lines.append("  some are in loops of unknown length, and counted for one iteration")
-    if found["flops_per_step"]:
+    if not estimates["loops_counted"]:
+        lines.append("  some are in loops of unknown trip count, and counted for one iteration")
+    if estimates["flops_per_step"]:
         lines.append(
-            f"FLOPs: {found['flops_per_step']:.3e} a step, {found['flops_per_run']:.3e} the run of "
-            f"{found['num_steps']} steps"
+            f"FLOPs: {estimates['flops_per_step']:.3e} per step, {estimates['flops_per_run']:.3e} "
+            f"for the run of {estimates['num_steps']} steps"
         )
-    if found["step_seconds"]:
+    if estimates["step_seconds"]:
         lines.append(
-            f"{found['devices']} {found['device']} at {100 * found['share_of_peak']:.0f} % of the "
-            f"peak: {1e3 * found['compute_seconds']:.2f} ms of computing a step, "
-            f"{1e3 * found['communication_seconds']:.2f} ms of communication"
+            f"{estimates['devices']} {device} at {100 * estimates['share_of_peak']:.0f} % of the "
+            f"peak: {1e3 * estimates['compute_seconds']:.2f} ms of computation per step, "
+            f"{1e3 * estimates['communication_seconds']:.2f} ms of communication"
         )
         lines.append(
-            f"bound by {found['bound_by']}: {1e3 * found['step_seconds']:.2f} ms a step, "
-            f"{found['run_seconds'] / 3600:.2f} hours the run, if all of the other is hidden"
+            f"bound by {estimates['bound_by']}: {1e3 * estimates['step_seconds']:.2f} ms per step, "
+            f"{estimates['run_seconds'] / 3600:.2f} hours for the run, if the two overlap perfectly"
         )
     else:
-        lines.append("no times: the peak or the links of the device are not known")
+        lines.append("no times: the peak FLOP/s or the links of the device are unknown")
     for line in lines:
         logging.info("%s", line)

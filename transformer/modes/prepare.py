@@ -1,4 +1,4 @@
-"""--mode=prepare: corpora, vocabulary and ids of a config, written before training."""
+"""--mode=prepare: builds corpora, vocabulary and token ids of a config, without training."""
 
 import logging
 from pathlib import Path
@@ -17,7 +17,7 @@ from transformer.training import loop
 
 
 def prepare(config: ml_collections.ConfigDict, folder: Path) -> Task:
-    """Checks the config, builds what is missing in the workdir, and says what there is."""
+    """Checks the config and builds what is missing; returns the task. Collective."""
     store.check_path(folder)
     task = check(config)
     with lock.alone_in(folder):
@@ -28,8 +28,10 @@ def prepare(config: ml_collections.ConfigDict, folder: Path) -> Task:
 
 
 def check(config: ml_collections.ConfigDict) -> ModuleType:
-    """The module of the config's task; UserError for values that cannot work, before anything is
-    written or compiled."""
+    """Checks all values of a config and returns the module of its task.
+
+    Raises UserError for invalid values, before anything is written or compiled.
+    """
     task = load_task(config.task)
     check_finite(config)
     layout.check(config.parallel.strategy)
@@ -46,32 +48,37 @@ def check(config: ml_collections.ConfigDict) -> ModuleType:
 def settle(
     task: ModuleType, config: ml_collections.ConfigDict, folder: Path
 ) -> ml_collections.ConfigDict:
-    """Prepares a workdir for its run, and gives the config that the run has.
+    """Prepares a workdir for its run and returns the resolved config.
 
-    A workdir with a checkpoint has settled what it learns: another config is refused. One without
-    has not, and what it holds is written again. Collective: process 0 prepares; the others read the
-    workdir, and prepare what is not on a disk that they share.
+    If the workdir has a checkpoint, the run is resumed, and a config that differs in more than the
+    free keys is refused. Otherwise a new run begins, and replaces an older config and vocabulary.
+
+    Collective: process 0 prepares first; the others then read the workdir, and prepare themselves
+    what is not on a shared disk.
     """
     with processes.first_process_first("prepared"):
         config = config.copy_and_resolve_references()
-        settled = manager.resumable(folder)
-        made = _config_of(folder) if settled or not processes.is_first() else None
-        if made:
+        resumed = manager.resumable(folder)
+        # Of a new run, the other processes read the config that process 0 has just written.
+        saved_config = _config_of(folder) if resumed or not processes.is_first() else None
+        if saved_config:
             free = (*workdir.FREE, *task.FREE)
-            workdir.check_same_run(config, made, folder, free)
-        config = task.prepare(config, folder, made)
-        if made:
-            workdir.check_same_run(config, made, folder, free)
-        if not settled:  # else once it is known that the run goes on
+            workdir.check_same_run(config, saved_config, folder, free)
+        config = task.prepare(config, folder, saved_config)
+        if saved_config:
+            workdir.check_same_run(config, saved_config, folder, free)
+        if not resumed:  # a resumed run writes it once its checkpoint is restored
             workdir.write_config(config, folder)
         return config
 
 
 def _config_of(folder: Path) -> ml_collections.ConfigDict | None:
-    """The config that a run began with; None, with a warning, if its file is damaged or lost: the
-    checkpoints are whole without it, and --config says it again."""
+    """Returns the config that a run began with; None, with a warning, if it is damaged or missing.
+
+    Checkpoints do not need it, and --config has the same values.
+    """
     try:
         return workdir.read_config(folder)
     except UserError as error:
-        logging.warning("%s; config.json is written again from --config, which is trusted", error)
+        logging.warning("%s; config.json will be rewritten from --config", error)
         return None

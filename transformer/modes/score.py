@@ -1,4 +1,4 @@
-"""Pairs of text -> how likely the second is as a translation of the first (forced decoding)."""
+"""--mode=score: log P(target | source) of given sentence pairs, by forced decoding."""
 
 import functools
 import itertools
@@ -26,39 +26,44 @@ Tree = dict
 
 
 class Score(NamedTuple):
-    """log P(target | source), natural, its end symbol included; `score` is over the penalty."""
+    """How likely a target is as the translation of its source."""
 
-    score: float
-    log_prob: float
-    length: int  # pieces, the end symbol included
+    score: float  # log_prob divided by the length penalty
+    log_prob: float  # natural log P(target | source), with the end symbol
+    length: int  # of the target in pieces, with the end symbol
 
 
 def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
-    """--mode=score: lines SOURCE<tab>TARGET (or JSON objects) in, a score a line out.
+    """Reads lines SOURCE<tab>TARGET (or JSON objects) and writes one score per line.
 
-    It is what a beam search would give the target, by `config.decode`'s length penalty.
+    A score is what beam search would give the target, with the length penalty of `config.decode`.
     """
     form = config.translate.format
     texts = lines.read(sys.stdin.buffer)
     pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
     run = translation.load(workdir, config)
-    Translator(run.model, run.vocabulary, **config.decode)  # refuses wrong values
+    Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     total = lines.count(sys.stdin.buffer)
-    waiting, pairs = itertools.tee(pairs)
+    inputs, pairs = itertools.tee(pairs)  # one copy to score, one to write beside the scores
     scores = forced(run, ((p["source"], p["target"]) for p in pairs), config.decode)
-    for asked, found in zip(waiting, progress.progress(scores, "score", total=total), strict=True):
+    scores = progress.progress(scores, "score", total=total)
+    for pair, result in zip(inputs, scores, strict=True):
         if form == "json":
-            lines.write(sys.stdout.buffer, lines.to_json({**asked, **found._asdict()}))
+            lines.write(sys.stdout.buffer, lines.to_json({**pair, **result._asdict()}))
         else:
-            lines.write(sys.stdout.buffer, f"{found.score:.6f}")
+            lines.write(sys.stdout.buffer, f"{result.score:.6f}")
 
 
 def forced(
     run: translation.Run, pairs: Iterable[tuple[str, str]], options: ml_collections.ConfigDict
 ) -> Iterator[Score]:
-    """The score of each (source, target); `options` are config.decode."""
+    """Yields the score of each (source, target), in order; `options` is config.decode.
+
+    A pair that is too long (see `over_long`) gets -inf.
+    """
     numbers = itertools.count(1)
     pairs = iter(pairs)
+    # Chunks bound the memory, and let the first scores out before the last line is read.
     while chunk := list(itertools.islice(pairs, options.chunk_lines)):
         sources = tokenizer.encode(run.vocabulary.source, [source for source, _ in chunk])
         targets = tokenizer.encode(run.vocabulary.target, [target for _, target in chunk])
@@ -67,20 +72,22 @@ def forced(
             over_long(number, *map(len, pair), options)
             for pair, number in zip(ids, numbers, strict=False)
         ]
-        found = [-np.inf] * len(ids)
+        values = [-np.inf] * len(ids)
+        # Batches of similar length, the longest first: each is padded to a power of two.
         longest = [max(map(len, pair)) for pair in ids]
         order = sorted(range(len(ids)), key=longest.__getitem__, reverse=True)
         order = [i for i in order if not over[i]]
         devices = inference.num_devices(run.params)
         while order:
             length = shapes.next_power_of_two(longest[order[0]])
-            full = max(1, options.batch_tokens // length)
-            rows = devices * shapes.power(4, -(-len(order) // devices), most=full)
+            most = max(1, options.batch_tokens // length)
+            # Few static shapes: the rows of a device are 4^n, or the most that fit into a batch.
+            rows = devices * shapes.power(4, -(-len(order) // devices), most=most)
             batch, order = order[:rows], order[rows:]
             log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
             for i, value in zip(batch, log_probs, strict=True):
-                found[i] = value
-        for value, target in zip(found, targets, strict=True):
+                values[i] = value
+        for value, target in zip(values, targets, strict=True):
             penalty = beam_search.length_penalty(
                 len(target), options.length_penalty, options.length_alpha
             )
@@ -88,16 +95,16 @@ def forced(
 
 
 def over_long(number: int, source: int, target: int, options: ml_collections.ConfigDict) -> bool:
-    """Whether a pair is longer than what can be translated and can come of it; said so if it is.
+    """Returns whether a pair exceeds `config.decode`'s lengths, and logs a warning if it does.
 
-    `number` is its line's, `source` and `target` are in pieces.
+    `source` and `target` are lengths in pieces, with the end symbol; `number` is that of the line.
     """
     most = (options.max_length, options.max_length + options.extra_length)
     if source <= most[0] and target <= most[1]:
         return False
     logging.warning(
         "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow %d and %d: "
-        "not computed",
+        "skipped",
         *(number, source, target, *most),
     )
     return True
@@ -106,24 +113,24 @@ def over_long(number: int, source: int, target: int, options: ml_collections.Con
 def log_prob(
     run: translation.Run, pairs: list[tuple[list[int], list[int]]], *, rows: int, length: int
 ) -> list[float]:
-    """log P of each pair's target ids given its source's, in one batch of static shape.
+    """Returns log P(target | source) of each pair of ids, from one batch [rows, length].
 
-    It has as many rows more as it takes for all devices to get as many.
+    `rows` is rounded up to a multiple of the devices; the rows added are padding.
     """
     rows = step.rows_for_devices(rows, inference.num_devices(run.params))
     sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*pairs, strict=True))
     source, target = inference.shard_rows(sides, run.params)
-    found = _log_prob(run.params, source, target, model=run.model)
-    return np.asarray(found).tolist()[: len(pairs)]
+    log_probs_B = _log_prob(run.params, source, target, model=run.model)
+    return np.asarray(log_probs_B).tolist()[: len(pairs)]
 
 
 @functools.partial(jax.jit, static_argnames="model")
 def _log_prob(
-    parameters: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
+    params: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
 ) -> jax.Array:
-    logits_BTV = model.apply(
-        {"params": parameters}, **pairs.inputs(source_BS, target_BT), train=False
-    )
+    """Returns log P(target | source) [B], the sum over the target's pieces and end symbol."""
+    inputs = pairs.inputs(source_BS, target_BT)
+    logits_BTV = model.apply({"params": params}, **inputs, train=False)
     log_probs_BTV = jax.nn.log_softmax(logits_BTV.astype(jnp.float32))
-    chosen_BT1 = jnp.take_along_axis(log_probs_BTV, target_BT[:, :, None], axis=2)
-    return jnp.where(target_BT != tokenizer.PAD, chosen_BT1[:, :, 0], 0.0).sum(axis=1)
+    chosen_BT = jnp.take_along_axis(log_probs_BTV, target_BT[:, :, None], axis=2)[:, :, 0]
+    return jnp.where(target_BT != tokenizer.PAD, chosen_BT, 0.0).sum(axis=1)  # without padding

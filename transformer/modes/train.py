@@ -1,4 +1,4 @@
-"""--mode=train: training in a workdir, from its newest checkpoint on, and the final score."""
+"""--mode=train: trains in a workdir, or resumes there, then scores the test split."""
 
 import logging
 import signal
@@ -17,10 +17,11 @@ from transformer.training import loop
 
 
 def train(config: ConfigDict, workdir: Path) -> None:
-    """Trains, or goes on where the workdir stands, then scores the test split.
+    """Trains from the workdir's newest checkpoint, or from scratch, then scores the test split.
 
-    Signalled to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C), it saves after the step in flight and
-    exits with 143. Before the first step a signal ends the process: there is nothing to save.
+    If signalled to stop (SIGTERM, SIGHUP, SIGUSR1, Ctrl-C), saves after the step in flight and
+    exits with status 143. Before the first step there is nothing to save, and a signal ends the
+    process as usual. Exits with status 1 if the last step could not be saved. Collective.
     """
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     store.check_path(workdir)
@@ -30,8 +31,8 @@ def train(config: ConfigDict, workdir: Path) -> None:
     if num_steps < warmup_steps and processes.is_first():
         logging.warning(
             "config.train.num_steps=%d ends within the warm-up, config.optimizer.schedule."
-            "warmup_steps=%d: the learning rate gets to %.1f %% of its peak only; warmup_steps=%d "
-            "would suit",
+            "warmup_steps=%d: the learning rate only reaches %.1f %% of its peak; consider "
+            "warmup_steps=%d",
             *(num_steps, warmup_steps, 100 * num_steps / warmup_steps, -(-num_steps // 3)),
         )
     with lock.alone_in(workdir):
@@ -39,10 +40,10 @@ def train(config: ConfigDict, workdir: Path) -> None:
         built = task.build(config, workdir)
         step, saved, stopped = loop.run(config, built, workdir, layout)
         if saved != step:
-            logging.error("step %d is not saved, the newest is %s", step, saved)
+            logging.error("step %d was not saved; the newest checkpoint is %s", step, saved)
             sys.exit(1)
         if any(processes.all_gather(stopped)):
-            logging.info("stopped after step %d was saved; the same command goes on there", step)
+            logging.info("stopped and saved at step %d; the same command resumes there", step)
             sys.exit(128 + signal.SIGTERM)
         result = evaluate.score_split(config, workdir, once=True)
         results.log_final(workdir, step, result)

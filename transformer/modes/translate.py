@@ -1,4 +1,4 @@
-"""--mode=translate: standard input to standard output, line by line."""
+"""--mode=translate: translates standard input to standard output, line by line."""
 
 import collections
 import contextlib
@@ -16,51 +16,54 @@ from transformer.tasks import translation
 
 
 def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
-    """Translates standard input: a line in, a line out.
+    """Reads lines (or JSON objects) and writes one translation per line.
 
-    With `config.decode.num_hypotheses` above 1, it is as many lines out as there are translations:
-    NUMBER ||| TRANSLATION ||| SCORE, lines numbered from 0.
+    With `config.decode.num_hypotheses` above 1, writes a line per hypothesis instead, NUMBER |||
+    TRANSLATION ||| SCORE, where NUMBER is that of the input line, from 0.
     """
     interactive = sys.stdin.isatty()
     if interactive:
-        config.decode.chunk_lines = 1  # somebody is waiting for each line
+        config.decode.chunk_lines = 1  # answer each line before the next one is read
     form, names = config.translate.format, ("source", "prefix")
     if form == "text" and not config.translate.prefix:
         names = names[:1]
     texts = lines.read(sys.stdin.buffer)
-    asked = lines.columns(texts, names, needed=1, form=form)
+    inputs = lines.columns(texts, names, needed=1, form=form)
     run = translation.load(workdir, config)
     translator = Translator(run.model, run.vocabulary, **config.decode)
     logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:
-        list(translator.translate(run.params, ["."]))
-        logging.info("ready: a line, then Enter; Ctrl-D ends")
-    waiting = collections.deque()  # what was asked and has no answer yet
+        list(translator.translate(run.params, ["."]))  # compiles before the first line is typed
+        logging.info("ready: type a line and press Enter; Ctrl-D ends")
+    # Queue of inputs that the translator has read and not yet answered. Answers come in order.
+    pending = collections.deque()
 
     def requests() -> Iterator[Request]:
-        for found in asked:
-            waiting.append(found)
-            yield Request(found["source"], found.get("prefix", ""))
+        for values in inputs:
+            pending.append(values)
+            yield Request(values["source"], values.get("prefix", ""))
 
-    unseen = contextlib.nullcontext(lambda count: None)
+    no_progress = contextlib.nullcontext(lambda count: None)
     total = lines.count(sys.stdin.buffer)
-    with unseen if interactive else progress.counter("translate", total=total) as advance:
+    counter = no_progress if interactive else progress.counter("translate", total=total)
+    with counter as advance:
         answers = translator.hypotheses(run.params, requests(), advance)
         for number, hypotheses in enumerate(answers):
-            found = waiting.popleft()
-            for line in _answer(number, found, hypotheses, form, config.decode.num_hypotheses):
+            values = pending.popleft()
+            for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
                 lines.write(sys.stdout.buffer, line)
     if translator.num_split:
         split = progress.counted(translator.num_split, "over-long line")
         logging.warning("%s translated in parts", split)
 
 
-def _answer(
-    number: int, asked: dict, hypotheses: list[Hypothesis], form: str, count: int
+def _format(
+    number: int, values: dict, hypotheses: list[Hypothesis], form: str, count: int
 ) -> Iterator[str]:
+    """Yields the output lines of one input; `values` are its columns or JSON keys."""
     if form == "json":
         best = hypotheses[0]
-        answer = {**asked, "translation": best.text, "score": best.score}
+        answer = {**values, "translation": best.text, "score": best.score}
         if count > 1:
             answer["hypotheses"] = [hypothesis._asdict() for hypothesis in hypotheses]
         yield lines.to_json(answer)

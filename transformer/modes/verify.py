@@ -1,4 +1,4 @@
-"""A workdir -> whether its checkpoints are what was written."""
+"""--mode=verify: compares the files of all checkpoints with their checksums."""
 
 import itertools
 import json
@@ -14,23 +14,26 @@ from transformer.storage import checksums
 
 
 def verify(config: ConfigDict, workdir: Path) -> None:
-    """--mode=verify: prints one JSON line, {checkpoint: its damaged files}; exit status 1 if any
-    has one. Each file is compared with the checksum that was written with it."""
+    """Prints one JSON line, {checkpoint: [its damaged files]}.
+
+    Exits with status 1 if a checkpoint has a checksum mismatch or is incomplete; UserError if the
+    workdir has no checkpoint.
+    """
     del config
     faults = {}
     for place in manager.PLACES:
         for step in store.all_steps(workdir / place):
             folder = workdir / place / str(step)
             damaged = checksums.corrupt_files(folder)
-            if folder.is_dir():  # not deleted meanwhile by a run that trains here
+            if folder.is_dir():  # otherwise a run that trains here has deleted it meanwhile
                 missing = [f"{folder / checksums.NAME} (missing: an incomplete checkpoint)"]
                 faults[f"{place}/{step}"] = missing if damaged is None else damaged
     if not faults:
         raise UserError(f"{workdir} holds no checkpoint")
     for fault in itertools.chain(*faults.values()):
         logging.warning("damaged: %s", fault)
-    whole = sum(not damaged for damaged in faults.values())
-    logging.info("%d of %d checkpoints are whole", whole, len(faults))
+    num_valid = sum(not damaged for damaged in faults.values())
+    logging.info("%d of %d checkpoints are valid", num_valid, len(faults))
     print(json.dumps(faults), flush=True)
-    if whole < len(faults):
+    if num_valid < len(faults):
         sys.exit(1)

@@ -1,27 +1,42 @@
-"""What is learnt. A task is a module of a few functions, named by `config.task` in the table below.
+"""What a run learns. A task is a module with the names below; `config.task` picks it from TASKS.
 
-A module of this room has
+There is no class to extend. A new task is a module with these names, a line in TASKS and a file
+configs/TASK.py with all of its keys. A module has
 
-    MODES                  the modes of launch.py that it has besides those of every task
-    FREE                   config keys, or beginnings of such, that may change when a run is resumed
-    check(config)          UserError for values that cannot work, before anything is written
-    prepare(config, workdir, made) -> config
-                           corpora, vocabulary and caches; fills in fingerprints. `made` is the
-                           config that the run in this workdir began with, None if it begins now
-    identity(config)       {name: fingerprint} of what ids or classes mean: checkpoints of another
-                           one are refused
-    sizes(config, workdir) what the model needs of vocabulary or classes; workdir None: as planned
-    model(config, sizes)   the nn.Module
-    example(config, rows)  a batch's jax.ShapeDtypeStructs; rows 0: as many as the run's have
-    loss(config, model)    a function (params, batch, *, rng) -> sums over the batch, among them
-                           'loss' and 'weight'
+    MODES                  tuple of the modes of launch.py that this task has besides those of every
+                           task: ("translate", "score", "align"), or ()
+    FREE                   tuple of config keys, or prefixes of keys, that may change when a run is
+                           resumed: ("decode.", "model.dtype")
+    check(config)          raises UserError for invalid values, before anything is written or
+                           compiled
+    prepare(config, workdir, saved_config) -> config
+                           builds missing corpora, vocabulary and caches, and returns the config
+                           with their fingerprints filled in. `saved_config` is that of the workdir:
+                           None in a new run, but in processes after the first, which read what
+                           process 0 has written. Process 0 runs this before the others, so it must
+                           not make a collective call
+    identity(config) -> {name: fingerprint}
+                           what ids or classes mean, such as {"vocabulary": "3f2a..."}; checkpoints
+                           of another identity are refused
+    sizes(config, workdir) -> dict
+                           the model's arguments that come from the vocabulary or the classes;
+                           workdir None: from the config alone, for --mode=plan
+    model(config, sizes)   the flax module
+    example(config, rows)  a batch of jax.ShapeDtypeStruct, [rows, ...]; rows 0: as many as a batch
+                           of the run has
+    loss(config, model)    a function (params, batch, *, rng) -> {name: sum over the batch}; "loss"
+                           and "weight" are required, and training divides by "weight"
     evaluator(config, workdir, model, split)
-                           an object with `scores(params, should_stop)`, `rehearse(params)`, and
-                           what modes/evaluate.py reads of it; split 'validation' or 'final'
-    build(config, workdir) the `Task`: all that training reads
+                           scores params on split "validation" or "final". It has
+                             scores(params, should_stop=...) -> dict, or None if stopped; collective
+                             rehearse(params)  computes once in the largest shapes
+                             split, files, dataset, outputs, settings, rows(scores), which
+                             modes/evaluate.py reads (see translation_evaluator.Evaluator)
+    build(config, workdir) the `Task` of a prepared workdir: all that the training loop reads
 
-Read task.py (the record, and what all tasks share), trained.py (workdirs -> model and params),
+Read task.py (the record, and helpers of every task), trained.py (workdirs -> model and params),
 translation.py, then losses.py, splits.py and translation_evaluator.py.
 """
 
+# {config.task: module}. The module is imported on use, and only a module named here ever is.
 TASKS = {"translation": "transformer.tasks.translation"}

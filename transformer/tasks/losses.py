@@ -1,4 +1,7 @@
-"""Label-smoothed cross entropy, in sums over real tokens."""
+"""Label-smoothed cross entropy (paper, section 5.4), as sums over the tokens that are not padding.
+
+Sums, not means: the update divides by the weight of the global batch.
+"""
 
 import functools
 import math
@@ -27,15 +30,16 @@ def cross_entropy(
     label_smoothing: float,
     smoothed_over: str,
 ) -> dict[str, Array]:
-    """Sums over the tokens of weight 1: 'loss', 'nats_per_token', 'accuracy', and their number,
-    'weight'; divided by it they are what their names say.
+    """Returns the sums 'loss', 'nats_per_token', 'accuracy' and 'weight' over the tokens.
 
-    'loss' (nats) is the cross entropy to the smoothed target less that target's entropy, so that a
-    perfect prediction scores 0; 'nats_per_token' is the unsmoothed negative log likelihood.
-    Smoothing by epsilon (paper 5.4; Szegedy et al. 2015, section 7) gives the right class 1 -
-    epsilon + epsilon/V and every other epsilon/V ('all_classes'); the paper's program gave 1 -
-    epsilon and epsilon/(V - 1) ('wrong_classes'). Sums, not means: the update divides by the
-    tokens of the global batch.
+    `weights_BT` is 1 for a token and 0 for padding, so 'weight' is the number of tokens, and the
+    other sums divided by it are means per token. 'loss' (nats) is the cross entropy with the
+    smoothed target minus that target's entropy, so that a perfect prediction has loss 0;
+    'nats_per_token' is the negative log likelihood without smoothing.
+
+    Label smoothing by epsilon (paper, section 5.4; Szegedy et al. 2015, section 7) gives the gold
+    class 1 - epsilon + epsilon/V and every other class epsilon/V ('all_classes'); tensor2tensor
+    gives 1 - epsilon and epsilon/(V - 1) ('wrong_classes').
     """
     V = logits_BTV.shape[-1]
     if smoothed_over not in SMOOTHINGS:
@@ -47,15 +51,15 @@ def cross_entropy(
 
     logits_BTV = logits_BTV.astype(jnp.float32)
     log_normaliser_BT = jax.nn.logsumexp(logits_BTV, axis=-1)
-    right_BT = jnp.take_along_axis(logits_BTV, targets_BT[..., None], axis=-1)[..., 0]
-    # The sum over V of target * logits, without a dense target: that is `off` everywhere, and
-    # on - off more at the right class.
-    expected_BT = (on - off) * right_BT + off * logits_BTV.sum(axis=-1)
+    gold_BT = jnp.take_along_axis(logits_BTV, targets_BT[..., None], axis=-1)[..., 0]
+    # The sum over V of target * logits, without a dense target [B, T, V]: the target is `off` for
+    # every class, plus on - off for the gold class.
+    expected_BT = (on - off) * gold_BT + off * logits_BTV.sum(axis=-1)
     loss_BT = log_normaliser_BT - expected_BT - _entropy(on, off, V)
-    correct_BT = right_BT >= logits_BTV.max(axis=-1)  # an argmax takes three times as long on a CPU
+    correct_BT = gold_BT >= logits_BTV.max(axis=-1)  # on a CPU, argmax takes three times as long
     return {
         "loss": (loss_BT * weights_BT).sum(),
-        "nats_per_token": ((log_normaliser_BT - right_BT) * weights_BT).sum(),
+        "nats_per_token": ((log_normaliser_BT - gold_BT) * weights_BT).sum(),
         "accuracy": (correct_BT * weights_BT).sum(),
         "weight": weights_BT.sum(),
     }
@@ -71,10 +75,11 @@ def translation_loss(
     label_smoothing: float,
     smoothed_over: str,
 ) -> dict[str, Array]:
-    """`cross_entropy` of a training forward pass over a batch of sentence pairs.
+    """Returns the sums of `cross_entropy` for a forward pass with dropout, drawn from `rng`.
 
-    Dropout draws from `rng`. With more than one block the logits are made in blocks (`in_blocks`)
-    by the model's `hidden` and `logits`; with one, any model will do, and all sums have gradients.
+    With blocks > 1 the logits are computed in blocks (see `in_blocks`), which needs a model with
+    methods `hidden` and `logits`. With blocks = 1 the model only needs `__call__`, and all sums,
+    not only 'loss', have gradients.
     """
     apply = functools.partial(model.apply, {"params": params})
     forward = functools.partial(apply, **batch["inputs"], train=True, rngs={"dropout": rng})
@@ -96,21 +101,22 @@ def in_blocks(
     label_smoothing: float,
     smoothed_over: str,
 ) -> dict[str, Array]:
-    """`cross_entropy` of logits_fn(x_BTD), whose [B, T, V] are never in memory as a whole.
+    """Returns the sums of `cross_entropy` of logits_fn(x_BTD), never holding all of [B, T, V].
 
-    The logits of a block of positions give that block's sums and gradients and are forgotten: with
-    37,000 pieces, all of them would be the largest array of a training step. There are `blocks`
-    blocks of positions, or fewer where that does not divide T. `logits_fn` may close over params.
-    Only 'loss' has a gradient.
+    Each block of positions computes its logits, sums and gradients, and frees the logits before the
+    next block: with 37,000 pieces the logits would be the largest array of a training step. There
+    are gcd(blocks, T) blocks, so that they are equally long: 4 blocks of 32 for T = 128, 2 blocks
+    of 33 for T = 66. `logits_fn` may close over params. Only 'loss' has a gradient.
     """
     B, T = targets_BT.shape
     blocks = math.gcd(blocks, T)
 
-    def split(array: Array) -> Array:  # along T, as B may be sharded: [blocks, B, T / blocks, ...]
+    def split(array: Array) -> Array:
+        # [B, T, ...] -> [blocks, B, T / blocks, ...], for the scan. Along T, because B is sharded.
         return array.reshape(B, blocks, T // blocks, *array.shape[2:]).swapaxes(0, 1)
 
-    # `matrices` are the float arrays that logits_fn closes over and uses, of all params the output
-    # matrix alone: a gradient of each is accumulated over the blocks.
+    # Makes the float arrays that logits_fn closes over explicit arguments, so that their gradients
+    # can be accumulated over the blocks. Of all params this is the output matrix alone.
     logits_fn, matrices = jax.closure_convert(logits_fn, x_BTD[:, : T // blocks])
 
     def loss(x_BTD: Array, matrices: list, targets_BT: Array, weights_BT: Array) -> tuple:
@@ -128,15 +134,16 @@ def in_blocks(
     return {name: s if name == "loss" else jax.lax.stop_gradient(s) for name, s in sums.items()}
 
 
-# The gradient is computed with the loss, while a block's logits are there, and scaled when its
-# cotangent is known. jax.checkpoint makes the logits twice: 11 % of a step of the base model.
+# The forward pass computes the gradient too, while a block's logits are in memory; the backward
+# pass only scales it by the cotangent. jax.checkpoint would compute the logits twice, which costs
+# 11 % of a step of the base model.
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _sum_over_blocks(loss: Callable, *arrays: Any) -> dict[str, Array]:
     return _sum_over_blocks_forward(loss, *arrays)[0]
 
 
 def _sum_over_blocks_forward(loss: Callable, x: Array, matrices: list, *tokens: Array) -> tuple:
-    """The sums over all blocks, and the gradients of 'loss' by x and the matrices."""
+    """Returns the sums over all blocks, and the gradients of 'loss' w.r.t. x and the matrices."""
     gradient = jax.grad(loss, argnums=(0, 1), has_aux=True)
 
     def add(total: tuple, block: tuple) -> tuple:
@@ -158,30 +165,30 @@ _sum_over_blocks.defvjp(_sum_over_blocks_forward, _sum_over_blocks_backward)
 
 
 def _entropy(on: float, off: float, V: int) -> float:
-    """The entropy of the smoothed target, in nats."""
+    """Returns the entropy of the smoothed target, in nats."""
     return -sum(count * p * math.log(p) for count, p in ((1, on), (V - 1, off)) if p > 0)
 
 
 def summarise(means: dict[str, float]) -> dict[str, float]:
-    """What else is logged of means over tokens: the perplexity."""
-    return {"perplexity": math.exp(min(means["nats_per_token"], 700.0))}
+    """Returns what is derived from means per token: the perplexity."""
+    return {"perplexity": math.exp(min(means["nats_per_token"], 700.0))}  # e^710 overflows
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
-    """Means over tokens from the sums of `cross_entropy`, and what is made of them."""
+    """Returns means per token of the sums of `cross_entropy`, and the perplexity."""
     means = {name: sums[name] / sums["weight"] for name in SUMS[:-1]}
     return {**means, **summarise(means)}
 
 
 def check(*, label_smoothing: float, smoothed_over: str, blocks: int) -> None:
-    """UserError for values of `config.loss` that cannot work."""
+    """Raises UserError for invalid values of `config.loss`."""
     if smoothed_over not in SMOOTHINGS:
         raise UserError(
             f"config.loss.smoothed_over is one of {', '.join(SMOOTHINGS)}, found {smoothed_over!r}"
         )
     if not 0 <= np.float32(label_smoothing) < 1:
         raise UserError(
-            f"config.loss.label_smoothing is from 0 to below 1, found {label_smoothing}"
+            f"config.loss.label_smoothing is at least 0 and below 1, found {label_smoothing}"
         )
     if blocks < 1:
         raise UserError(f"config.loss.blocks is at least 1, found {blocks}")

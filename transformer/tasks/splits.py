@@ -1,4 +1,4 @@
-"""The splits of a config's corpus -> sentence pairs, and their ids."""
+"""The splits of a config's corpus, as sentence pairs and as token ids."""
 
 import functools
 import logging
@@ -15,20 +15,21 @@ from transformer.monitoring import progress
 
 
 def final(config: ml_collections.ConfigDict) -> str:
-    """The split that the final score is of: `evaluate.split`, or 'validation' without a test set.
+    """Returns the split of the final score: `evaluate.split`, or 'validation' without a test set.
 
-    There is none where `evaluate.split` is empty, or the key of `config.data` that it names.
+    There is no test set if `evaluate.split` is empty, or names a key of `config.data` that is empty
+    (`evaluate.split` = 'test' and `data.test` = '').
     """
     split = config.evaluate.split
     key = f"data.{split}" if split in builders.SPLITS else "evaluate.split"
     if config.data[split] if split in builders.SPLITS else split:
         return split
-    logging.info("config.%s is empty, no test set: the final score is of validation", key)
+    logging.info("config.%s is empty, no test set: the final score is that of validation", key)
     return "validation"
 
 
 def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
-    """A split of the config's corpus: 'train', 'validation', 'test', or a name it knows itself."""
+    """Returns a split's sentence pairs: 'train', 'validation', 'test', or any the corpus has."""
     data, has_key = config.data, split in builders.SPLITS
     return corpora.load(
         data.corpus,
@@ -47,7 +48,7 @@ def tokens(
     vocabulary: tokenizer.Vocabulary,
     what: str,
 ) -> Tokens:
-    """A corpus's ids, cached under `data.data_dir`."""
+    """Returns a corpus's token ids, cached under `data.data_dir`; `what` labels the progress."""
     cache = Path(config.data.data_dir).expanduser() / "tokens"
     counter = functools.partial(progress.counter, what)
     return tokenise(pairs, vocabulary, cache, counter=counter)
@@ -60,13 +61,16 @@ def whole_tokens(
     split: str,
     model: nn.Module,
 ) -> Tokens:
-    """The ids of a split that a model is scored on: no sentence is left out, so each has to fit."""
-    found = tokens(config, pairs, vocabulary, f"tokenise {split}")
-    longest = int(max(found.source_lengths.max(), found.target_lengths.max()))
+    """Returns the token ids of a split to score `model` on.
+
+    No sentence of it is dropped, so UserError if one is longer than the model's positions.
+    """
+    ids = tokens(config, pairs, vocabulary, f"tokenise {split}")
+    longest = int(max(ids.source_lengths.max(), ids.target_lengths.max()))
     limit = getattr(model, "position_limit", math.inf)
     if longest > limit:
         raise UserError(
-            f"config.model.max_positions={limit} positions are learned, but the split {split!r} "
-            f"has a sentence of {longest} pieces"
+            f"config.model.max_positions={limit} is too small: the split {split!r} has a sentence "
+            f"of {longest} pieces"
         )
-    return found
+    return ids

@@ -1,4 +1,4 @@
-"""The seam between what is learnt and how: `Task`, all that training knows of a task."""
+"""The interface between a task and training: the record `Task`, and helpers of every task."""
 
 import importlib
 from collections.abc import Callable
@@ -17,40 +17,42 @@ Tree = Any
 
 
 class Task(NamedTuple):
-    """What is learnt, as values and functions."""
+    """All that the training loop knows of a task, as values and functions."""
 
     model: nn.Module
     init: Callable[[jax.Array], Tree]  # (rng) -> params
-    batches: Batches  # each {'inputs': ..., 'targets': ..., 'weights': ...}
-    # (params, batch, *, rng) -> {name: sum over the batch}: 'loss', 'weight' (what it is divided
-    # by), and any others.
+    batches: Batches  # batch t is {'inputs': ..., 'targets': ..., 'weights': ...}
+    # (params, batch, *, rng) -> {name: sum over the batch}. Required are 'loss' and 'weight', by
+    # whose sum over the global batch loss and gradient are divided.
     loss: Callable
-    # (params, should_stop) -> {name: number or text}, or None in all processes if one was told to
-    # stop. Collective.
+    # (params, should_stop) -> {name: number or text}, or None in all processes if should_stop()
+    # was true in one. Collective.
     evaluate: Callable[[Tree, Callable[[], bool]], dict | None]
-    rehearse: Callable[[Tree], None]  # evaluate's largest shapes, once: what does not fit is said
-    best_by: str  # the score that chooses best/ and ends patience
+    rehearse: Callable[[Tree], None]  # runs evaluate's largest shapes: out of memory shows early
+    best_by: str  # the key of evaluate's scores that chooses best/ and early stopping
     best_is: str  # 'highest' or 'lowest'
     unit: str  # what 'weight' counts: 'token', 'image'
-    summarise: Callable[[dict], dict]  # means per unit -> what else is logged of them
-    identity: dict[str, str]  # {'vocabulary': fingerprint}: checkpoints have to agree
-    about: str  # the data, for a person
+    summarise: Callable[[dict], dict]  # means per unit -> further values to log, such as perplexity
+    identity: dict[str, str]  # {'vocabulary': fingerprint}; checkpoints of another one are refused
+    about: str  # one line that describes the data, for the log
 
 
 def load_task(name: str) -> ModuleType:
-    """The module of a task by its name in TASKS."""
+    """Returns the module of a task by its name in TASKS; UserError for an unknown name."""
     if name not in TASKS:
         raise UserError(f"config.task is one of {', '.join(TASKS)}, found {name!r}")
     return importlib.import_module(TASKS[name])
 
 
 def init_params(model: nn.Module, example: dict, rng: jax.Array) -> Tree:
-    """Random params of a model that is called with an example's inputs: a function of the model and
-    the key alone."""
+    """Returns random params, a function of the model and the key alone.
+
+    The model is traced with an example's inputs, whose values do not matter.
+    """
     inputs = jax.tree.map(lambda x: jnp.ones(x.shape, x.dtype), example["inputs"])
     return model.init(rng, **inputs, train=False)["params"]
 
 
 def abstract_params(model: nn.Module, example: dict) -> Tree:
-    """The shapes and types of a model's params, without any being made."""
+    """Returns a model's params as jax.ShapeDtypeStruct, without allocating them."""
     return jax.eval_shape(lambda rng: init_params(model, example, rng), jax.random.key(0))

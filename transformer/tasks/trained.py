@@ -1,4 +1,4 @@
-"""A trained workdir -> its model and params, or several workdirs' as an ensemble."""
+"""Loads the model and params of a trained workdir, or of several workdirs as an ensemble."""
 
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +18,7 @@ Tree = Any
 
 
 class Trained(NamedTuple):
-    """What workdirs have learnt; `steps` are those whose params were taken."""
+    """A trained model (or ensemble), its params, and the steps of the checkpoints they are from."""
 
     model: nn.Module
     params: Tree  # replicated on this process's devices
@@ -26,11 +26,13 @@ class Trained(NamedTuple):
 
 
 def load(config: ml_collections.ConfigDict, folder: Path) -> Trained:
-    """A workdir's model and params by `config.evaluate.weights`, in one with those of the workdirs
-    that `config.evaluate.ensemble` names. Collective."""
+    """Loads a workdir's model and the params that `config.evaluate.weights` selects. Collective.
+
+    With `config.evaluate.ensemble`, the model is an `Ensemble` of this workdir's and theirs.
+    """
     members = [_load_one(folder, config, config)]
-    for other, theirs, _ in ensemble(config):
-        members.append(_load_one(other, theirs, config))
+    for member_folder, member_config, _ in ensemble(config):
+        members.append(_load_one(member_folder, member_config, config))
     if len(members) == 1:
         return members[0]
     model = Ensemble(tuple(member.model for member in members))
@@ -41,65 +43,68 @@ def load(config: ml_collections.ConfigDict, folder: Path) -> Trained:
 def ensemble(
     config: ml_collections.ConfigDict,
 ) -> list[tuple[Path, ml_collections.ConfigDict, nn.Module]]:
-    """The workdirs that `config.evaluate.ensemble` names, each with its config and its model.
+    """Returns (workdir, config, model) of each workdir in `config.evaluate.ensemble`.
 
-    UserError if one has not been trained, or for something else than this run, such as another
-    vocabulary (a run that has not been prepared has none yet). No params are read.
+    UserError if a workdir has no complete checkpoint, or another identity than this run, such as
+    another vocabulary (not compared before this run is prepared). Reads no params.
     """
     members, task = [], load_task(config.task)
     for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
-        other = paths.path(name)
-        if not (other / "config.json").is_file():
+        folder = paths.path(name)
+        if not (folder / "config.json").is_file():
             raise UserError(
-                f"config.evaluate.ensemble: {other} holds no config.json: expected folders of "
+                f"config.evaluate.ensemble: {folder} holds no config.json: expected workdirs of "
                 "trained runs, separated by commas"
             )
-        made = workdir.read_config(other)
-        theirs = config_files.with_defaults(made, config, other / "config.json")
-        sizes = task.sizes(theirs, other)
-        _check_identity(config, theirs, other, task)
-        which = config.evaluate.weights
-        saved = other / weights.place(which)
+        saved_config = workdir.read_config(folder)
+        member_config = config_files.with_defaults(saved_config, config, folder / "config.json")
+        sizes = task.sizes(member_config, folder)
+        _check_identity(config, member_config, folder, task)
+        kind = config.evaluate.weights
+        saved = folder / weights.place(kind)
         if not store.steps(saved):
             raise UserError(
-                f"config.evaluate.ensemble: {saved} holds no complete checkpoint, "
-                f"config.evaluate.weights={which!r} takes one from there"
+                f"config.evaluate.ensemble: {saved} holds no complete checkpoint, which "
+                f"config.evaluate.weights={kind!r} needs"
             )
-        members.append((other, theirs, task.model(theirs, sizes)))
+        members.append((folder, member_config, task.model(member_config, sizes)))
     return members
 
 
 def _check_identity(
     config: ml_collections.ConfigDict,
-    theirs: ml_collections.ConfigDict,
-    other: Path,
+    member_config: ml_collections.ConfigDict,
+    folder: Path,
     task: ModuleType,
 ) -> None:
+    """Raises UserError unless a member of the ensemble has this run's identity."""
     expected = task.identity(config)
-    for name, value in task.identity(theirs).items():
-        if expected[name] in ("", value):
+    for name, value in task.identity(member_config).items():
+        if expected[name] in ("", value):  # "": this run is not prepared yet
             continue
         hint = ""
         if name == "vocabulary":
-            files = ",".join(map(str, workdir.vocabulary_files(other, theirs)))
+            files = ",".join(map(str, workdir.vocabulary_files(folder, member_config)))
             hint = f"; train with --config.vocabulary.model={files}"
-        raise UserError(f"config.evaluate.ensemble: {other} has another {name} than this run{hint}")
+        raise UserError(
+            f"config.evaluate.ensemble: {folder} has another {name} than this run{hint}"
+        )
 
 
 def _load_one(
-    folder: Path, made: ml_collections.ConfigDict, asked: ml_collections.ConfigDict
+    folder: Path, config: ml_collections.ConfigDict, options: ml_collections.ConfigDict
 ) -> Trained:
-    """One workdir's, whose config is `made`, in the dtype and with the weights that are asked."""
-    task = load_task(made.task)
-    if "dtype" in made.model and "dtype" in asked.model:
-        made.model.dtype = asked.model.dtype
-    model = task.model(made, task.sizes(made, folder))
+    """Loads one workdir, trained with `config`, in the dtype and with the weights of `options`."""
+    task = load_task(config.task)
+    if "dtype" in config.model and "dtype" in options.model:
+        config.model.dtype = options.model.dtype
+    model = task.model(config, task.sizes(config, folder))
     params, steps = weights.load(
         folder,
-        layout.to_restore(abstract_params(model, task.example(made, 1))),
-        task.identity(made),
-        weights=asked.evaluate.weights,
-        average_last=asked.evaluate.average_last,
-        every=made.train.save_every,
+        layout.to_restore(abstract_params(model, task.example(config, 1))),
+        task.identity(config),
+        weights=options.evaluate.weights,
+        average_last=options.evaluate.average_last,
+        every=config.train.save_every,
     )
     return Trained(model, layout.local_replicas(params), steps)

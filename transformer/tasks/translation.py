@@ -1,6 +1,7 @@
-"""Translation: pairs of sentences -> batches, loss and scores, for any `config.architecture`.
+"""The translation task, for any `config.architecture` with an encoder and a decoder.
 
-A pair's two sides become ids of a vocabulary; several pairs share a row.
+Sentence pairs are tokenised by the run's vocabulary and packed into rows; the loss is
+label-smoothed cross entropy, the score BLEU.
 """
 
 import functools
@@ -40,32 +41,32 @@ FREE = (
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-    """UserError for values that cannot work: now, before anything is written or compiled."""
+    """Raises UserError for invalid values, before anything is written or compiled."""
     data, decode = config.data, config.decode
-    for key, found, choices in (
+    for key, value, choices in (
         ("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS)),
         ("vocabulary.kind", config.vocabulary.kind, tokenizer.KINDS),
     ):
-        if found not in choices:
-            raise UserError(f"config.{key} is one of {', '.join(choices)}, found {found!r}")
+        if value not in choices:
+            raise UserError(f"config.{key} is one of {', '.join(choices)}, found {value!r}")
     if config.evaluate.samples < 0:
         raise UserError(f"config.evaluate.samples is at least 0, found {config.evaluate.samples}")
     _check_bleu(config.evaluate.tokenize)
     losses.check(**config.loss)
     packing.check(data.max_length, data.row_length, data.batch_tokens, pack=data.pack)
-    # What model and translator check themselves, over vocabularies of any size.
+    # The model and the translator check their own values when built, with vocabularies of any size.
     toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
     checked = model(config, toy)
     if getattr(checked, "position_limit", np.inf) < data.row_length:
         raise UserError(
-            f"config.model.max_positions={checked.position_limit} learned positions are too few "
-            f"for config.data.row_length={data.row_length}"
+            f"config.model.max_positions={checked.position_limit} learned positions are fewer than "
+            f"config.data.row_length={data.row_length}"
         )
     abstract_params(checked, example(config, 1))
     if config.loss.blocks > 1 and not hasattr(checked, "hidden"):
         raise UserError(
-            f"config.loss.blocks={config.loss.blocks}: {type(checked).__name__} has no `hidden` "
-            "and `logits` to make logits in blocks of; set it to 1"
+            f"config.loss.blocks={config.loss.blocks}: {type(checked).__name__} has no methods "
+            "`hidden` and `logits`, which blocks of logits need; set it to 1"
         )
     Translator(checked, None, **decode)
     for _, _, member in trained.ensemble(config):
@@ -73,7 +74,7 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_bleu(tokenize: str) -> None:
-    """UserError where sacreBLEU lacks the package or the download that a tokeniser needs."""
+    """Raises UserError if sacreBLEU lacks a package or download that the tokeniser needs."""
     try:
         sacrebleu.BLEU(tokenize=tokenize)
     except (RuntimeError, ImportError, OSError) as error:
@@ -85,23 +86,23 @@ def _check_bleu(tokenize: str) -> None:
 
 
 def prepare(
-    config: ml_collections.ConfigDict, folder: Path, made: ml_collections.ConfigDict | None
+    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
 ) -> ml_collections.ConfigDict:
-    """Builds what is missing of corpora, vocabulary and ids; the config with their fingerprints.
+    """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
 
-    Every split that the run will want is read now: what cannot be read is said before hours were
-    spent, not after.
+    Reads every split that the run needs later, so that a missing file fails now and not after hours
+    of training. `saved_config` is the workdir's; None in a new run, in its first process.
     """
     final = splits.final(config)
     corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
     train = corpora["train"]
     config.data.fingerprint = train.fingerprint
-    if made is None:
-        vocab = _learnt_before(config, folder) or _write_vocabulary(config, train, folder)
+    if saved_config is None:
+        vocab = _reusable_vocabulary(config, folder) or _write_vocabulary(config, train, folder)
     else:
-        if made.data.fingerprint != train.fingerprint:
-            raise UserError(_other_text(config, folder))
-        config.vocabulary.fingerprint = made.vocabulary.fingerprint
+        if saved_config.data.fingerprint != train.fingerprint:
+            raise UserError(_changed_text(config, folder))
+        config.vocabulary.fingerprint = saved_config.vocabulary.fingerprint
         vocab = workdir.read_vocabulary(folder, config)
     config.vocabulary.fingerprint = vocab.fingerprint
     # Validation scores the model that is trained, the final evaluation the ensemble.
@@ -116,13 +117,13 @@ def prepare(
 def _write_vocabulary(
     config: ml_collections.ConfigDict, train: Corpus, folder: Path
 ) -> tokenizer.Vocabulary:
-    """The vocabulary that a config asks for, given or learnt, as files in the workdir."""
+    """Writes the vocabulary into the workdir: the files of `vocabulary.model`, or a learnt one."""
     options = config.vocabulary
     if options.model:
         return workdir.write_vocabulary(
             folder, vocabulary.given(options.model, shared=options.shared)
         )
-    found = vocabulary.learnt(
+    learnt = vocabulary.learnt(
         train,
         shared=options.shared,
         kind=options.kind,
@@ -131,31 +132,36 @@ def _write_vocabulary(
         max_sentences=options.max_sentences,
         seed=config.train.seed,
     )
-    return workdir.write_vocabulary(folder, found)
+    return workdir.write_vocabulary(folder, learnt)
 
 
-def _learnt_before(config: ml_collections.ConfigDict, folder: Path) -> tokenizer.Vocabulary | None:
-    """The workdir's vocabulary if the config would make it learn the same one again: if
-    --mode=prepare has learnt it there, from the same text by the same settings."""
+def _reusable_vocabulary(
+    config: ml_collections.ConfigDict, folder: Path
+) -> tokenizer.Vocabulary | None:
+    """Returns the workdir's vocabulary if learning again would give the same one, else None.
+
+    That is so after --mode=prepare with the same text, settings, seed and SentencePiece version.
+    """
 
     def settings(config: ml_collections.ConfigDict, learner: str) -> tuple:
         options = {**config.vocabulary, "fingerprint": ""}
         return options, config.data.fingerprint, config.train.seed, learner
 
     try:
-        made = workdir.read_config(folder)
-        vocab = workdir.read_vocabulary(folder, made)
-        learner = made.versions.sentencepiece
-    except (UserError, AttributeError):  # nothing is there, or it is damaged: learnt again
+        saved_config = workdir.read_config(folder)
+        vocab = workdir.read_vocabulary(folder, saved_config)
+        learner = saved_config.versions.sentencepiece
+    except (UserError, AttributeError):  # missing or damaged: learn it again
         return None
-    asked = settings(config, importlib.metadata.version("sentencepiece"))
-    if config.vocabulary.model or settings(made, learner) != asked:
+    wanted = settings(config, importlib.metadata.version("sentencepiece"))
+    if config.vocabulary.model or settings(saved_config, learner) != wanted:
         return None
-    logging.info("the vocabulary is there already: same text, same settings")
+    logging.info("reusing the vocabulary in %s: same text, same settings", folder)
     return vocab
 
 
-def _other_text(config: ml_collections.ConfigDict, folder: Path) -> str:
+def _changed_text(config: ml_collections.ConfigDict, folder: Path) -> str:
+    """Returns the error message for a resumed run whose training text has changed."""
     data = config.data
     text = f"the corpus {data.corpus}"
     if data.corpus == "parallel_text":
@@ -165,18 +171,18 @@ def _other_text(config: ml_collections.ConfigDict, folder: Path) -> str:
         )
         text = f"the text of {files[0]} or {files[1]}"
     return (
-        f"{folder} was made with other training text: {text} has changed since (config.data."
-        "fingerprint); put the old text back, or give another --workdir"
+        f"{folder} was trained on different text: {text} has changed since (config.data."
+        "fingerprint); restore the old text, or give another --workdir"
     )
 
 
 def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
-    """What ids mean, once the config is prepared."""
+    """Returns the vocabulary's fingerprint, which says what ids mean; "" before `prepare`."""
     return {"vocabulary": config.vocabulary.fingerprint}
 
 
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
-    """The vocabularies' sizes: of a workdir's own, or as the config plans them."""
+    """Returns the vocabulary sizes: of the workdir, or without one `config.vocabulary.size`."""
     if folder is None:
         return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
     return _sizes(workdir.read_vocabulary(folder, config))
@@ -187,12 +193,16 @@ def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
 
 
 def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
-    """The model that the config describes, over vocabularies of these sizes."""
+    """Builds the flax module of `config.architecture` for vocabularies of these sizes."""
     return models.build(config.architecture, config.model.to_dict(), **sizes)
 
 
 def example(config: ml_collections.ConfigDict, rows: int) -> dict:
-    """A batch's shapes and types: of the longest rows, if they differ in length."""
+    """Returns a batch of jax.ShapeDtypeStruct [rows, length], with the longest rows of the run.
+
+    Packed rows all have `data.row_length` positions. One pair per row comes in several static
+    lengths; the longest is the first that holds `data.max_length` pieces. `rows` 0: a full batch.
+    """
     data, length = config.data, config.data.row_length
     if not data.pack:
         lengths = packing.static_lengths(length, data.max_length)
@@ -201,26 +211,26 @@ def example(config: ml_collections.ConfigDict, rows: int) -> dict:
 
 
 def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
-    """(params, batch, *, rng) -> sums over the batch's tokens, in training."""
+    """Returns the training loss, (params, batch, *, rng) -> {name: sum over the tokens}."""
     return functools.partial(losses.translation_loss, model=model, **config.loss)
 
 
 def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
 ) -> Evaluator:
-    """Scores params on 'validation', or on 'final': what `config.evaluate.split` names."""
+    """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
     split = splits.final(config) if split == "final" else split
     return Evaluator(config, workdir.read_vocabulary(folder, config), model, split)
 
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
-    """The task of a prepared workdir."""
+    """Builds the `Task` of a prepared workdir."""
     vocab = workdir.read_vocabulary(folder, config)
     trained_model = model(config, _sizes(vocab))
     validation = Evaluator(config, vocab, trained_model, "validation")
     tokens = splits.tokens(config, splits.pairs(config, "train"), vocab, "tokenise train")
     batches = training_batches(config, tokens)
-    source, target = pairs.filled(batches, tokens)
+    source, target = pairs.filled(batches, tokens)  # shares of positions that are not padding
     pieces = [progress.counted(len(side), "piece") for side in vocab]
     return Task(
         model=trained_model,
@@ -237,16 +247,16 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
         about=(
             f"{progress.counted(len(batches.items), 'training pair')} in "
             f"{progress.counted(len(batches), 'batch', 'batches')} an epoch of "
-            f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of them and "
-            f"{100 * source:.1f} % of the source's filled; a vocabulary of "
-            f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}; ids are in "
+            f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
+            f"{100 * source:.1f} % of source positions filled; vocabulary of "
+            f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}; token ids in "
             f"{tokens.directory}"
         ),
     )
 
 
 def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -> Batches:
-    """The training split in batches of about `data.batch_tokens` target positions."""
+    """Returns the training split in batches of about `data.batch_tokens` target positions."""
     data, seed = config.data, config.train.seed
     items = packing.trainable(tokens.lengths, data.max_length)
     if data.pack:
@@ -258,15 +268,15 @@ def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -
 
 
 class Run(NamedTuple):
-    """A trained workdir, as the modes that translate and score text read it."""
+    """A trained workdir, as the modes translate, score and align use it."""
 
     model: nn.Module
     vocabulary: tokenizer.Vocabulary
     params: Tree
-    steps: list[int]
+    steps: list[int]  # of the checkpoints that the params are from
 
 
 def load(folder: Path, config: ml_collections.ConfigDict) -> Run:
-    """A workdir's model (with those of `evaluate.ensemble`), params and vocabulary. Collective."""
-    found = trained.load(config, folder)
-    return Run(found.model, workdir.read_vocabulary(folder, config), found.params, found.steps)
+    """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
+    model, params, steps = trained.load(config, folder)
+    return Run(model, workdir.read_vocabulary(folder, config), params, steps)

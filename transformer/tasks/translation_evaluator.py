@@ -1,4 +1,4 @@
-"""Loss, accuracy and BLEU of a translation model on a split."""
+"""Loss, accuracy, BLEU and chrF of a translation model on a split."""
 
 import functools
 import logging
@@ -21,26 +21,31 @@ Tree = dict
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str) -> dict:
-    """sacreBLEU (with its signature) and chrF of detokenised, cased text, and the length ratio."""
+    """Returns 'bleu' (sacreBLEU, 0 to 100) and its 'signature', 'chrf', and 'length_ratio'.
+
+    Text is detokenised and cased; `tokenize` is sacreBLEU's tokeniser. 'length_ratio' is the
+    number of tokens in the hypotheses over that in the references.
+    """
     bleu = sacrebleu.BLEU(tokenize=tokenize)
-    found = bleu.corpus_score(hypotheses, [references])
+    bleu_score = bleu.corpus_score(hypotheses, [references])
     return {
-        "bleu": found.score,
+        "bleu": bleu_score.score,
         "signature": str(bleu.get_signature()),
         "chrf": sacrebleu.CHRF().corpus_score(hypotheses, [references]).score,
-        "length_ratio": found.sys_len / max(1, found.ref_len),
+        "length_ratio": bleu_score.sys_len / max(1, bleu_score.ref_len),
     }
 
 
 class StoppedError(Exception):
-    """Scoring was given up, because the run was signalled to stop."""
+    """Evaluation was interrupted because the run was signalled to stop."""
 
 
 class Evaluator:
-    """Scores params on one split: every sentence of it, whatever its length.
+    """Scores params on every sentence of one split, whatever its length.
 
-    `dataset` is what is scored, {'source': lines, 'reference': lines}, and `files` where it comes
-    from; `outputs` are, after `scores`, those and the translations, {'hypothesis': lines}.
+    `dataset` is the split's text, {'source': lines, 'reference': lines}, and `files` are the paths
+    it was read from. `outputs` is `dataset`, and after `scores` also has the translations under
+    'hypothesis'. `settings` holds what else a result depends on.
     """
 
     def __init__(
@@ -52,7 +57,7 @@ class Evaluator:
     ):
         data = config.data
         logging.info(
-            "the text of %s is %r of %s, config.data.directory=%r; its ids are kept in "
+            "split %s: %r of corpus %s, config.data.directory=%r; token ids are cached in "
             "config.data.data_dir=%r",
             *(split, data.get(split, split), data.corpus, data.directory, data.data_dir),
         )
@@ -62,13 +67,12 @@ class Evaluator:
         self._sources, self._references = pairs.read(range(len(pairs)))
         self.dataset = {"source": self._sources, "reference": self._references}
         self.outputs = self.dataset
-        # What a result depends on besides, kept with it.
         self.settings = {"sentences": len(pairs), "decode": config.decode.to_dict()}
         self._translator = Translator(model, vocabulary, **config.decode)
         self._tokens = splits.whole_tokens(config, pairs, vocabulary, split, model)
         row_length, items = config.data.row_length, np.arange(len(pairs))
         rows = packing.unpacked(self._tokens.lengths, items, row_length)
-        # Smaller batches than in training: all of a batch's logits are on one device here.
+        # Smaller batches than in training, because the loss is not computed in blocks here.
         assemble = functools.partial(assemble_pairs, self._tokens)
         self._batches = batches.Batches(rows, config.decode.batch_tokens, None, assemble)
         self._tokenize = config.evaluate.tokenize
@@ -77,32 +81,34 @@ class Evaluator:
         self._sums = functools.partial(_sums, model=model, **smoothing)
 
     def rehearse(self, params: Tree) -> None:
-        """Computes once in the largest shapes, so that what does not fit into the devices' memory
-        is said now: UserError by `memory.fits_in_memory`."""
+        """Computes loss and translations once in their largest shapes.
+
+        UserError (from `memory.fits_in_memory`) if they do not fit into the devices' memory, so
+        that a run fails before its first step and not at its first validation.
+        """
         self._batch_sums(params, self._batches.first_of_each_length()[0])
         self._translator.rehearse(params, self._tokens.source_lengths)
 
     def scores(
         self, params: Tree, should_stop: Callable[[], bool] = lambda: False
     ) -> dict[str, float | str] | None:
-        """Loss, nats a token, perplexity and token accuracy; BLEU, its signature, chrF and length
-        ratio; samples for a person to read.
+        """Returns means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'), the keys of
+        `score`, and 'samples' (text).
 
-        Collective: each process translates and scores its share. None, in all of them, if one was
-        told to stop before its share was done.
+        Collective: each process translates and scores its share, and all return the same. None in
+        all processes if `should_stop()` was true in one before its share was done.
         """
-        lines, numbers = (
-            processes.my_share(len(self._sources)),
-            processes.my_share(len(self._batches)),
-        )
+        lines = processes.my_share(len(self._sources))
+        batch_numbers = processes.my_share(len(self._batches))
         try:
-            found = self._translations(params, lines, should_stop)
-            sums = [self._batch_sums(params, t, should_stop) for t in numbers]
+            translations = self._translations(params, lines, should_stop)
+            sums = [self._batch_sums(params, t, should_stop) for t in batch_numbers]
         except StoppedError:
-            found = None
-        if any(processes.all_gather(found is None)):
+            translations = None
+        # A process that was stopped must not leave the others waiting in gather_shares.
+        if any(processes.all_gather(translations is None)):
             return None
-        translations = processes.gather_shares(found, len(self._sources))
+        translations = processes.gather_shares(translations, len(self._sources))
         sums = processes.gather_shares(sums, len(self._batches))
         means = losses.per_token(jax.tree.map(lambda *x: sum(x), *sums))
         self.outputs = {**self.dataset, "hypothesis": translations}
@@ -110,7 +116,7 @@ class Evaluator:
         return {**means, **scores, "samples": self._sample(translations)}
 
     def rows(self, scores: dict) -> dict[str, str]:
-        """The scores as a person reads them, {name: text}, the one that counts first."""
+        """Formats scores as a table, {name: text}, with the main score first."""
         return {
             "BLEU": f"{scores['bleu']:.2f} ({scores['signature']})",
             "chrF": f"{scores['chrf']:.2f}",
@@ -124,20 +130,21 @@ class Evaluator:
     def _translations(
         self, params: Tree, lines: range, should_stop: Callable[[], bool]
     ) -> list[str]:
+        """Translates this process's share of the sources, in order."""
         with progress.counter(f"translate {self.split}", total=len(lines)) as advance:
 
-            def go_on(count: int) -> None:
+            def after_batch(count: int) -> None:
                 advance(count)
-                _unless(should_stop)
+                _raise_if(should_stop)
 
             sources = self._sources[lines.start :: lines.step]
-            found = self._translator.translate(params, sources, go_on, numbers=lines)
-            return list(found)
+            return list(self._translator.translate(params, sources, after_batch, numbers=lines))
 
     def _batch_sums(
         self, params: Tree, t: int, should_stop: Callable[[], bool] = lambda: False
     ) -> dict:
-        _unless(should_stop)
+        """Returns the sums of `losses.cross_entropy` over batch t, as floats."""
+        _raise_if(should_stop)
         num_rows, length = self._batches.shape(t)
         padded = step.rows_for_devices(num_rows, inference.num_devices(params))
         batch = self._batches.rows(t, 0, padded)
@@ -147,7 +154,7 @@ class Evaluator:
             return jax.tree.map(float, sums)
 
     def _sample(self, translations: list[str]) -> str:
-        """A few of the sentences, spread over the split, for a person to read."""
+        """Formats a few sentences, evenly spaced over the split, for the log."""
         chosen = np.linspace(
             0, len(self._sources) - 1, min(self._samples, len(self._sources))
         ).astype(int)
@@ -159,7 +166,7 @@ class Evaluator:
         )
 
 
-def _unless(should_stop: Callable[[], bool]) -> None:
+def _raise_if(should_stop: Callable[[], bool]) -> None:
     if should_stop():
         raise StoppedError
 
@@ -168,6 +175,7 @@ def _unless(should_stop: Callable[[], bool]) -> None:
 def _sums(
     params: Tree, batch: dict, *, model: nn.Module, label_smoothing: float, smoothed_over: str
 ) -> dict:
+    """Returns the sums of `losses.cross_entropy` of a forward pass without dropout."""
     logits_BTV = model.apply({"params": params}, **batch["inputs"], train=False)
     return losses.cross_entropy(
         logits_BTV,

@@ -1,4 +1,4 @@
-"""The loop: train, validate, save, log, until the last step, a signal or no more patience."""
+"""The training loop: train, validate, save and log, until the end, a signal or early stopping."""
 
 import contextlib
 import functools
@@ -31,14 +31,14 @@ from transformer.training.update import TrainState, init_state, train_step
 
 Tree = Any
 
-# What makes a step smaller.
+# What to do if a step does not fit into memory.
 LOWER = (
     "lower config.data.batch_tokens, raise config.train.accumulate, or set config.model.remat=True"
 )
 
 
 def check(config: ConfigDict) -> None:
-    """UserError for values of `config.train`, `optimizer` and `evaluate` that cannot work."""
+    """Raises UserError for invalid values of `config.train`, `optimizer` and `evaluate`."""
     for least, keys in {
         1: ("train.num_steps", "train.accumulate", "train.log_every", "train.save_every"),
         0: ("train.seed", "train.profile", "evaluate.every", "evaluate.patience"),
@@ -60,9 +60,9 @@ def check(config: ConfigDict) -> None:
 def run(
     config: ConfigDict, task: Task, workdir: Path, layout: Layout
 ) -> tuple[int, int | None, bool]:
-    """Trains: the step that it came to, the newest that is saved, whether it was signalled to stop.
+    """Trains; returns the step reached, the newest saved step, and whether a signal stopped it.
 
-    Collective, as is all that it calls: the processes do the same steps in the same order.
+    Collective, like everything it calls: all processes take the same steps in the same order.
     """
     num_steps, save_every = config.train.num_steps, config.train.save_every
     patience = config.evaluate.patience
@@ -80,7 +80,7 @@ def run(
     load = functools.partial(load_batch, task.batches, layout, config.train.accumulate)
 
     def is_due(step: int) -> bool:
-        """Whether a step is validated: every so often, and at the end."""
+        """Whether to validate after a step: every `evaluate.every` steps, and after the last."""
         every = config.evaluate.every
         return step == num_steps or bool(every and step and step % every == 0)
 
@@ -88,9 +88,11 @@ def run(
         return logs.out_of_patience(log.lines, patience, task.best_by, task.best_is)
 
     def newest_saved() -> int | None:
+        """Waits for the save in progress, and returns the newest complete step."""
         checkpoints.finish()
         return checkpoints.newest()
 
+    # A run may start at its end: finished before, or out of patience.
     step = first = int(state.step)
     describe(task, state, layout)
     log = logs.Log(workdir, step)
@@ -98,9 +100,9 @@ def run(
     if step < num_steps and not hopeless:
         state = rehearse(state, compiled_step, load, task, layout)
     elif not is_due(step) or log.validated(step):
-        logging.info("already at step %d of %d: nothing is left", step, num_steps)
+        logging.info("already at step %d of %d: nothing left to train", step, num_steps)
     saved, stopping, scores = step > 0, False, None
-    any_process = agreement(layout)
+    any_process = agreement(layout)  # (bool) -> whether it is true in any process
     meters = Meters(
         task,
         log,
@@ -109,7 +111,7 @@ def run(
         every=config.train.log_every,
         newest=newest_saved,
     )
-    batches = ahead(load, range(step, num_steps))
+    batches = ahead(load, range(step, num_steps))  # a thread prefetches batches
     profiler = traced(first, config.train.profile, workdir / "profile")
     with (
         stop_signals() as signalled,
@@ -118,7 +120,7 @@ def run(
         contextlib.closing(batches),
     ):
         while not stopping:
-            # Validate first: a run that was killed before this validation makes up for it.
+            # Validate first, so that a resumed run makes up for a validation that it was killed in.
             if is_due(step) and not log.validated(step):
                 with meters.paused():
                     scores = task.evaluate(gather_params(state.params, layout), signalled)
@@ -126,28 +128,29 @@ def run(
                     if scores:
                         score = scores[task.best_by]
                         best = checkpoints.save_best(step, to_save(state, layout).params, score)
-                        meters.validation(step, scores, best)  # last: it marks it as done
+                        meters.validation(step, scores, best)  # last: marks the validation as done
                         hopeless = out_of_patience()
             if stopping or step >= num_steps or hopeless:
                 break
             with meters.waiting_for_data():
                 batch, shape = next(batches)
-            # Returns at once: the device computes while the host goes on.
+            # Returns at once (asynchronous dispatch). A non-finite update is skipped inside.
             state, metrics = compiled_step(state, batch)
             step, saved = step + 1, False
             with meters.paused():
                 trace(step, state)
             stopping = any_process(signalled())  # agreed among processes, two steps late
             saving = stopping or step == num_steps or step % save_every == 0
-            # The best is kept only where there is a step to resume from.
+            # best/ is written only if there is a checkpoint to resume from, so save one before.
             saving = saving or (is_due(step) and checkpoints.is_empty)
-            # Metrics are read two steps late, so that the device never waits for the host.
+            # Metrics are read two steps late, so that the device never waits for the host; before a
+            # checkpoint or a validation they are all read, so that their lines are in the log.
             meters.add(step, metrics, shape=shape, lag=0 if saving or is_due(step) else 2)
             if saving:
-                log.flush()  # the lines up to a checkpoint are never written again
+                log.flush()  # first: a resumed run does not write these lines again
                 save(checkpoints, step, state, layout)
                 saved = True
-        if not saved:  # after an interrupted validation, or one that ended the run
+        if not saved:  # the loop ended in a validation: interrupted, or out of patience
             log.flush()
             save(checkpoints, step, state, layout)
         newest = newest_saved()
@@ -158,7 +161,7 @@ def run(
 
 
 def make_step(config: ConfigDict, loss: Callable) -> tuple[optax.GradientTransformation, Callable]:
-    """A config's optimizer, and its `train_step` of a state, a batch and an axis."""
+    """Returns the optimizer of a config, and its `train_step`: (state, batch, *, axis=None)."""
     options = config.optimizer.to_dict()
     schedule = optimizers.make_schedule(**options.pop("schedule"))
     optimizer = optimizers.make_optimizer(schedule, **options)
@@ -175,8 +178,11 @@ def make_step(config: ConfigDict, loss: Callable) -> tuple[optax.GradientTransfo
 def load_batch(
     batches: Batches, layout: Layout, accumulate: int, t: int
 ) -> tuple[dict, tuple[int, int]]:
-    """Batch t as the step takes it, and its (rows, length): rows of weight 0 are added until they
-    divide by devices x accumulation."""
+    """Returns batch t sharded over the devices, and its shape (rows, length) before padding.
+
+    Rows of weight 0 pad the batch to a multiple of data-parallel devices x `accumulate`: 195 rows
+    become 200 on 8 devices with accumulate 1, and 208 with accumulate 2.
+    """
     num_rows, length = batches.shape(t)
     num_rows = rows_for_devices(num_rows, layout.row_parts * accumulate)
     return shard_batch(functools.partial(batches.rows, t), num_rows, layout), (num_rows, length)
@@ -185,15 +191,18 @@ def load_batch(
 def rehearse(
     state: TrainState, compiled_step: Callable, load: Callable, task: Task, layout: Layout
 ) -> TrainState:
-    """The same state, after a step in each shape there is and validation in its largest: what does
-    not fit into the devices' memory is said now."""
+    """Compiles and runs a step in each batch shape, and validation in its largest shapes.
+
+    UserError if something does not fit into the devices' memory: now, not hours later. Returns the
+    state unchanged; the one passed in is donated.
+    """
     batches = task.batches.first_of_each_length()
-    logging.info("compiling, and trying the largest shapes")
+    logging.info("dry run: compiling, and running the largest shapes once")
     start = time.perf_counter()
     for t in batches:
         batch, (rows, length) = load(t)
         what = f"a step with {rows} rows of {length} positions"
-        # Of weight 0, the loss is not a number: the update is skipped.
+        # With all weights 0 the loss is 0 / 0 = NaN, so the update is skipped.
         with memory.fits_in_memory(what, LOWER), jax.debug_nans(False):
             state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
@@ -201,7 +210,7 @@ def rehearse(
     middle = time.perf_counter()
     task.rehearse(gather_params(state.params, layout))
     logging.info(
-        "tried: steps with rows of %s in %.1f s, validation in %.1f s",
+        "dry run done: steps with rows of %s in %.1f s, validation in %.1f s",
         progress.counted(len(batches), "length"),
         *(middle - start, time.perf_counter() - middle),
     )
@@ -215,13 +224,13 @@ def first_state(
     checkpoints: Checkpoints | None,
     layout: Layout,
 ) -> TrainState:
-    """The state to start from: the newest checkpoint's, else one of random params."""
+    """Returns the state of the newest undamaged checkpoint, or one with random params."""
     initialise = functools.partial(init_state, init, optimizer)
     shapes = jax.eval_shape(initialise, jax.random.key(seed))
     like = to_restore(shapes, layout)
     if checkpoints and (restored := checkpoints.restore(like.params, _with_skipped(like))):
         number, params, rest = restored
-        logging.info("going on from step %d", number)
+        logging.info("resuming from step %d", number)
         step = jax.jit(lambda: jnp.int32(number), out_shardings=like.step.sharding)()
         state = TrainState(step, rest["skipped"], params, rest["opt_state"])
         return from_saved(state, layout)
@@ -230,11 +239,11 @@ def first_state(
 
 
 def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:
-    """Begins to save a state; its arrays may be donated after that."""
-    whole = to_save(state, layout)
-    checkpoints.save(step, whole.params, _with_skipped(whole))
+    """Starts saving a state; its arrays may be donated on return."""
+    saved_state = to_save(state, layout)
+    checkpoints.save(step, saved_state.params, _with_skipped(saved_state))
 
 
 def _with_skipped(state: TrainState) -> Tree:
-    """What is saved beside the params."""
+    """Returns what is saved beside the params: the optimizer state and the count of skips."""
     return {"opt_state": state.opt_state, "skipped": state.skipped}

@@ -1,4 +1,4 @@
-"""What a run says of its steps: metrics that are read late, rates, anomalies, the progress line."""
+"""Logging of steps and validations: metrics (read late), rates, anomalies, the progress line."""
 
 import collections
 import contextlib
@@ -22,10 +22,10 @@ Tree = Any
 
 
 class Meters:
-    """Takes each step's metrics while the device computes further ones, and logs every so many.
+    """Collects each step's metrics and logs those of every n-th step.
 
-    Metrics are read `lag` steps late: the device always has the next step waiting, and the host
-    never waits for it.
+    Reading a metric blocks until its step is computed. So metrics are read `lag` steps late: the
+    device always has a next step queued, and the host never blocks on the newest one.
     """
 
     def __init__(
@@ -38,11 +38,12 @@ class Meters:
         every: int,
         newest: Callable[[], int | None],
     ):
-        """`newest` gives the newest step that is saved."""
+        """Logs every `every` steps from `step` to `num_steps`; `newest()` is the newest saved step,
+        which the error after repeated non-finite updates names."""
         self._task, self._log, self._every = task, log, every
         self._progress = Progress(step, num_steps)
         self._anomalies = Anomalies(newest)
-        self._late = collections.deque()  # (step, metrics) that the device may still be computing
+        self._late = collections.deque()  # queue of (step, metrics), perhaps not computed yet
 
     def __enter__(self) -> "Meters":
         return self
@@ -52,36 +53,37 @@ class Meters:
 
     @contextlib.contextmanager
     def waiting_for_data(self) -> Iterator[None]:
-        """Counts the time inside as waiting, if the device has nothing left to compute after it."""
+        """Counts the time inside as waiting for data, if the device is idle at its end."""
         computing = lambda: bool(self._late) and not self._late[-1][1]["loss"].is_ready()
         with self._progress.waiting(computing):
             yield
 
     def paused(self) -> contextlib.AbstractContextManager:
-        """Leaves what happens inside out of the time of a step."""
+        """Excludes the time inside from the step time."""
         return self._progress.paused()
 
     def add(self, step: int, metrics: dict, *, shape: tuple[int, int], lag: int) -> None:
-        """Takes a step's metrics, of a batch of `shape` (rows, length), and logs those of `lag`
-        steps before."""
+        """Queues a step's metrics, for a batch of `shape` (rows, length), and logs the steps that
+        are at least `lag` steps older."""
         rows, length = shape
-        least = least_seconds(self._task.model, rows, length)
-        extra = {"positions": rows * length, "least_seconds": least}
+        seconds = least_seconds(self._task.model, rows, length)
+        extra = {"positions": rows * length, "least_seconds": seconds}
         self._late.append((step, {**metrics, **extra}))
-        while len(self._late) > lag:
+        while len(self._late) > lag:  # lag 0 empties the queue
             self._log_step(*self._late.popleft())
 
     def _log_step(self, step: int, metrics: dict) -> None:
+        """Checks a step's metrics for anomalies, and logs them if the step is due."""
         metrics = {name: float(value) for name, value in metrics.items()}
         self._progress.advance()
-        # A skipped update is logged by itself.
+        # `check` logs a skipped update itself.
         if not self._anomalies.check(step, metrics) or step % self._every:
             return
         weight, unit = metrics.pop("weight"), self._task.unit
         rates = {name: metrics.pop(name) for name in ("gradient_norm", "learning_rate")}
         skipped, positions = int(metrics.pop("skipped")), metrics.pop("positions")
         least_seconds, _ = metrics.pop("least_seconds"), metrics.pop("finite")
-        # Compiled functions return dicts in the order of their keys.
+        # The loss first. (Compiled functions return dicts sorted by key.)
         names = sorted(metrics, key=lambda name: (name != "loss", name))
         means = {name: metrics[name] / weight for name in names}
         means |= self._task.summarise(means)
@@ -100,20 +102,20 @@ class Meters:
         self._progress.show(means, values, unit)
 
     def validation(self, step: int, scores: dict, is_best: bool) -> None:
-        """Logs a validation: it marks it as done."""
+        """Logs the scores of a validation, which also marks the validation as done."""
         self._log.write("validation", step, scores)
         best_by = self._task.best_by
         numbers = {name: value for name, value in scores.items() if not isinstance(value, str)}
-        said = [f"{best_by} {numbers.pop(best_by):.4g}{' (best so far)' if is_best else ''}"]
-        said += [f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items()]
+        words = [f"{best_by} {numbers.pop(best_by):.4g}{' (best so far)' if is_best else ''}"]
+        words += [f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items()]
         samples = f"\n\n{scores['samples']}" if scores.get("samples") else ""
-        logging.info("step %d: validation %s%s", step, ", ".join(said), samples)
+        logging.info("step %d: validation %s%s", step, ", ".join(words), samples)
 
 
 def describe(task: Task, state: TrainState, layout: Layout) -> None:
-    """Says what is about to run."""
+    """Logs the sizes of model and state, the processes, devices and mesh, and the data."""
     logging.info(
-        "%s in %s, the state %.1f MB a device; %s, %s (%s), %s, (data, fsdp, tensor) = %s",
+        "%s in %s, %.1f MB of state per device; %s, %s (%s), %s, (data, fsdp, tensor) = %s",
         progress.counted(sum(x.size for x in jax.tree.leaves(state.params)), "parameter"),
         getattr(task.model, "dtype", "float32"),
         bytes_per_device(state) / 1e6,
@@ -125,9 +127,11 @@ def describe(task: Task, state: TrainState, layout: Layout) -> None:
 
 
 def least_seconds(model: nn.Module, rows: int, length: int) -> float:
-    """How long a step of `rows` rows would take at the peak FLOP/s of all devices; 0 if the peak
-    or the model's FLOPs are not known."""
+    """Returns the seconds of a step at the peak FLOP/s of all devices (MFU 1).
+
+    0 if the devices' peak or the model's FLOPs are unknown.
+    """
     devices = jax.devices()
     flops = getattr(model, "flops", None)
-    reached = len(devices) * peak(devices[0].device_kind)
-    return flops(rows, length) / reached if flops and reached else 0.0
+    flops_per_second = len(devices) * peak(devices[0].device_kind)
+    return flops(rows, length) / flops_per_second if flops and flops_per_second else 0.0

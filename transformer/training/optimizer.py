@@ -1,4 +1,4 @@
-"""Gradients -> updates: any optimizer of optax, and the paper's learning rate (section 5.3)."""
+"""The optimizer, any of optax by name, and the learning rate schedule (paper, section 5.3)."""
 
 import functools
 import inspect
@@ -17,13 +17,20 @@ Schedule = Callable[[jax.Array], jax.Array]
 def inverse_square_root(
     step: jax.Array | int, *, d_model: int, warmup_steps: int, factor: float
 ) -> jax.Array:
-    """The learning rate of update 1, 2, ... (paper, equation 3): warm-up, then step^-0.5."""
+    """Returns the learning rate of update `step` = 1, 2, ... (paper, equation 3).
+
+    Linear warm-up for `warmup_steps` updates, then decay with step^-0.5. `factor` 1 is the paper's.
+    """
     step = jnp.asarray(step, jnp.float32)
     return factor * d_model**-0.5 * jnp.minimum(step**-0.5, step * warmup_steps**-1.5)
 
 
 def make_schedule(name: str, **arguments: float) -> Schedule:
-    """The learning rate of update 1, 2, ...: the paper's, or one of `optax.schedules` by name."""
+    """Returns a schedule, update 1, 2, ... -> learning rate.
+
+    `name` is the paper's 'inverse_square_root', or a schedule of `optax.schedules`. UserError for
+    an unknown name or argument.
+    """
     if name == "inverse_square_root":
         return _bound(inverse_square_root, "config.optimizer.schedule", arguments)
     make = getattr(optax.schedules, name, None)
@@ -32,7 +39,7 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
             "config.optimizer.schedule.name is inverse_square_root or a schedule of optax, such as "
             f"warmup_cosine_decay_schedule, found {name!r}"
         )
-    # Optax's count updates from 0: what follows the first update is the rate of the second.
+    # Optax's schedules count from 0, ours from 1: update 1 gets optax's rate of count 0.
     schedule = _bound(make, "config.optimizer.schedule", arguments)()
     return lambda step: jnp.float32(schedule(jnp.asarray(step, jnp.int32) - 1))
 
@@ -40,10 +47,11 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
 def make_optimizer(
     schedule: Schedule, *, name: str, clip_norm: float, arguments: Mapping[str, float]
 ) -> optax.GradientTransformation:
-    """`optax.NAME(learning_rate, **arguments)`, behind clipping by global norm if `clip_norm` > 0.
+    """Returns `optax.NAME(learning_rate, **arguments)`, after clipping by global norm if
+    `clip_norm` > 0.
 
-    The paper's is Adam (Kingma and Ba 2015), and clips nothing. The learning rate goes by the
-    number of updates, which are counted from 1.
+    The paper uses Adam (Kingma and Ba 2015) without clipping. `schedule` is called with the number
+    of the update, counted from 1; skipped updates do not count.
     """
     make = getattr(optax, name, None)
     if not callable(make) or "learning_rate" not in inspect.signature(make).parameters:
@@ -57,7 +65,7 @@ def make_optimizer(
 
 
 def _bound(function: Callable, where: str, arguments: Mapping[str, float]) -> Callable:
-    """The function with these arguments, if it has them."""
+    """Returns the function with these keyword arguments bound; UserError for an unknown one."""
     known = inspect.signature(function).parameters
     for key in arguments:
         if key not in known:
@@ -69,18 +77,20 @@ def _bound(function: Callable, where: str, arguments: Mapping[str, float]) -> Ca
 
 
 def check(*, name: str, clip_norm: float, arguments: Mapping, schedule: Mapping) -> None:
-    """UserError for values of `config.optimizer` that cannot work."""
+    """Raises UserError for invalid values of `config.optimizer`."""
     where = "config.optimizer"
     if clip_norm < 0:
         raise UserError(f"{where}.clip_norm is at least 0, found {clip_norm}")
     for key in {"b1", "b2"} & arguments.keys():
         if not 0 <= np.float32(arguments[key]) < 1:
-            raise UserError(f"{where}.arguments.{key} is from 0 to below 1, found {arguments[key]}")
-    # Adam divides 0 by eps where all gradients so far were 0.
+            raise UserError(
+                f"{where}.arguments.{key} is at least 0 and below 1, found {arguments[key]}"
+            )
+    # Where all gradients so far were 0, Adam divides 0 by eps: it must not round to 0 in float32.
     positive = {"arguments.eps": arguments.get("eps"), "schedule.factor": schedule.get("factor")}
     for key, value in positive.items():
         if value is not None and value < np.finfo(np.float32).tiny:
-            raise UserError(f"{where}.{key} is above 0, as float32 has it, found {value}")
+            raise UserError(f"{where}.{key} is above 0 in float32, found {value}")
     if schedule.get("warmup_steps", 1) < 1:
         raise UserError(
             f"{where}.schedule.warmup_steps is at least 1, found {schedule['warmup_steps']}"

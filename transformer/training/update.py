@@ -1,4 +1,4 @@
-"""One update: the gradient of a batch's loss, the optimizer, non-finite updates skipped."""
+"""One update: the gradient of a batch's loss, then the optimizer, unless it is non-finite."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,10 +13,10 @@ Tree = Any
 
 
 class TrainState(NamedTuple):
-    """What training changes. It holds no random key: that comes from the seed and the step."""
+    """The state of training. It holds no random key: keys are derived from seed and step."""
 
-    step: jax.Array  # batches trained on
-    skipped: jax.Array  # of them, those whose update was non-finite
+    step: jax.Array  # number of batches seen
+    skipped: jax.Array  # number of them whose update was non-finite, and so skipped
     params: Tree
     opt_state: Tree
 
@@ -24,7 +24,7 @@ class TrainState(NamedTuple):
 def init_state(
     init: Callable[[jax.Array], Tree], optimizer: optax.GradientTransformation, rng: jax.Array
 ) -> TrainState:
-    """The state before the first update."""
+    """Returns the state before the first update."""
     params = init(rng)
     return TrainState(jnp.int32(0), jnp.int32(0), params, optimizer.init(params))
 
@@ -40,12 +40,16 @@ def train_step(
     accumulate: int,
     axis: str | None = None,
 ) -> tuple[TrainState, dict]:
-    """One update: the new state, and metrics, most of them sums over the batch.
+    """Returns the state after one update, and its metrics.
 
-    `loss(params, batch, rng=rng)` gives sums over a batch, 'loss' and 'weight' among them. With
-    `axis`, `batch` is this device's part and sums go over that mapped axis; without it, `batch` is
-    the global one. Loss and gradient are divided once, by the weight of the global batch: a mean of
-    the devices' means would weigh a token by how many its device has.
+    `loss(params, batch, rng=rng)` returns sums over a batch, 'loss' and 'weight' among them. The
+    metrics are these sums over the global batch, 'gradient_norm', 'learning_rate', 'skipped' and
+    'finite'.
+
+    With `axis`, `batch` is this device's part, and sums are all-reduced over that mapped axis;
+    without it, `batch` is the global batch. The gradient is divided once, by the weight of the
+    global batch: with a mean of per-device means, the weight of a token would depend on how many
+    tokens its device has.
     """
     rng = jax.random.fold_in(jax.random.key(seed), state.step)
     rng = random_per_device(rng, axis)
@@ -56,9 +60,9 @@ def train_step(
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
     params = optax.apply_updates(state.params, updates)
     norm = optax.tree.norm(gradients)
-    # A non-finite update is skipped: params, optimizer state and its count of updates stay, the
-    # step goes on to the next batch. Of a finite gradient the new params may still be non-finite,
-    # as a learning rate may overflow.
+    # A non-finite update is skipped: params, optimizer state and its count of updates stay, while
+    # the step advances to the next batch. New params can be non-finite although the gradient is
+    # finite, when the learning rate makes them overflow.
     finite = jnp.isfinite(sums["loss"] + norm) & all_finite(params)
     choose = lambda new, old: jnp.where(finite, new, old)
     params, opt_state = jax.tree.map(choose, (params, opt_state), (state.params, state.opt_state))
@@ -66,7 +70,7 @@ def train_step(
     metrics = {
         **sums,
         "gradient_norm": norm,
-        "learning_rate": schedule(step - state.skipped),
+        "learning_rate": schedule(step - state.skipped),  # skipped updates do not count
         "skipped": skipped,
         "finite": finite,
     }
@@ -74,8 +78,10 @@ def train_step(
 
 
 def _summed_gradient(loss: Callable, params: Tree, parts: Tree, rng: jax.Array) -> tuple:
-    """The gradient of the summed loss, and all sums, over the parts [accumulate, rows, ...] of a
-    batch, which go through the model one after the other."""
+    """Returns the gradient of the summed loss, and all sums, over a batch in micro-batches.
+
+    `parts` are [accumulate, rows, ...], and go through the model one after the other.
+    """
 
     def summed_loss(params: Tree, part: dict, rng: jax.Array) -> tuple[jax.Array, dict]:
         sums = loss(params, part, rng=rng)
@@ -100,5 +106,8 @@ def _summed_gradient(loss: Callable, params: Tree, parts: Tree, rng: jax.Array) 
 
 
 def all_finite(tree: Tree) -> jax.Array:
-    """Whether all numbers of the tree are finite, and their sum: a sum is quicker than `all`."""
+    """Returns whether all numbers of the tree, and their sum, are finite.
+
+    Non-finite numbers make the sum non-finite, and a sum is faster than `isfinite` of each.
+    """
     return jnp.isfinite(sum(jnp.sum(x) for x in jax.tree.leaves(tree)))
