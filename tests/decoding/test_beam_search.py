@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import reversal, tiny
+from helpers import oracles, reversal, tiny
 
 from transformer.data.tokenizer import END, PAD, START
 from transformer.decoding import beam_search, sampling
@@ -266,7 +266,7 @@ def test_hypotheses_come_best_first_and_end_within_the_limit():
         found = hypotheses(tokens[b], scores[b])
         assert len(found) == min(4, (V - 1) ** limit)
         assert {len(ids) for ids, _ in found} == {limit + 1}
-    likeliest = beam_search.greedy(table_step, never, table_cache(4), jnp.array(limits), 8)
+    likeliest = oracles.greedy(table_step, never, table_cache(4), jnp.array(limits), 8)
     assert [row.index(END) for row in likeliest.tolist()] == limits
 
 
@@ -287,7 +287,7 @@ def test_hypotheses_have_the_least_length_and_their_prefixes():
 def test_width_one_is_greedy_on_tables(alpha):
     every_table, limits = tables(range(32)), [3, 12] * 16
     tokens, _ = search_tables(every_table, bounds(limits, 13), alpha, length=13, width=1)
-    expected = tiny.jit(functools.partial(beam_search.greedy, table_step, length=13))(
+    expected = tiny.jit(functools.partial(oracles.greedy, table_step, length=13))(
         every_table, table_cache(32), jnp.array(limits)
     )
     np.testing.assert_array_equal(tokens[:, 0], expected)
@@ -499,7 +499,7 @@ def test_samples_are_as_frequent_as_they_are_likely(temperature, top_k, top_p):
 def test_the_likeliest_token_alone_is_greedy(options):
     every_table, limits = tables(range(16)), [3, 12] * 8
     tokens, _ = sample_tables(every_table, bounds(limits, 13), keys(16), temperature=3.0, **options)
-    expected = beam_search.greedy(table_step, every_table, table_cache(16), jnp.array(limits), 13)
+    expected = oracles.greedy(table_step, every_table, table_cache(16), jnp.array(limits), 13)
     for w in range(4):
         np.testing.assert_array_equal(tokens[:, w], expected)
 
@@ -621,7 +621,7 @@ def greedy(model, params, source, *, extra=4):
 @functools.partial(tiny.jit, static_argnames=("model", "length"))
 def _greedy(model, params, memory, cache, limits, *, length):
     step = functools.partial(model.apply, {"params": params}, method="step")
-    return beam_search.greedy(step, memory, cache, limits, length)
+    return oracles.greedy(step, memory, cache, limits, length)
 
 
 @functools.partial(tiny.jit, static_argnames="model")

@@ -204,7 +204,8 @@ def test_processes_drop_what_one_drops(start, alone, tmp_path):
     assert one.ends() == [0], one.said()
     two = start(tmp_path / "two", 2, values={**rates, **layout(*LAYOUTS[1])})
     assert two.ends() == [0, 0], two.said()
-    assert abs(losses(tmp_path / "one")[0] / losses(alone)[0] - 1) > 1e-3
+    dropping, plain = np.array(losses(tmp_path / "one")), np.array(losses(alone))
+    assert np.abs(dropping / plain - 1).max() > 1e-2
     assert_same_run(tmp_path / "two", tmp_path / "one")
 
 

@@ -1,4 +1,4 @@
-"""Logits -> ids: beam search and greedy search over any model's step function.
+"""Logits -> ids: beam search over any model's step function (of width 1, greedy search).
 
 `step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)` and `reorder(cache, parents_BW)
 -> cache` are all that the search knows of a model. The memory is one per sentence, the cache one
@@ -54,28 +54,6 @@ def reorder(cache: Any, parents_BW: Array) -> Any:
         return jnp.take_along_axis(leaf, index, axis=1)
 
     return jax.tree.map(gather, cache)
-
-
-def greedy(step: Step, memory: Any, cache: Any, limits_B: Array, length: int) -> Array:
-    """Decodes the likeliest token at each step: tokens_BT, the end symbol, then padding.
-
-    `limits_B` is the maximum number of tokens before the end symbol, at most `length` - 1.
-    """
-    B = len(limits_B)
-
-    def is_running(state: tuple) -> Array:
-        t, _, ended_B, _ = state
-        return (t < length) & ~ended_B.all()
-
-    def extend(state: tuple) -> tuple:
-        t, tokens_BT, ended_B, cache = state
-        logits, cache = step(_last(tokens_BT[:, None], t), t, memory, cache)
-        token_B = jnp.where(t < limits_B, logits[:, 0, 0].argmax(axis=-1), END)
-        token_B = jnp.where(ended_B, PAD, token_B)
-        return t + 1, tokens_BT.at[:, t].set(token_B), ended_B | (token_B == END), cache
-
-    start = (0, jnp.full((B, length), PAD, jnp.int32), jnp.zeros(B, bool), cache)
-    return jax.lax.while_loop(is_running, extend, start)[1]
 
 
 class Bounds(NamedTuple):

@@ -23,7 +23,7 @@ of int [B, S] and [B, T], as `Transformer.hidden` describes them. To be decoded 
 where memory and cache are any pytrees of arrays [B, ...]. It may have
 
     hidden(the inputs of __call__, *, train) -> x_BTD and logits(x_BTD) -> logits_BTV, of which
-        __call__ is made: a loss can then make the logits in blocks (config.train.loss_blocks)
+        __call__ is made: a loss can then make the logits in blocks (config.loss.blocks)
     flops(rows, length) -> int              FLOPs of one training step, for MFU
     position_limit                          how many positions a sequence may have
 

@@ -38,6 +38,11 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """
     if config.evaluate.ensemble:
         raise UserError("--mode=align needs a single model: leave config.evaluate.ensemble empty")
+    if not {"num_layers", "num_heads"} <= config.model.keys():
+        raise UserError(
+            "--mode=align reads the attention weights of layers and heads, of which "
+            f"config.architecture={config.architecture!r} has none"
+        )
     form, options = config.translate.format, config.attention
     layers, heads = config.model.num_layers, config.model.num_heads
     for key, value, most in (("layer", options.layer, layers), ("head", options.head, heads)):

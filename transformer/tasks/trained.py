@@ -58,6 +58,11 @@ def ensemble(
             )
         saved_config = workdir.read_config(folder)
         member_config = config_files.with_defaults(saved_config, config, folder / "config.json")
+        if member_config.task != config.task:
+            raise UserError(
+                f"config.evaluate.ensemble: {folder} was trained on the task "
+                f"{member_config.task!r}, this run on {config.task!r}"
+            )
         sizes = task.sizes(member_config, folder)
         _check_identity(config, member_config, folder, task)
         kind = config.evaluate.weights
