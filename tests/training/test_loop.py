@@ -390,7 +390,7 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
             assert status in (143, -number)  # the latter before its first step
         if status == 143:
             stopped += 1
-            step = int(re.search(r"stopped after step (\d+) was saved", errors)[1])
+            step = int(re.search(r"stopped and saved at step (\d+)", errors)[1])
             assert newest(tiny_config(LONGER), command.workdir)[0] == step
             assert not (command.workdir / "evaluations.jsonl").exists()
         newest_killed = max([newest_killed, *(x["step"] for x in read(command.workdir))])

@@ -38,7 +38,7 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """
     if config.evaluate.ensemble:
         raise UserError("--mode=align needs a single model: leave config.evaluate.ensemble empty")
-    if not {"num_layers", "num_heads"} <= config.model.keys():
+    if not {"num_layers", "num_heads"} <= set(config.model):
         raise UserError(
             "--mode=align reads the attention weights of layers and heads, of which "
             f"config.architecture={config.architecture!r} has none"
