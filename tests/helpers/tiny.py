@@ -48,6 +48,7 @@ ARGUMENTS = {
 LEARNING_RATE = functools.partial(
     optimizer.inverse_square_root, d_model=16, warmup_steps=4, factor=0.035
 )
+PRE = {"norm": "pre", "final_norm": True}
 SMOOTHING = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
 
 
@@ -70,6 +71,16 @@ def parameters(model, inputs, seed=0):
         return (noise + (path[-1].key == "scale")).astype(leaf.dtype)
 
     return jax.tree_util.tree_map_with_path(draw, shapes(model, inputs))
+
+
+def logits(model, params, inputs):
+    """The logits of a compiled forward pass, without dropout."""
+    return np.asarray(_logits(model, params, inputs))
+
+
+@functools.partial(jit, static_argnums=0)
+def _logits(model, params, inputs):
+    return model.apply({"params": params}, **inputs, train=False)
 
 
 def adam(clip_norm=0.0, schedule=LEARNING_RATE, eps=1e-9):

@@ -1,24 +1,12 @@
 """Several models as one."""
 
-import functools
-
 import jax
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.tiny import PRE, logits
 
 from transformer.models.ensemble import Ensemble
-
-PRE = {"norm": "pre", "final_norm": True}
-
-
-def logits(model, parameters, inputs):
-    return np.asarray(_logits(model, parameters, inputs))
-
-
-@functools.partial(tiny.jit, static_argnums=0)
-def _logits(model, parameters, inputs):
-    return model.apply({"params": parameters}, **inputs, train=False)
 
 
 def members(*changes):

@@ -9,23 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.tiny import PRE, logits
 
 from transformer.errors import UserError
 from transformer.models import attention, transformer
 from transformer.models.ensemble import Ensemble
 from transformer.models.layers import EncoderLayer
 from transformer.models.transformer import CHOICES, Transformer
-
-PRE = {"norm": "pre", "final_norm": True}
-
-
-def logits(model, parameters, inputs):
-    return np.asarray(_logits(model, parameters, inputs))
-
-
-@functools.partial(tiny.jit, static_argnums=0)
-def _logits(model, parameters, inputs):
-    return model.apply({"params": parameters}, **inputs, train=False)
 
 
 @functools.partial(tiny.jit, static_argnums=0)
