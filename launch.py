@@ -185,12 +185,13 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         paths.check_links(folder, WRITTEN)
     if mode in FROM_WORKDIR:
         config = trained_config(folder, rest)
+    config = override(config, rest)
     if mode in OF_TASKS and mode not in (modes := task_modes(config.task)):
         raise UserError(
             f"--mode={mode} is not available for the task {config.task!r}, which has "
             f"{', '.join([*(m for m in MODES if m not in OF_TASKS), *modes])}"
         )
-    return mode, folder, override(config, rest)
+    return mode, folder, config
 
 
 def task_of(config: ConfigDict, what: str) -> str:
@@ -208,7 +209,9 @@ def task_of(config: ConfigDict, what: str) -> str:
 
 def task_modes(task: str) -> tuple[str, ...]:
     """Returns the modes that a task has besides those of every task."""
-    return importlib.import_module(TASKS[task]).MODES
+    from transformer.tasks.task import load_task
+
+    return load_task(task).MODES
 
 
 def hint(argument: str, mode: str) -> str:
@@ -237,7 +240,9 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
         key = argument.partition("=")[0].removeprefix("--no").removeprefix("--")
         key = key.removeprefix("config.")
         if is_of_parameters(key):
-            raise UserError(f"{argument}: the params in {workdir} fit no other value")
+            raise UserError(
+                f"{argument}: the checkpoints in {workdir} were trained with the saved value"
+            )
     saved_config, file = read_config(workdir), workdir / "config.json"
     return with_defaults(saved_config, default_config(task_of(saved_config, str(file))), file)
 
