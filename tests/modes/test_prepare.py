@@ -9,7 +9,7 @@ from transformer.checkpoints import workdir
 from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.modes import prepare
-from transformer.tasks import translation
+from transformer.tasks import splits, translation
 
 
 @pytest.fixture
@@ -92,3 +92,13 @@ def test_a_tokeniser_without_its_package_says_what_to_install(tiny_config, monke
     expected = r"\Aconfig\.evaluate\.tokenize='ko-mecab' .*needs pip install sacrebleu\[ko\]\Z"
     with pytest.raises(UserError, match=expected):
         translation.check(tiny_config({"evaluate.tokenize": "ko-mecab"}))
+
+
+def test_a_prepared_task_is_built_without_reading_its_training_text_again(build, monkeypatch):
+    """Its files and their checksums take a second per GB."""
+    config, read = build().config, []
+    load = splits.pairs
+    monkeypatch.setattr(splits, "pairs", lambda *asked: read.append(asked[1]) or load(*asked))
+    task = translation.build(config, build.workdir)
+    assert len(task.batches.items) == 4
+    assert read == ["validation"]

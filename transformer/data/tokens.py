@@ -74,8 +74,7 @@ def tokenise(
     does not match, a warning names the file, and the folder is rebuilt. UserError if the disk is
     full.
     """
-    key = hashlib.sha256(f"{corpus.fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
-    directory = Path(cache) / key
+    directory = _folder(corpus.fingerprint, vocabulary, cache)
     if not _is_intact(directory):
         with paths.cache_in(directory.parent), _draft(directory) as draft:
             with counter(total=len(corpus)) as advance:
@@ -83,11 +82,24 @@ def tokenise(
             (draft / checksums.NAME).write_bytes(checksums.checksums_of(draft))
             draft.chmod(0o755)  # mkdtemp makes folders that other users cannot read
             _publish(draft, directory)
-    arrays = []
+    return read(corpus.fingerprint, vocabulary, cache)
+
+
+def read(fingerprint: str, vocabulary: tokenizer.Vocabulary, cache: Path) -> Tokens:
+    """Returns the ids that `tokenise` has written for the corpus of that fingerprint.
+
+    Reads neither the corpus nor checksums, which takes a second per GB: that is done once a run.
+    """
+    directory, arrays = _folder(fingerprint, vocabulary, cache), []
     for side, pieces in zip(("source", "target"), vocabulary, strict=True):
         ids = np.memmap(directory / f"{side}.ids", _id_type(pieces), "r")
         arrays += [ids, np.load(directory / f"{side}_offsets.npy")]
     return Tokens(*arrays, directory)
+
+
+def _folder(fingerprint: str, vocabulary: tokenizer.Vocabulary, cache: Path) -> Path:
+    key = hashlib.sha256(f"{fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
+    return Path(cache) / key
 
 
 def _is_intact(directory: Path) -> bool:

@@ -59,26 +59,26 @@ def settle(
     with processes.first_process_first("prepared"):
         config = config.copy_and_resolve_references()
         resumed = manager.resumable(folder)
+        saved_config = None
         # Of a new run, the other processes read the config that process 0 has just written.
-        saved_config = _config_of(folder) if resumed or not processes.is_first() else None
-        if saved_config:
+        if resumed or not processes.is_first():
+            saved_config = _saved_config(folder, config)
             free = (*workdir.FREE, *task.FREE)
             workdir.check_same_run(config, saved_config, folder, free)
         config = task.prepare(config, folder, saved_config)
-        if saved_config:
-            workdir.check_same_run(config, saved_config, folder, free)
         if not resumed:  # a resumed run writes it once its checkpoint is restored
             workdir.write_config(config, folder)
         return config
 
 
-def _config_of(folder: Path) -> ml_collections.ConfigDict | None:
-    """Returns the config that a run began with; None, with a warning, if it is damaged or missing.
+def _saved_config(folder: Path, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+    """Returns the config that a run began with, or `config` with a warning if it is damaged.
 
-    Checkpoints do not need it, and --config has the same values.
+    Checkpoints do not need config.json, and --config has the same values but for fingerprints,
+    which are "": vocabulary and checkpoints are read as they are.
     """
     try:
         return workdir.read_config(folder)
     except UserError as error:
         logging.warning("%s; config.json will be rewritten from --config", error)
-        return None
+        return config.copy_and_resolve_references()

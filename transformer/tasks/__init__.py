@@ -13,8 +13,9 @@ configs/TASK.py with all of its keys. A module has
                            builds missing corpora, vocabulary and caches, and returns the config
                            with their fingerprints filled in. `saved_config` is that of the workdir:
                            None in a new run, but in processes after the first, which read what
-                           process 0 has written. Process 0 runs this before the others, so it must
-                           not make a collective call
+                           process 0 has written. Its fingerprints are "" if config.json was lost.
+                           Process 0 runs this before the others, so it must not make a collective
+                           call
     identity(config) -> {name: fingerprint}
                            what ids or classes mean, such as {"vocabulary": "3f2a..."}; checkpoints
                            of another identity are refused

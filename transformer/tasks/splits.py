@@ -9,7 +9,7 @@ import flax.linen as nn
 import ml_collections
 
 from transformer.data import builders, corpora, tokenizer
-from transformer.data.tokens import Tokens, tokenise
+from transformer.data.tokens import Tokens, read, tokenise
 from transformer.errors import UserError
 from transformer.monitoring import progress
 
@@ -49,9 +49,17 @@ def tokens(
     what: str,
 ) -> Tokens:
     """Returns a corpus's token ids, cached under `data.data_dir`; `what` labels the progress."""
-    cache = Path(config.data.data_dir).expanduser() / "tokens"
     counter = functools.partial(progress.counter, what)
-    return tokenise(pairs, vocabulary, cache, counter=counter)
+    return tokenise(pairs, vocabulary, _cache(config), counter=counter)
+
+
+def prepared_tokens(config: ml_collections.ConfigDict, vocabulary: tokenizer.Vocabulary) -> Tokens:
+    """Returns the token ids of the training split of a prepared config, without its corpus."""
+    return read(config.data.fingerprint, vocabulary, _cache(config))
+
+
+def _cache(config: ml_collections.ConfigDict) -> Path:
+    return Path(config.data.data_dir).expanduser() / "tokens"
 
 
 def whole_tokens(

@@ -100,7 +100,7 @@ def prepare(
     if saved_config is None:
         vocab = _reusable_vocabulary(config, folder) or _write_vocabulary(config, train, folder)
     else:
-        if saved_config.data.fingerprint != train.fingerprint:
+        if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
             raise UserError(_changed_text(config, folder))
         config.vocabulary.fingerprint = saved_config.vocabulary.fingerprint
         vocab = workdir.read_vocabulary(folder, config)
@@ -228,7 +228,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     vocab = workdir.read_vocabulary(folder, config)
     trained_model = model(config, _sizes(vocab))
     validation = Evaluator(config, vocab, trained_model, "validation")
-    tokens = splits.tokens(config, splits.pairs(config, "train"), vocab, "tokenise train")
+    tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
     source, target = pairs.filled(batches, tokens)  # shares of positions that are not padding
     pieces = [progress.counted(len(side), "piece") for side in vocab]
