@@ -13,8 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import launch
-from transformer.modes import prepare
+from transformer.modes import command_line, prepare
 
 ROUNDS = 9
 
@@ -23,7 +22,7 @@ def main(arguments: list[str]) -> None:
     """Prints one line: the shares of source and target filled, and pairs a second."""
     if hasattr(os, "sched_setaffinity"):  # Linux
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    config = launch.parse(arguments)[2]
+    config = command_line.parse(arguments)[2]
     with tempfile.TemporaryDirectory() as workdir:
         task = prepare.prepare(config, Path(workdir))
     training, pairs = task.batches, len(task.batches.items)

@@ -33,6 +33,7 @@ from transformer.data.tokenizer import END
 from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Translator
+from transformer.storage import compilation_cache
 from transformer.tasks import translation
 from transformer.tasks.task import init_params
 
@@ -99,7 +100,7 @@ def turn(arguments: argparse.Namespace) -> None:
     """One engine's turn: its times on standard output, as JSON."""
     kind, *of_engine = arguments.engine.split("-")
     if kind == "this":
-        launch.keep_compiled(wmt_base.get_config().compilation_cache)
+        compilation_cache.set_compilation_cache(wmt_base.get_config().compilation_cache)
         run, count, unit = ours(arguments, of_engine[0])
     else:
         run, count, unit = theirs(arguments, *of_engine)
@@ -124,11 +125,11 @@ def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]
         return lambda: list(translator.translate(run.params, text)), len(text), "sentences"
     config, model, parameters, sources = synthetic(arguments, dtype)
     translator = Translator(model, None, **config.decode)
-    parameters = compiled.in_dtype(parameters, dtype=dtype)
+    parameters = compiled.cast_params(parameters, dtype=dtype)
     parts = [Part(tuple(source)) for source in sources]
 
     def decode() -> list[list[int]]:
-        found = [hypotheses[0][0] for hypotheses in translator.searcher(parameters, parts)]
+        found = [hypotheses[0][0] for hypotheses in translator.batch_decoder(parameters, parts)]
         assert {len(ids) + 1 for ids in found} == {TARGET}
         return found
 

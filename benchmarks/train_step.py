@@ -101,14 +101,14 @@ def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Ca
     import jax
     import numpy as np
 
-    import launch
     from transformer.distributed.layout import make_layout
     from transformer.distributed.step import compile_step, shard_batch
+    from transformer.storage import compilation_cache
     from transformer.tasks import translation
     from transformer.tasks.task import init_params
     from transformer.training import loop
 
-    launch.keep_compiled(arguments.cache)
+    compilation_cache.set_compilation_cache(arguments.cache)
     V, B, S, T = (sizes[letter] for letter in "VBST")
     config, model = yardstick.transformer(arguments.model, dtype)
     optimizer, train_step = loop.make_step(config, translation.loss(config, model))

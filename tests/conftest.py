@@ -137,7 +137,7 @@ def no_file_over():
 def answered(tmp_path, monkeypatch, capsysbinary):
     """A function of a mode, a workdir, bytes on standard input and {config key: value}: the text
     on standard output."""
-    import launch
+    from transformer import modes
     from transformer.checkpoints.workdir import read_config
 
     def run(mode, workdir, content, **changes):
@@ -146,7 +146,7 @@ def answered(tmp_path, monkeypatch, capsysbinary):
         config.update_from_flattened_dict(changes)
         with open(tmp_path / "input", encoding="ascii") as file:  # so that text would not do
             monkeypatch.setattr(sys, "stdin", file)
-            module, _, function = launch.MODES[mode].partition(":")
+            module, _, function = modes.MODES[mode].partition(":")
             getattr(importlib.import_module(module), function)(config, workdir)
         return capsysbinary.readouterr().out.decode()
 

@@ -40,11 +40,11 @@ def tokenised(vocabulary, tmp_path):
 
 def training_batches(tokens, packed, seed, batch_tokens=5 * LENGTH):
     """Training batches, as in transformer/tasks/translation.py."""
-    pairs = packing.trainable(tokens.lengths, LENGTH)
+    pairs = packing.select_trainable(tokens.lengths, LENGTH)
     groups = (
         [packing.pack(tokens.lengths, pairs, LENGTH, seed, tokens.directory)]
         if packed
-        else packing.unpacked(tokens.lengths, pairs, LENGTH)
+        else packing.one_per_row(tokens.lengths, pairs, LENGTH)
     )
     assemble = functools.partial(pair_arrays.assemble, tokens)
     return batches.Batches(groups, batch_tokens, seed, assemble)
@@ -53,7 +53,7 @@ def training_batches(tokens, packed, seed, batch_tokens=5 * LENGTH):
 def evaluation_batches(tokens, batch_tokens=5 * LENGTH):
     """Evaluation batches, as in transformer/tasks/translation_evaluator.py."""
     pairs = np.arange(len(tokens.source_lengths))
-    groups = packing.unpacked(tokens.lengths, pairs, LENGTH)
+    groups = packing.one_per_row(tokens.lengths, pairs, LENGTH)
     assemble = functools.partial(pair_arrays.assemble, tokens)
     return batches.Batches(groups, batch_tokens, None, assemble)
 
@@ -172,7 +172,7 @@ def test_a_batch_of_each_length_the_longest_first(tokenised, packed):
 def test_rows_are_well_filled(tokenised):
     tokens = tokenised(Source(0, count=2000))
     batched = training_batches(tokens, True, 0, 20 * LENGTH)
-    source, target = pair_arrays.filled(batched, tokens)
+    source, target = pair_arrays.fill_fractions(batched, tokens)
     assert min(source, target) > 0.8
     real = sum(batched[t]["weights"].sum() for t in range(len(batched)))
     assert target == pytest.approx(real / (len(batched) * 20 * LENGTH))
@@ -213,7 +213,9 @@ def test_hosts_share_the_global_batch(tokenised, packed, hosts):
     """Rows that pad to a multiple of the devices lie behind the batch's rows, and are empty."""
     batched = training_batches(tokenised(Source(0)), packed, 0, 5 * LENGTH)
     for t in range(len(batched)):
-        num_rows = step.rows_for_devices(batched.shape(t)[0], layout.make_layout("jit").row_parts)
+        num_rows = step.rows_for_devices(
+            batched.shape(t)[0], layout.make_layout("jit").num_row_shards
+        )
         assert num_rows % 8 == 0
         share = num_rows // hosts
         parts = [batched.rows(t, host * share, (host + 1) * share) for host in range(hosts)]
@@ -252,7 +254,7 @@ def test_blank_and_long_training_pairs_are_dropped_and_counted(tokenised, vocabu
 
 def test_nothing_is_logged_where_nothing_is_dropped(tokenised, caplog):
     with caplog.at_level(logging.INFO):
-        assert len(packing.trainable(tokenised(Source(0, longest=3)).lengths, LENGTH)) == 150
+        assert len(packing.select_trainable(tokenised(Source(0, longest=3)).lengths, LENGTH)) == 150
     assert not caplog.text
 
 
@@ -260,8 +262,8 @@ def test_pairs_of_just_the_longest_length_are_kept(tokenised):
     tokens = tokenised(Source(0))
     longest = np.maximum(tokens.source_lengths, tokens.target_lengths)
     most = int(longest.max())
-    assert len(packing.trainable(tokens.lengths, most)) == 150
-    assert len(packing.trainable(tokens.lengths, most - 1)) == (longest < most).sum() < 150
+    assert len(packing.select_trainable(tokens.lengths, most)) == 150
+    assert len(packing.select_trainable(tokens.lengths, most - 1)) == (longest < most).sum() < 150
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 5 * LENGTH, 1000 * LENGTH])
@@ -384,7 +386,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_fil
         tokenise(Source(0), vocabulary, tmp_path)
     assert not list(tmp_path.iterdir())
     tokens = tokenise(Source(0), vocabulary, tmp_path)
-    pairs = packing.trainable(tokens.lengths, LENGTH)
+    pairs = packing.select_trainable(tokens.lengths, LENGTH)
     with no_file_over(100), pytest.raises(UserError, match="cannot write to"):
         packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     assert not list(tokens.directory.glob("packed*"))
@@ -404,7 +406,7 @@ def test_without_locks_drafts_are_left_alone(vocabulary, tmp_path, monkeypatch):
 
 def test_packing_is_cached_by_all_it_depends_on(tokenised):
     tokens = tokenised(Source(0))
-    pairs = packing.trainable(tokens.lengths, LENGTH)
+    pairs = packing.select_trainable(tokens.lengths, LENGTH)
     first = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     files = contents(tokens.directory)
     again = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
@@ -424,23 +426,23 @@ def test_packing_is_cached_by_all_it_depends_on(tokenised):
 
 def test_ahead_keeps_order_and_is_one_ahead():
     loaded = []
-    found = batches.ahead(lambda t: loaded.append(t) or {"t": t}, range(5, 9))
+    found = batches.prefetch(lambda t: loaded.append(t) or {"t": t}, range(5, 9))
     assert next(found) == {"t": 5}
     found = [5, *(batch["t"] for batch in found)]
     assert found == loaded == [5, 6, 7, 8]
-    assert list(batches.ahead(loaded.append, [])) == []
+    assert list(batches.prefetch(loaded.append, [])) == []
 
 
 def test_ahead_loads_no_more_than_one_ahead():
     loaded = []
-    for count, _ in enumerate(batches.ahead(loaded.append, range(9)), start=1):
+    for count, _ in enumerate(batches.prefetch(loaded.append, range(9)), start=1):
         assert len(loaded) <= count + 1
 
 
 def test_ahead_loads_while_the_caller_works():
     """The caller has batch 0 while batch 1 is being loaded."""
     working = threading.Event()
-    found = batches.ahead(lambda t: t == 0 or working.wait(5), range(2))
+    found = batches.prefetch(lambda t: t == 0 or working.wait(5), range(2))
     next(found)
     working.set()
     assert next(found)
@@ -452,7 +454,7 @@ def test_an_error_of_the_loader_is_raised_in_the_caller():
             raise OSError(f"batch {t} is gone")
         return t
 
-    found = batches.ahead(load, range(5))
+    found = batches.prefetch(load, range(5))
     assert [next(found), next(found)] == [0, 1]
     with pytest.raises(OSError, match="batch 2 is gone"):
         next(found)

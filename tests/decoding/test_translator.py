@@ -1,4 +1,4 @@
-"""Translator and Searcher: known answers, odd lines, any batching, samples, static shapes."""
+"""Translator and BatchDecoder: known answers, odd lines, any batching, samples, static shapes."""
 
 import logging
 import time
@@ -11,7 +11,7 @@ from helpers import reversal, tiny
 from configs import wmt_base
 from transformer.data import tokenizer
 from transformer.decoding import batch_decoder, beam_search, mbr, translator
-from transformer.decoding.batch_decoder import Part, Searcher
+from transformer.decoding.batch_decoder import BatchDecoder, Part
 from transformer.decoding.compiled import advance, resize, start
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import inference, layout
@@ -29,7 +29,7 @@ def build(model=None, **changes):
 def searcher(model, **changes):
     of_translator = ("utility", "max_length", "chunk_lines")
     options = {k: v for k, v in {**DECODE, **changes}.items() if k not in of_translator}
-    return Searcher(model, **options)
+    return BatchDecoder(model, **options)
 
 
 # Of four lengths, because each is a shape to compile; one line is over-long.
@@ -111,11 +111,11 @@ def test_an_over_long_line_is_translated_in_parts(caplog):
 def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, untrained):
     """The fake searcher returns its sources, so that the parts are visible."""
     echo = build(untrained[0], max_length=max_length)
-    echo.searcher = Echo("sample")  # which draws for every part, also for equal ones
+    echo.batch_decoder = Echo("sample")  # which draws for every part, also for equal ones
     pieces = reversal.vocabulary().source
     [found] = echo.translate(untrained[1], [line])
     [ids] = reversal.ids([line])
-    seen = [part.source for part in echo.searcher.seen]
+    seen = [part.source for part in echo.batch_decoder.seen]
     assert found.replace(" ", "") == line.replace(" ", "")
     assert echo.num_split == 1
     assert sum(len(part) - 1 for part in seen) == len(ids) - 1
@@ -140,7 +140,7 @@ def test_a_text_of_any_length_is_cut_without_loss(word, untrained, monkeypatch):
 
     monkeypatch.setattr(tokenizer, "encode", watched)
     echo = build(untrained[0])
-    echo.searcher = Echo()
+    echo.batch_decoder = Echo()
     [found] = echo.translate(untrained[1], [line])
     assert max(calls) <= translator.LONG_TEXT
     assert found.replace(" ", "") == line.replace(" ", "")
@@ -172,7 +172,7 @@ def test_long_lines_make_small_chunks(untrained, monkeypatch):
             yield "a b " * (50 if number == 5 else 10)
 
     echo = build(untrained[0])
-    echo.searcher = Echo()
+    echo.batch_decoder = Echo()
     found = echo.translate(untrained[1], lines())
     for number, line in zip(range(1, 18), found, strict=False):
         assert len(read) <= number + 2
@@ -214,10 +214,12 @@ def test_any_text_gives_one_line(text, untrained):
 def test_the_time_of_a_line_does_not_grow_with_the_square_of_its_parts(untrained):
     letters = reversal.sentences(1, seed=1, shortest=1_200_000, longest=1_200_000)
     decoder = build(untrained[0])
-    decoder.searcher = Echo()
+    decoder.batch_decoder = Echo()
     start = time.process_time()
     assert list(decoder.translate(untrained[1], letters)) == letters
-    assert len(decoder.searcher.seen) > 70_000  # comparing all pairs of parts would take a minute
+    assert (
+        len(decoder.batch_decoder.seen) > 70_000
+    )  # comparing all pairs of parts would take a minute
     assert time.process_time() - start < 20
 
 
@@ -225,7 +227,7 @@ def test_a_generated_line_break_breaks_no_line(untrained):
     spelt = [PIECES.piece_to_id(p) for p in ("▁a", "<0x0A>", "▁b", "<0x0D>", "<0x0A>", "▁c")]
     assert len(PIECES.decode(spelt).splitlines()) > 1
     breaks = build(untrained[0])
-    breaks.searcher = Echo()
+    breaks.batch_decoder = Echo()
     breaks._parts = lambda text, number: iter([[*spelt, tokenizer.END]])
     found = list(breaks.translate(untrained[1], ["a", "b c"]))
     assert [text.split() for text in found] == [["a", "b", "c"]] * 2
@@ -242,7 +244,7 @@ def test_source_and_target_have_their_own_vocabulary(untrained):
         seen.extend(parts)
         return [[(tokenizer.encode(both.target, ["z y x"])[0][:-1], 0.0)]] * len(parts)
 
-    decoder.searcher = find
+    decoder.batch_decoder = find
     find.method = "beam"
     [[found]] = decoder.hypotheses(untrained[1], [Request("a b", "y x")])
     assert found.text == "z y x"
@@ -331,18 +333,18 @@ def test_lines_of_a_text_are_translated_apart_as_together(method, untrained, bes
 @pytest.mark.parametrize(("method", "searched"), [("beam", 3), ("sample", 7), ("mbr", 7)])
 def test_equal_lines_are_searched_once_but_drawn_each(method, searched, untrained):
     echo = build(untrained[0])
-    echo.searcher = Echo(method)
+    echo.batch_decoder = Echo(method)
     lines = ["a b", "c", "a b", "", "a b", "c", "c " * 15, "a b"]
     found = list(echo.translate(untrained[1], lines))
     assert [text.strip() for text in found] == [line.strip() for line in lines]
-    assert len(echo.searcher.seen) == len(set(echo.searcher.seen)) == searched
+    assert len(echo.batch_decoder.seen) == len(set(echo.batch_decoder.seen)) == searched
 
 
 def test_equal_lines_with_different_prefixes_are_searched_each(untrained):
     echo = build(untrained[0])
-    echo.searcher = Echo()
+    echo.batch_decoder = Echo()
     list(echo.hypotheses(untrained[1], [Request("a b", p) for p in ("", "c", "d", "c")]))
-    assert len(echo.searcher.seen) == 3
+    assert len(echo.batch_decoder.seen) == 3
 
 
 # Static shapes
@@ -499,10 +501,10 @@ def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(untrained):
 def test_parts_are_joined_as_their_language_writes(untrained, first, second, expected):
     texts = iter([first, second])
     echo = build(untrained[0])
-    echo.searcher = lambda params, parts, *progress: [
+    echo.batch_decoder = lambda params, parts, *progress: [
         [(ids, -1.0)] for ids in tokenizer.encode(PIECES, list(texts))
     ]
-    echo.searcher.method = "beam"
+    echo.batch_decoder.method = "beam"
     assert list(echo.translate(untrained[1], ["a " * 15 + "b "])) == [expected]
 
 
@@ -514,7 +516,7 @@ def test_a_part_with_fewer_hypotheses_limits_its_line(untrained):
             few = [3 if len(part.source) == 16 else 2 for part in parts]
             return [[([5], -1.0 - k) for k in range(count)] for count in few]
 
-    echo.searcher = Several()
+    echo.batch_decoder = Several()
     [found] = echo.hypotheses(untrained[1], [Request("a " * 18)])
     assert [h.score for h in found] == [-2.0, -4.0]
 
@@ -543,7 +545,7 @@ def test_every_translation_begins_with_its_prefix(method, untrained):
 def test_a_prefix_over_max_length_is_refused(untrained):
     """With its line number, also in a later chunk."""
     decoder = build(untrained[0], chunk_lines=2)
-    decoder.searcher = Echo()
+    decoder.batch_decoder = Echo()
     requests = [Request("a")] * 2 + [Request("a", "b " * 16), Request("a", "b " * 17)]
     found = decoder.hypotheses(untrained[1], requests)
     next(found), next(found)
@@ -553,10 +555,10 @@ def test_a_prefix_over_max_length_is_refused(untrained):
 
 def test_only_the_first_part_has_the_prefix(untrained):
     echo = build(untrained[0])
-    echo.searcher = Echo("sample")
+    echo.batch_decoder = Echo("sample")
     list(echo.hypotheses(untrained[1], [Request("c " * 40, "a b")]))
     prefix = tuple(tokenizer.encode(PIECES, ["a b"])[0][:-1])
-    assert [part.prefix for part in echo.searcher.seen] == [prefix, (), ()]
+    assert [part.prefix for part in echo.batch_decoder.seen] == [prefix, (), ()]
 
 
 def test_an_empty_prefix_is_as_none(untrained, best):
@@ -630,9 +632,9 @@ def test_equal_lines_and_equal_parts_have_their_own_samples(untrained):
     found = found_by(untrained, ["e f g h a b c"] * 5, **SAMPLE)
     assert len({tuple(line) for line in found}) == 5
     echo = build(untrained[0])
-    echo.searcher = Echo("sample")
+    echo.batch_decoder = Echo("sample")
     list(echo.translate(untrained[1], ["e f g " * 10]))
-    first, second = echo.searcher.seen
+    first, second = echo.batch_decoder.seen
     assert first.source == second.source
     assert first.draw != second.draw
 

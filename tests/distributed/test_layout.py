@@ -66,7 +66,7 @@ def run(layout, accumulate=1, num_rows=16, **changes):
     state, curve = first_state(layout, **changes), []
     update = step(layout, state, accumulate, **changes)
     for t in range(STEPS):
-        rows = rows_for_devices(num_rows, layout.row_parts * accumulate)
+        rows = rows_for_devices(num_rows, layout.num_row_shards * accumulate)
         state, sums = update(state, tiny.place(batch(t, rows), layout))
         curve.append({name: float(value) for name, value in sums.items()})
     assert int(state.step) == STEPS
@@ -393,7 +393,7 @@ def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
 def test_rows_are_padded_to_the_next_multiple(num_devices, accumulate):
     run_layout = layout_of("jit", num_devices)
     for rows in range(1, 60):
-        padded = rows_for_devices(rows, run_layout.row_parts * accumulate)
+        padded = rows_for_devices(rows, run_layout.num_row_shards * accumulate)
         assert padded % (num_devices * accumulate) == 0
         assert rows <= padded < rows + num_devices * accumulate
 
@@ -418,7 +418,7 @@ def test_devices_get_their_rows_of_the_global_batch(mesh):
         return {"x": np.arange(start, stop)[:, None] * np.ones(3)}
 
     placed = shard_batch(load, 16, run_layout)["x"]
-    parts = 16 // run_layout.row_parts
+    parts = 16 // run_layout.num_row_shards
     assert ranges == [(start, start + parts) for start in range(0, 16, parts)]
     np.testing.assert_array_equal(placed, np.arange(16)[:, None] * np.ones(3))
     assert {shard.data.shape for shard in placed.addressable_shards} == {(parts, 3)}

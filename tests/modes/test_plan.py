@@ -112,12 +112,12 @@ def test_the_total_is_what_the_program_asks_for(plain):
 TRAINING = """
 import resource, sys
 import jax, numpy as np
-import launch
+from transformer.checkpoints import config_files
 from transformer.distributed import layout as layouts
-from transformer.modes import plan
+from transformer.modes import command_line, plan
 from transformer.tasks import translation
 
-config = launch.override(launch.load_config("configs/wmt_base.py"), sys.argv[1:])
+config = command_line.override(config_files.load_config("configs/wmt_base.py"), sys.argv[1:])
 layout = layouts.make_layout("jit")
 model = translation.model(config, translation.sizes(config, None))
 batch = plan.batch_on(layout, translation.example(config, 0))
@@ -319,7 +319,7 @@ def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_pa
     assert longest == length == max(length for _, length in shapes)
     t = shapes.index((filled, length))
     layout = make_layout(strategy)
-    rows = step.rows_for_devices(filled, layout.row_parts * 3)
+    rows = step.rows_for_devices(filled, layout.num_row_shards * 3)
     placed = step.shard_batch(lambda *part: training.rows(t, *part), rows, layout)
     shape = lambda x: (x.shape, jnp.dtype(x.dtype))
     abstract = plan.batch_on(layout, translation.example(config, rows))
@@ -377,7 +377,7 @@ def test_wrong_values_are_refused_before_compiling(key, value, words, monkeypatc
         config.plan.num_devices = 0
     with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
         plan.plan(config, tmp_path / "none")
-    assert launch.mistake(error.value)
+    assert launch.user_error_line(error.value)
     assert re.fullmatch(f".*{words}.*", str(error.value))
 
 

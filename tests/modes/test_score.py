@@ -15,7 +15,7 @@ from configs import wmt_base
 from transformer.checkpoints import workdir
 from transformer.data import tokenizer
 from transformer.decoding import beam_search
-from transformer.decoding.batch_decoder import Part, Searcher
+from transformer.decoding.batch_decoder import BatchDecoder, Part
 from transformer.decoding.translator import Request, Translator
 from transformer.models.ensemble import Ensemble
 from transformer.modes import score
@@ -71,7 +71,7 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
     """For sentences of several lengths and all W hypotheses, some cut off at their length limit."""
     chosen = options(length_penalty=penalty, length_alpha=alpha, num_hypotheses=4)
     own = {k: v for k, v in chosen.items() if k not in ("utility", "max_length", "chunk_lines")}
-    searcher = Searcher(run.model, **own)
+    searcher = BatchDecoder(run.model, **own)
     sources = reversal.ids(reversal.sentences(6, seed=5))
     found = searcher(run.params, [Part(tuple(ids)) for ids in sources])
     pairs, expected = [], []

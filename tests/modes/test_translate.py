@@ -145,13 +145,13 @@ def test_the_count_of_over_long_lines_is_said(translated, caplog):
 def test_many_short_lines(translated, monkeypatch):
     """Their number and order are kept; equal lines are decoded once."""
     searched = []
-    search_batch = batch_decoder.Searcher._search_batch
+    search_batch = batch_decoder.BatchDecoder._search_batch
 
     def watched(self, parameters, batch):
         searched.extend(batch)
         return search_batch(self, parameters, batch)
 
-    monkeypatch.setattr(batch_decoder.Searcher, "_search_batch", watched)
+    monkeypatch.setattr(batch_decoder.BatchDecoder, "_search_batch", watched)
     random = np.random.default_rng(0)
     few = ["a", "b", "", "a b", "h g", "c", "d e"]
     lines = [few[i] for i in random.integers(0, len(few), 20_000)]
@@ -251,7 +251,7 @@ def test_a_wrong_json_line_is_named(line, words, translated):
         translated(content, **{"translate.format": "json"})
     assert words in str(error.value)
     assert "\n" not in str(error.value)
-    assert launch.mistake(error.value)
+    assert launch.user_error_line(error.value)
 
 
 def test_another_format_is_refused(translated, monkeypatch):
@@ -259,7 +259,7 @@ def test_another_format_is_refused(translated, monkeypatch):
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
     with pytest.raises(ValueError, match=r"\Aconfig\.translate\.format .*'xml'\Z") as error:
         translated(b"a\n", **{"translate.format": "xml"})
-    assert launch.mistake(error.value)
+    assert launch.user_error_line(error.value)
 
 
 # At a terminal

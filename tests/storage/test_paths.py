@@ -16,10 +16,10 @@ from fsspec.registry import _registry, known_implementations
 import launch
 from transformer.checkpoints import manager, weights
 from transformer.errors import UserError
-from transformer.modes import evaluate, train
+from transformer.modes import command_line, evaluate, train
 from transformer.monitoring import log
 from transformer.monitoring.log import Log, read
-from transformer.storage import checksums, paths
+from transformer.storage import checksums, compilation_cache, paths
 
 RUN = "gs://bucket/run"
 
@@ -141,7 +141,7 @@ def test_a_run_in_a_bucket_equals_one_on_a_disk(
     assert any(name.endswith("perfetto_trace.json.gz") for name in in_bucket)
 
     data = f"--config.data.data_dir={config.data.data_dir}"
-    _, workdir, config = launch.parse([f"--workdir={RUN}", "--mode=evaluate", data])
+    _, workdir, config = command_line.parse([f"--workdir={RUN}", "--mode=evaluate", data])
     capsysbinary.readouterr()
     evaluate.evaluate(config, workdir)
     assert json.loads(capsysbinary.readouterr().out) == scores[0]
@@ -205,15 +205,15 @@ def test_unsupported_schemes_are_refused(monkeypatch):
     train = ["--mode=train", "--config=configs/quickstart.py"]
     for name in ("s3://bucket/run", "http://host/run"):
         with pytest.raises(ValueError, match="neither a local path nor gs://BUCKET/FOLDER"):
-            launch.parse([*train, f"--workdir={name}"])
+            command_line.parse([*train, f"--workdir={name}"])
     monkeypatch.delitem(_registry, "gcs", raising=False)
     missing = {"class": "not_installed.FileSystem", "err": "Please install it"}
     monkeypatch.setitem(known_implementations, "gcs", missing)
     with pytest.raises(ValueError, match="gs://bucket/run: Please install it") as error:
-        launch.parse([*train, f"--workdir={RUN}"])
-    assert launch.mistake(error.value)
+        command_line.parse([*train, f"--workdir={RUN}"])
+    assert launch.user_error_line(error.value)
     with pytest.raises(ValueError, match="compilation_cache is a local folder"):
-        launch.keep_compiled("gs://bucket/programs")
+        compilation_cache.set_compilation_cache("gs://bucket/programs")
 
 
 def test_a_file_is_synced_before_it_appears(tmp_path, monkeypatch):

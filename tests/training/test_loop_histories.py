@@ -76,7 +76,7 @@ class World:
     def lines(self):
         return [{"kind": "validation", "score": self.log[step]} for step in sorted(self.log)]
 
-    def validated(self, step):
+    def has_validation(self, step):
         return step in self.log
 
     def validation(self, step, scores, is_best):
@@ -101,7 +101,7 @@ class World:
         self.trained.append(state.step + 1)
         return state._replace(step=state.step + 1, params=state.step + 1), {}
 
-    def agreement(self, layout):
+    def make_any_process(self, layout):
         """Of several processes: what one asks for, all hear two steps later."""
         asked = []
 
@@ -134,9 +134,9 @@ def run(world, monkeypatch):
         "compile_step": lambda *_: world.step,
         "describe": lambda *_: None,
         "rehearse": lambda state, *_: state,
-        "agreement": world.agreement,
+        "make_any_process": world.make_any_process,
         "Meters": lambda *_, **__: world,
-        "ahead": lambda load, steps: ((t, (1, 1)) for t in steps),
+        "prefetch": lambda load, steps: ((t, (1, 1)) for t in steps),
         "traced": lambda *_: contextlib.nullcontext(lambda *_: None),
         "stop_signals": lambda: contextlib.nullcontext(lambda: world.stopped),
         "gather_params": lambda params, layout: params,

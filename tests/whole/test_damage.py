@@ -86,7 +86,11 @@ def test_whole_ids_are_not_written_again_and_packings_do_not_count(vocabulary, t
     source = Source(0)
     tokens = tokenise(source, vocabulary, tmp_path)
     packing.pack(
-        tokens.lengths, packing.trainable(tokens.lengths, LENGTH), LENGTH, 0, tokens.directory
+        tokens.lengths,
+        packing.select_trainable(tokens.lengths, LENGTH),
+        LENGTH,
+        0,
+        tokens.directory,
     )
     reads = source.reads
     tokenise(source, vocabulary, tmp_path)
@@ -147,7 +151,7 @@ def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize("damage", [flip_a_bit, truncate, lambda path: path.write_bytes(b"")])
 def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, damage):
     tokens = tokenise(Source(0), vocabulary, tmp_path)
-    pairs = packing.trainable(tokens.lengths, LENGTH)
+    pairs = packing.select_trainable(tokens.lengths, LENGTH)
     rows = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
     (path,) = tokens.directory.glob("packed-*")
     whole = path.read_bytes()
@@ -427,7 +431,7 @@ def test_an_error_of_the_loader_is_there_at_once_with_its_own_traceback():
     def load(t):
         return t if t < 1 else explode(t) if t < 2 else for_ever.wait(20)
 
-    found = batches.ahead(load, range(5))
+    found = batches.prefetch(load, range(5))
     next(found)
     start = time.monotonic()
     with pytest.raises(OSError, match="batch 1 is gone") as raised:

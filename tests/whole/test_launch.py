@@ -20,10 +20,12 @@ from ml_collections import ConfigDict
 
 import launch
 from configs import quickstart, wmt_base
+from transformer import modes
+from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.models.transformer import Transformer
-from transformer.modes import prepare
-from transformer.storage import streams
+from transformer.modes import command_line, prepare
+from transformer.storage import compilation_cache, streams
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted(path.stem for path in ROOT.glob("configs/[!_]*.py"))
@@ -38,14 +40,14 @@ def in_the_repository(monkeypatch):
 
 def typed(*arguments):
     """What `launch` makes of a command line: (mode, workdir, config)."""
-    return launch.parse(list(arguments))
+    return command_line.parse(list(arguments))
 
 
 def mistake(*arguments):
     """The one line that a mistaken command line is answered with, before a mode is imported."""
     with pytest.raises(ValueError) as error:  # noqa: PT011 (the caller looks at the words)
-        launch.parse(list(arguments))
-    assert launch.mistake(error.value)
+        command_line.parse(list(arguments))
+    assert launch.user_error_line(error.value)
     assert "\n" not in str(error.value)
     return str(error.value)
 
@@ -56,7 +58,7 @@ def variants(name):
 
 def load(name):
     """A config by the name of its file, or NAME.py:VARIANT."""
-    return launch.load_config(f"configs/{name}" + ("" if ".py" in name else ".py"))
+    return config_files.load_config(f"configs/{name}" + ("" if ".py" in name else ".py"))
 
 
 # What is understood
@@ -113,7 +115,7 @@ def test_the_last_of_two_values_counts():
 
 def test_tuples():
     config = ConfigDict({"some": {"sizes": (1, 2)}})
-    assert launch.override(config, ["--config.some.sizes=(3, 4, 5)"]).some.sizes == (3, 4, 5)
+    assert command_line.override(config, ["--config.some.sizes=(3, 4, 5)"]).some.sizes == (3, 4, 5)
 
 
 @pytest.fixture
@@ -122,7 +124,7 @@ def trained(tmp_path):
     but for these."""
 
     def write(changes):
-        values = launch.flatten(quickstart.get_config()) | {"versions.jax": "1"} | changes
+        values = config_files.flatten(quickstart.get_config()) | {"versions.jax": "1"} | changes
         content = flax.traverse_util.unflatten_dict(values, sep=".")
         for key, value in changes.items():
             if value is None:
@@ -134,7 +136,7 @@ def trained(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("mode", launch.FROM_WORKDIR)
+@pytest.mark.parametrize("mode", modes.FROM_WORKDIR)
 def test_a_workdir_brings_its_config(mode, trained, tmp_path, caplog):
     caplog.set_level("INFO")
     workdir = trained({"decode.top_k": 9, "train.num_steps": 77})
@@ -161,7 +163,7 @@ def test_keys_that_another_version_did_not_know_take_their_default(trained, capl
 def test_what_the_parameters_depend_on_has_no_default(trained, key):
     said = mistake("--mode=translate", trained({key: None}))
     assert f"config.json has no {key}" in said
-    assert f"today's default is {launch.flatten(wmt_base.get_config())[key]!r}" in said
+    assert f"today's default is {config_files.flatten(wmt_base.get_config())[key]!r}" in said
 
 
 def test_another_architecture_has_keys_of_its_own(trained):
@@ -260,7 +262,7 @@ def test_a_mistake_in_a_config_file(content, words, tmp_path):
 
 
 def test_every_mode_has_its_function():
-    for place in launch.MODES.values():
+    for place in modes.MODES.values():
         module, _, function = place.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
 
@@ -283,7 +285,7 @@ def test_help(capsys):
         ([], ["--config=FILE", "configs/quickstart.py"]),
         (["--mode=prepare"], ["--mode=prepare", "--config=FILE"]),
         (["--config"], ["--config", "--help"]),
-        (["--mode=tarin", QUICK], ["'tarin'", *launch.MODES, "did you mean train"]),
+        (["--mode=tarin", QUICK], ["'tarin'", *modes.MODES, "did you mean train"]),
         (["--config=configs/quickstrat.py"], ["quickstrat", "mean configs/quickstart.py", "wmt_"]),
         (["--config=configs"], ["--config=configs is a folder", "configs/quickstart.py"]),
         (["--config=configs/wmt_base.py:t2t_v9"], ["'t2t_v9'", *PRESETS]),
@@ -414,7 +416,7 @@ def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, monkeyp
             ]
         )
     said = str(error.value)
-    assert launch.mistake(error.value)
+    assert launch.user_error_line(error.value)
     assert "\n" not in said
     assert right in said
     assert str(value) in said or value is False
@@ -445,7 +447,7 @@ def test_a_workdir_that_cannot_be_made(mode, tmp_path):
     ],
 )
 def test_what_is_a_mistake_of_the_user(error, line):
-    assert launch.mistake(error) == line
+    assert launch.user_error_line(error) == line
 
 
 # The whole program
@@ -652,7 +654,7 @@ def test_the_environments_folder_goes_before_the_configs(tmp_path):
     """So that no test writes into a home."""
     folder = jax.config.jax_compilation_cache_dir
     assert folder == os.environ["JAX_COMPILATION_CACHE_DIR"]
-    launch.keep_compiled(str(tmp_path / "other"))
+    compilation_cache.set_compilation_cache(str(tmp_path / "other"))
     assert jax.config.jax_compilation_cache_dir == folder
     assert jax.config.jax_persistent_cache_min_compile_time_secs == 0
 
@@ -713,7 +715,7 @@ def test_an_ensemble_over_two_vocabularies_is_refused(mode, reversal_run, tiny_r
     keys = [f"--config.evaluate.ensemble={reversal_run}", "--config.evaluate.weights=latest"]
     with pytest.raises(ValueError, match=r"\Aconfig.evaluate.ensemble: [^\n]*\Z") as error:
         launch.main([f"--mode={mode}", f"--workdir={tiny_run.workdir}", *keys])
-    assert launch.mistake(error.value)
+    assert launch.user_error_line(error.value)
     said = str(error.value)
     assert f"{reversal_run} has another vocabulary than this run" in said
     assert f"--config.vocabulary.model={reversal_run}/vocabulary/shared.model" in said
@@ -748,7 +750,7 @@ def test_a_refused_ensemble_is_one_line_and_status_2(reversal_run, tiny_run, tmp
 
 @pytest.fixture
 def started(monkeypatch):
-    """What `keep_memory` starts anew: a list of (program, arguments)."""
+    """What `restart_with_allocator` starts anew: a list of (program, arguments)."""
     calls = []
     monkeypatch.setattr(os, "execv", lambda *call: calls.append(call))
     for name in launch.ALLOCATOR:
@@ -763,17 +765,17 @@ def started(monkeypatch):
 
 
 def test_the_allocator_is_set_up_by_starting_anew_once(started):
-    launch.keep_memory()
+    launch.restart_with_allocator()
     assert started == [(sys.executable, [sys.executable, "-O", "launch.py", "--help"])]
     assert launch.ALLOCATOR.items() <= os.environ.items()
-    launch.keep_memory()
+    launch.restart_with_allocator()
     assert len(started) == 1
 
 
 @pytest.mark.parametrize("name", launch.ALLOCATOR)
 def test_an_allocator_that_is_set_up_stays_as_it_is(started, name):
     os.environ[name] = "1"
-    launch.keep_memory()
+    launch.restart_with_allocator()
     assert not started
     assert os.environ.keys() & launch.ALLOCATOR.keys() == {name}
     assert os.environ[name] == "1"
@@ -781,13 +783,13 @@ def test_an_allocator_that_is_set_up_stays_as_it_is(started, name):
 
 def test_a_program_that_runs_launch_py_is_left_alone(started, monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "ipython"])
-    launch.keep_memory()
+    launch.restart_with_allocator()
     assert not started
 
 
 def test_only_glibc_is_told(started, monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    launch.keep_memory()
+    launch.restart_with_allocator()
     assert not started
 
 
@@ -797,8 +799,8 @@ def test_only_glibc_is_told(started, monkeypatch):
 @pytest.mark.parametrize("name", [v for name in CONFIGS for v in variants(name)])
 def test_configs(name):
     """All have the same keys, those that the base config has; values that can be overridden."""
-    flat = launch.flatten(load(name))
-    base = launch.flatten(wmt_base.get_config())
+    flat = config_files.flatten(load(name))
+    base = config_files.flatten(wmt_base.get_config())
     assert flat.keys() == base.keys()
     for key, value in flat.items():
         assert type(value) in (int, float, bool, str, tuple)
@@ -817,7 +819,7 @@ def test_every_key_is_read():
     fields = {f for f in Transformer.__dataclass_fields__ if f not in ("parent", "name")}
     assert set(config.model) == fields - {"source_vocab_size", "target_vocab_size"}
     code = "".join(path.read_text() for path in ROOT.glob("transformer/**/*.py"))
-    for key in launch.flatten(config):
+    for key in config_files.flatten(config):
         assert key.split(".")[-1] in code
 
 
@@ -913,13 +915,13 @@ WMT = {
 def test_golden_presets(name, preset, changes):
     if (name, preset) == ("wmt_enfr_big", "t2t_v3"):  # the program's transformer_big_enfr
         changes = changes | {"model.d_ff": 8192, "model.tied_embeddings": "none"}
-    flat = launch.flatten(load(f"{name}.py:{preset}"))
+    flat = config_files.flatten(load(f"{name}.py:{preset}"))
     expected = PAPER | WMT[name] | changes
     assert {key: flat[key] for key in expected} == expected
     if preset == "paper":
-        assert launch.flatten(load(name)) == flat
+        assert config_files.flatten(load(name)) == flat
     else:  # a preset changes what it is said to change and nothing else
-        paper = launch.flatten(load(name))
+        paper = config_files.flatten(load(name))
         assert {key for key in flat if flat[key] != paper[key]} == changes.keys()
 
 

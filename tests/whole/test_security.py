@@ -16,10 +16,12 @@ from helpers.corpora import LENGTH, Source, learn
 
 import launch
 from configs import wmt_base
-from transformer.checkpoints import manager, weights, workdir
+from transformer import modes
+from transformer.checkpoints import config_files, manager, weights, workdir
 from transformer.data import corpora, packing, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.errors import UserError
+from transformer.modes import command_line
 from transformer.monitoring import results
 from transformer.storage import checksums
 from transformer.tasks import translation
@@ -152,7 +154,7 @@ def test_a_pickle_in_the_ids_is_refused(canary, tokens):
 
 def test_a_pickle_in_a_packing_is_refused(canary, tokens):
     found = tokens()
-    pairs = packing.trainable(found.lengths, LENGTH)
+    pairs = packing.select_trainable(found.lengths, LENGTH)
     pack = lambda: packing.pack(found.lengths, pairs, LENGTH, 0, found.directory)
     rows = pack()
     (path,) = found.directory.glob("packed-*")
@@ -222,12 +224,12 @@ MACHINE = {
 }
 
 
-@pytest.mark.parametrize("mode", launch.FROM_WORKDIR)
+@pytest.mark.parametrize("mode", modes.FROM_WORKDIR)
 def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, touched, monkeypatch):
     """No folder that its config.json names is made or read; the command line may name one."""
     outside = tmp_path / "outside"
     doctored = {key: x.format(outside) if isinstance(x, str) else x for key, x in MACHINE.items()}
-    defaults = launch.flatten(wmt_base.get_config())
+    defaults = config_files.flatten(wmt_base.get_config())
     content = flax.traverse_util.unflatten_dict(defaults | doctored, sep=".")
     (tmp_path / "config.json").write_text(json.dumps(content))
     began = []
@@ -237,9 +239,11 @@ def test_a_workdir_says_nothing_of_this_machine(mode, tmp_path, touched, monkeyp
     launch.main(command)
     assert str(tmp_path / "config.json") in touched
     assert not [path for path in touched if str(outside) in path]
-    found = launch.flatten(began[0])
+    found = config_files.flatten(began[0])
     assert {key: found.get(key) for key in doctored} == {key: defaults.get(key) for key in doctored}
-    given = launch.parse([*command, "--config.data.data_dir=here", "--config.evaluate.ensemble=it"])
+    given = command_line.parse(
+        [*command, "--config.data.data_dir=here", "--config.evaluate.ensemble=it"]
+    )
     assert (given[2].data.data_dir, given[2].evaluate.ensemble) == ("here", "it")
 
 
@@ -268,7 +272,7 @@ def test_where_text_is_read_is_logged(caplog):
     assert config.data.data_dir in caplog.text
 
 
-@pytest.mark.parametrize("name", launch.WRITTEN)
+@pytest.mark.parametrize("name", command_line.WRITTEN)
 @pytest.mark.parametrize("mode", ["train", "evaluate"])
 def test_no_link_makes_a_mode_write_outside_the_workdir(name, mode, tmp_path):
     outside, workdir = tmp_path / "outside", tmp_path / "run"
@@ -277,10 +281,10 @@ def test_no_link_makes_a_mode_write_outside_the_workdir(name, mode, tmp_path):
     (workdir / name).symlink_to(outside)
     config = ["--config=configs/wmt_base.py"] if mode == "train" else []
     with pytest.raises(UserError, match=f"{name} is a link that leads out of {workdir}"):
-        launch.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
+        command_line.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
     (workdir / name).unlink()
     (workdir / name).symlink_to("config.json")
-    launch.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
+    command_line.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
 
 
 # Paths.

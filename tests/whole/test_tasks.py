@@ -13,7 +13,7 @@ from configs import quickstart
 from transformer import models
 from transformer.checkpoints import config_files, manager
 from transformer.errors import UserError
-from transformer.modes import evaluate, train, translate
+from transformer.modes import command_line, evaluate, train, translate
 from transformer.monitoring.log import read
 from transformer.tasks import TASKS
 from transformer.training import loop
@@ -126,7 +126,7 @@ def test_another_architecture_is_trained_scored_and_translates(
     assert lines[-1]["loss"] < lines[0]["loss"]
     capsysbinary.readouterr()
     (tmp_path / "input").write_text("나는 사과를 좋아해\n")
-    _, folder, config = launch.parse(
+    _, folder, config = command_line.parse(
         [
             "--mode=translate",
             f"--workdir={tmp_path}",

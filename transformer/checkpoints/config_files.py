@@ -1,22 +1,19 @@
-"""Configs: loads config files, checks keys and types, applies --config.KEY=VALUE.
+"""Config files: loads them, checks keys and types, and fills in the defaults of older workdirs.
 
 Every mistake is a UserError of one line that names the key, the value and what would be right.
 """
 
-import collections
 import difflib
 import functools
 import importlib.util
 import inspect
 import logging
-import sys
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from transformer.errors import UserError
 
@@ -63,9 +60,8 @@ def load_config(file: str) -> ConfigDict:
         path = HERE / path
     if not path.exists():
         names = sorted(str(p.relative_to(HERE)) for p in HERE.glob("configs/[!_]*.py"))
-        raise UserError(
-            f"--config={name} does not exist{near(name, names)}; available: {', '.join(names)}"
-        )
+        hint = did_you_mean(name, names)
+        raise UserError(f"--config={name} does not exist{hint}; available: {', '.join(names)}")
     if not path.is_file() or path.suffix != ".py":
         kind = "a folder" if path.is_dir() else "another file"
         raise UserError(
@@ -207,38 +203,6 @@ def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) ->
     return ConfigDict(nested)
 
 
-def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
-    """Returns the config with --config.KEY=VALUE arguments applied; UserError for wrong ones."""
-    types = flatten(config)
-    for argument in arguments:
-        name, has_value, _ = argument.partition("=")
-        key = name.removeprefix("--no").removeprefix("--").removeprefix("config.")
-        if key not in types:
-            group = [f"config.{k}" for k in types if k.startswith(f"{key}.")]
-            hint = f"; its keys are {', '.join(group)}" if group else near_key(key, types)
-            raise UserError(f"{argument}: there is no key config.{key}{hint}")
-        # absl spells True as --config.KEY and False as --noconfig.KEY.
-        complete = isinstance(types[key], bool) if not has_value else name.startswith("--config")
-        if not complete:
-            raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {types[key]!r}")
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
-    try:
-        values([sys.argv[0], *arguments])
-    except flags.IllegalFlagValueError as error:
-        # Finds the argument that absl's message is about. A flag may be given twice, so prefer the
-        # one whose value the message quotes.
-        same_key = [a for a in arguments if a.partition("=")[0] in str(error)]
-        same_value = [a for a in same_key if repr(a.partition("=")[2]) in str(error)]
-        wrong = (same_value or same_key)[-1]
-        key = wrong.partition("=")[0].removeprefix("--config.")
-        value = types[key]
-        raise UserError(
-            f"{wrong}: config.{key} is {KINDS[type(value)]}, such as {value!r}"
-        ) from error
-    return values.config
-
-
 def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
     """Returns a config as {'model.d_model': 512, ...}."""
     flat = {}
@@ -250,21 +214,7 @@ def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
     return flat
 
 
-def near(name: str, right: Iterable[str]) -> str:
+def did_you_mean(name: str, right: Iterable[str]) -> str:
     """Returns '; did you mean X?' for the closest right name, '' if none is close."""
     nearest = difflib.get_close_matches(name, list(right), 1)
     return f"; did you mean {nearest[0]}?" if nearest else ""
-
-
-def near_key(name: str, keys: Iterable[str], flag_names: Iterable[str] = ()) -> str:
-    """Returns '; did you mean X?' for the closest keys or flags, '' if none is close.
-
-    Keys match with and without their group: 'beam_widht' gives config.decode.beam_width.
-    """
-    spelt = collections.defaultdict(list, {flag: [f"--{flag}"] for flag in flag_names})
-    prefix = "--config." if flag_names else "config."
-    for key in keys:
-        for spelling in {key, f"config.{key}", key.rpartition(".")[2]}:
-            spelt[spelling].append(prefix + key)
-    nearest = difflib.get_close_matches(name, spelt, 1)
-    return f"; did you mean {' or '.join(spelt[nearest[0]])}?" if nearest else ""

@@ -84,7 +84,7 @@ def _chosen(
     if weights == "best":  # two, if a run was killed before it deleted the older one
         chosen = steps
     else:
-        chosen = regular(steps, every)[-(average_last if weights == "average" else 1) :]
+        chosen = counted_steps(steps, every)[-(average_last if weights == "average" else 1) :]
     faults = {step: folder.faults(step, without=OPT_STATE) for step in chosen}
     undamaged = [step for step in chosen if not faults[step]]
     damaged_files = ", ".join(fault for step in chosen for fault in faults[step])
@@ -114,6 +114,6 @@ def _mean(folder: CheckpointStore, steps: list[int], params: Tree, identity: dic
     return jax.tree.map(put, mean, params)
 
 
-def regular(steps: list[int], every: int) -> list[int]:
+def counted_steps(steps: list[int], every: int) -> list[int]:
     """Returns the steps that are multiples of `every`, and the newest, in the order of `steps`."""
     return [step for step in steps if step % every == 0 or step == steps[-1]]

@@ -99,7 +99,7 @@ class Batches:
         return group, batch - int(starts[group])
 
 
-def ahead(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[dict]:
+def prefetch(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[dict]:
     """Yields load(t) for each number, with a prefetch of one batch in a background thread.
 
     An error of load(t) is raised here when batch t is due. Closing the generator does not wait for

@@ -46,7 +46,7 @@ class Rows(NamedTuple):
         return len(self.offsets) - 1
 
 
-def trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarray:
+def select_trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarray:
     """Returns the items to train on: no side blank or over `max_length` ids (END included).
 
     `lengths` has an array per side, such as (source, target). Logs how many items are dropped;
@@ -91,7 +91,7 @@ def pack(
     return Rows(length, items[np.argsort(row_of_item, kind="stable")], offsets)
 
 
-def unpacked(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -> list[Rows]:
+def one_per_row(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -> list[Rows]:
     """Returns rows of one item each, grouped by `static_lengths`.
 
     An item goes into the shortest length that all of its sides fit into. Items are sorted by

@@ -89,7 +89,7 @@ def _lay(
     return ids, positions, segments
 
 
-def filled(batches: Batches, tokens: Tokens) -> tuple[float, float]:
+def fill_fractions(batches: Batches, tokens: Tokens) -> tuple[float, float]:
     """Returns the fractions of an epoch's source and target positions that hold a token."""
     pairs, positions = batches.items, batches.positions
     return tuple(side[pairs].sum() / positions for side in tokens.lengths)

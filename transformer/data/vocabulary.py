@@ -10,7 +10,7 @@ from transformer.errors import UserError
 from transformer.storage import paths
 
 
-def given(files: str, *, shared: bool) -> list[bytes]:
+def read_models(files: str, *, shared: bool) -> list[bytes]:
     """Reads the models of `config.vocabulary.model`: one file if shared, else 'SOURCE,TARGET'.
 
     UserError if a file is missing or no SentencePiece model with our special ids.
@@ -31,7 +31,7 @@ def given(files: str, *, shared: bool) -> list[bytes]:
     return models
 
 
-def learnt(
+def learn_models(
     train: corpora.Corpus,
     *,
     shared: bool,

@@ -45,7 +45,7 @@ class Part(NamedTuple):
     draw: tuple[int, ...] = ()  # folded into the seed: (line, part), and the draw of that part
 
 
-class Searcher:
+class BatchDecoder:
     """Translates ids with a model: the best hypotheses, or samples.
 
     With `workers` threads, as many batches are searched at the same time on one device. Each static
@@ -124,7 +124,7 @@ class Searcher:
     ) -> list[Hypotheses]:
         """Returns each part's hypotheses, best first, or its samples in the order drawn.
 
-        `params` come from `compiled.in_dtype`. After each batch, `report` gets the share of the
+        `params` come from `compiled.cast_params`. After each batch, `report` gets the share of the
         work done so far, up to 1.
         """
         longest = [max(len(part.source), len(part.prefix)) for part in parts]
@@ -180,7 +180,7 @@ class Searcher:
             full = max(1, self._batch_tokens // self._room(lengths[order[0][0]]))
             left = -(-len(order) // devices)
             most = min(full, max(4, share), max(4, left))
-            rows = devices * shapes.power(4, full, most=most)
+            rows = devices * shapes.next_power(4, full, most=most)
             batches.append(order[:rows])
             order = order[rows:]
         return batches

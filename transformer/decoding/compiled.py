@@ -16,7 +16,7 @@ Tree = dict
 
 
 @functools.partial(jax.jit, static_argnames="dtype")
-def in_dtype(params: Tree, *, dtype: str) -> Tree:
+def cast_params(params: Tree, *, dtype: str) -> Tree:
     """Casts matrices to the type they are multiplied in, once instead of at each step."""
     return jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, params)
 

@@ -3,16 +3,16 @@
 
 def next_power_of_two(length: int, least: int = 16) -> int:
     """Rounds a length up to one of `least` (a power of two), 2 `least`, 4 `least`, ..."""
-    return max(least, power(2, length))
+    return max(least, next_power(2, length))
 
 
 def next_fine_length(length: int) -> int:
     """Rounds a length up to one of eight per octave: 1, 2, ..., 16, 18, ..., 32, 36, ..., 64."""
-    step = max(1, power(2, length + 1) // 16)
+    step = max(1, next_power(2, length + 1) // 16)
     return -(-length // step) * step
 
 
-def power(base: int, size: int, *, most: int = 1 << 30) -> int:
+def next_power(base: int, size: int, *, most: int = 1 << 30) -> int:
     """Rounds a size up to a power of `base`, or to the largest power that is at most `most`."""
     rounded = 1
     while rounded < size and rounded * base <= most:
@@ -22,4 +22,4 @@ def power(base: int, size: int, *, most: int = 1 << 30) -> int:
 
 def rows_for_devices(devices: int, rows: int) -> int:
     """Rounds rows up to the same power of 4 on each device: 9 rows on 2 devices to 2 * 16."""
-    return devices * power(4, -(-rows // devices))
+    return devices * next_power(4, -(-rows // devices))

@@ -16,7 +16,7 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import compiled, mbr
-from transformer.decoding.batch_decoder import Hypotheses, Part, Searcher
+from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Part
 from transformer.errors import UserError
 
 Tree = dict
@@ -78,7 +78,7 @@ class Translator:
         self.model = model
         self._dtype = getattr(model, "dtype", "float32")
         self.vocabulary = vocabulary
-        self.searcher = Searcher(model, num_hypotheses=num_hypotheses, **options)
+        self.batch_decoder = BatchDecoder(model, num_hypotheses=num_hypotheses, **options)
         self._num_hypotheses = num_hypotheses
         self._utility = utility
         self._max_length = max_length
@@ -115,7 +115,7 @@ class Translator:
         Samples come in the order drawn. A blank line has one translation, the empty one. `advance`
         gets the number of further lines that are done, before these are yielded.
         """
-        params = compiled.in_dtype(params, dtype=self._dtype)
+        params = compiled.cast_params(params, dtype=self._dtype)
         numbers = itertools.count() if numbers is None else iter(numbers)
         for chunk in self._chunks(requests):
             numbered = list(itertools.islice(numbers, len(chunk)))
@@ -123,8 +123,8 @@ class Translator:
 
     def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
         """Runs one search in the largest shape that sources of these lengths lead to."""
-        params = compiled.in_dtype(params, dtype=self._dtype)
-        self.searcher.rehearse(params, np.minimum(lengths, self._max_length).tolist())
+        params = compiled.cast_params(params, dtype=self._dtype)
+        self.batch_decoder.rehearse(params, np.minimum(lengths, self._max_length).tolist())
 
     def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
         """Yields chunks of at most `chunk_lines` lines and CHUNK_TEXT characters."""
@@ -171,7 +171,7 @@ class Translator:
             parts_of_line.append([])
             for i, ids in enumerate(self._parts(request.source, number)):
                 # Samples of equal parts differ, because `draw` is a part of what is compared.
-                draw = () if self.searcher.method == "beam" else (number, i)
+                draw = () if self.batch_decoder.method == "beam" else (number, i)
                 part = Part(tuple(ids), () if i else prefix, draw)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
         num_done = 0
@@ -181,7 +181,7 @@ class Translator:
             before, num_done = num_done, int(share * len(requests))
             advance(num_done - before)
 
-        hypotheses_of_part = self._texts(self.searcher(params, list(index_of_part), report))
+        hypotheses_of_part = self._texts(self.batch_decoder(params, list(index_of_part), report))
         report(1)
         ready = []  # the texts of parts 0, 1, ..., made only when their line comes
         for parts in parts_of_line:
@@ -231,7 +231,7 @@ class Translator:
         )
         for hypotheses in hypotheses_of_part:
             scored = [(next(texts), score) for _, score in hypotheses]
-            if self.searcher.method == "mbr":
+            if self.batch_decoder.method == "mbr":
                 scored = mbr.rank([text for text, _ in scored], utility=self._utility)
             yield list(itertools.starmap(Hypothesis, scored[: self._num_hypotheses]))
 

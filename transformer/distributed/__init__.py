@@ -8,7 +8,7 @@ sharing work, signals).
 forever for the rest:
 
 * in processes.py: `connect`, `first_process_first`, `gather_shares`, `all_gather`;
-* in step.py: the step that `compile_step` returns, and the function that `agreement` returns;
+* in step.py: the step that `compile_step` returns, and the function of `make_any_process`;
 * in inference.py: `gather_params`.
 
 Everything else here is local: a process may call it alone. Functions may assume that `connect` was

@@ -64,7 +64,7 @@ class Layout(NamedTuple):
         return NamedSharding(self.mesh, PartitionSpec())
 
     @property
-    def row_parts(self) -> int:
+    def num_row_shards(self) -> int:
         """The number of shards that a batch's rows are split into."""
         return math.prod(self.mesh.shape[axis] for axis in ROWS)
 

@@ -58,7 +58,7 @@ def _keep_rows_sharded(
     """
 
     def constrain(x: Any) -> Any:
-        if getattr(x, "ndim", 0) < 3 or x.shape[0] % layout.row_parts:
+        if getattr(x, "ndim", 0) < 3 or x.shape[0] % layout.num_row_shards:
             return x
         spec = PartitionSpec(ROWS, *[PartitionSpec.UNCONSTRAINED] * (x.ndim - 1))
         return jax.lax.with_sharding_constraint(x, NamedSharding(layout.mesh, spec))
@@ -125,7 +125,7 @@ def sum_over_devices(tree: Tree, axis: str | None) -> Tree:
 # Beside the step.
 
 
-def agreement(layout: Layout) -> Callable[[bool], bool]:
+def make_any_process(layout: Layout) -> Callable[[bool], bool]:
     """Returns a function by which processes agree that at least one of them wants to stop.
 
     Called with this process's flag after each step, it returns the same answer in all processes:

@@ -26,7 +26,7 @@ from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.modes.collectives import Collective, collectives
 from transformer.monitoring import devices, progress
-from transformer.monitoring.devices import peak, surroundings
+from transformer.monitoring.devices import hardware, peak
 from transformer.tasks.task import init_params, load_task
 from transformer.training import loop
 from transformer.training.update import TrainState, init_state
@@ -111,7 +111,7 @@ def planned(config: ConfigDict) -> dict:
     task = load_task(config.task)
     model = task.model(config, task.sizes(config, None))
     filled, length = jax.tree.leaves(task.example(config, 0))[0].shape
-    rows = step.rows_for_devices(filled, layout.row_parts * config.train.accumulate)
+    rows = step.rows_for_devices(filled, layout.num_row_shards * config.train.accumulate)
     batch = batch_on(layout, task.example(config, rows))
     state, program = compiled(config, model, layout, batch)
     memory = program.memory_analysis()
@@ -138,7 +138,7 @@ def planned(config: ConfigDict) -> dict:
         "empty_rows": rows - filled,
         "length": length,
         "bytes_per_device": sizes | {"total": sum(sizes.values())},
-        "memory": getattr(surroundings(kind), "memory", None),
+        "memory": getattr(hardware(kind), "memory", None),
         "checkpoint_bytes": sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)),
         "flops_per_step": flops,
         "flops_per_run": flops and flops * steps,
@@ -177,7 +177,7 @@ def compiled(
     logging.info(
         "compiling the step for %s, (data, fsdp, tensor) = %s, %d rows of %d positions; this takes "
         "seconds, or minutes for a large model",
-        progress.counted(layout.mesh.size, "device"),
+        progress.quantity(layout.mesh.size, "device"),
         *(tuple(layout.mesh.shape.values()), rows, length),
     )
     step = compile_step(step_function, layout, state)
@@ -239,7 +239,7 @@ def rate(kind: str, group: tuple[int, ...]) -> float:
     fast as its slowest link: the network adapters of all members of the group in one island.
     Example: 16 H100 in islands of 8 send min(450, 8 * 50) = 400 GB/s.
     """
-    links = devices.surroundings(kind)
+    links = devices.hardware(kind)
     if links is None:
         return 0.0
     in_island = sum(device // links.island == group[0] // links.island for device in group)

@@ -20,8 +20,8 @@ def prepare(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Checks the config and builds what is missing; returns the task. Collective."""
     store.check_path(folder)
     task = check(config)
-    with lock.alone_in(folder):
-        config = settle(task, config, folder)
+    with lock.locked(folder):
+        config = prepare_workdir(task, config, folder)
     built = task.build(config, folder)
     logging.info("prepared: %s; config and vocabulary are in %s", built.about, folder)
     return built
@@ -45,7 +45,7 @@ def check(config: ml_collections.ConfigDict) -> ModuleType:
     return task
 
 
-def settle(
+def prepare_workdir(
     task: ModuleType, config: ml_collections.ConfigDict, folder: Path
 ) -> ml_collections.ConfigDict:
     """Prepares a workdir for its run and returns the resolved config.

@@ -82,7 +82,7 @@ def forced(
             length = shapes.next_power_of_two(longest[order[0]])
             most = max(1, options.batch_tokens // length)
             # Few static shapes: the rows of a device are 4^n, or the most that fit into a batch.
-            rows = devices * shapes.power(4, -(-len(order) // devices), most=most)
+            rows = devices * shapes.next_power(4, -(-len(order) // devices), most=most)
             batch, order = order[:rows], order[rows:]
             log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
             for i, value in zip(batch, log_probs, strict=True):

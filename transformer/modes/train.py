@@ -35,8 +35,8 @@ def train(config: ConfigDict, workdir: Path) -> None:
             "warmup_steps=%d",
             *(num_steps, warmup_steps, 100 * num_steps / warmup_steps, -(-num_steps // 3)),
         )
-    with lock.alone_in(workdir):
-        config = prepare.settle(task, config, workdir)
+    with lock.locked(workdir):
+        config = prepare.prepare_workdir(task, config, workdir)
         built = task.build(config, workdir)
         step, saved, stopped = loop.run(config, built, workdir, layout)
         if saved != step:

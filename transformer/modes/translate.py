@@ -53,7 +53,7 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
             for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
                 lines.write(sys.stdout.buffer, line)
     if translator.num_split:
-        split = progress.counted(translator.num_split, "over-long line")
+        split = progress.quantity(translator.num_split, "over-long line")
         logging.warning("%s translated in parts", split)
 
 

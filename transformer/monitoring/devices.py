@@ -20,7 +20,7 @@ PEAKS = {
 }
 
 
-class Surroundings(NamedTuple):
+class Hardware(NamedTuple):
     """Memory and interconnect of one device: bytes, and bytes/s in one direction."""
 
     memory: float
@@ -29,15 +29,15 @@ class Surroundings(NamedTuple):
     outside: float  # network between islands; 0: unknown
 
 
-# Name in PEAKS -> surroundings (vendors' data sheets and cloud.google.com/tpu/docs).
+# Name in PEAKS -> hardware (vendors' data sheets and cloud.google.com/tpu/docs).
 SURROUNDINGS = {
-    "H100": Surroundings(80e9, 450e9, 8, 50e9),  # SXM: NVLink 4, one 400 Gb/s adapter a GPU
-    "H200": Surroundings(141e9, 450e9, 8, 50e9),
-    "A100": Surroundings(40e9, 300e9, 8, 25e9),  # NVLink 3, one 200 Gb/s adapter a GPU
-    "TPU v4": Surroundings(32 * 2**30, 270e9, 4096, 0.0),
-    "TPU v5 lite": Surroundings(16e9, 200e9, 256, 3.125e9),
-    "TPU v5e": Surroundings(16e9, 200e9, 256, 3.125e9),
-    "TPU v5": Surroundings(95 * 2**30, 600e9, 8960, 6.25e9),  # v5p
+    "H100": Hardware(80e9, 450e9, 8, 50e9),  # SXM: NVLink 4, one 400 Gb/s adapter a GPU
+    "H200": Hardware(141e9, 450e9, 8, 50e9),
+    "A100": Hardware(40e9, 300e9, 8, 25e9),  # NVLink 3, one 200 Gb/s adapter a GPU
+    "TPU v4": Hardware(32 * 2**30, 270e9, 4096, 0.0),
+    "TPU v5 lite": Hardware(16e9, 200e9, 256, 3.125e9),
+    "TPU v5e": Hardware(16e9, 200e9, 256, 3.125e9),
+    "TPU v5": Hardware(95 * 2**30, 600e9, 8960, 6.25e9),  # v5p
 }
 
 
@@ -46,7 +46,7 @@ def peak(device_kind: str) -> float:
     return PEAKS.get(_table_key(device_kind), 0.0)
 
 
-def surroundings(device_kind: str) -> Surroundings | None:
+def hardware(device_kind: str) -> Hardware | None:
     """Returns a device's memory and interconnect; None if unknown."""
     return SURROUNDINGS.get(_table_key(device_kind))
 

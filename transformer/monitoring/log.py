@@ -102,7 +102,7 @@ class Log:
         event = Event(wall_time=time.time(), **content)
         self._tensorboard.write(event.SerializeToString())
 
-    def validated(self, step: int) -> bool:
+    def has_validation(self, step: int) -> bool:
         """Returns whether the log has a step's validation."""
         return any(line["kind"] == "validation" and line["step"] == step for line in self.lines)
 

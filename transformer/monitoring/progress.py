@@ -43,13 +43,13 @@ def counter(
         if bar.disable and now - shown > every:
             shown, rate = now, done / (now - start)
             left = f", {duration((total - done) / rate)} left" if total and done else ""
-            lines = counted(done, "line")
+            lines = quantity(done, "line")
             logging.info("%s: %s, %s a second%s", what, lines, _rounded(rate), left)
 
     with bar:
         yield advance
     seconds = time.perf_counter() - start
-    lines, rate = counted(done, "line"), _rounded(done / seconds)
+    lines, rate = quantity(done, "line"), _rounded(done / seconds)
     logging.info("%s: %s in %.1f s, %s a second", what, lines, seconds, rate)
 
 
@@ -148,7 +148,7 @@ class Progress:
         self._bar.close()
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def quantity(number: int, noun: str, plural: str = "") -> str:
     """Returns a number with its noun: 1 line, 24,000 lines, 2 processes."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 

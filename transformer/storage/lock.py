@@ -14,7 +14,7 @@ from transformer.storage import paths
 
 
 @contextlib.contextmanager
-def alone_in(workdir: Path) -> Iterator[None]:
+def locked(workdir: Path) -> Iterator[None]:
     """Locks a workdir for this run; UserError, which names the other process, if it is locked.
 
     The kernel releases the lock when the process ends, however it ends. A workdir in a bucket is

@@ -121,9 +121,9 @@ def _write_vocabulary(
     options = config.vocabulary
     if options.model:
         return workdir.write_vocabulary(
-            folder, vocabulary.given(options.model, shared=options.shared)
+            folder, vocabulary.read_models(options.model, shared=options.shared)
         )
-    learnt = vocabulary.learnt(
+    learnt = vocabulary.learn_models(
         train,
         shared=options.shared,
         kind=options.kind,
@@ -230,8 +230,10 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     validation = Evaluator(config, vocab, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
-    source, target = pairs.filled(batches, tokens)  # shares of positions that are not padding
-    pieces = [progress.counted(len(side), "piece") for side in vocab]
+    source, target = pairs.fill_fractions(
+        batches, tokens
+    )  # shares of positions that are not padding
+    pieces = [progress.quantity(len(side), "piece") for side in vocab]
     return Task(
         model=trained_model,
         init=functools.partial(init_params, trained_model, example(config, 1)),
@@ -245,8 +247,8 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
         summarise=losses.summarise,
         identity=identity(config),
         about=(
-            f"{progress.counted(len(batches.items), 'training pair')} in "
-            f"{progress.counted(len(batches), 'batch', 'batches')} an epoch of "
+            f"{progress.quantity(len(batches.items), 'training pair')} in "
+            f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
             f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
             f"{100 * source:.1f} % of source positions filled; vocabulary of "
             f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}; token ids in "
@@ -258,11 +260,11 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
 def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -> Batches:
     """Returns the training split in batches of about `data.batch_tokens` target positions."""
     data, seed = config.data, config.train.seed
-    items = packing.trainable(tokens.lengths, data.max_length)
+    items = packing.select_trainable(tokens.lengths, data.max_length)
     if data.pack:
         groups = [packing.pack(tokens.lengths, items, data.row_length, seed, tokens.directory)]
     else:
-        groups = packing.unpacked(tokens.lengths, items, data.row_length)
+        groups = packing.one_per_row(tokens.lengths, items, data.row_length)
     assemble = functools.partial(pairs.assemble, tokens)
     return Batches(groups, data.batch_tokens, seed, assemble)
 

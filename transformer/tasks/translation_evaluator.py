@@ -71,7 +71,7 @@ class Evaluator:
         self._translator = Translator(model, vocabulary, **config.decode)
         self._tokens = splits.whole_tokens(config, pairs, vocabulary, split, model)
         row_length, items = config.data.row_length, np.arange(len(pairs))
-        rows = packing.unpacked(self._tokens.lengths, items, row_length)
+        rows = packing.one_per_row(self._tokens.lengths, items, row_length)
         # Smaller batches than in training, because the loss is not computed in blocks here.
         assemble = functools.partial(assemble_pairs, self._tokens)
         self._batches = batches.Batches(rows, config.decode.batch_tokens, None, assemble)

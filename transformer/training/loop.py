@@ -15,11 +15,16 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints.manager import Checkpoints
 from transformer.checkpoints.workdir import write_config
-from transformer.data.batches import Batches, ahead
+from transformer.data.batches import Batches, prefetch
 from transformer.distributed.inference import gather_params
 from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
 from transformer.distributed.processes import stop_signals
-from transformer.distributed.step import agreement, compile_step, rows_for_devices, shard_batch
+from transformer.distributed.step import (
+    compile_step,
+    make_any_process,
+    rows_for_devices,
+    shard_batch,
+)
 from transformer.errors import UserError
 from transformer.monitoring import log as logs
 from transformer.monitoring import memory, progress
@@ -99,10 +104,10 @@ def run(
     hopeless = out_of_patience()
     if step < num_steps and not hopeless:
         state = rehearse(state, compiled_step, load, task, layout)
-    elif not is_due(step) or log.validated(step):
+    elif not is_due(step) or log.has_validation(step):
         logging.info("already at step %d of %d: nothing left to train", step, num_steps)
     saved, stopping, scores = step > 0, False, None
-    any_process = agreement(layout)  # (bool) -> whether it is true in any process
+    any_process = make_any_process(layout)  # (bool) -> whether it is true in any process
     meters = Meters(
         task,
         log,
@@ -111,7 +116,7 @@ def run(
         every=config.train.log_every,
         newest=newest_saved,
     )
-    batches = ahead(load, range(step, num_steps))  # a thread prefetches batches
+    batches = prefetch(load, range(step, num_steps))  # a thread prefetches batches
     profiler = traced(first, config.train.profile, workdir / "profile")
     with (
         stop_signals() as signalled,
@@ -121,7 +126,7 @@ def run(
     ):
         while not stopping:
             # Validate first, so that a resumed run makes up for a validation that it was killed in.
-            if is_due(step) and not log.validated(step):
+            if is_due(step) and not log.has_validation(step):
                 with meters.paused():
                     scores = task.evaluate(gather_params(state.params, layout), signalled)
                     stopping = scores is None  # interrupted, in all processes alike
@@ -184,7 +189,7 @@ def load_batch(
     become 200 on 8 devices with accumulate 1, and 208 with accumulate 2.
     """
     num_rows, length = batches.shape(t)
-    num_rows = rows_for_devices(num_rows, layout.row_parts * accumulate)
+    num_rows = rows_for_devices(num_rows, layout.num_row_shards * accumulate)
     return shard_batch(functools.partial(batches.rows, t), num_rows, layout), (num_rows, length)
 
 
@@ -211,7 +216,7 @@ def rehearse(
     task.rehearse(gather_params(state.params, layout))
     logging.info(
         "dry run done: steps with rows of %s in %.1f s, validation in %.1f s",
-        progress.counted(len(batches), "length"),
+        progress.quantity(len(batches), "length"),
         *(middle - start, time.perf_counter() - middle),
     )
     return state

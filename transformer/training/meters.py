@@ -116,11 +116,11 @@ def describe(task: Task, state: TrainState, layout: Layout) -> None:
     """Logs the sizes of model and state, the processes, devices and mesh, and the data."""
     logging.info(
         "%s in %s, %.1f MB of state per device; %s, %s (%s), %s, (data, fsdp, tensor) = %s",
-        progress.counted(sum(x.size for x in jax.tree.leaves(state.params)), "parameter"),
+        progress.quantity(sum(x.size for x in jax.tree.leaves(state.params)), "parameter"),
         getattr(task.model, "dtype", "float32"),
         bytes_per_device(state) / 1e6,
-        progress.counted(jax.process_count(), "process", "processes"),
-        progress.counted(layout.mesh.size, "device"),
+        progress.quantity(jax.process_count(), "process", "processes"),
+        progress.quantity(layout.mesh.size, "device"),
         *(jax.devices()[0].device_kind, layout.strategy, tuple(layout.mesh.shape.values())),
     )
     logging.info("%s", task.about)

@@ -1,0 +1,184 @@
+"""The command line: parses flags into mode, workdir and config, and explains each mistake in them.
+
+launch.py has the three flags --config, --workdir and --mode; every key of a config is set by
+--config.KEY=VALUE.
+"""
+
+import collections
+import difflib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from transformer.checkpoints.config_files import (
+    KINDS,
+    check_keys,
+    check_types,
+    default_config,
+    did_you_mean,
+    flatten,
+    is_of_parameters,
+    load_config,
+    with_defaults,
+)
+from transformer.errors import UserError
+from transformer.modes import FROM_CONFIG, FROM_WORKDIR, MODES, OF_TASKS, READS_INPUT
+from transformer.storage import paths
+from transformer.tasks import TASKS
+
+# What a mode writes into the workdir other than by rename: it must not be a link to elsewhere.
+WRITTEN = ("lock", "metrics.jsonl", "evaluation", "evaluations.jsonl")
+
+
+def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
+    """Parses the command line into (mode, workdir, config); UserError for a mistake in it."""
+    values = flags.FlagValues()
+    for name, default in (("config", ""), ("mode", "train"), ("workdir", "")):
+        flags.DEFINE_string(name, default, "", flag_values=values)
+    try:
+        rest = values([sys.argv[0], *arguments], known_only=True)[1:]
+    except flags.Error as error:
+        raise UserError(f"{error} (see --help)") from error
+    file, mode, workdir = values.config, values.mode, values.workdir
+    if mode not in MODES:
+        raise UserError(
+            f"--mode is one of {', '.join(MODES)}, found {mode!r}{did_you_mean(mode, MODES)}"
+        )
+    for argument in rest:
+        if not argument.startswith(("--config.", "--noconfig.")):
+            raise UserError(
+                f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
+                f"--mode=MODE or --config.KEY=VALUE, each with its '='{hint(argument, mode)}"
+            )
+    if mode in FROM_CONFIG and not file:
+        raise UserError(f"--mode={mode} needs --config=FILE, such as configs/quickstart.py")
+    if mode in FROM_WORKDIR and file:
+        raise UserError(
+            f"--mode={mode} takes no --config=FILE: it reads the config.json of its --workdir=DIR; "
+            "single keys can be set, as in --config.decode.beam_width=1"
+        )
+    if mode in FROM_WORKDIR and not workdir:
+        raise UserError(f"--mode={mode} needs --workdir=DIR, the folder of a trained run")
+    if mode in FROM_CONFIG:
+        config = load_config(file)
+        defaults = default_config(task_of(config, f"--config={file}"))
+        check_types(config, defaults, f"--config={file}")
+        check_keys(config, defaults, f"--config={file}")
+        name, _, variant = Path(file).name.partition(":")
+        workdir = workdir or "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
+    folder = paths.path(workdir)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--workdir={workdir} is a file, expected a folder")
+    if not paths.in_bucket(folder):
+        paths.check_links(folder, WRITTEN)
+    if mode in FROM_WORKDIR:
+        config = trained_config(folder, rest)
+    config = override(config, rest)
+    if mode in OF_TASKS and mode not in (modes := task_modes(config.task)):
+        raise UserError(
+            f"--mode={mode} is not available for the task {config.task!r}, which has "
+            f"{', '.join([*(m for m in MODES if m not in OF_TASKS), *modes])}"
+        )
+    return mode, folder, config
+
+
+def task_of(config: ConfigDict, what: str) -> str:
+    """Returns config.task, or 'translation' without one; UserError for an unknown task.
+
+    `what` names the config's source in the message.
+    """
+    if (task := config.get("task", "translation")) not in TASKS:
+        raise UserError(
+            f"{what}: config.task is one of {', '.join(TASKS)}, found {task!r} (start your config "
+            "from one of those in configs/, as in config = translation.get_config())"
+        )
+    return task
+
+
+def task_modes(task: str) -> tuple[str, ...]:
+    """Returns the modes that a task has besides those of every task."""
+    from transformer.tasks.task import load_task
+
+    return load_task(task).MODES
+
+
+def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
+    """Returns the config of a trained workdir; UserError if arguments set a key of its params."""
+    from transformer.checkpoints.workdir import read_config
+
+    for argument in arguments:
+        key = argument.partition("=")[0].removeprefix("--no").removeprefix("--")
+        key = key.removeprefix("config.")
+        if is_of_parameters(key):
+            raise UserError(
+                f"{argument}: the checkpoints in {workdir} were trained with the saved value"
+            )
+    saved_config, file = read_config(workdir), workdir / "config.json"
+    return with_defaults(saved_config, default_config(task_of(saved_config, str(file))), file)
+
+
+def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
+    """Returns the config with --config.KEY=VALUE arguments applied; UserError for wrong ones."""
+    types = flatten(config)
+    for argument in arguments:
+        name, has_value, _ = argument.partition("=")
+        key = name.removeprefix("--no").removeprefix("--").removeprefix("config.")
+        if key not in types:
+            group = [f"config.{k}" for k in types if k.startswith(f"{key}.")]
+            hint = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, types)
+            raise UserError(f"{argument}: there is no key config.{key}{hint}")
+        # absl spells True as --config.KEY and False as --noconfig.KEY.
+        complete = isinstance(types[key], bool) if not has_value else name.startswith("--config")
+        if not complete:
+            raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {types[key]!r}")
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
+    try:
+        values([sys.argv[0], *arguments])
+    except flags.IllegalFlagValueError as error:
+        # Finds the argument that absl's message is about. A flag may be given twice, so prefer the
+        # one whose value the message quotes.
+        same_key = [a for a in arguments if a.partition("=")[0] in str(error)]
+        same_value = [a for a in same_key if repr(a.partition("=")[2]) in str(error)]
+        wrong = (same_value or same_key)[-1]
+        key = wrong.partition("=")[0].removeprefix("--config.")
+        value = types[key]
+        raise UserError(
+            f"{wrong}: config.{key} is {KINDS[type(value)]}, such as {value!r}"
+        ) from error
+    return values.config
+
+
+def hint(argument: str, mode: str) -> str:
+    """Returns '; did you mean X?' for an unexpected argument, '' if nothing is close to it."""
+    if argument.startswith("-"):
+        name = argument.lstrip("-").partition("=")[0]
+        return did_you_mean_key(name, flatten(default_config()), ("config", "workdir", "mode"))
+    if argument in MODES:
+        flag = "--mode="
+    elif Path(argument).is_dir():
+        flag = "--workdir="
+    elif argument.partition(":")[0].endswith(".py"):
+        flag = "--config="
+    elif mode in READS_INPUT:
+        flag = "< "
+    else:
+        return ""
+    return f"; did you mean {flag}{argument}?"
+
+
+def did_you_mean_key(name: str, keys: Iterable[str], flag_names: Iterable[str] = ()) -> str:
+    """Returns '; did you mean X?' for the closest keys or flags, '' if none is close.
+
+    Keys match with and without their group: 'beam_widht' gives config.decode.beam_width.
+    """
+    spelt = collections.defaultdict(list, {flag: [f"--{flag}"] for flag in flag_names})
+    prefix = "--config." if flag_names else "config."
+    for key in keys:
+        for spelling in {key, f"config.{key}", key.rpartition(".")[2]}:
+            spelt[spelling].append(prefix + key)
+    nearest = difflib.get_close_matches(name, spelt, 1)
+    return f"; did you mean {' or '.join(spelt[nearest[0]])}?" if nearest else ""
