@@ -138,7 +138,7 @@ def planned(config: ConfigDict) -> dict:
         "empty_rows": rows - filled,
         "length": length,
         "bytes_per_device": sizes | {"total": sum(sizes.values())},
-        "memory": getattr(hardware(kind), "memory", None),
+        "memory": getattr(hardware(kind), "memory_bytes", None),
         "checkpoint_bytes": sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)),
         "flops_per_step": flops,
         "flops_per_run": flops and flops * steps,
@@ -242,10 +242,13 @@ def rate(kind: str, group: tuple[int, ...]) -> float:
     links = devices.hardware(kind)
     if links is None:
         return 0.0
-    in_island = sum(device // links.island == group[0] // links.island for device in group)
+    in_island = sum(
+        device // links.devices_per_island == group[0] // links.devices_per_island
+        for device in group
+    )
     if in_island == len(group):
-        return links.inside
-    return min(links.inside, in_island * links.outside)
+        return links.link_bandwidth
+    return min(links.link_bandwidth, in_island * links.network_bandwidth)
 
 
 def describe(estimates: dict) -> None:
