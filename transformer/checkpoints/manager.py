@@ -22,6 +22,7 @@ from transformer.checkpoints import store
 from transformer.checkpoints.store import CheckpointStore
 from transformer.distributed import processes
 from transformer.errors import UserError
+from transformer.monitoring.scores import signed
 from transformer.storage import paths
 
 Tree = Any
@@ -84,7 +85,7 @@ class Checkpoints:
             return False
         # If one process failed before Orbax's barrier, the others would wait there forever. So all
         # processes agree first that the folder is writable.
-        if not self._succeeded(f"step {step}", paths.unwritable(self._workdir / LATEST)):
+        if not self._succeeded(f"step {step}", paths.write_error(self._workdir / LATEST)):
             return False
         items = {PARAMS: params, OPT_STATE: opt_state}
         started = self._thread.submit(self._latest.save, step, items)
@@ -167,7 +168,7 @@ class Checkpoints:
 
     def _is_better(self, score: float, best: int) -> bool:
         best_score = self._best.about(best)["score"]
-        return score > best_score if self._best_is == "highest" else score < best_score
+        return signed(score, self._best_is) > signed(best_score, self._best_is)
 
     def _write_best(self, step: int, params: Tree, score: float) -> None:
         self._best.save(step, {PARAMS: params})
@@ -227,7 +228,7 @@ class Checkpoints:
             if processes.is_first():
                 paths.remove(aside)
                 place.rename(aside)
-            processes.all_gather(None)  # a barrier: the others must not see the step any more
+            processes.wait_for_all()  # the others must not see the step any more
             self._open()
 
     @property
@@ -295,7 +296,7 @@ def best_step(folder: CheckpointStore, steps: Iterable[int]) -> int | None:
 
     def rank(step: int) -> float:
         about = folder.about(step)
-        return about["score"] if about["best_is"] == "highest" else -about["score"]
+        return signed(about["score"], about["best_is"])
 
     return max(steps, key=rank, default=None)
 

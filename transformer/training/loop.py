@@ -28,6 +28,7 @@ from transformer.distributed.step import (
 from transformer.errors import UserError
 from transformer.monitoring import log as logs
 from transformer.monitoring import memory, progress
+from transformer.monitoring.scores import is_out_of_patience
 from transformer.monitoring.trace import traced
 from transformer.tasks.task import Task
 from transformer.training import optimizer as optimizers
@@ -90,7 +91,7 @@ def run(
         return step == num_steps or bool(every and step and step % every == 0)
 
     def out_of_patience() -> bool:
-        return logs.out_of_patience(log.lines, patience, task.best_by, task.best_is)
+        return is_out_of_patience(log.lines, patience, task.best_by, task.best_is)
 
     def newest_saved() -> int | None:
         """Waits for the save in progress, and returns the newest complete step."""
