@@ -1,0 +1,52 @@
+"""The files, functions and tests that docs/internals.md and docs/reliability.md name exist."""
+
+import ast
+import functools
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FILE = r"`([\w/]+\.py)`"
+FUNCTIONS = rf"{FILE} \(([^)]*)\)"  # `file.py` (`f`, `g`)
+TESTS = rf"{FILE}(?: \(s\))?: ((?:(?:, )?`test_\w+`(?: \(s\))?)+)"  # `test_file.py`: `test_a` (s)
+
+
+def path_of(name):
+    """Returns the path of a file named from ROOT, transformer/ or tests/; None if there is none."""
+    paths = (ROOT / folder / name for folder in ("", "transformer", "tests"))
+    return next(filter(pathlib.Path.is_file, paths), None)
+
+
+@functools.cache
+def defined(path):
+    """Returns the names of a file's functions, classes and variables."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    return {getattr(node, "name", None) or getattr(node, "id", None) for node in nodes}
+
+
+def missing(text):
+    """Returns what a page names and what does not exist."""
+    absent = {name for name in re.findall(FILE, text) if not path_of(name)}
+    tests = set().union(*(defined(path) for path in (ROOT / "tests").rglob("test_*.py")))
+    absent |= set(re.findall(r"`(test_\w+)`", text)) - tests
+    for name, content in re.findall(FUNCTIONS, text) + re.findall(TESTS, text):
+        if path := path_of(name):
+            names = set(re.findall(r"`(\w+)`", content))
+            absent |= {f"{name}: {absentee}" for absentee in names - defined(path)}
+    return absent
+
+
+@pytest.mark.parametrize("page", ["internals.md", "reliability.md"])
+def test_what_a_page_names_exists(page):
+    assert not missing((ROOT / "docs" / page).read_text())
+
+
+def test_what_does_not_exist_is_missing():
+    text = "`storage/lock.py` (`locked`, `gone`), `storage/gone.py` | `test_gone`, "
+    text += "`test_rooms.py` (s): `test_imports_go_one_way` (s), `test_what_a_page_names_exists`"
+    assert missing(text) == {
+        *("storage/lock.py: gone", "storage/gone.py", "test_gone"),
+        "test_rooms.py: test_what_a_page_names_exists",
+    }
