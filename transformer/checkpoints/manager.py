@@ -85,7 +85,7 @@ class Checkpoints:
             return False
         # If one process failed before Orbax's barrier, the others would wait there forever. So all
         # processes agree first that the folder is writable.
-        if not self._succeeded(f"step {step}", paths.write_error(self._workdir / LATEST)):
+        if not self._succeeded(f"step {step}", paths.try_write(self._workdir / LATEST)):
             return False
         items = {PARAMS: params, OPT_STATE: opt_state}
         started = self._thread.submit(self._latest.save, step, items)

@@ -70,10 +70,10 @@ def first_process_first(name: str) -> Iterator[None]:
 
 
 def _barrier(name: str) -> None:
-    """Returns once all processes have called it with this name, within BARRIER_HOURS.
+    """Returns once all processes have called it with this name.
 
-    A barrier of devices (Gloo, NCCL) times out within a minute if a process is late; that of the
-    coordination service waits as long as it is told.
+    A barrier of devices (Gloo, NCCL) times out within a minute if a process is late; the
+    coordination service's waits BARRIER_HOURS.
     """
     if jax.process_count() > 1:
         milliseconds = BARRIER_HOURS * 3600 * 1000
@@ -81,7 +81,7 @@ def _barrier(name: str) -> None:
 
 
 def my_share(count: int) -> range:
-    """Returns the indices of this process's share of `count` items.
+    """Returns the indices of this process's share of `count` items; shares are disjoint.
 
     Example: of 5 items, process 0 of 2 has 0, 2, 4, and process 1 has 1, 3.
     """

@@ -53,7 +53,7 @@ def warn_if_unwritable(workdir: Path) -> None:
     if paths.in_bucket(workdir):
         return
     folders = filter(Path.exists, (workdir, workdir / FOLDER))
-    error = next(filter(None, map(paths.write_error, folders)), None)
+    error = next(filter(None, map(paths.try_write, folders)), None)
     try:
         if (workdir / NAME).exists():
             (workdir / NAME).open("ab").close()

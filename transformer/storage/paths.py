@@ -76,8 +76,8 @@ def write_file(file: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def write_error(folder: Path) -> OSError | None:
-    """Returns the error of writing a file into a folder (read-only, no space), or None."""
+def try_write(folder: Path) -> OSError | None:
+    """Writes a temporary file into a folder; returns the error if that fails (read-only, full)."""
     try:
         if not in_bucket(folder):
             with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
@@ -102,7 +102,7 @@ def check_links(folder: Path, names: Iterable[str]) -> None:
 def full_disk_as_user_error(folder: Path) -> Iterator[None]:
     """Raises UserError, with what to do, if the body fails because the disk of a cache is full.
 
-    Used up are its bytes, its inodes, the quota or the largest size of a file.
+    Full means out of bytes, inodes or quota, or over the largest size of a file.
     """
     try:
         yield
