@@ -15,7 +15,7 @@ import flax.linen as nn
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import compiled, mbr
+from transformer.decoding import compiled, mbr, options
 from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Part
 from transformer.errors import UserError
 
@@ -57,29 +57,27 @@ class Translator:
         utility: str,
         max_length: int,
         chunk_lines: int,
-        num_hypotheses: int,
-        **options: int | float | str,
+        **decode: int | float | str,
     ):
         """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
-        if utility not in mbr.UTILITIES:
-            raise UserError(
-                f"config.decode.utility is one of {', '.join(mbr.UTILITIES)}, found {utility!r}"
-            )
-        for key, value, least in (("max_length", max_length, 16), ("chunk_lines", chunk_lines, 1)):
-            if value < least:
-                raise UserError(f"config.decode.{key} is at least {least}, found {value}")
-        longest = max_length + max(options["extra_length"], options["min_length"])
+        options.check(
+            {**decode, "utility": utility, "max_length": max_length, "chunk_lines": chunk_lines}
+        )
+        # The end symbol of the longest output is predicted from this many positions. A source of
+        # max_length ids has an output of at most max_length - 1 + extra_length.
+        longest = max(max_length + decode["extra_length"], decode["min_length"] + 1)
         limit = getattr(model, "position_limit", math.inf)
         if limit < longest:
             raise UserError(
                 f"config.model.max_positions={limit} learned positions are too few: "
-                f"decode.max_length and decode.extra_length (or min_length) need {longest}"
+                "config.decode.max_length + config.decode.extra_length, or "
+                f"config.decode.min_length + 1, need {longest}"
             )
         self.model = model
         self._dtype = getattr(model, "dtype", "float32")
         self.vocabulary = vocabulary
-        self.batch_decoder = BatchDecoder(model, num_hypotheses=num_hypotheses, **options)
-        self._num_hypotheses = num_hypotheses
+        self.batch_decoder = BatchDecoder(model, **decode)
+        self._num_hypotheses = decode["num_hypotheses"]
         self._utility = utility
         self._max_length = max_length
         self._chunk_lines = chunk_lines
@@ -170,9 +168,9 @@ class Translator:
                 )
             parts_of_line.append([])
             for i, ids in enumerate(self._parts(request.source, number)):
-                # Samples of equal parts differ, because `draw` is a part of what is compared.
-                draw = () if self.batch_decoder.method == "beam" else (number, i)
-                part = Part(tuple(ids), () if i else prefix, draw)
+                # Samples of equal parts differ, because `random_key` is part of what is compared.
+                random_key = () if self.batch_decoder.method == "beam" else (number, i)
+                part = Part(tuple(ids), () if i else prefix, random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
         num_done = 0
 
@@ -216,8 +214,8 @@ class Translator:
         if count > 1:
             self.num_split += 1
             logging.warning(
-                "line %d: %d characters are over config.decode.max_length=%d pieces: translated "
-                "in %d parts",
+                "line %d (%d characters) has more than config.decode.max_length=%d pieces: "
+                "translated in %d parts",
                 *(number + 1, len(text), self._max_length, count),
             )
 
@@ -262,7 +260,8 @@ def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
 def _join_texts(parts: list[str]) -> str:
     """Joins the parts of a line by a space, or by nothing in a script without spaces.
 
-    That is a text of which most characters are SPACELESS and at most one in ten is a space.
+    A script without spaces is assumed if most characters are SPACELESS and at most one in ten is a
+    space.
     """
     text = "".join(parts)
     spaceless = len(SPACELESS.findall(text)) > len(text) / 2 and text.count(" ") <= len(text) / 10
