@@ -1,5 +1,8 @@
 """BatchDecoder: few static shapes, padded rows, stages, limits, hypotheses and samples of ids."""
 
+import collections
+import time
+
 import jax
 import numpy as np
 import pytest
@@ -7,7 +10,7 @@ from helpers import reversal, tiny
 from helpers.decoders import DECODE, FEW, LINES, PIECES, build, found_by, parts, searcher
 
 from transformer.data import tokenizer
-from transformer.decoding import batch_decoder, beam_search
+from transformer.decoding import batch_decoder, beam_search, compiled
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.compiled import advance, resize, start
 
@@ -63,6 +66,43 @@ def test_few_shapes_are_compiled(untrained, monkeypatch):
     compiled(1, 2)
     assert (compiled(2, 3) <= bounds).all()
     assert 0 < len(traced) <= advances
+
+
+def test_workers_compile_each_shape_once(untrained, monkeypatch):
+    """While one of three runs a shape for the first time, the others wait; stages that do nothing.
+
+    Each batch starts with room for 16 tokens and grows to 32.
+    """
+    num_running, seen = collections.Counter(), collections.Counter()
+
+    def run(*shape):
+        num_running[shape] += 1
+        if not seen[shape]:
+            time.sleep(0.1)  # so that another worker gets here, if it may
+            assert num_running[shape] == 1
+        seen[shape] += 1
+
+    def start(params, source_BS, keys, *, room, **_):
+        run("start", room)
+        return {}, beam_search.initial_state({}, len(source_BS), 1, room), np.zeros(len(source_BS))
+
+    def advance(params, memory, state, bounds, rng_B, **_):
+        B, _, room = state.tokens_BWT.shape
+        run("advance", room)
+        tokens_BWT = np.full((B, 1, room), tokenizer.END)
+        return state._replace(t=room, tokens_BWT=tokens_BWT, scores_BW=np.zeros((B, 1)))
+
+    def resize(batch, rows, *, model, room):
+        run("resize", room)
+        memory, _, bounds, rng_B = batch
+        return memory, beam_search.initial_state({}, len(rows), 1, room), bounds, rng_B
+
+    for stage in (start, advance, resize):
+        monkeypatch.setattr(compiled, stage.__name__, stage)
+    find = searcher(untrained[0], beam_width=1, workers=3)
+    assert find(untrained[1], parts(*[9] * 12)) == [[([], 0.0)]] * 12
+    stages = [("start", 16), ("advance", 16), ("resize", 32), ("advance", 32)]
+    assert seen == dict.fromkeys(stages, 3)
 
 
 def endless(extra_length, **changes):

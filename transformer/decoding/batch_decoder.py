@@ -112,9 +112,9 @@ class BatchDecoder:
         devices = inference.num_devices(params)
         workers = self._workers if devices == 1 else 1
         batches = self._batches(longest, workers, devices)
-        rows = [[_numbered(parts[i], number) for i, number in batch] for batch in batches]
+        numbered = [[_numbered(parts[i], number) for i, number in batch] for batch in batches]
         search = functools.partial(self._search_or_out_of_memory, params)
-        results = (self._pool.map if workers > 1 else map)(search, rows)
+        results = (self._pool.map if workers > 1 else map)(search, numbered)
         hypotheses_of_part = [[] for _ in parts]
         num_done = 0
         for batch, hypotheses_of_row in zip(batches, results, strict=True):
