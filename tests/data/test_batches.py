@@ -1,52 +1,19 @@
 """Batch t is a pure function of (corpus, seed, t); an epoch holds each training pair once."""
 
-import errno
 import functools
 import logging
-import os
-import pathlib
 import random
-import signal
-import subprocess
-import sys
-import textwrap
 import threading
 
 import jax
 import numpy as np
 import pytest
-from helpers.corpora import LENGTH, Source, learn
+from helpers.batching import epoch, pairs_of, sentences_of, training_batches
+from helpers.corpora import LENGTH, Source
 
-from transformer.data import batches, packing, tokenizer
+from transformer.data import batches, packing
 from transformer.data import pairs as pair_arrays
-from transformer.data.tokens import tokenise
 from transformer.distributed import layout, step
-from transformer.errors import UserError
-
-ROOT = str(pathlib.Path(__file__).resolve().parents[2])
-
-
-@pytest.fixture(scope="module")
-def vocabulary():
-    """Two different models, so that mixed-up sides would show."""
-    return tokenizer.Vocabulary(learn("source"), learn("target", size=300))
-
-
-@pytest.fixture
-def tokenised(vocabulary, tmp_path):
-    return lambda source: tokenise(source, vocabulary, tmp_path)
-
-
-def training_batches(tokens, packed, seed, batch_tokens=5 * LENGTH):
-    """Training batches, as in transformer/tasks/translation.py."""
-    pairs = packing.select_trainable(tokens.lengths, LENGTH)
-    groups = (
-        [packing.pack(tokens.lengths, pairs, LENGTH, seed, tokens.directory)]
-        if packed
-        else packing.one_per_row(tokens.lengths, pairs, LENGTH)
-    )
-    assemble = functools.partial(pair_arrays.assemble, tokens)
-    return batches.Batches(groups, batch_tokens, seed, assemble)
 
 
 def evaluation_batches(tokens, batch_tokens=5 * LENGTH):
@@ -57,58 +24,11 @@ def evaluation_batches(tokens, batch_tokens=5 * LENGTH):
     return batches.Batches(groups, batch_tokens, None, assemble)
 
 
-def sentences_of(batch):
-    """Reads the pairs of a batch back, segment by segment, as (source ids, target ids).
-
-    Asserts that segments are contiguous, positions restart, and all else is zero.
-    """
-    inputs, targets, weights = batch["inputs"], batch["targets"], batch["weights"]
-    found = []
-    for row in range(len(targets)):
-        laid = {"source": 0, "target": 0}
-        for segment in range(1, inputs["source_segments"][row].max(initial=0) + 1):
-            pair = []
-            for side in ("source", "target"):
-                (places,) = np.nonzero(inputs[f"{side}_segments"][row] == segment)
-                # Contiguous, right behind the segment before it; positions restart.
-                assert (places == laid[side] + np.arange(len(places))).all()
-                laid[side] += len(places)
-                positions = inputs[f"{side}_positions"][row, places]
-                assert (positions == np.arange(len(places))).all()
-                ids = (inputs["source"] if side == "source" else targets)[row, places].tolist()
-                assert ids.index(tokenizer.END) == len(ids) - 1
-                pair.append(tuple(ids))
-            shifted = inputs["target"][row, places].tolist()
-            assert shifted == [tokenizer.START, *pair[1][:-1]]
-            found.append(tuple(pair))
-        assert laid["target"] == weights[row].sum()
-        assert (weights[row, : laid["target"]] == 1).all()
-        assert inputs["target_segments"][row].max() == inputs["source_segments"][row].max()
-        for name, array in {**inputs, "targets": targets, "weights": weights}.items():
-            side = "source" if name.startswith("source") else "target"
-            assert (array[row, laid[side] :] == 0).all()
-    return found
-
-
-def pairs_of(source, vocabulary):
-    sides = source.read(range(len(source)))
-    encoded = [tokenizer.encode(vocabulary[side], sides[side]) for side in (0, 1)]
-    return [tuple(map(tuple, pair)) for pair in zip(*encoded, strict=True)]
-
-
 def assert_equal(batch, other):
     assert jax.tree.structure(batch) == jax.tree.structure(other)
     for x, y in zip(jax.tree.leaves(batch), jax.tree.leaves(other), strict=True):
         assert x.dtype == y.dtype
         np.testing.assert_array_equal(x, y)
-
-
-def epoch(batched, number):
-    return [
-        pair
-        for t in range(number * len(batched), (number + 1) * len(batched))
-        for pair in sentences_of(batched[t])
-    ]
 
 
 PACKED = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
@@ -166,29 +86,6 @@ def test_a_batch_of_each_length_the_longest_first(tokenised, packed):
     found = [batched.shape(t) for t in batched.first_of_each_length()]
     assert found == sorted({batched.shape(t) for t in range(len(batched))}, key=lambda x: -x[1])
     assert (len(found) == 1) == packed
-
-
-def test_rows_are_well_filled(tokenised):
-    tokens = tokenised(Source(0, count=2000))
-    batched = training_batches(tokens, True, 0, 20 * LENGTH)
-    source, target = pair_arrays.fill_fractions(batched, tokens)
-    assert min(source, target) > 0.8
-    real = sum(batched[t]["weights"].sum() for t in range(len(batched)))
-    assert target == pytest.approx(real / (len(batched) * 20 * LENGTH))
-
-
-def test_unpacked_lengths_are_few_and_static(tokenised):
-    batched = training_batches(tokenised(Source(0)), False, 0)
-    lengths = {batched[t]["targets"].shape[1] for t in range(20 * len(batched))}
-    assert lengths <= set(packing.static_lengths(LENGTH, LENGTH)) == {3, 6, 12, 24}
-    assert len(lengths) >= 3
-
-
-def test_static_lengths_double_up_to_the_longest():
-    assert packing.static_lengths(64, 20) == [8, 16, 32, 64]
-    assert packing.static_lengths(64, 65) == [8, 16, 32, 64, 128]
-    assert packing.static_lengths(64, 1000) == [8, 16, 32, 64, 128, 256, 512, 1024]
-    assert packing.static_lengths(1, 1) == [1]
 
 
 # A pure function of t
@@ -251,20 +148,6 @@ def test_blank_and_long_training_pairs_are_dropped_and_counted(tokenised, vocabu
     assert sorted(epoch(batched, 0)) == sorted(kept)
 
 
-def test_nothing_is_logged_where_nothing_is_dropped(tokenised, caplog):
-    with caplog.at_level(logging.INFO):
-        assert len(packing.select_trainable(tokenised(Source(0, longest=3)).lengths, LENGTH)) == 150
-    assert not caplog.text
-
-
-def test_pairs_of_just_the_longest_length_are_kept(tokenised):
-    tokens = tokenised(Source(0))
-    longest = np.maximum(tokens.source_lengths, tokens.target_lengths)
-    most = int(longest.max())
-    assert len(packing.select_trainable(tokens.lengths, most)) == 150
-    assert len(packing.select_trainable(tokens.lengths, most - 1)) == (longest < most).sum() < 150
-
-
 @pytest.mark.parametrize("batch_tokens", [1, 5 * LENGTH, 1000 * LENGTH])
 def test_evaluation_drops_nothing(tokenised, vocabulary, batch_tokens):
     source = Source(8, count=120, longest=30, blank=[(0, 0), (3, 1), (5, 0), (5, 1)])
@@ -279,151 +162,10 @@ def test_evaluation_drops_nothing(tokenised, vocabulary, batch_tokens):
     assert epoch(batched, 0) == epoch(batched, 1)
 
 
-# The cache
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_second_call_reads_the_cache(tokenised):
-    source = Source(0)
-    first = tokenised(source)
-    assert source.reads == 1
-    second = tokenised(source)
-    assert source.reads == 1
-    assert second.directory == first.directory
-    for x, y in zip(first[:4], second[:4], strict=True):
-        np.testing.assert_array_equal(x, y)
-
-
-def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
-    folders = {tokenised(Source(seed)).directory for seed in (0, 1)}
-    swapped = tokenizer.Vocabulary(vocabulary.target, vocabulary.source)
-    for other in (swapped, tokenizer.Vocabulary(vocabulary.source, vocabulary.source)):
-        folders.add(tokenise(Source(0), other, tmp_path).directory)
-    assert len(folders) == 4
-    assert set(tmp_path.iterdir()) == folders
-    same = Source(2)
-    same.fingerprint = Source(0).fingerprint  # the name alone counts
-    assert tokenised(same).directory in folders
-    assert not same.reads
-
-
-def test_chunks_make_no_difference(vocabulary, tmp_path):
-    """A corpus of two chunks is read completely and in order."""
-    source = Source(0, count=150)
-    source.pairs = source.pairs * 60  # 9000 pairs: two chunks
-    tokens = tokenise(source, vocabulary, tmp_path)
-    assert source.reads == 2
-    assert len(tokens.source_lengths) == 9000
-    once = pairs_of(Source(0), vocabulary)
-    for i in (0, 8190, 8191, 8192, 8193, 8999):
-        start, stop = tokens.target_offsets[i : i + 2]
-        assert tuple(tokens.target[start:stop].tolist()) == once[i % 150][1]
-
-
-def test_failed_writer_leaves_nothing(vocabulary, tmp_path):
-    source = Source(0)
-    source.read = lambda indices: 1 / 0
-    with pytest.raises(ZeroDivisionError):
-        tokenise(source, vocabulary, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_path):
-    (tmp_path / "source.model").write_bytes(vocabulary.source.serialized_model_proto())
-    program = """
-        import os, pathlib, signal, sys
-        from transformer.data import tokenizer, tokens
-
-        class Source:
-            fingerprint = sys.argv[2]
-            __len__ = lambda self: 9000
-            def read(self, indices):
-                if indices[0]:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return ["wrong"] * len(indices), ["wrong"] * len(indices)
-
-        folder = pathlib.Path(sys.argv[1])
-        pieces = tokenizer.load((folder / "source.model").read_bytes(), "test")
-        tokens.tokenise(Source(), tokenizer.Vocabulary(pieces, pieces), folder / "tokens")
-    """
-    arguments = [tmp_path, Source(0).fingerprint]
-    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
-    killed = subprocess.run(command, cwd=ROOT, check=False)
-    assert killed.returncode == -signal.SIGKILL
-    (draft,) = (tmp_path / "tokens").iterdir()
-    assert "draft" in draft.name
-
-    both = tokenizer.Vocabulary(vocabulary.source, vocabulary.source)
-    tokens = tokenise(Source(0), both, tmp_path / "tokens")
-    assert len(tokens.source_lengths) == 150
-    assert draft.name.startswith(tokens.directory.name)  # it was the same cache
-    assert set((tmp_path / "tokens").iterdir()) == {tokens.directory}
-
-
-def test_of_two_writers_the_first_to_finish_serves_both(vocabulary, tmp_path):
-    source = Source(0)
-    read, others = source.read, []
-
-    def read_while_another_finishes(indices):
-        if not others:
-            others.append(None)
-            others[0] = tokenise(Source(0), vocabulary, tmp_path)
-        return read(indices)
-
-    source.read = read_while_another_finishes
-    ours = tokenise(source, vocabulary, tmp_path)
-    assert ours.directory == others[0].directory
-    assert list(tmp_path.iterdir()) == [ours.directory]
-    np.testing.assert_array_equal(ours.target, others[0].target)
-
-
-def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_file_over):
-    with no_file_over(1000), pytest.raises(UserError, match=r"cannot write to .*df -h.*data_dir"):
-        tokenise(Source(0), vocabulary, tmp_path)
-    assert not list(tmp_path.iterdir())
-    tokens = tokenise(Source(0), vocabulary, tmp_path)
-    pairs = packing.select_trainable(tokens.lengths, LENGTH)
-    with no_file_over(100), pytest.raises(UserError, match="cannot write to"):
-        packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
-    assert not list(tokens.directory.glob("packed*"))
-
-
-def test_without_locks_drafts_are_left_alone(vocabulary, tmp_path, monkeypatch):
-    """As on some shared disks: another process may be writing the draft."""
-
-    def flock(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr("fcntl.flock", flock)
-    (tmp_path / "0123-draft-abc").mkdir()
-    tokens = tokenise(Source(0), vocabulary, tmp_path)
-    assert set(tmp_path.iterdir()) == {tokens.directory, tmp_path / "0123-draft-abc"}
-
-
-def test_packing_is_cached_by_all_it_depends_on(tokenised):
-    tokens = tokenised(Source(0))
-    pairs = packing.select_trainable(tokens.lengths, LENGTH)
-    first = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
-    files = contents(tokens.directory)
-    again = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
-    assert contents(tokens.directory) == files
-    for x, y in zip(first[1:], again[1:], strict=True):
-        np.testing.assert_array_equal(x, y)
-    packing.pack(tokens.lengths, pairs, LENGTH, 1, tokens.directory)
-    packing.pack(tokens.lengths, pairs, LENGTH + 1, 0, tokens.directory)
-    packing.pack(tokens.lengths, pairs[1:], LENGTH, 0, tokens.directory)
-    packings = [name for name in contents(tokens.directory) if name.startswith("packed")]
-    assert len(packings) == 4
-    assert len(contents(tokens.directory)) == len(files) + 3  # no temporary file is left
-
-
 # Prefetch
 
 
-def test_ahead_keeps_order_and_is_one_ahead():
+def test_prefetch_keeps_order_and_is_one_ahead():
     loaded = []
     found = batches.prefetch(lambda t: loaded.append(t) or {"t": t}, range(5, 9))
     assert next(found) == {"t": 5}
@@ -432,13 +174,13 @@ def test_ahead_keeps_order_and_is_one_ahead():
     assert list(batches.prefetch(loaded.append, [])) == []
 
 
-def test_ahead_loads_no_more_than_one_ahead():
+def test_prefetch_loads_no_more_than_one_ahead():
     loaded = []
     for count, _ in enumerate(batches.prefetch(loaded.append, range(9)), start=1):
         assert len(loaded) <= count + 1
 
 
-def test_ahead_loads_while_the_caller_works():
+def test_prefetch_loads_while_the_caller_works():
     """The caller has batch 0 while batch 1 is being loaded."""
     working = threading.Event()
     found = batches.prefetch(lambda t: t == 0 or working.wait(5), range(2))

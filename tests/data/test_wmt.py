@@ -1,8 +1,10 @@
-"""The paper's experiment in miniature: WMT archives to BLEU by the command line."""
+"""WMT by TFDS: its archives, its text line by line, and the paper's experiment in miniature."""
 
+import gzip
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -10,7 +12,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from helpers import miniature_wmt
+from helpers.corpora import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    catalogue,
+    everything,
+    one_line,
+    prepared,
+)
+
+from transformer.data import wmt
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "--config=configs/wmt_base.py"
@@ -40,6 +54,79 @@ NO_NETWORK = {
     name: "http://127.0.0.1:9"
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 } | {"NO_PROXY": "", "no_proxy": ""}
+
+
+def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
+    """Blank lines, carriage returns and other line separators, plain and gzipped."""
+    text = {"de": "ein\x85\u2028Haus\r\n\n x \ndrei\n", "en": "a\rb\n\nx\nthree 🏠\n"}
+    for language, content in text.items():
+        (tmp_path / f"text.{language}").write_bytes(content.encode())
+        (tmp_path / f"text.{language}.gz").write_bytes(gzip.compress(content.encode()))
+    whole = wmt.wmt._parse_parallel_sentences
+    for end in ("", ".gz"):
+        files = [str(tmp_path / f"text.{language}{end}") for language in ("de", "en")]
+        found = wmt._pairs(*files)
+        assert iter(found) is found  # nothing is held
+        expected = [(key, pair) for key, pair in whole(*files) if any(pair.values())]
+        assert [(key, pair) for key, pair in found if any(pair.values())] == expected
+        assert len(expected) == 3
+
+
+@pytest.mark.skipif(bool(wmt.importlib.util.find_spec("tensorflow")), reason="TensorFlow does it")
+def test_wmt_beyond_memory_without_tensorflow(tmp_path, no_network, monkeypatch):
+    miniature_wmt.write(tmp_path / "a", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
+    miniature_wmt.write(tmp_path / "b", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
+    in_memory = everything(catalogue("wmt14_translate/de-en", "train", tmp_path / "a"))
+    monkeypatch.setattr(wmt.shuffle, "MAX_MEM_BUFFER_SIZE", 100)
+    on_disk = everything(catalogue("wmt14_translate/de-en", "train", tmp_path / "b"))
+    assert on_disk == in_memory
+    assert not list(tmp_path.glob("b/wmt14_translate/**/*.tmp"))
+
+
+def test_wmt_without_network_fails_within_20_seconds_and_leaves_nothing(tmp_path, no_network):
+    start = time.monotonic()
+    with pytest.raises(ValueError, match="cannot download") as error:
+        catalogue("wmt14_translate/de-en", "train", tmp_path)
+    assert time.monotonic() - start < 20
+    message = one_line(error)
+    assert "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz (" in message
+    assert "http://data.statmt.org/wmt19/translation-task/dev.tgz" in message
+    assert str(tmp_path / "downloads" / "manual") in message
+    assert "parallel_text" in message
+    assert prepared(tmp_path / "wmt14_translate") == []
+    # And the same process succeeds once the archives are there.
+    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
+    assert len(catalogue("wmt14_translate/de-en", "test", tmp_path)) == 5
+
+
+def test_the_manual_folder_in_the_error_is_where_tfds_looks(tmp_path, no_network):
+    """A wrong archive there is refused for its checksum, not downloaded again."""
+    places = wmt.archives("wmt14_translate/de-en", str(tmp_path))
+    for url, (manual, _) in places.items():
+        assert manual.name == os.path.basename(url)
+        manual.parent.mkdir(parents=True, exist_ok=True)
+        manual.write_bytes(b"something else")
+    with pytest.raises(Exception, match="wrong checksum"):
+        catalogue("wmt14_translate/de-en", "train", tmp_path)
+    assert prepared(tmp_path / "wmt14_translate") == []
+
+
+def test_a_host_that_never_answers_times_out(monkeypatch):
+    monkeypatch.setattr(wmt, "PROBE_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and says nothing
+        assert wmt._unreachable(f"http://127.0.0.1:{server.getsockname()[1]}/x.tgz")
+
+    def hanging_look_up(*_, **__):
+        time.sleep(3)
+        raise requests.ConnectionError
+
+    monkeypatch.setattr(requests, "get", hanging_look_up)
+    start = time.monotonic()
+    assert "no answer" in wmt._unreachable("http://host.invalid/x.tgz")
+    assert time.monotonic() - start < 2
+
+
+# By the command line
 
 
 def pairs(count, seed):

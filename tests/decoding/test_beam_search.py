@@ -1,6 +1,5 @@
-"""Greedy search, beam search, sampling: against each other, brute force and uncached passes."""
+"""Greedy search and beam search: against each other, brute force and uncached passes."""
 
-import collections
 import functools
 import itertools
 import math
@@ -10,18 +9,30 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import oracles, reversal, tiny
+from helpers.table_model import (
+    LEAST,
+    LIMITS,
+    PENALTIES,
+    PENALTY,
+    PREFIXES,
+    ROWS,
+    V,
+    bounds,
+    hypotheses,
+    initial_state,
+    keys,
+    reorder,
+    table_cache,
+    table_log_probs,
+    table_row,
+    table_step,
+    tables,
+    wide_enough,
+)
 
 from transformer.data.tokenizer import END, PAD, START
 from transformer.decoding import beam_search, sampling
 from transformer.models.ensemble import Ensemble
-
-# The closed formulas, by name.
-PENALTY = {
-    "gnmt": lambda length, alpha: ((5 + length) / 6) ** alpha,
-    "power": lambda length, alpha: length**alpha,
-    "none": lambda length, alpha: 1.0,
-}
-PENALTIES = [("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.5), ("power", 1.0), ("none", 0.6)]
 
 
 @pytest.mark.parametrize(
@@ -71,81 +82,19 @@ def test_likeliest_is_top_k(size, beams):
             np.testing.assert_array_equal(one, other)
 
 
-# A model that is a table: logits depend on the whole prefix, through a hash in the cache, and on
-# the sentence, through the memory. A beam with the cache of another beam would get wrong logits.
-
-V, ROWS = 5, 4093
-
-
-def tables(seeds, spread=1.0, end=0.0):
-    """Logits by hash, one table per sentence; `end` is added to the end symbol's logits."""
-    noise = [np.random.default_rng(seed).standard_normal((ROWS, V)) for seed in seeds]
-    return (spread * np.array(noise) + end * (np.arange(V) == END)).astype(np.float32)
-
-
-def table_step(tokens_BWT, position, tables_B, cache, *, count=None):
-    if count is not None:
-        jax.debug.callback(count)
-    prefix_BW = (cache["prefix"][:, :, 0] * 31 + tokens_BWT[:, :, 0] + 7) % ROWS
-    # The position takes part, so that a wrong one changes the logits.
-    rows_BW = (prefix_BW + 577 * position) % ROWS
-    logits_BWV = jax.vmap(lambda table, rows: table[rows])(tables_B, rows_BW)
-    return logits_BWV[:, :, None], {"prefix": prefix_BW[:, :, None]}
-
-
-def table_row(prefix):
-    """The table's row for the token after a prefix, a tuple of ids."""
-    state = 0
-    for token in (START, *prefix):
-        state = (state * 31 + token + 7) % ROWS
-    return (state + 577 * len(prefix)) % ROWS
-
-
-def table_log_probs(table, prefix):
-    """Log probabilities of the token after a prefix, in float64."""
-    logits = table[table_row(prefix)].astype(np.float64)
-    return logits - np.log(np.exp(logits).sum())
-
-
-def table_cache(count, width=1):
-    return {"prefix": jnp.zeros((count, width, 1), jnp.int32)}
-
-
-def begin(tables, width, length):
-    return beam_search.begin(table_cache(len(tables), width), len(tables), width, length)
-
-
-def bounds(limits, length, least=None, prefixes=None):
-    """Bounds from maximum lengths, minimum lengths (0) and prefixes (none)."""
-    zeros, empty = [0] * len(limits), [()] * len(limits)
-    prefix_BT = reversal.padded(prefixes or empty, length)
-    return beam_search.Bounds(jnp.array(least or zeros), jnp.array(limits), jnp.array(prefix_BT))
-
-
 @functools.partial(tiny.jit, static_argnames=("length", "width", "penalty", "num_hypotheses"))
 def search_tables(tables, bounds, alpha, *, length, width, penalty="gnmt", num_hypotheses=1):
     found = beam_search.beam_search(
         table_step,
         tables,
-        begin(tables, width, length),
+        initial_state(tables, width, length),
         bounds,
+        reorder=reorder,
         penalty=penalty,
         alpha=alpha,
         num_hypotheses=num_hypotheses,
     )
     return found.tokens_BWT, found.scores_BW
-
-
-def hypotheses(tokens, scores):
-    """One sentence's finished hypotheses, [(ids with the end symbol, score)]; checks padding."""
-    found = []
-    for row, score in zip(np.asarray(tokens).tolist(), np.asarray(scores).tolist(), strict=True):
-        if score == -math.inf:
-            continue
-        end = row.index(END) + 1
-        assert set(row[end:]) <= {PAD}
-        found.append((tuple(row[:end]), score))
-    return found
 
 
 def plain_search(
@@ -217,9 +166,6 @@ def test_wide_beam_is_brute_force(kind, alpha, limit):
             assert score == pytest.approx(expected[ids], abs=1e-5)
 
 
-LIMITS = [8, 3, 12] * 8
-PREFIXES = [(), (4,), (2, 3, 4, 4, 2, 2, 3), (3, 2), (), (2, 4, 3)] * 4
-LEAST = [0, 3, 10, 2, 1, 0, 8, 0] * 3
 FREE = [0] * 24, [()] * 24
 BOUNDS = {
     "free": FREE,
@@ -227,11 +173,6 @@ BOUNDS = {
     "least": (LEAST, FREE[1]),
     "both": (LEAST, PREFIXES[::-1]),
 }
-
-
-def wide_enough(limits, least, prefixes):
-    """The limits, raised to the minimum length and the prefix."""
-    return [max(limit, n, len(p)) for limit, n, p in zip(limits, least, prefixes, strict=True)]
 
 
 @pytest.mark.slow
@@ -317,8 +258,9 @@ def steps_taken(table, limit, width, alpha, num_hypotheses=1):
         return beam_search.beam_search(
             step,
             table,
-            begin(table, width, limit + 1),
+            initial_state(table, width, limit + 1),
             bounds([limit], limit + 1),
+            reorder=reorder,
             penalty="gnmt",
             alpha=alpha,
             num_hypotheses=num_hypotheses,
@@ -350,179 +292,9 @@ def test_stops_when_no_live_beam_can_win():
 
 
 def test_stops_when_beam_width_hypotheses_are_finished():
-    """Soon, with a probable end symbol, though the penalty lets live beams win much later."""
-    steps, _ = steps_taken(tables([0], spread=0.1, end=3.0), 30, 2, 1.5)
+    """Soon, with a probable end symbol, though live beams could reach the second place later."""
+    steps, _ = steps_taken(tables([0], spread=0.1, end=3.0), 30, 2, 1.5, num_hypotheses=2)
     assert steps < 6
-
-
-# Sampling, from tables
-
-
-@functools.partial(tiny.jit, static_argnames=("length", "width", "penalty", "top_k", "top_p"))
-def sample_tables(
-    tables,
-    bounds,
-    rng_B,
-    *,
-    length=13,
-    width=4,
-    penalty="gnmt",
-    alpha=0.6,
-    temperature=1.0,
-    top_k=0,
-    top_p=1.0,
-):
-    found = sampling.sample(
-        table_step,
-        tables,
-        begin(tables, width, length),
-        bounds,
-        rng_B,
-        penalty=penalty,
-        alpha=alpha,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-    )
-    return found.tokens_BWT, found.scores_BW
-
-
-def keys(count, seed=0):
-    return jax.random.split(jax.random.key(seed), count)
-
-
-def test_the_same_keys_give_the_same_samples_and_others_others():
-    every_table, kept = tables(range(8)), bounds([12] * 8, 13)
-    tokens, _ = sample_tables(every_table, kept, keys(8))
-    again, _ = sample_tables(every_table, kept, keys(8))
-    other, _ = sample_tables(every_table, kept, keys(8, seed=1))
-    np.testing.assert_array_equal(tokens, again)
-    assert (np.asarray(tokens) != other).any(axis=-1).mean() > 0.8
-    # The draws of a sentence, and of sentences that are alike, differ among themselves.
-    alike, _ = sample_tables(every_table[:1].repeat(8, axis=0), kept, keys(8))
-    assert len({hypothesis for tokens in alike.tolist() for hypothesis in map(tuple, tokens)}) > 20
-
-
-def test_a_sentences_samples_depend_on_its_key_alone():
-    """Not on its neighbours or its row: no bit of tokens and scores changes."""
-    every_table, limits, rng_B = tables(range(8), spread=2.0), [2, 12] * 4, keys(8)
-    together = sample_tables(every_table, bounds(limits, 13), rng_B)
-    turned = sample_tables(every_table[::-1], bounds(limits[::-1], 13), rng_B[::-1])
-    for all_of_them, backwards in zip(together, turned, strict=True):
-        np.testing.assert_array_equal(all_of_them, backwards[::-1])
-    for b, limit in enumerate(limits):
-        its_own = bounds([limit], 13)
-        alone = sample_tables(every_table[b : b + 1], its_own, rng_B[b : b + 1])
-        for one, all_of_them in zip(alone, together, strict=True):
-            np.testing.assert_array_equal(one[0], all_of_them[b])
-
-
-def plain_nucleus(logits, top_k, top_p):
-    """A reference nucleus of one row: {token: probability}."""
-    likeliest = sorted(range(len(logits)), key=lambda token: -logits[token])
-    if top_k:
-        least = logits[likeliest[:top_k][-1]]
-        likeliest = [token for token in likeliest if logits[token] >= least]
-    weights = {token: math.exp(logits[token]) for token in likeliest}
-    probs = {token: weight / sum(weights.values()) for token, weight in weights.items()}
-    total = 0.0
-    for token in likeliest:
-        if total >= top_p:
-            break
-        total, least = total + probs[token], probs[token]
-    kept = {token: prob for token, prob in probs.items() if prob >= least and prob}
-    return {token: prob / sum(kept.values()) for token, prob in kept.items()}
-
-
-@pytest.mark.parametrize("top_k", [0, 1, 3, 6, 7, 9])
-@pytest.mark.parametrize("top_p", [1.0, 0.93, 0.61, 0.01])
-def test_nucleus_is_the_plain_one(top_k, top_p):
-    """Ties are in together; -inf stays -inf."""
-    random = np.random.default_rng(0)
-    logits = np.concatenate(
-        [
-            2 * random.standard_normal((20, 2, 7)),
-            random.integers(0, 3, (20, 2, 7)),
-            np.full((1, 2, 7), 0.5),
-        ]
-    ).astype(np.float32)
-    logits[5:30, :, 2] = -np.inf
-    got = np.asarray(sampling.nucleus(logits, top_k=top_k, top_p=top_p))
-    for b, w in np.ndindex(logits.shape[:2]):
-        kept = plain_nucleus(logits[b, w].tolist(), top_k, top_p)
-        expected = [x if v in kept else -np.inf for v, x in enumerate(logits[b, w])]
-        np.testing.assert_array_equal(got[b, w], expected)
-
-
-@pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p"),
-    [(1.0, 0, 1.0), (0.5, 0, 1.0), (2.0, 0, 1.0), (1.0, 3, 1.0), (1.3, 0, 0.7), (0.7, 4, 0.9)],
-)
-def test_samples_are_as_frequent_as_they_are_likely(temperature, top_k, top_p):
-    """Chi-square over all 21 hypotheses of at most two tokens, from 8 equal sentences."""
-    [table] = tables([3])
-    tokens, _ = sample_tables(
-        np.repeat(table[None], 8, axis=0),
-        bounds([2] * 8, 3),
-        keys(8),
-        length=3,
-        width=1000,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-    )
-    drawn = collections.Counter()
-    for row in tokens.reshape(8000, 3).tolist():
-        drawn[tuple(row[: row.index(END) + 1])] += 1
-
-    expected = {}
-
-    def extend(prefix, prob):
-        if prefix[-1:] == (END,):
-            expected[prefix] = 8000 * prob
-        elif len(prefix) == 2:
-            expected[(*prefix, END)] = 8000 * prob
-        else:
-            logits = (table_log_probs(table, prefix) / temperature).tolist()
-            for token, share in plain_nucleus(logits, top_k, top_p).items():
-                extend((*prefix, token), prob * share)
-
-    extend((), 1.0)
-    assert set(drawn) <= set(expected)
-    chi_square = sum((drawn[ids] - count) ** 2 / count for ids, count in expected.items())
-    # Its mean is the degrees of freedom, its variance twice as much.
-    freedom = len(expected) - 1
-    assert chi_square < freedom + 4 * math.sqrt(2 * freedom)
-
-
-@pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 1e-6}], ids=str)
-def test_the_likeliest_token_alone_is_greedy(options):
-    every_table, limits = tables(range(16)), [3, 12] * 8
-    tokens, _ = sample_tables(every_table, bounds(limits, 13), keys(16), temperature=3.0, **options)
-    expected = oracles.greedy(table_step, every_table, table_cache(16), jnp.array(limits), 13)
-    for w in range(4):
-        np.testing.assert_array_equal(tokens[:, w], expected)
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.6])
-@pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
-def test_samples_keep_the_bounds_and_are_scored_by_their_probability(kind, alpha, temperature):
-    """By the model's probability, whatever the temperature."""
-    every_table, limits = tables(range(24)), wide_enough(LIMITS, LEAST, PREFIXES)
-    kept, options = bounds(limits, 13, LEAST, PREFIXES), {"penalty": kind, "alpha": alpha}
-    tokens, scores = sample_tables(every_table, kept, keys(24), temperature=temperature, **options)
-    lengths = set()
-    for b, prefix in enumerate(PREFIXES):
-        found = hypotheses(tokens[b], scores[b])
-        assert len(found) == 4
-        for ids, score in found:
-            assert ids[: len(prefix)] == prefix
-            assert LEAST[b] < len(ids) <= limits[b] + 1
-            following = functools.partial(table_log_probs, every_table[b])
-            total = sum(following(ids[:t])[ids[t]] for t in range(len(ids)))
-            assert score == pytest.approx(total / PENALTY[kind](len(ids), alpha), abs=1e-5)
-            lengths.add(len(ids))
-    assert len(lengths) > 8
 
 
 # In stages
@@ -538,7 +310,7 @@ def with_room(search, length):
 
 
 METHODS = {
-    "beam": functools.partial(beam_search.beam_search, num_hypotheses=2),
+    "beam": functools.partial(beam_search.beam_search, reorder=reorder, num_hypotheses=2),
     "sample": functools.partial(
         sampling.sample, rng_B=keys(24), temperature=1.2, top_k=4, top_p=0.95
     ),
@@ -556,8 +328,8 @@ def test_a_search_in_stages_equals_one_of_a_single_stage(method):
         options = {"penalty": "power", "alpha": 1.0, "until_active": until}
         return METHODS[method](table_step, every_table, search, kept, **options)
 
-    whole = go_on(begin(every_table, 3, 13), 0)
-    search, places = begin(every_table, 3, 3), []
+    whole = go_on(initial_state(every_table, 3, 13), 0)
+    search, places = initial_state(every_table, 3, 3), []
     for room, until in [(3, 16), (3, 0), (9, 18), (9, 9), (9, 4), (9, 0), (13, 4), (13, 0)]:
         search = go_on(with_room(search, room), until)
         places.append(int(search.t))
@@ -606,7 +378,7 @@ def search(model, params, source, *, extra=4, width=4, alpha=0.6, n=1, prefixes=
     length = source.shape[1] + extra
     memory, cache = prepare(model, params, source, room=length, width=width)
     kept = bounds(limits_of(source, extra), length, prefixes=prefixes)
-    start = beam_search.begin(cache, len(source), width, length)
+    start = beam_search.initial_state(cache, len(source), width, length)
     found = go_on(model, params, memory, start, kept, n=n, alpha=alpha)
     return found.tokens_BWT, found.scores_BW
 
@@ -706,7 +478,7 @@ def test_a_cache_that_grows_changes_nothing():
     expected = search(model, params, source)
     memory, cache = prepare(model, params, source, room=4, width=4)
     kept = bounds(limits_of(source, 4), 20)
-    found, places = beam_search.begin(cache, len(source), 4, 4), []
+    found, places = beam_search.initial_state(cache, len(source), 4, 4), []
     for room, until in [(4, 0), (8, 0), (16, 3), (16, 0), (20, 0)]:
         found = with_room(found, room)._replace(cache=model.grow(found.cache, room))
         found = go_on(model, params, memory, found, kept, until=until)

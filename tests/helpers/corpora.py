@@ -75,3 +75,21 @@ VALIDATION = [(f"gültig {i}", f"valid {i}") for i in range(4)]
 
 
 TEST = [(f"prüfen {i}", f"test {i}") for i in range(5)]
+
+
+GERMAN = ["Ein Haus .", "Zwei Häuser", "", "drei"]
+ENGLISH = ["A house .", "two houses", "", "three 🏠"]
+
+
+def lines(sentences, end="\n"):
+    return "".join(sentence + end for sentence in sentences).encode()
+
+
+def one_line(error):
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def prepared(folder):
+    """The files and folders of prepared or incomplete corpora."""
+    return [p for p in folder.rglob("*") if p.name not in (".lock", ".config", "metadata.json")]

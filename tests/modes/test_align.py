@@ -92,7 +92,7 @@ def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, 
 
     ids = [np.array(side)[None] for side in reversal.ids([SOURCE, TARGET])]
     with nn.intercept_methods(keep):
-        run.model.apply({"params": run.params}, **pairs.inputs(*ids), train=False)
+        run.model.apply({"params": run.params}, **pairs.inputs_of_single_pairs(*ids), train=False)
     place = f"{stack}_{layer}/{part}"
     kernels = run.params[f"{stack}_{layer}"][part]
     q_TK, k_SK = (

@@ -9,10 +9,13 @@ import concurrent.futures
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
 from transformer.data.packing import Rows, concatenate_ranges
+
+Loaded = TypeVar("Loaded")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,30 +42,33 @@ class Batches:
 
     def __len__(self) -> int:
         """Returns the number of batches in an epoch."""
-        return sum(self._sizes)
+        return sum(self._batches_per_group)
 
     def shape(self, t: int) -> tuple[int, int]:
         """Returns (rows, positions per side) of batch t."""
-        group, _ = self._locate(t)
-        return self._rows_in_batch(group), self.groups[group].length
+        g, _ = self._locate(t)
+        return self._rows_per_batch(g), self.groups[g].length
 
     def first_of_each_length(self) -> list[int]:
-        """Returns one batch number t for each row length, the longest first."""
-        starts = np.cumsum([0, *self._sizes])[:-1]  # each group's first batch, before the shuffle
+        """Returns, for each row length, the number t of its group's first batch; longest first.
+
+        A group's first batch is full if any of its batches is.
+        """
+        starts = np.cumsum([0, *self._batches_per_group])  # before the shuffle
         order = _permutation(self.seed, 0, -1, len(self)).tolist()
-        by_length = np.argsort([-rows.length for rows in self.groups], kind="stable")
-        return [order.index(int(starts[group])) for group in by_length]
+        by_length = np.argsort([-group.length for group in self.groups], kind="stable")
+        return [order.index(int(starts[g])) for g in by_length]
 
     def rows(self, t: int, start: int, stop: int) -> dict:
         """Returns rows start to stop of batch t; rows past its end are empty."""
-        group, batch = self._locate(t)
-        rows, size = self.groups[group], self._rows_in_batch(group)
-        order = _permutation(self.seed, t // len(self), group, len(rows))
-        chosen = order[batch * size : (batch + 1) * size][start:stop]
-        counts = rows.offsets[chosen + 1] - rows.offsets[chosen]
-        items = rows.items[concatenate_ranges(rows.offsets[chosen], counts)]
+        g, batch = self._locate(t)
+        group, num_rows = self.groups[g], self._rows_per_batch(g)
+        order = _permutation(self.seed, t // len(self), g, len(group))
+        chosen = order[batch * num_rows : (batch + 1) * num_rows][start:stop]
+        counts = group.offsets[chosen + 1] - group.offsets[chosen]
+        items = group.items[concatenate_ranges(group.offsets[chosen], counts)]
         row_of_item = np.repeat(np.arange(len(chosen)), counts)
-        return self.assemble(items, row_of_item, (stop - start, rows.length), (self.seed, t))
+        return self.assemble(items, row_of_item, (stop - start, group.length), (self.seed, t))
 
     def __getitem__(self, t: int) -> dict:
         return self.rows(t, 0, self.shape(t)[0])
@@ -70,36 +76,36 @@ class Batches:
     @property
     def positions(self) -> int:
         """The number of positions per side in an epoch, padding included."""
-        sizes = enumerate(self._sizes)
-        return sum(n * self._rows_in_batch(g) * self.groups[g].length for g, n in sizes)
+        counts = enumerate(self._batches_per_group)
+        return sum(n * self._rows_per_batch(g) * self.groups[g].length for g, n in counts)
 
     @property
     def items(self) -> np.ndarray:
         """The items of an epoch, in the order of the rows."""
-        return np.concatenate([rows.items for rows in self.groups])
+        return np.concatenate([group.items for group in self.groups])
 
     @property
-    def _sizes(self) -> list[int]:
+    def _batches_per_group(self) -> list[int]:
         """The number of batches of each group, rounded up."""
-        return [-(-len(rows) // self._rows_in_batch(g)) for g, rows in enumerate(self.groups)]
+        return [-(-len(group) // self._rows_per_batch(g)) for g, group in enumerate(self.groups)]
 
-    def _rows_in_batch(self, group: int) -> int:
-        return max(1, self.batch_positions // self.groups[group].length)
+    def _rows_per_batch(self, g: int) -> int:
+        return max(1, self.batch_positions // self.groups[g].length)
 
     def _locate(self, t: int) -> tuple[int, int]:
-        """Returns (group, batch within the group) of batch t.
+        """Returns (g, batch within groups[g]) of batch t.
 
         With 3 + 2 batches in two groups, batch 4 of an epoch's numbering is (1, 1).
         """
         epoch, position = divmod(t, len(self))
         # Group -1 is the order of the batches; groups 0, 1, ... are the orders of their rows.
         batch = int(_permutation(self.seed, epoch, -1, len(self))[position])
-        starts = np.cumsum([0, *self._sizes])
-        group = int(np.searchsorted(starts, batch, side="right")) - 1
-        return group, batch - int(starts[group])
+        starts = np.cumsum([0, *self._batches_per_group])
+        g = int(np.searchsorted(starts, batch, side="right")) - 1
+        return g, batch - int(starts[g])
 
 
-def prefetch(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[dict]:
+def prefetch(load: Callable[[int], Loaded], numbers: Iterable[int]) -> Iterator[Loaded]:
     """Yields load(t) for each number, with a prefetch of one batch in a background thread.
 
     An error of load(t) is raised here when batch t is due. Closing the generator does not wait for
@@ -119,9 +125,9 @@ def prefetch(load: Callable[[int], dict], numbers: Iterable[int]) -> Iterator[di
         thread.shutdown(wait=False, cancel_futures=True)
 
 
-@functools.lru_cache(maxsize=16)
-def _permutation(seed: int | None, epoch: int, group: int, size: int) -> np.ndarray:
-    """Returns the order of a group's rows in an epoch, or for group -1 that of the batches."""
+@functools.lru_cache(maxsize=16)  # an epoch's order of batches, and the orders of its groups
+def _permutation(seed: int | None, epoch: int, g: int, size: int) -> np.ndarray:
+    """Returns the order of the rows of group g in an epoch, or for g = -1 that of the batches."""
     if seed is None:
         return np.arange(size)
-    return np.random.default_rng((seed, epoch, group + 1)).permutation(size)
+    return np.random.default_rng((seed, epoch, g + 1)).permutation(size)

@@ -75,7 +75,7 @@ class ParallelText(Pairs):
 
 
 def builtin_config() -> PairsConfig:
-    """Returns the built-in corpus, named after the code and the seed that generate it."""
+    """Returns the config of the built-in corpus, named after the code and seed that generate it."""
     sources = [pathlib.Path(module.__file__).read_bytes() for module in (lexicon, grammar)]
     digest = hashlib.sha256(b"%d %s %s" % (grammar.SEED, *sources)).hexdigest()
 
@@ -87,7 +87,7 @@ def builtin_config() -> PairsConfig:
 
 
 def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsConfig:
-    """Returns the corpus of two aligned files, named after their content.
+    """Returns the config of a corpus of two aligned files, named after their content.
 
     UserError if a file is empty or their numbers of lines differ.
     """
@@ -121,10 +121,11 @@ def corpus_folder(data_dir: str, corpus: type[Pairs], config: PairsConfig) -> pa
     return pathlib.Path(data_dir, corpus.name, config.name, str(corpus.VERSION))
 
 
-def prepare(build: Callable[[], Any], folder: pathlib.Path, split: str) -> Any:
-    """Returns a builder of the corpus in `folder`, whose `split` has no checksum mismatch.
+def prepare_corpus(build: Callable[[], Any], folder: pathlib.Path, split: str) -> Any:
+    """Returns the TFDS builder of the corpus in `folder`, whose `split` has no checksum mismatch.
 
-    Where the corpus is missing or damaged, one process prepares it and the others wait.
+    `build` makes the builder: one to prepare the corpus, a new one to read it. Where the corpus is
+    missing or damaged, one process prepares it and the others wait.
     """
     info = folder / "dataset_info.json"
     if not info.exists() or _corrupt_files(folder, split):
@@ -173,6 +174,7 @@ def _prepare(build: Callable[[], Any], folder: pathlib.Path) -> None:
         wmt.check_archives(name, str(data_dir))  # before the damaged corpus is removed
     shutil.rmtree(folder, ignore_errors=True)
     try:
+        # TFDS calls back wmt._pairs (WMT) or Pairs._shard_iterators_per_split to read the text.
         with _quiet(), wmt.without_tensorflow(), wmt.line_by_line():
             build().download_and_prepare(file_format="array_record")
     finally:

@@ -1,4 +1,4 @@
-"""Names -> sentence pairs: WMT 2014, parallel text files and the built-in corpus, all through TFDS.
+"""Loads a corpus by name, through TFDS: WMT 2014, parallel text files, or the built-in corpus.
 
 A corpus is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
 """
@@ -59,7 +59,7 @@ def load(
     config key of the split, for error messages.
     """
     if "://" in data_dir:
-        raise UserError(f"data_dir must be a local folder, found {data_dir!r}")
+        raise UserError(f"config.data.data_dir is a local folder, found {data_dir!r}")
     data_dir = os.path.abspath(os.path.expanduser(data_dir))
     languages = source_language, target_language
     known = ("builtin", "parallel_text", *wmt.CORPORA)
@@ -72,21 +72,21 @@ def load(
     files = []
     if corpus == "parallel_text":
         files = text_files.find(pathlib.Path(directory).expanduser(), split, languages, key)
-        config = builders.text_config(files, languages)
-        build = functools.partial(ParallelText, config=config, data_dir=data_dir)
-        folder = builders.corpus_folder(data_dir, ParallelText, config)
+        pairs_config = builders.text_config(files, languages)
+        build = functools.partial(ParallelText, config=pairs_config, data_dir=data_dir)
+        folder = builders.corpus_folder(data_dir, ParallelText, pairs_config)
         split = "pairs"
     else:
         _check_names(corpus, split, languages, key)
         if corpus == "builtin":
-            config = builders.builtin_config()
-            build = functools.partial(Builtin, config=config, data_dir=data_dir)
-            folder = builders.corpus_folder(data_dir, Builtin, config)
+            pairs_config = builders.builtin_config()
+            build = functools.partial(Builtin, config=pairs_config, data_dir=data_dir)
+            folder = builders.corpus_folder(data_dir, Builtin, pairs_config)
         else:
             build = functools.partial(wmt.builder, corpus, data_dir)
             folder = wmt.corpus_folder(corpus, data_dir)
     with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
-        builder = builders.prepare(build, folder, split)
+        builder = builders.prepare_corpus(build, folder, split)
     info = builder.info.splits[split]
     content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()

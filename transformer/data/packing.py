@@ -72,8 +72,8 @@ def pack(
 ) -> Rows:
     """Packs items into rows of `length` positions per side, by `first_fit`.
 
-    `lengths` has an array per side. The rows are cached in the folder `cache`.
-    benchmarks/batches.py measures how full they are.
+    `lengths` has an array per side. The rows are cached in `cache`, the folder of these very ids:
+    the cache's key does not hash lengths. benchmarks/batches.py measures how full the rows are.
     """
     name = hashlib.sha256(items.tobytes() + f"{length} {seed} {OPEN_ROWS}".encode()).hexdigest()
     path = cache / f"packed-{name[:16]}.npy"
@@ -94,8 +94,8 @@ def pack(
 def one_per_row(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -> list[Rows]:
     """Returns rows of one item each, grouped by `static_lengths`.
 
-    An item goes into the shortest length that all of its sides fit into. Items are sorted by
-    length, so that rows of a batch are alike.
+    An item goes into the shortest length that all of its sides fit into. Items are sorted by length
+    only to cut them into groups; each group's rows are padded to its one length.
     """
     longest = np.max([side[items] for side in lengths], axis=0)
     order = np.argsort(longest, kind="stable")
@@ -138,25 +138,25 @@ def first_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarr
     be the first of row 2.
     """
     row_of_item = np.zeros(len(lengths[0]), np.int32)
-    rooms = [np.full(OPEN_ROWS, length) for _ in lengths]  # by side: the free positions of a slot
+    free_of_sides = [np.full(OPEN_ROWS, length) for _ in lengths]  # free positions of each slot
     row_of_slot = np.full(OPEN_ROWS, -1)  # -1: no row yet
     num_rows = 0
     for item in np.random.default_rng(seed).permutation(len(row_of_item)).tolist():
         item_lengths = [side[item] for side in lengths]
-        fits = rooms[0] >= item_lengths[0]
-        for room, item_length in zip(rooms[1:], item_lengths[1:], strict=True):
-            fits &= room >= item_length
+        fits = free_of_sides[0] >= item_lengths[0]
+        for free, item_length in zip(free_of_sides[1:], item_lengths[1:], strict=True):
+            fits &= free >= item_length
         slot = int(fits.argmax())  # the first that fits; 0 if none does
         if not fits[slot]:  # close the fullest row: its slot is empty again
-            slot = int(sum(rooms).argmin())
-            for room in rooms:
-                room[slot] = length
+            slot = int(sum(free_of_sides).argmin())
+            for free in free_of_sides:
+                free[slot] = length
             row_of_slot[slot] = -1
         if row_of_slot[slot] < 0:
             row_of_slot[slot] = num_rows
             num_rows += 1
-        for room, item_length in zip(rooms, item_lengths, strict=True):
-            room[slot] -= item_length
+        for free, item_length in zip(free_of_sides, item_lengths, strict=True):
+            free[slot] -= item_length
         row_of_item[item] = row_of_slot[slot]
     return row_of_item
 

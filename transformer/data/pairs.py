@@ -1,4 +1,4 @@
-"""Sentence pairs -> the arrays of a batch: the one place that spells them out."""
+"""Sentence pairs -> the arrays of a batch: packed (`assemble`) or one per row, and their shapes."""
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +19,12 @@ def example(rows: int, length: int) -> dict:
 
 def assemble(
     tokens: Tokens,
-    pairs: np.ndarray,
+    pair_indices: np.ndarray,
     row_of_pair: np.ndarray,
     shape: tuple[int, int],
     key: tuple = (),
 ) -> dict:
-    """Returns a batch of sentence pairs: pairs[i] in row row_of_pair[i], which is sorted.
+    """Returns a batch of sentence pairs: pair_indices[i] in row row_of_pair[i], which is sorted.
 
     {'inputs': the model's keyword arguments, 'targets', 'weights'}, arrays of `shape` (rows,
     length); weights are 1 on target tokens and 0 on padding. `key` is unused: nothing is random.
@@ -38,13 +38,13 @@ def assemble(
         weights            1      1  1    1      1    0    0
     """
     source, source_positions, source_segments = _lay(
-        tokens.source, tokens.source_offsets, pairs, row_of_pair, shape
+        tokens.source, tokens.source_offsets, pair_indices, row_of_pair, shape
     )
     targets, target_positions, target_segments = _lay(
-        tokens.target, tokens.target_offsets, pairs, row_of_pair, shape
+        tokens.target, tokens.target_offsets, pair_indices, row_of_pair, shape
     )
     # Shifted right for the decoder. Each sentence of a row begins with START, where the roll puts
-    # the end of its neighbour.
+    # the END of the sentence before it.
     shifted = np.roll(targets, 1)
     shifted[target_positions == 0] = tokenizer.START
     real = target_segments > 0
@@ -65,7 +65,7 @@ def assemble(
 def _lay(
     ids: np.ndarray,
     offsets: np.ndarray,
-    pairs: np.ndarray,
+    pair_indices: np.ndarray,
     row_of_pair: np.ndarray,
     shape: tuple[int, int],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -75,31 +75,38 @@ def _lay(
     a row's sentences from 1. Example with rows of 7: lengths 3 2 4 in the rows 0 0 1 give `first` 0
     0 2, `column` 0 3 0 and `flat_index` 0 1 2, 3 4, 7 8 9 10.
     """
-    lengths = offsets[pairs + 1] - offsets[pairs]
+    lengths = offsets[pair_indices + 1] - offsets[pair_indices]
     starts = np.cumsum(lengths) - lengths
     first = np.searchsorted(row_of_pair, row_of_pair)  # the first pair in each pair's row
     column = starts - starts[first]
     position = packing.concatenate_ranges(np.zeros_like(lengths), lengths)
     flat_index = np.repeat(row_of_pair * shape[1] + column, lengths) + position
     arrays = np.zeros((3, shape[0] * shape[1]), np.int32)
-    arrays[0, flat_index] = ids[np.repeat(offsets[pairs], lengths) + position]
+    arrays[0, flat_index] = ids[np.repeat(offsets[pair_indices], lengths) + position]
     arrays[1, flat_index] = position
-    arrays[2, flat_index] = np.repeat(np.arange(len(pairs)) - first + 1, lengths)
+    arrays[2, flat_index] = np.repeat(np.arange(len(pair_indices)) - first + 1, lengths)
     ids, positions, segments = arrays.reshape(3, *shape)
     return ids, positions, segments
 
 
 def fill_fractions(batches: Batches, tokens: Tokens) -> tuple[float, float]:
     """Returns the fractions of an epoch's source and target positions that hold a token."""
-    pairs, positions = batches.items, batches.positions
-    return tuple(side[pairs].sum() / positions for side in tokens.lengths)
+    return tuple(side[batches.items].sum() / batches.positions for side in tokens.lengths)
 
 
-def inputs(source_BS: jax.Array, target_BT: jax.Array) -> dict[str, jax.Array]:
+def inputs_of_single_pairs(source_BS: jax.Array, target_BT: jax.Array) -> dict[str, jax.Array]:
     """Returns a model's keyword arguments for padded ids, one pair per row, shifting the target."""
-    shifted_BT = jnp.roll(target_BT, 1, axis=1).at[:, 0].set(tokenizer.START)
-    arguments = {"source": source_BS, "target": shifted_BT}
+    arguments = {
+        "source": source_BS,
+        "target": jnp.roll(target_BT, 1, axis=1).at[:, 0].set(tokenizer.START),
+    }
     for side, ids in (("source", source_BS), ("target", target_BT)):
-        arguments[f"{side}_positions"] = jnp.broadcast_to(jnp.arange(ids.shape[1]), ids.shape)
-        arguments[f"{side}_segments"] = (ids != tokenizer.PAD).astype(jnp.int32)
+        positions, segments = positions_and_segments(ids)
+        arguments |= {f"{side}_positions": positions, f"{side}_segments": segments}
     return arguments
+
+
+def positions_and_segments(ids_BS: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns int [B, S] of padded ids, one sentence per row: segment 1, and 0 on padding."""
+    positions_BS = jnp.broadcast_to(jnp.arange(ids_BS.shape[1]), ids_BS.shape)
+    return positions_BS, (ids_BS != tokenizer.PAD).astype(jnp.int32)

@@ -25,7 +25,10 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str = "split")
     """
     if languages[0] == languages[1] or not all(re.fullmatch(r"[\w-]+", x) for x in languages):
         names = " and ".join(map(repr, languages))
-        raise UserError(f"the languages must be two codes such as 'de' and 'en', found {names}")
+        raise UserError(
+            "config.data.source_language and config.data.target_language are two different codes, "
+            f"such as 'de' and 'en', found {names}"
+        )
     if "," in split:
         sides = [[folder / Path(name.strip()).expanduser()] for name in split.split(",")]
     else:
@@ -64,9 +67,9 @@ def _why_missing(folder: Path, candidates: list[Path], languages: Sequence[str],
 
 @contextlib.contextmanager
 def _open(file: Path) -> Iterator[BinaryIO]:
-    """Opens a file's uncompressed bytes, behind the byte order mark if there is one.
+    """Opens a file's uncompressed bytes, after the byte order mark if there is one.
 
-    UserError if the file is UTF-16, gzip data of another name, or cannot be decompressed.
+    UserError if the file is UTF-16, gzip data without the suffix .gz, or cannot be decompressed.
     """
     # Not FORMAT_AUTO, which takes any bytes for the older .lzma: a format without a checksum.
     xz = functools.partial(lzma.open, format=lzma.FORMAT_XZ)

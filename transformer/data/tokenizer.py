@@ -96,35 +96,37 @@ def _explain(message: str, size: int) -> str:
     return f"config.vocabulary: SentencePiece fails with {message!r}"
 
 
-def load(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
+def load(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
     """Loads a .model file's bytes; `name` is for error messages.
 
     UserError if they are no SentencePiece model, or if its special pieces have other ids.
     """
     try:
-        pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
-        fingerprint(pieces)  # fails if a corrupt model has pieces that are not UTF-8
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+        fingerprint(processor)  # fails if a corrupt model has pieces that are not UTF-8
     except (RuntimeError, ValueError) as error:
         raise UserError(f"{name} is not a SentencePiece model") from error
-    ids = (pieces.pad_id(), pieces.eos_id(), pieces.unk_id(), pieces.bos_id())
+    ids = (processor.pad_id(), processor.eos_id(), processor.unk_id(), processor.bos_id())
     if ids != (PAD, END, UNKNOWN, START):
         raise UserError(
             f"{name}: padding, end, unknown and start have the ids {ids}, not {(0, 1, 2, 3)}; "
             "train it with --pad_id=0 --eos_id=1 --unk_id=2 --bos_id=3"
         )
-    return pieces
+    return processor
 
 
 def encode(
-    pieces: sentencepiece.SentencePieceProcessor, sentences: Sequence[str]
+    processor: sentencepiece.SentencePieceProcessor, sentences: Sequence[str]
 ) -> list[list[int]]:
     """Tokenises sentences; each ends with END, and a blank one is END alone."""
-    return pieces.encode(list(sentences), add_eos=True)
+    return processor.encode(list(sentences), add_eos=True)
 
 
-def decode(pieces: sentencepiece.SentencePieceProcessor, ids: Sequence[Sequence[int]]) -> list[str]:
+def decode(
+    processor: sentencepiece.SentencePieceProcessor, ids: Sequence[Sequence[int]]
+) -> list[str]:
     """Detokenises lists of ids; special ids are dropped."""
-    return pieces.decode([[int(i) for i in sentence] for sentence in ids])
+    return processor.decode([[int(i) for i in sentence] for sentence in ids])
 
 
 def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray:
@@ -135,10 +137,10 @@ def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray
     return array
 
 
-def table(pieces: sentencepiece.SentencePieceProcessor) -> str:
+def table(processor: sentencepiece.SentencePieceProcessor) -> str:
     """Returns the text of a .vocab file, for people: a line per piece, with its score."""
     return "".join(
-        f"{pieces.id_to_piece(i)}\t{pieces.get_score(i):g}\n" for i in range(len(pieces))
+        f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n" for i in range(len(processor))
     )
 
 
@@ -156,33 +158,34 @@ SETTINGS = {
     (5, 2): b"",  # denormalizer_spec.precompiled_charsmap
 }
 SIZES = {1: 8, 2: 0, 5: 4}  # bytes of a value by wire type; 0: a varint before it has the size
-LEARNT = {**SETTINGS, (2, 3): 2, (2, 35): 1}  # what `learn` gives by default: BPE, byte fallback
+LEARNT = {**SETTINGS, (2, 3): 2, (2, 35): 1}  # what `learn` gives for the kind 'bpe'
 
 
 @functools.cache
-def fingerprint(pieces: sentencepiece.SentencePieceProcessor) -> str:
+def fingerprint(processor: sentencepiece.SentencePieceProcessor) -> str:
     """Returns a hash of all that determines ids and text: pieces, scores, types and SETTINGS.
 
     The bytes of the model file would differ between machines, because it embeds the paths it was
-    trained with. For a vocabulary with the defaults of `learn` the hash is of its table alone.
+    trained with. For a vocabulary learnt as 'bpe' the hash is of its table alone: its settings and
+    types are known, and runs trained before these were hashed keep their fingerprint.
     """
-    settings, types = _settings(pieces)
-    scores = [pieces.get_score(i) for i in range(len(pieces))]
-    digest = hashlib.sha256(table(pieces).encode())
+    settings, types = _settings(processor)
+    scores = [processor.get_score(i) for i in range(len(processor))]
+    digest = hashlib.sha256(table(processor).encode())
     special = [3, 3, 2, 3, *[6] * 256]  # types: 3 control, 2 unknown, 6 byte, 1 any other piece
-    is_default = types == special + [1] * (len(pieces) - len(special)) and settings == LEARNT
+    is_learnt_bpe = types == special + [1] * (len(processor) - len(special)) and settings == LEARNT
     # The table rounds scores to six digits: scores that it does not show are hashed, too.
-    if not is_default or scores != [float(f"{score:g}") for score in scores]:
+    if not is_learnt_bpe or scores != [float(f"{score:g}") for score in scores]:
         digest.update(repr((settings, scores, types)).encode())
     return digest.hexdigest()[:16]
 
 
 def _settings(
-    pieces: sentencepiece.SentencePieceProcessor,
+    processor: sentencepiece.SentencePieceProcessor,
 ) -> tuple[dict[tuple[int, int], int | bytes], list[int]]:
     """Returns a model's SETTINGS and the type of each piece, parsed from its protobuf."""
     settings, types = dict(SETTINGS), []
-    for message, content in _fields(pieces.serialized_model_proto()):
+    for message, content in _fields(processor.serialized_model_proto()):
         if message == 1:
             types.append(dict(_fields(content)).get(3, 1))
         elif message in (2, 3, 5):

@@ -1,4 +1,4 @@
-"""Sentence pairs -> ids, once: flat memory-mapped arrays, cached by content.
+"""Sentence pairs -> ids, once: a cache on disk of flat memory-mapped arrays, keyed by content.
 
 A cache is a folder `KEY` with source.ids, source_offsets.npy, target.ids, target_offsets.npy and
 checksums.json. It is written as `KEY-draft-*` and renamed, so that readers never see half of it.
@@ -88,11 +88,11 @@ def tokenise(
 def read(fingerprint: str, vocabulary: tokenizer.Vocabulary, cache: Path) -> Tokens:
     """Returns the ids that `tokenise` has written for the corpus of that fingerprint.
 
-    Reads neither the corpus nor checksums, which takes a second per GB: that is done once a run.
+    Does not verify checksums: `tokenise` did so at the start of the run, at about a second per GB.
     """
     directory, arrays = _folder(fingerprint, vocabulary, cache), []
-    for side, pieces in zip(("source", "target"), vocabulary, strict=True):
-        ids = np.memmap(directory / f"{side}.ids", _id_type(pieces), "r")
+    for side, processor in zip(("source", "target"), vocabulary, strict=True):
+        ids = np.memmap(directory / f"{side}.ids", _id_type(processor), "r")
         arrays += [ids, np.load(directory / f"{side}_offsets.npy")]
     return Tokens(*arrays, directory)
 
@@ -127,7 +127,7 @@ def _draft(directory: Path) -> Iterator[Path]:
     cache = directory.parent
     paths.make_folder(cache)
     with contextlib.ExitStack() as stack:
-        with _locked(cache):  # between mkdtemp and its lock, a draft would look abandoned
+        with _locked(cache):  # held from mkdtemp until the draft is locked, or it looks abandoned
             for abandoned in cache.glob("*-draft-*"):
                 # FileNotFoundError: its writer has just renamed it.
                 with (

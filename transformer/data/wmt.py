@@ -14,7 +14,8 @@ import urllib.parse
 from collections.abc import Iterator
 
 from tensorflow_datasets.core import shuffle
-from tensorflow_datasets.core.download import checksums, extractor
+from tensorflow_datasets.core.download import checksums as tfds_checksums
+from tensorflow_datasets.core.download import extractor
 from tensorflow_datasets.core.download import resource as downloads
 from tensorflow_datasets.translate import wmt, wmt14
 
@@ -45,7 +46,7 @@ def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathli
     # Not data_dir: a builder reads the corpus prepared there, which may be damaged.
     translations = builder(corpus, str(folder))
     language = translations.builder_config.language_pair[0]
-    known = checksums.get_all_url_infos()
+    known = tfds_checksums.get_all_url_infos()
     places = {}
     for name in itertools.chain.from_iterable(translations.subsets.values()):
         part = wmt.DATASET_MAP[name]
@@ -66,8 +67,8 @@ def check_archives(corpus: str, data_dir: str) -> None:
     places = archives(corpus, data_dir)
     missing = [
         url
-        for url, (manual, cached) in places.items()
-        if not manual.exists() and not downloads.is_locally_cached(cached)
+        for url, (manual, downloaded) in places.items()
+        if not manual.exists() and not downloads.is_locally_cached(downloaded)
     ]
     hosts = [urllib.parse.urlparse(url).netloc for url in missing]
     # One URL of each host is enough.

@@ -27,13 +27,11 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.decoding import beam_search, compiled, shapes
 from transformer.distributed import inference
-from transformer.errors import UserError
 from transformer.monitoring.memory import fits_in_memory
 
 Tree = dict
 Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the end symbol, score)
 
-METHODS = ("beam", "sample", "mbr")
 SAMPLES_TOGETHER = 8  # samples in one search: the cost of attention is quadratic in its beams
 
 
@@ -42,14 +40,15 @@ class Part(NamedTuple):
 
     source: tuple[int, ...]
     prefix: tuple[int, ...] = ()
-    draw: tuple[int, ...] = ()  # folded into the seed: (line, part), and the draw of that part
+    # (line, part) of a sampled part; the number of the search is appended. Folded into the seed.
+    random_key: tuple[int, ...] = ()
 
 
 class BatchDecoder:
     """Translates ids with a model: the best hypotheses, or samples.
 
-    With `workers` threads, as many batches are searched at the same time on one device. Each static
-    shape is compiled once.
+    With `workers` threads, as many batches are searched at the same time on one device; each static
+    shape is compiled by one of them.
     """
 
     def __init__(
@@ -71,26 +70,7 @@ class BatchDecoder:
         batch_tokens: int,
         workers: int,
     ):
-        """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
-        _check_choice("method", method, METHODS)
-        _check_choice("length_penalty", length_penalty, beam_search.PENALTIES)
-        _check_range("beam_width", beam_width, 1)
-        _check_range("length_alpha", length_alpha, 0)
-        _check_range("num_hypotheses", num_hypotheses, 1)
-        _check_range("num_samples", num_samples, 1)
-        _check_range("top_k", top_k, 0)
-        _check_range("seed", seed, 0)
-        _check_range("min_length", min_length, 0)
-        _check_range("extra_length", extra_length, 1)
-        _check_range("batch_tokens", batch_tokens, 1)
-        _check_range("workers", workers, 0)
-        for key, value, most in (("temperature", temperature, 1000), ("top_p", top_p, 1)):
-            if not 0 < value <= most:
-                raise UserError(f"config.decode.{key} is above 0, at most {most}, found {value}")
-        if method == "beam":
-            _check_at_most(num_hypotheses, "beam_width", beam_width)
-        if method == "mbr":
-            _check_at_most(num_hypotheses, "num_samples", num_samples)
+        """Takes keys of config.decode (configs/translation.py), which options.py has checked."""
         self.model = model
         self.method = method
         self._min_length = min_length
@@ -100,13 +80,13 @@ class BatchDecoder:
         self._pool = concurrent.futures.ThreadPoolExecutor(self._workers)
         options = {"penalty": length_penalty, "alpha": length_alpha}
         if method == "beam":
-            self._num_beams, self._num_draws, self._num_returned = beam_width, 1, beam_width
+            self._num_beams, self._num_searches, self._num_returned = beam_width, 1, beam_width
             options |= {"num_hypotheses": num_hypotheses}
         else:
             # 20 samples are drawn in 3 searches of 7 beams; the first 20 of these 21 are returned.
             self._num_returned = num_samples if method == "mbr" else num_hypotheses
-            self._num_draws = -(-self._num_returned // SAMPLES_TOGETHER)
-            self._num_beams = -(-self._num_returned // self._num_draws)
+            self._num_searches = -(-self._num_returned // SAMPLES_TOGETHER)
+            self._num_beams = -(-self._num_returned // self._num_searches)
             options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         self._start = functools.partial(
             compiled.start, seed=seed, model=model, num_beams=self._num_beams
@@ -132,17 +112,14 @@ class BatchDecoder:
         devices = inference.num_devices(params)
         workers = self._workers if devices == 1 else 1
         batches = self._batches(longest, workers, devices)
-        if self.method == "beam":
-            rows = [[parts[i] for i, _ in batch] for batch in batches]
-        else:
-            rows = [[_with_draw(parts[i], draw) for i, draw in batch] for batch in batches]
-        search = functools.partial(self._search_in_memory, params)
-        results = (self._pool.map if workers > 1 else map)(search, rows)
+        numbered = [[_numbered(parts[i], number) for i, number in batch] for batch in batches]
+        search = functools.partial(self._search_or_out_of_memory, params)
+        results = (self._pool.map if workers > 1 else map)(search, numbered)
         hypotheses_of_part = [[] for _ in parts]
         num_done = 0
         for batch, hypotheses_of_row in zip(batches, results, strict=True):
             num_done += len(batch)
-            report(num_done / (len(parts) * self._num_draws))
+            report(num_done / (len(parts) * self._num_searches))
             for (i, _), hypotheses in zip(batch, hypotheses_of_row, strict=True):
                 hypotheses_of_part[i] += hypotheses
         return [hypotheses[: self._num_returned] for hypotheses in hypotheses_of_part]
@@ -153,7 +130,8 @@ class BatchDecoder:
 
         def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
             length = lengths[batch[0][0]]
-            return shapes.rows_for_devices(devices, len(batch)) * self._room(length), length
+            rows = shapes.rows_in_powers_of_4(len(batch), devices)
+            return rows * self._positions_per_row(length), length
 
         batches = self._batches(lengths, 1, devices)
         batch = max(batches, key=size)
@@ -162,22 +140,24 @@ class BatchDecoder:
         limit = max(length - 1 + self._extra_length, self._min_length)
         source = (*[tokenizer.UNKNOWN] * (length - 1), tokenizer.END)
         part = Part(source, (tokenizer.UNKNOWN,) * limit)
-        self._search_in_memory(params, [part] * len(batch))
+        self._search_or_out_of_memory(params, [part] * len(batch))
 
     def _batches(
         self, lengths: list[int], workers: int, devices: int
     ) -> list[list[tuple[int, int]]]:
-        """Divides all (part, draw) into batches, the longest parts first.
+        """Divides all (part, number of the search) into batches, the longest parts first.
 
         Rows are a power of 4 on each device, within `batch_tokens`: where 7 rows fit, 4. Sorting
-        makes neighbours alike, which saves padding.
+        makes the lengths in a batch alike, which saves padding.
         """
         order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-        order = [(i, draw) for i in order for draw in range(self._num_draws)]
+        order = [(i, number) for i in order for number in range(self._num_searches)]
         share = len(order) // (workers * devices)  # a larger batch would leave a worker idle
         batches = []
         while order:
-            full = max(1, self._batch_tokens // self._room(lengths[order[0][0]]))
+            # Rows per device: what batch_tokens allows, but no more than an equal share for each
+            # worker, nor than are left. These two never lower 4 rows to 1, the next power of 4.
+            full = max(1, self._batch_tokens // self._positions_per_row(lengths[order[0][0]]))
             left = -(-len(order) // devices)
             most = min(full, max(4, share), max(4, left))
             rows = devices * shapes.next_power(4, full, most=most)
@@ -185,11 +165,11 @@ class BatchDecoder:
             order = order[rows:]
         return batches
 
-    def _room(self, length: int) -> int:
-        """Returns the room for tokens that sources of up to `length` ids are batched by."""
+    def _positions_per_row(self, length: int) -> int:
+        """Returns how many of `batch_tokens` a source of `length` ids takes: its longest output."""
         return shapes.next_power_of_two(length) + self._extra_length
 
-    def _search_in_memory(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
+    def _search_or_out_of_memory(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
         """Searches a batch; UserError if it does not fit into the devices' memory."""
         longest = max(len(part.source) for part in batch)
         size = f"{len(batch)} sentences of {longest} pieces, {self._num_beams} beams each,"
@@ -198,7 +178,7 @@ class BatchDecoder:
 
     @contextlib.contextmanager
     def _compiling(self, *shape: object) -> Iterator[None]:
-        """Holds the lock while a shape is run for the first time, so that it is compiled once."""
+        """Lets one worker compile a shape while the others wait; once compiled, takes no lock."""
         with contextlib.ExitStack() as stack:
             if shape not in self._compiled:
                 stack.enter_context(self._lock)
@@ -210,56 +190,61 @@ class BatchDecoder:
     def _bounds(self, batch: list[Part], rows: int, room: int) -> tuple[beam_search.Bounds, int]:
         """Returns the bounds of a batch padded to `rows`, and the most room its search can need.
 
-        The limit is source + extra_length (paper 6.1), but for longer prefixes and min_length.
-        Padded rows have limit 0, so that they end at the first step.
+        max_length is the source's length + extra_length (paper 6.1), or the prefix's length or
+        min_length if one of these is larger. Padded rows have 0: they end at the first step.
         """
         limits = [
             max(
-                len(part.source) - 1 + self._extra_length,  # the source's end symbol aside
+                len(part.source) - 1 + self._extra_length,  # without the source's end symbol
                 self._min_length,
                 len(part.prefix),
             )
             for part in batch
         ]
-        most_room = shapes.next_power_of_two(max(room + self._extra_length, max(limits) + 1), 32)
+        # room + extra_length covers every source of this shape, so that most_room takes few values;
+        # max(limits) + 1 (the end symbol) is larger only for a long prefix or min_length.
+        most_room = shapes.next_power_of_two(max(room + self._extra_length, max(limits) + 1))
         padding = [0] * (rows - len(batch))
         bounds = beam_search.Bounds(
             min_length_B=np.array([self._min_length] * len(batch) + padding, np.int32),
             max_length_B=np.array([*limits, *padding], np.int32),
-            prefix_BT=tokenizer.padded([part.prefix for part in batch], rows, most_room),
+            prefix_BM=tokenizer.padded([part.prefix for part in batch], rows, most_room),
         )
         return bounds, most_room
 
     def _search_batch(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
         """Searches a batch in stages of fewer rows or more room (the module's docstring)."""
         devices = inference.num_devices(params)
-        num_rows = shapes.rows_for_devices(devices, len(batch))
+        num_rows = shapes.rows_in_powers_of_4(len(batch), devices)
         longest = max(len(part.source) for part in batch)
-        length = room = shapes.next_power_of_two(longest)
+        source_length = room = shapes.next_power_of_two(longest)
         bounds, most_room = self._bounds(batch, num_rows, room)
         sources = [part.source for part in batch]
         source_BS = tokenizer.padded(sources, num_rows, shapes.next_fine_length(longest))
-        draws = np.zeros((num_rows, 3), np.int32)
-        draws[: len(batch), : len(batch[0].draw)] = [part.draw for part in batch]
+        keys = np.zeros((num_rows, 3), np.int32)
+        keys[: len(batch), : len(batch[0].random_key)] = [part.random_key for part in batch]
 
-        source_BS, draws, bounds = inference.shard_rows((source_BS, draws, bounds), params)
+        source_BS, keys, bounds = inference.shard_rows((source_BS, keys, bounds), params)
         with self._compiling("start", source_BS.shape):
-            memory, search, rng_B = self._start(params, source_BS, draws, length=length, room=room)
+            memory, state, rng_B = self._start(
+                params, source_BS, keys, source_length=source_length, room=room
+            )
         hypotheses = [[]] * num_rows
         # rows[i] is the row of the whole batch that is now row i of the search.
         rows = np.arange(num_rows)
         while True:
             until_active = len(rows) // 4 if len(rows) > devices else 0
-            with self._compiling("advance", length, most_room, *search.tokens_BWT.shape):
-                search = self._advance(
-                    params, memory, search, bounds, rng_B, until_active=until_active
+            shape = (source_length, most_room, *state.tokens_BWT.shape)
+            with self._compiling("advance", *shape):
+                state = self._advance(
+                    params, memory, state, bounds, rng_B, until_active=until_active
                 )
-            active, t = np.asarray(search.active_B), int(search.t)
+            active, t = np.asarray(state.active_B), int(state.t)
             done = ~active if t < most_room else np.ones_like(active)
             for row, tokens, scores in zip(
                 rows[done],
-                np.asarray(search.tokens_BWT)[done],
-                np.asarray(search.scores_BW)[done],
+                np.asarray(state.tokens_BWT)[done],
+                np.asarray(state.scores_BW)[done],
                 strict=True,
             ):
                 hypotheses[row] = _finished(tokens, scores)
@@ -267,36 +252,21 @@ class BatchDecoder:
                 return hypotheses[: len(batch)]
             # Active rows first, in their order, then finished ones as padding, which do not change
             # any more: of active F T F F T, a size of 4 keeps rows 1 4 0 2.
-            size = shapes.rows_for_devices(devices, int(active.sum()))
+            size = shapes.rows_in_powers_of_4(int(active.sum()), devices)
             remaining = np.argsort(~active, kind="stable")[:size]
             if t == room:
                 room = min(most_room, 2 * room)
-            state = (memory, search, bounds, rng_B)
-            state = compiled.resize(state, remaining, model=self.model, room=room)
-            memory, search, bounds, rng_B = inference.shard_rows(state, params)
+            with self._compiling("resize", *shape, size, room):
+                resized = compiled.resize(
+                    (memory, state, bounds, rng_B), remaining, model=self.model, room=room
+                )
+            memory, state, bounds, rng_B = inference.shard_rows(resized, params)
             rows = rows[remaining]
 
 
-def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise UserError(f"config.decode.{key} is one of {', '.join(choices)}, found {value!r}")
-
-
-def _check_range(key: str, value: float, least: int) -> None:
-    if not least <= value < 2**31:  # NaN is refused, too
-        raise UserError(f"config.decode.{key} is at least {least} and below 2^31, found {value}")
-
-
-def _check_at_most(num_hypotheses: int, key: str, most: int) -> None:
-    if num_hypotheses > most:
-        raise UserError(
-            f"config.decode.num_hypotheses={num_hypotheses} is more than "
-            f"config.decode.{key}={most} finds"
-        )
-
-
-def _with_draw(part: Part, draw: int) -> Part:
-    return part._replace(draw=(*part.draw, draw))
+def _numbered(part: Part, number: int) -> Part:
+    """Returns a part with the number of its search, so that each search draws other samples."""
+    return part._replace(random_key=(*part.random_key, number))
 
 
 def _num_cores() -> int:

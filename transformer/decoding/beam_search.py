@@ -1,8 +1,8 @@
 """Logits -> ids: beam search over any model's step function (of width 1, greedy search).
 
 `step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)` and `reorder(cache, parents_BW)
--> cache` are all that the search knows of a model. The memory is one per sentence, the cache one
-per beam; the search looks into neither.
+-> cache` are all that the search knows of a model. Beams of a sentence share its memory; how they
+share the cache is the model's affair, through `reorder`.
 
 One step of a search, for one sentence, W = 2 beams, no length penalty. The live beams are "The"
 (log P -0.4) and "A" (-1.0). The 2W = 4 likeliest continuations are the candidates:
@@ -45,17 +45,6 @@ def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
     return (1.0 * length) ** (alpha if kind == "power" else 0.0)
 
 
-def reorder(cache: Any, parents_BW: Array) -> Any:
-    """Gathers a cache with leaves [B, W, ...] so that beam w continues beam parents[w]."""
-
-    def gather(leaf: Array) -> Array:
-        # [B, W] -> [B, W, 1, ...], to broadcast over the leaf's other axes.
-        index = parents_BW.reshape(parents_BW.shape + (1,) * (leaf.ndim - 2))
-        return jnp.take_along_axis(leaf, index, axis=1)
-
-    return jax.tree.map(gather, cache)
-
-
 class Bounds(NamedTuple):
     """Constraints on each sentence's output; len(prefix) <= max_length, min_length <= max_length.
 
@@ -65,14 +54,14 @@ class Bounds(NamedTuple):
 
     min_length_B: Array  # tokens before the end symbol
     max_length_B: Array  # tokens before the end symbol
-    prefix_BT: Array  # forced first tokens, then padding; T is the most room a search can have
+    prefix_BM: Array  # forced first tokens, then padding; M: the most room the search can grow to
 
 
-class Search(NamedTuple):
-    """The state of a search after `t` tokens, with room for T.
+class DecodingState(NamedTuple):
+    """The state of a search, or of sampling, after `t` tokens; its arrays have room for T.
 
-    Hypotheses are padded behind the end symbol. A sentence that is no longer active does not
-    change, so that its result is independent of its neighbours in the batch.
+    Hypotheses are padded after the end symbol. Once a sentence is inactive its hypotheses no longer
+    change, so that its result does not depend on the other sentences in the batch.
     """
 
     t: Array
@@ -80,21 +69,19 @@ class Search(NamedTuple):
     live_log_probs_BW: Array  # -inf: a dead beam
     tokens_BWT: Array  # the finished hypotheses, best first
     scores_BW: Array  # of the finished hypotheses; -inf: an empty slot
-    num_finished_B: Array
     active_B: Array
     cache: Any
 
 
-def begin(cache: Any, batch: int, num_beams: int, length: int) -> Search:
-    """Returns the state of a search before its first token."""
-    nothing_BWT = jnp.full((batch, num_beams, length), PAD, jnp.int32)
-    return Search(
+def initial_state(cache: Any, batch: int, num_beams: int, room: int) -> DecodingState:
+    """Returns the state before the first token."""
+    nothing_BWT = jnp.full((batch, num_beams, room), PAD, jnp.int32)
+    return DecodingState(
         t=jnp.int32(0),
         live_tokens_BWT=nothing_BWT,
         live_log_probs_BW=jnp.zeros((batch, num_beams), jnp.float32),
         tokens_BWT=nothing_BWT,
         scores_BW=jnp.full((batch, num_beams), -jnp.inf, jnp.float32),
-        num_finished_B=jnp.zeros(batch, jnp.int32),
         active_B=jnp.ones(batch, bool),
         cache=cache,
     )
@@ -103,92 +90,94 @@ def begin(cache: Any, batch: int, num_beams: int, length: int) -> Search:
 def beam_search(
     step: Step,
     memory: Any,
-    search: Search,
+    state: DecodingState,
     bounds: Bounds,
     *,
+    reorder: Callable[[Any, Array], Any],
     penalty: str,
     alpha: float,
     num_hypotheses: int = 1,
-    reorder: Callable[[Any, Array], Any] = reorder,
     until_active: int = 0,
-) -> Search:
+) -> DecodingState:
     """Continues a search for the hypotheses with the highest log P(Y) / length_penalty(|Y|).
 
     The module's docstring shows one step. Width 1 is greedy search. Needs alpha >= 0. The loop
     stops when at most `until_active` sentences are active or the room is full.
     """
 
-    def extend(search: Search) -> Search:
-        t, W = search.t, search.scores_BW.shape[1]
-        log_probs_BWV, cache = log_probs(step, memory, search, bounds)
+    def extend(state: DecodingState) -> DecodingState:
+        t, W = state.t, state.scores_BW.shape[1]
+        log_probs_BWV, cache = log_probs(step, memory, state, bounds)
         V = log_probs_BWV.shape[-1]
         # Before the first token all beams are equal: only beam 0 may continue.
         is_duplicate = (t == 0) & (jnp.arange(W) > 0)
-        log_probs_BWV += jnp.where(is_duplicate, -jnp.inf, search.live_log_probs_BW)[:, :, None]
+        log_probs_BWV += jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)[:, :, None]
 
-        # N = 2W candidates, best first. Index parent * V + token: 2 * V + 7 is beam 2's token 7.
-        log_probs_BN, index_BN = _likeliest(log_probs_BWV, min(2 * W, W * V))
-        parents_BN, token_BN = index_BN // V, index_BN % V
-        tokens_BNT = _take(search.live_tokens_BWT, parents_BN).at[:, :, t].set(token_BN)
-        ends_BN = token_BN == END
+        # E = 2W candidates, best first. Index parent * V + token: 2 * V + 7 is beam 2's token 7.
+        log_probs_BE, index_BE = _likeliest(log_probs_BWV, 2 * W)
+        parents_BE, token_BE = index_BE // V, index_BE % V
+        tokens_BET = _take(state.live_tokens_BWT, parents_BE).at[:, :, t].set(token_BE)
+        ends_BE = token_BE == END
 
         # Candidates that end among the best W compete with the hypotheses finished before.
-        finishes_BN = ends_BN & (jnp.arange(ends_BN.shape[1]) < W) & search.active_B[:, None]
-        scores_BN = log_probs_BN / length_penalty(t + 1, penalty, alpha)
-        scores_BN = jnp.where(finishes_BN, scores_BN, -jnp.inf)
-        scores_BW, best_BW = jax.lax.top_k(jnp.concatenate([search.scores_BW, scores_BN], 1), W)
-        finished = jnp.concatenate([search.tokens_BWT, tokens_BNT], axis=1)
-        num_finished_B = search.num_finished_B + (scores_BN > -jnp.inf).sum(axis=1)
+        finishes_BE = ends_BE & (jnp.arange(2 * W) < W) & state.active_B[:, None]
+        scores_BE = log_probs_BE / length_penalty(t + 1, penalty, alpha)
+        scores_BE = jnp.where(finishes_BE, scores_BE, -jnp.inf)
+        scores_BW, best_BW = jax.lax.top_k(jnp.concatenate([state.scores_BW, scores_BE], 1), W)
+        finished = jnp.concatenate([state.tokens_BWT, tokens_BET], axis=1)
 
         # The best W candidates that do not end live on.
-        live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BN, -jnp.inf, log_probs_BN), W)
+        live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BE, -jnp.inf, log_probs_BE), W)
         can_improve_B = _can_improve(
             live_log_probs_BW[:, 0],
             scores_BW[:, num_hypotheses - 1],
-            num_finished_B >= W,
+            scores_BW[:, -1] > -jnp.inf,
             length_penalty(t + 1, penalty, alpha),
             length_penalty(bounds.max_length_B + 1, penalty, alpha),
         )
-        return Search(
+        return DecodingState(
             t=t + 1,
-            live_tokens_BWT=_take(tokens_BNT, live_BW),
+            live_tokens_BWT=_take(tokens_BET, live_BW),
             live_log_probs_BW=live_log_probs_BW,
             tokens_BWT=_take(finished, best_BW),
             scores_BW=scores_BW,
-            num_finished_B=num_finished_B,
-            active_B=search.active_B & can_improve_B,
-            cache=reorder(cache, jnp.take_along_axis(parents_BN, live_BW, axis=1)),
+            active_B=state.active_B & can_improve_B,
+            cache=reorder(cache, jnp.take_along_axis(parents_BE, live_BW, axis=1)),
         )
 
-    return jax.lax.while_loop(functools.partial(is_unfinished, until_active), extend, search)
+    return jax.lax.while_loop(functools.partial(is_unfinished, until_active), extend, state)
 
 
 def _can_improve(
-    live_B: Array, worst_B: Array, enough_B: Array, penalty_now: Array, penalty_at_limit_B: Array
+    best_live_log_prob_B: Array,
+    worst_returned_score_B: Array,
+    has_all_finished_B: Array,
+    penalty_now: Array,
+    penalty_at_limit_B: Array,
 ) -> Array:
-    """Returns where the search of a sentence goes on (paper 6.1: "terminate early when possible").
+    """Returns whether another step can change what the search of a sentence returns.
 
-    `live_B` is log P of the best live beam, `worst_B` the score of the worst hypothesis that will
-    be returned, `enough_B` whether W hypotheses are finished. A sentence is done when no live beam
-    can still reach `worst_B`; with W hypotheses finished, when none is better than it now.
+    The search ends when the best live beam cannot reach the worst returned score at any length, or
+    when W hypotheses are finished and no live beam beats that score at its present length (paper
+    6.1: "terminate early when possible").
     """
     # Log P only falls and the penalty only grows with the length: an upper bound of the score.
-    reachable_B = live_B / penalty_at_limit_B
+    reachable_B = best_live_log_prob_B / penalty_at_limit_B
     # Without `ahead_B`, W poor hypotheses that end early would stop a good one that is longer.
-    ahead_B = worst_B < live_B / penalty_now
-    return (worst_B < reachable_B) & (~enough_B | ahead_B)
+    ahead_B = worst_returned_score_B < best_live_log_prob_B / penalty_now
+    return (worst_returned_score_B < reachable_B) & (~has_all_finished_B | ahead_B)
 
 
-def is_unfinished(until_active: int, search: Search) -> Array:
+def is_unfinished(until_active: int, state: DecodingState) -> Array:
     """Returns whether there is room for a token and more than `until_active` active sentences."""
-    has_room = search.t < search.tokens_BWT.shape[-1]
-    return has_room & (search.active_B.sum() > until_active)
+    has_room = state.t < state.tokens_BWT.shape[-1]
+    return has_room & (state.active_B.sum() > until_active)
 
 
-def log_probs(step: Step, memory: Any, search: Search, bounds: Bounds) -> tuple[Array, Any]:
+def log_probs(step: Step, memory: Any, state: DecodingState, bounds: Bounds) -> tuple[Array, Any]:
     """Returns log P of each beam's next token [B, W, V], -inf where forbidden, and the cache."""
-    t = search.t
-    logits, cache = step(_last(search.live_tokens_BWT, t), t, memory, search.cache)
+    t = state.t
+    logits, cache = step(_last(state.live_tokens_BWT, t), t, memory, state.cache)
     logits_BWV = logits[:, :, 0].astype(jnp.float32)
     vocabulary = jnp.arange(logits_BWV.shape[-1])
     # The end symbol is allowed from min_length on, any other token before max_length.
@@ -196,7 +185,7 @@ def log_probs(step: Step, memory: Any, search: Search, bounds: Bounds) -> tuple[
         vocabulary == END, (t >= bounds.min_length_B)[:, None], (t < bounds.max_length_B)[:, None]
     )
     # Within the prefix, its token alone is allowed.
-    prefix_B1 = jax.lax.dynamic_slice_in_dim(bounds.prefix_BT, t, 1, axis=1)
+    prefix_B1 = jax.lax.dynamic_slice_in_dim(bounds.prefix_BM, t, 1, axis=1)
     allowed_BV = jnp.where(prefix_B1 == PAD, allowed_BV, vocabulary == prefix_B1)
     total_BW1 = jax.nn.logsumexp(logits_BWV, axis=-1, keepdims=True)
     return jnp.where(allowed_BV[:, None], logits_BWV - total_BW1, -jnp.inf), cache
@@ -215,7 +204,8 @@ def _likeliest(log_probs_BWV: Array, count: int) -> tuple[Array, Array]:
     """
     B, W, V = log_probs_BWV.shape
     flat = log_probs_BWV.reshape(B, W * V)
-    # A block size that divides W * V, if there is one near BLOCK, avoids a copy. 4 x 37,000: 74.
+    # A block size that divides W * V, if there is one near BLOCK, avoids a copy: of
+    # W * V = 148,000 the divisor nearest 64 is 74.
     sizes = [n for n in range(BLOCK // 2, 4 * BLOCK) if W * V % n == 0]
     size = min(sizes, key=lambda n: abs(n - BLOCK), default=min(BLOCK, W * V))
     covered = W * V // size * size
@@ -224,7 +214,7 @@ def _likeliest(log_probs_BWV: Array, count: int) -> tuple[Array, Array]:
     best = jnp.sort(best, axis=1)[:, :, None]  # in order: of ties the first wins, as in top_k
     values = jnp.take_along_axis(blocks, best, axis=1).reshape(B, -1)
     indices = (best * size + jnp.arange(size)).reshape(B, -1)
-    if covered < W * V:  # the remainder behind the last block always takes part
+    if covered < W * V:  # the remainder after the last block always takes part
         rest = jnp.broadcast_to(jnp.arange(covered, W * V), (B, W * V - covered))
         values = jnp.concatenate([values, flat[:, covered:]], axis=1)
         indices = jnp.concatenate([indices, rest], axis=1)
@@ -238,6 +228,6 @@ def _last(tokens_BWT: Array, t: Array) -> Array:
     return jnp.where(t == 0, START, before)
 
 
-def _take(tokens_BWT: Array, index_BN: Array) -> Array:
-    """Gathers hypotheses by beam: [B, W, T] -> [B, N, T]."""
-    return jnp.take_along_axis(tokens_BWT, index_BN[:, :, None], axis=1)
+def _take(tokens_BWT: Array, index_BE: Array) -> Array:
+    """Gathers hypotheses by beam: [B, W, T] -> [B, E, T]."""
+    return jnp.take_along_axis(tokens_BWT, index_BE[:, :, None], axis=1)

@@ -1,7 +1,6 @@
 """Logits -> ids: ancestral sampling with temperature, top-k and nucleus (top-p) truncation."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,20 +9,20 @@ import jax.numpy as jnp
 from transformer.data.tokenizer import END
 from transformer.decoding.beam_search import (
     Bounds,
-    Search,
+    DecodingState,
+    Step,
     is_unfinished,
     length_penalty,
     log_probs,
 )
 
 Array = jax.Array
-Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 
 def sample(
     step: Step,
     memory: Any,
-    search: Search,
+    state: DecodingState,
     bounds: Bounds,
     rng_B: Array,
     *,
@@ -33,7 +32,7 @@ def sample(
     top_k: int,
     top_p: float,
     until_active: int = 0,
-) -> Search:
+) -> DecodingState:
     """Samples W hypotheses a sentence, each token from P^(1 / temperature), and scores them by P.
 
     Tokens outside the `top_k` likeliest (0: all) or outside the nucleus of probability `top_p` are
@@ -43,35 +42,34 @@ def sample(
     The W beams are independent: each keeps its index, and a beam that has ended is dead.
     """
 
-    def extend(search: Search) -> Search:
-        t = search.t
-        log_probs_BWV, cache = log_probs(step, memory, search, bounds)
-        logits_BWV = nucleus(log_probs_BWV / temperature, top_k=top_k, top_p=top_p)
+    def extend(state: DecodingState) -> DecodingState:
+        t = state.t
+        log_probs_BWV, cache = log_probs(step, memory, state, bounds)
+        logits_BWV = truncate(log_probs_BWV / temperature, top_k=top_k, top_p=top_p)
         # Keys by (sentence, position): resuming a search in another batch draws the same tokens.
         rng_of_t_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)
         token_BW = jax.vmap(jax.random.categorical)(rng_of_t_B, logits_BWV)
         chosen = jnp.take_along_axis(log_probs_BWV, token_BW[:, :, None], axis=2)
-        log_probs_BW = search.live_log_probs_BW + chosen[:, :, 0]
-        live_tokens_BWT = search.live_tokens_BWT.at[:, :, t].set(token_BW)
+        log_probs_BW = state.live_log_probs_BW + chosen[:, :, 0]
+        live_tokens_BWT = state.live_tokens_BWT.at[:, :, t].set(token_BW)
         # A dead beam draws tokens, too; its log P is -inf, and they are never copied.
-        ends_BW = (token_BW == END) & (search.live_log_probs_BW > -jnp.inf)
+        ends_BW = (token_BW == END) & (state.live_log_probs_BW > -jnp.inf)
         scores_BW = log_probs_BW / length_penalty(t + 1, penalty, alpha)
         live_log_probs_BW = jnp.where(token_BW == END, -jnp.inf, log_probs_BW)
-        return Search(
+        return DecodingState(
             t=t + 1,
             live_tokens_BWT=live_tokens_BWT,
             live_log_probs_BW=live_log_probs_BW,
-            tokens_BWT=jnp.where(ends_BW[:, :, None], live_tokens_BWT, search.tokens_BWT),
-            scores_BW=jnp.where(ends_BW, scores_BW, search.scores_BW),
-            num_finished_B=search.num_finished_B + ends_BW.sum(axis=1),
+            tokens_BWT=jnp.where(ends_BW[:, :, None], live_tokens_BWT, state.tokens_BWT),
+            scores_BW=jnp.where(ends_BW, scores_BW, state.scores_BW),
             active_B=(live_log_probs_BW > -jnp.inf).any(axis=1),
             cache=cache,
         )
 
-    return jax.lax.while_loop(functools.partial(is_unfinished, until_active), extend, search)
+    return jax.lax.while_loop(functools.partial(is_unfinished, until_active), extend, state)
 
 
-def nucleus(logits_BWV: Array, *, top_k: int, top_p: float) -> Array:
+def truncate(logits_BWV: Array, *, top_k: int, top_p: float) -> Array:
     """Masks logits with -inf outside the `top_k` likeliest tokens and outside the nucleus.
 
     The nucleus (Holtzman et al. 2020) is the smallest set of the likeliest tokens with at least

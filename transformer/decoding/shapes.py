@@ -1,9 +1,11 @@
 """Sizes rounded up, so that few static shapes are compiled."""
 
+SHORTEST = 16
 
-def next_power_of_two(length: int, least: int = 16) -> int:
-    """Rounds a length up to one of `least` (a power of two), 2 `least`, 4 `least`, ..."""
-    return max(least, next_power(2, length))
+
+def next_power_of_two(length: int) -> int:
+    """Rounds a length up to a power of two, SHORTEST at least."""
+    return max(SHORTEST, next_power(2, length))
 
 
 def next_fine_length(length: int) -> int:
@@ -20,6 +22,6 @@ def next_power(base: int, size: int, *, most: int = 1 << 30) -> int:
     return rounded
 
 
-def rows_for_devices(devices: int, rows: int) -> int:
+def rows_in_powers_of_4(rows: int, devices: int) -> int:
     """Rounds rows up to the same power of 4 on each device: 9 rows on 2 devices to 2 * 16."""
     return devices * next_power(4, -(-rows // devices))

@@ -7,7 +7,6 @@ are searched once.
 import itertools
 import logging
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -15,18 +14,13 @@ import flax.linen as nn
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import compiled, mbr
+from transformer.decoding import compiled, long_lines, mbr, options
 from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Part
 from transformer.errors import UserError
 
 Tree = dict
 
-LONG_TEXT = 1 << 16  # characters that are tokenised in one call
 CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
-# Scripts without spaces: Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
-SPACELESS = re.compile(
-    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
-)
 
 
 class Request(NamedTuple):
@@ -57,29 +51,27 @@ class Translator:
         utility: str,
         max_length: int,
         chunk_lines: int,
-        num_hypotheses: int,
-        **options: int | float | str,
+        **decode: int | float | str,
     ):
         """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
-        if utility not in mbr.UTILITIES:
-            raise UserError(
-                f"config.decode.utility is one of {', '.join(mbr.UTILITIES)}, found {utility!r}"
-            )
-        for key, value, least in (("max_length", max_length, 16), ("chunk_lines", chunk_lines, 1)):
-            if value < least:
-                raise UserError(f"config.decode.{key} is at least {least}, found {value}")
-        longest = max_length + max(options["extra_length"], options["min_length"])
+        options.check(
+            {**decode, "utility": utility, "max_length": max_length, "chunk_lines": chunk_lines}
+        )
+        # The end symbol of the longest output is predicted from this many positions. A source of
+        # max_length ids has an output of at most max_length - 1 + extra_length.
+        longest = max(max_length + decode["extra_length"], decode["min_length"] + 1)
         limit = getattr(model, "position_limit", math.inf)
         if limit < longest:
             raise UserError(
                 f"config.model.max_positions={limit} learned positions are too few: "
-                f"decode.max_length and decode.extra_length (or min_length) need {longest}"
+                "config.decode.max_length + config.decode.extra_length, or "
+                f"config.decode.min_length + 1, need {longest}"
             )
         self.model = model
         self._dtype = getattr(model, "dtype", "float32")
         self.vocabulary = vocabulary
-        self.batch_decoder = BatchDecoder(model, num_hypotheses=num_hypotheses, **options)
-        self._num_hypotheses = num_hypotheses
+        self.batch_decoder = BatchDecoder(model, **decode)
+        self._num_hypotheses = decode["num_hypotheses"]
         self._utility = utility
         self._max_length = max_length
         self._chunk_lines = chunk_lines
@@ -170,9 +162,9 @@ class Translator:
                 )
             parts_of_line.append([])
             for i, ids in enumerate(self._parts(request.source, number)):
-                # Samples of equal parts differ, because `draw` is a part of what is compared.
-                draw = () if self.batch_decoder.method == "beam" else (number, i)
-                part = Part(tuple(ids), () if i else prefix, draw)
+                # Samples of equal parts differ, because `random_key` is part of what is compared.
+                random_key = () if self.batch_decoder.method == "beam" else (number, i)
+                part = Part(tuple(ids), () if i else prefix, random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
         num_done = 0
 
@@ -189,37 +181,17 @@ class Translator:
             ready.extend(itertools.islice(hypotheses_of_part, max(0, missing)))
             yield _joined([ready[i] for i in parts]) if parts else [Hypothesis("", 0.0)]
 
-    def _parts(self, text: str, number: int) -> Iterator[list[int]]:
-        """Yields a line's ids in parts of at most max_length; nothing for a blank line.
-
-        A part ends before the last word that begins in its second half, else within a word. Each
-        part has the end symbol: [▁a ▁b ▁c ▁d </s>] with max_length 3 gives [▁a ▁b </s>] and
-        [▁c ▁d </s>].
-        """
-        if not text.strip():
-            return
-        count = 0
-        for ids in tokenizer.encode(self.vocabulary.source, list(_cut(text))):
-            start, room = 0, self._max_length - 1  # room beside the end symbol
-            while len(ids) - 1 - start > room:
-                word_starts = (
-                    i
-                    for i in range(start + room, start + room // 2, -1)
-                    if self.vocabulary.source.id_to_piece(ids[i]).startswith("▁")
-                )
-                stop = next(word_starts, start + room)
-                yield [*ids[start:stop], tokenizer.END]
-                start, count = stop, count + 1
-            if len(ids) - 1 > start:
-                yield ids[start:]
-                count += 1
-        if count > 1:
+    def _parts(self, text: str, number: int) -> list[list[int]]:
+        """Returns the ids of a line in parts of at most max_length; counts and logs split lines."""
+        parts = list(long_lines.split(text, self.vocabulary.source, self._max_length))
+        if len(parts) > 1:
             self.num_split += 1
             logging.warning(
-                "line %d: %d characters are over config.decode.max_length=%d pieces: translated "
-                "in %d parts",
-                *(number + 1, len(text), self._max_length, count),
+                "line %d (%d characters) has more than config.decode.max_length=%d pieces: "
+                "translated in %d parts",
+                *(number + 1, len(text), self._max_length, len(parts)),
             )
+        return parts
 
     def _texts(self, hypotheses_of_part: list[Hypotheses]) -> Iterator[list[Hypothesis]]:
         """Detokenises each part's hypotheses, ranks samples with 'mbr', keeps num_hypotheses."""
@@ -236,17 +208,6 @@ class Translator:
             yield list(itertools.starmap(Hypothesis, scored[: self._num_hypotheses]))
 
 
-def _cut(text: str) -> Iterator[str]:
-    """Yields a text in pieces of at most LONG_TEXT characters, cut behind a space if possible."""
-    start = 0
-    while len(text) - start > LONG_TEXT:
-        stop = text.rfind(" ", start + LONG_TEXT // 2, start + LONG_TEXT) + 1
-        stop = stop or start + LONG_TEXT  # rfind gives -1 where there is no space
-        yield text[start:stop]
-        start = stop
-    yield text[start:]
-
-
 def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
     """Joins the k-th hypotheses of a line's parts into the line's k-th hypothesis.
 
@@ -256,14 +217,6 @@ def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
         return parts[0]
     count = min(map(len, parts))
     lines = zip(*(part[:count] for part in parts), strict=True)
-    return [Hypothesis(_join_texts([h.text for h in k]), sum(h.score for h in k)) for k in lines]
-
-
-def _join_texts(parts: list[str]) -> str:
-    """Joins the parts of a line by a space, or by nothing in a script without spaces.
-
-    That is a text of which most characters are SPACELESS and at most one in ten is a space.
-    """
-    text = "".join(parts)
-    spaceless = len(SPACELESS.findall(text)) > len(text) / 2 and text.count(" ") <= len(text) / 10
-    return text if spaceless else " ".join(parts)
+    return [
+        Hypothesis(long_lines.join([h.text for h in k]), sum(h.score for h in k)) for k in lines
+    ]

@@ -146,7 +146,7 @@ def _weights(
     """Returns the weights that the attention layers sow: {'cross': [L, B, H, T, S], ...}."""
     _, sown = model.apply(
         {"params": params},
-        **pairs.inputs(source_BS, target_BT),
+        **pairs.inputs_of_single_pairs(source_BS, target_BT),
         train=False,
         mutable=["intermediates"],
     )

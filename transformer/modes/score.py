@@ -129,7 +129,7 @@ def _log_prob(
     params: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
 ) -> jax.Array:
     """Returns log P(target | source) [B], the sum over the target's pieces and end symbol."""
-    inputs = pairs.inputs(source_BS, target_BT)
+    inputs = pairs.inputs_of_single_pairs(source_BS, target_BT)
     logits_BTV = model.apply({"params": params}, **inputs, train=False)
     log_probs_BTV = jax.nn.log_softmax(logits_BTV.astype(jnp.float32))
     chosen_BT = jnp.take_along_axis(log_probs_BTV, target_BT[:, :, None], axis=2)[:, :, 0]

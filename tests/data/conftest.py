@@ -1,0 +1,51 @@
+"""What several files of this folder read."""
+
+import pytest
+import requests
+from helpers.corpora import learn
+
+from transformer.data import corpora, tokenizer
+from transformer.data.tokens import tokenise
+
+
+@pytest.fixture(scope="session")
+def vocabulary():
+    """Two different models, so that mixed-up sides would show."""
+    return tokenizer.Vocabulary(learn("source"), learn("target", size=300))
+
+
+@pytest.fixture
+def tokenised(vocabulary, tmp_path):
+    return lambda source: tokenise(source, vocabulary, tmp_path)
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Loads a split of parallel text from a folder of files given as {name: bytes}."""
+
+    def load(files=None, split="train", source="de", target="en"):
+        for name, content in (files or {}).items():
+            path = tmp_path / "text" / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(content)
+        return corpora.load(
+            "parallel_text",
+            split,
+            source_language=source,
+            target_language=target,
+            directory=str(tmp_path / "text"),
+            data_dir=str(tmp_path / "data"),
+        )
+
+    return load
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Blocks requests, so that no test downloads gigabytes."""
+
+    def get(*_, **__):
+        raise requests.ConnectionError("no network")
+
+    monkeypatch.setattr(requests, "get", get)
+    monkeypatch.setattr(requests.Session, "get", get)

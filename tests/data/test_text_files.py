@@ -1,0 +1,125 @@
+"""Lines come as they are in the files; a file that cannot be read is a UserError of one line."""
+
+import gzip
+import lzma
+import os
+
+import pytest
+from helpers.corpora import ENGLISH, GERMAN, everything, lines, one_line, prepared
+
+from transformer.errors import UserError
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(lines(["a", "b"], "\r\n"), id="windows line ends"),
+        pytest.param(b"\xef\xbb\xbfa\nb\n", id="byte order mark"),
+        pytest.param(b"a\nb", id="no final newline"),
+        pytest.param(b"\xef\xbb\xbfa\r\nb", id="all three"),
+    ],
+)
+def test_line_ends_and_byte_order_mark_are_not_text(text, content):
+    assert everything(text({"train.de": content, "train.en": b"x\ny\n"})) == (
+        ["a", "b"],
+        ["x", "y"],
+    )
+
+
+@pytest.mark.parametrize("inside", ["\u2028", "\x85", "\x0b", "\x0c", "\x1e", "\r", "\0", "\ufeff"])
+def test_only_newline_ends_a_line(text, inside):
+    german = [f"a{inside}b", f"c{inside * 2}d", f" {inside}\u00a0"]
+    if inside not in "\r\ufeff":  # which are no text at the end of a line, the start of a file
+        german = [inside, *german, f"e{inside}"]
+    corpus = text({"train.de": lines(german), "train.en": lines("x" * len(german))})
+    assert everything(corpus)[0] == german
+
+
+@pytest.mark.parametrize(("end", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_compressed_files(text, end, compress):
+    files = {f"train.de{end}": compress(lines(GERMAN)), "train.en": lines(ENGLISH)}
+    corpus = text(files)
+    assert everything(corpus) == (GERMAN, ENGLISH)
+    plain = text({"dev.de": lines(GERMAN), "dev.en": lines(ENGLISH)}, split="dev")
+    assert plain.fingerprint == corpus.fingerprint  # of the content, not of its packing
+
+
+def test_two_files_by_name(text, tmp_path):
+    reference = tmp_path / "elsewhere" / "ref.txt"
+    reference.parent.mkdir()
+    reference.write_bytes(lines(ENGLISH))
+    corpus = text({"src.sgm.txt": lines(GERMAN)}, split=f"src.sgm.txt, {reference}")
+    assert everything(corpus) == (GERMAN, ENGLISH)
+
+
+def test_invalid_utf8_names_file_and_line_and_leaves_nothing(text, tmp_path):
+    german = [b"ok"] * 1000 + [b"caf\xe9"]
+    with pytest.raises(ValueError, match="not UTF-8") as error:
+        text({"train.de": b"\n".join(german), "train.en": b"x\n" * 1001})
+    assert "train.de, line 1001," in one_line(error)
+    assert prepared(tmp_path / "data" / "parallel_text") == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_utf_16_is_refused(text, encoding):
+    """Also where the byte 0A of another character would change the number of lines."""
+    german = "\ufeff".removeprefix("\ufeff" if encoding == "utf-16" else "") + "ein Haus\nein Ċ\n"
+    with pytest.raises(UserError, match=r"train\.de is UTF-16, expected UTF-8: .*iconv") as error:
+        text({"train.de": german.encode(encoding), "train.en": b"a house\na letter\n"})
+    one_line(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("train.de.gz", gzip.compress(lines(GERMAN) * 999)[:-20]),
+        ("train.de.gz", lines(GERMAN)),
+        ("train.de.xz", lzma.compress(lines(GERMAN) * 999)[:-20]),
+        ("train.de.xz", lines(GERMAN)),
+    ],
+)
+def test_broken_archive(text, name, content):
+    with pytest.raises(ValueError, match="is corrupt") as error:
+        text({name: content, "train.en": lines(ENGLISH)})
+    assert name in one_line(error)
+
+
+def test_gzip_data_without_its_suffix_and_folders_are_refused(text, tmp_path):
+    content = lines(GERMAN)
+    with pytest.raises(UserError, match=r"train\.de is gzip data: call it train\.de\.gz") as error:
+        text({"train.de": gzip.compress(content), "train.en": content})
+    one_line(error)
+    (tmp_path / "text" / "train.de").unlink()
+    (tmp_path / "text" / "train.de").mkdir()
+    with pytest.raises(UserError, match=r"train\.de is a folder, expected a file"):
+        text({"train.en": content})
+
+
+def test_a_missing_file_names_the_candidates_and_what_the_folder_has(text, tmp_path):
+    with pytest.raises(ValueError, match="expected one of") as error:
+        text({"training.de": b"a\n", "training.en": b"x\n"})
+    message = one_line(error)
+    for word in ("train.de,", "train.de.gz,", "train.de.xz,", "has training.de, training.en"):
+        assert word in message
+    with pytest.raises(ValueError, match=r"nothere\.de, found none"):
+        text(split="nothere.de,training.en")
+    os.rename(tmp_path / "text", tmp_path / "moved")
+    with pytest.raises(ValueError, match="text does not exist"):
+        text()
+    (tmp_path / "text").touch()
+    with pytest.raises(ValueError, match="text is a file, expected a folder"):
+        text()
+
+
+def test_several_files_of_one_name(text):
+    content = lines(GERMAN)
+    with pytest.raises(
+        ValueError, match=r"could be .*train\.de or .*train\.de\.gz: remove all but one"
+    ):
+        text({"train.de": content, "train.de.gz": gzip.compress(content), "train.en": content})
+
+
+@pytest.mark.parametrize(("source", "target"), [("de", "de"), ("", "en"), ("de", "../en")])
+def test_parallel_text_wants_two_languages(text, source, target):
+    with pytest.raises(ValueError, match=r"\Aconfig\.data\.source_language .* two different codes"):
+        text({"train.de": b"a\n", "train.en": b"x\n"}, source=source, target=target)

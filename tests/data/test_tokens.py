@@ -1,0 +1,137 @@
+"""A corpus's ids are written once; no half-written cache is ever read or left."""
+
+import errno
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from helpers.batching import pairs_of
+from helpers.corpora import LENGTH, Source
+
+from transformer.data import packing, tokenizer
+from transformer.data.tokens import tokenise
+from transformer.errors import UserError
+
+ROOT = str(pathlib.Path(__file__).resolve().parents[2])
+
+
+def test_second_call_reads_the_cache(tokenised):
+    source = Source(0)
+    first = tokenised(source)
+    assert source.reads == 1
+    second = tokenised(source)
+    assert source.reads == 1
+    assert second.directory == first.directory
+    for x, y in zip(first[:4], second[:4], strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
+    folders = {tokenised(Source(seed)).directory for seed in (0, 1)}
+    swapped = tokenizer.Vocabulary(vocabulary.target, vocabulary.source)
+    for other in (swapped, tokenizer.Vocabulary(vocabulary.source, vocabulary.source)):
+        folders.add(tokenise(Source(0), other, tmp_path).directory)
+    assert len(folders) == 4
+    assert set(tmp_path.iterdir()) == folders
+    same = Source(2)
+    same.fingerprint = Source(0).fingerprint  # the name alone counts
+    assert tokenised(same).directory in folders
+    assert not same.reads
+
+
+def test_chunks_make_no_difference(vocabulary, tmp_path):
+    """A corpus of two chunks is read completely and in order."""
+    source = Source(0, count=150)
+    source.pairs = source.pairs * 60  # 9000 pairs: two chunks
+    tokens = tokenise(source, vocabulary, tmp_path)
+    assert source.reads == 2
+    assert len(tokens.source_lengths) == 9000
+    once = pairs_of(Source(0), vocabulary)
+    for i in (0, 8190, 8191, 8192, 8193, 8999):
+        start, stop = tokens.target_offsets[i : i + 2]
+        assert tuple(tokens.target[start:stop].tolist()) == once[i % 150][1]
+
+
+def test_failed_writer_leaves_nothing(vocabulary, tmp_path):
+    source = Source(0)
+    source.read = lambda indices: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        tokenise(source, vocabulary, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_path):
+    (tmp_path / "source.model").write_bytes(vocabulary.source.serialized_model_proto())
+    program = """
+        import os, pathlib, signal, sys
+        from transformer.data import tokenizer, tokens
+
+        class Source:
+            fingerprint = sys.argv[2]
+            __len__ = lambda self: 9000
+            def read(self, indices):
+                if indices[0]:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return ["wrong"] * len(indices), ["wrong"] * len(indices)
+
+        folder = pathlib.Path(sys.argv[1])
+        pieces = tokenizer.load((folder / "source.model").read_bytes(), "test")
+        tokens.tokenise(Source(), tokenizer.Vocabulary(pieces, pieces), folder / "tokens")
+    """
+    arguments = [tmp_path, Source(0).fingerprint]
+    command = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
+    killed = subprocess.run(command, cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (draft,) = (tmp_path / "tokens").iterdir()
+    assert "draft" in draft.name
+
+    both = tokenizer.Vocabulary(vocabulary.source, vocabulary.source)
+    tokens = tokenise(Source(0), both, tmp_path / "tokens")
+    assert len(tokens.source_lengths) == 150
+    assert draft.name.startswith(tokens.directory.name)  # it was the same cache
+    assert set((tmp_path / "tokens").iterdir()) == {tokens.directory}
+
+
+def test_of_two_writers_the_first_to_finish_serves_both(vocabulary, tmp_path):
+    source = Source(0)
+    read, others = source.read, []
+
+    def read_while_another_finishes(indices):
+        if not others:
+            others.append(None)
+            others[0] = tokenise(Source(0), vocabulary, tmp_path)
+        return read(indices)
+
+    source.read = read_while_another_finishes
+    ours = tokenise(source, vocabulary, tmp_path)
+    assert ours.directory == others[0].directory
+    assert list(tmp_path.iterdir()) == [ours.directory]
+    np.testing.assert_array_equal(ours.target, others[0].target)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_file_over):
+    with no_file_over(1000), pytest.raises(UserError, match=r"cannot write to .*df -h.*data_dir"):
+        tokenise(Source(0), vocabulary, tmp_path)
+    assert not list(tmp_path.iterdir())
+    tokens = tokenise(Source(0), vocabulary, tmp_path)
+    pairs = packing.select_trainable(tokens.lengths, LENGTH)
+    with no_file_over(100), pytest.raises(UserError, match="cannot write to"):
+        packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
+    assert not list(tokens.directory.glob("packed*"))
+
+
+def test_without_locks_drafts_are_left_alone(vocabulary, tmp_path, monkeypatch):
+    """As on some shared disks: another process may be writing the draft."""
+
+    def flock(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    (tmp_path / "0123-draft-abc").mkdir()
+    tokens = tokenise(Source(0), vocabulary, tmp_path)
+    assert set(tmp_path.iterdir()) == {tokens.directory, tmp_path / "0123-draft-abc"}

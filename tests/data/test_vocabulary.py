@@ -1,0 +1,75 @@
+"""A run's SentencePiece models: read from files, or learnt from either side, or both."""
+
+import pytest
+from helpers.corpora import SIZE, Source, text
+
+from transformer.data import tokenizer, vocabulary
+from transformer.errors import UserError
+
+
+class Pairs(Source):
+    """English letters on one side, Greek ones on the other."""
+
+    def __init__(self):
+        super().__init__("vocabulary", count=300)
+        greek = str.maketrans("abcdef", "αβγδεζ")
+        self.pairs = [[source, target.translate(greek)] for source, target in self.pairs]
+
+
+def learn(**changes):
+    options = {"kind": "bpe", "size": 290, "character_coverage": 1.0, "max_sentences": 0, "seed": 0}
+    models = vocabulary.learn_models(Pairs(), **{"shared": True, **options, **changes})
+    return [tokenizer.load(model, "learnt") for model in models]
+
+
+def letters(processor):
+    pieces = {processor.id_to_piece(i) for i in range(4 + 256, len(processor))}
+    return {letter for piece in pieces for letter in piece} - {"▁"}
+
+
+def test_a_shared_model_is_of_both_sides_and_two_models_are_of_one_each():
+    [shared] = learn()
+    assert letters(shared) == set("abcdefαβγδεζ")
+    source, target = learn(shared=False)
+    assert (letters(source), letters(target)) == (set("abcdef"), set("αβγδεζ"))
+
+
+def test_of_a_large_corpus_random_sentences_are_taken():
+    """The seed chooses them; up to the limit it does not matter."""
+    few = [tokenizer.fingerprint(learn(max_sentences=100, seed=seed)[0]) for seed in (0, 0, 1)]
+    assert few[0] == few[1] != few[2]
+    everything = [
+        tokenizer.fingerprint(learn(max_sentences=most, seed=seed)[0])
+        for most, seed in ((0, 0), (600, 1))
+    ]
+    assert everything[0] == everything[1]
+    assert everything[0] not in few
+
+
+def test_models_are_read_from_one_file_or_two(tmp_path):
+    contents = [
+        tokenizer.learn(text(seed), size=SIZE, kind="bpe", character_coverage=1.0)
+        for seed in (0, 1)
+    ]
+    files = [tmp_path / "a.model", tmp_path / "b.model"]
+    for file, content in zip(files, contents, strict=True):
+        file.write_bytes(content)
+    assert vocabulary.read_models(str(files[0]), shared=True) == contents[:1]
+    assert vocabulary.read_models(f"{files[0]},{files[1]}", shared=False) == contents
+
+
+@pytest.mark.parametrize(
+    ("files", "shared", "words"),
+    [
+        ("a,b", True, r"names 2 file\(s\), expected one"),
+        ("a", False, r"names 1 file\(s\), expected two: SOURCE,TARGET"),
+        ("a", True, r": .*a does not exist"),
+        (".", True, "is a folder, expected a file"),
+        ("wrong", True, "wrong is not a SentencePiece model"),
+    ],
+)
+def test_files_that_cannot_be_models_are_one_line(files, shared, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong").write_bytes(b"text")
+    with pytest.raises(UserError, match=rf"\A.*{words}.*\Z"):
+        vocabulary.read_models(files, shared=shared)

@@ -1,0 +1,222 @@
+"""BatchDecoder: few static shapes, padded rows, stages, limits, hypotheses and samples of ids."""
+
+import collections
+import time
+
+import jax
+import numpy as np
+import pytest
+from helpers import reversal, tiny
+from helpers.decoders import DECODE, FEW, LINES, PIECES, build, found_by, parts, searcher
+
+from transformer.data import tokenizer
+from transformer.decoding import batch_decoder, beam_search, compiled
+from transformer.decoding.batch_decoder import Part
+from transformer.decoding.compiled import advance, resize, start
+
+
+@pytest.mark.slow
+def test_few_shapes_are_compiled(untrained, monkeypatch):
+    """For any number and length of lines, any number of translators and workers."""
+    model, params = untrained
+    options = {"beam_width": 2, "max_length": 32, "batch_tokens": 128, "extra_length": 2}
+    jitted = (start, advance, resize)
+    traced = []
+    search = beam_search.beam_search
+
+    def watched(*arguments, **options):
+        traced.append(arguments[2].tokens_BWT.shape)
+        return search(*arguments, **options)
+
+    monkeypatch.setattr(beam_search, "beam_search", watched)
+
+    def sizes():
+        return np.array([function._cache_size() for function in jitted])
+
+    def compiled(seed, workers):
+        random = np.random.default_rng(seed)
+        for count in (1, 2, 3, 5, 8, 9, 33):
+            lines = [" ".join("a" * n) for n in random.integers(1, 32, count)]
+            for longest in (3, 11, 32):
+                cut = [line[: 2 * longest] for line in lines]
+                decoder = build(model, **options, workers=workers)
+                assert len(list(decoder.translate(params, cut))) == count
+        return sizes() - before
+
+    # A source of up to 16 ids with its extra_length takes 18 of batch_tokens, so 7 fit, in powers
+    # of 4: 1 or 4 rows, of 2, 3, ..., 16 ids. One of up to 32 ids takes 34: 1 row, of 18, 20, ...,
+    # 32 ids.
+    starts = 2 * 15 + 8
+    # A search of these 1 or 4 rows has room for 16 or 32 tokens, or the 1 row for 32 or 64.
+    advances = 2 * 2 + 1 * 2
+    # From 4 rows and 16 tokens to any of the other three; from 4 x 32 to 1 x 32, from 1 x 16 to
+    # 1 x 32; and the long ones' from 32 to 64.
+    resizes = 3 + 1 + 1 + 1
+    # The cache counts 1 x 16 twice: its bounds come from NumPy, or from a batch that has shrunk.
+    bounds = np.array([starts, advances + 1, resizes + 1])
+
+    before = sizes()
+    lines = [" ".join("a" * n) for n in range(16, 32)]
+    list(build(model, **options, chunk_lines=1).translate(params, lines))
+    assert 0 < (sizes() - before)[0] <= 8
+    once = compiled(0, 1)
+    assert (once > 0).all()
+    assert (once <= bounds).all()
+    assert (compiled(0, 1) == once).all()
+    compiled(1, 2)
+    assert (compiled(2, 3) <= bounds).all()
+    assert 0 < len(traced) <= advances
+
+
+def test_workers_compile_each_shape_once(untrained, monkeypatch):
+    """While one of three runs a shape for the first time, the others wait; stages that do nothing.
+
+    Each batch starts with room for 16 tokens and grows to 32.
+    """
+    num_running, seen = collections.Counter(), collections.Counter()
+
+    def run(*shape):
+        num_running[shape] += 1
+        if not seen[shape]:
+            time.sleep(0.1)  # so that another worker gets here, if it may
+            assert num_running[shape] == 1
+        seen[shape] += 1
+
+    def start(params, source_BS, keys, *, room, **_):
+        run("start", room)
+        return {}, beam_search.initial_state({}, len(source_BS), 1, room), np.zeros(len(source_BS))
+
+    def advance(params, memory, state, bounds, rng_B, **_):
+        B, _, room = state.tokens_BWT.shape
+        run("advance", room)
+        tokens_BWT = np.full((B, 1, room), tokenizer.END)
+        return state._replace(t=room, tokens_BWT=tokens_BWT, scores_BW=np.zeros((B, 1)))
+
+    def resize(batch, rows, *, model, room):
+        run("resize", room)
+        memory, _, bounds, rng_B = batch
+        return memory, beam_search.initial_state({}, len(rows), 1, room), bounds, rng_B
+
+    for stage in (start, advance, resize):
+        monkeypatch.setattr(compiled, stage.__name__, stage)
+    find = searcher(untrained[0], beam_width=1, workers=3)
+    assert find(untrained[1], parts(*[9] * 12)) == [[([], 0.0)]] * 12
+    stages = [("start", 16), ("advance", 16), ("resize", 32), ("advance", 32)]
+    assert seen == dict.fromkeys(stages, 3)
+
+
+def endless(extra_length, **changes):
+    """A searcher whose model gives the end symbol hardly any probability, and the params."""
+    size = len(PIECES)
+    model = tiny.model(
+        source_vocab_size=size, target_vocab_size=size, num_layers=1, tied_embeddings="none"
+    )
+    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    params["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
+    options = {"beam_width": 1, "extra_length": extra_length, **changes}
+    return searcher(model, **options), params
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra_length", [3, 40])
+def test_an_output_is_at_most_its_source_and_extra_length_long(extra_length):
+    """With an improbable end symbol the limit ends outputs; the room grows up to it."""
+    find, params = endless(extra_length)
+    found = find(params, parts(1, 4, 9))
+    lengths = [len(ids) for [(ids, _)] in found]
+    assert lengths == [1 + extra_length, 4 + extra_length, 9 + extra_length]
+
+
+def test_padded_rows_end_at_once_and_give_no_result():
+    """3 parts are padded to 4 rows."""
+    find, params = endless(3)
+    asked = parts(9, 4, 1)
+    found = find._search_batch(params, asked)
+    assert [len(ids) for [(ids, _)] in found] == [12, 7, 4]
+    for part, result in zip(asked, found, strict=True):
+        [[(ids, score)]] = find(params, [part])
+        assert ids == result[0][0]
+        assert score == pytest.approx(result[0][1], rel=1e-5)
+
+
+def test_several_hypotheses_are_the_best_first_and_different(untrained):
+    """Their ids differ; texts may be equal, in other pieces."""
+    model, params = untrained
+    asked = [Part(tuple(ids)) for ids in reversal.ids(FEW) if len(ids) > 1]
+    found = searcher(model, num_hypotheses=4)(params, asked)
+    single = searcher(model)(params, asked)
+    for hypotheses, alone in zip(found, single, strict=True):
+        assert 1 < len(hypotheses) <= 4
+        assert len({tuple(ids) for ids, _ in hypotheses}) == len(hypotheses)
+        scores = [score for _, score in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert hypotheses[0][0] == alone[0][0]
+        assert scores[0] == pytest.approx(alone[0][1], rel=1e-5)
+
+
+def test_greedy_search_goes_on_from_its_own_beginning_as_without(untrained):
+    """A prefix of the greedy output gives the same output and score."""
+    model, params = untrained
+    find = searcher(model, beam_width=1)
+    source = max(reversal.ids(FEW), key=lambda ids: len(find(params, [Part(tuple(ids))])[0][0][0]))
+    [[(ids, score)]] = find(params, [Part(tuple(source))])
+    assert len(ids) > 3
+    asked = [Part(tuple(source), tuple(ids[:count])) for count in range(1, len(ids) + 1)]
+    for [(found, scored)] in find(params, asked):
+        assert found == ids
+        assert scored == pytest.approx(score, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["beam", "sample"])
+def test_no_translation_is_shorter_than_min_length(method, untrained):
+    model, params = untrained
+    sources = reversal.ids([line for line in LINES if len(line.split()) == 11] + ["a", "c d"])
+    asked = [Part(tuple(ids), random_key=(0, i)) for i, ids in enumerate(sources)]
+    options = {"method": method, "num_hypotheses": 2}
+    free = searcher(model, **options)(params, asked)
+    assert min(len(ids) for hypotheses in free[:-2] for ids, _ in hypotheses) < 10
+    found = searcher(model, min_length=10, **options)(params, asked)
+    for part, hypotheses in zip(asked, found, strict=True):
+        for ids, _ in hypotheses:
+            assert 10 <= len(ids) <= max(10, len(part.source) - 1 + DECODE["extra_length"])
+
+
+@pytest.mark.parametrize(
+    "count", [batch_decoder.SAMPLES_TOGETHER, batch_decoder.SAMPLES_TOGETHER + 3]
+)
+def test_any_number_of_samples(count, untrained):
+    """Samples of several searches are all different, like those of one."""
+    for changes in ({}, {"batch_tokens": 1, "workers": 2}):
+        [line] = found_by(
+            untrained, ["e f g h a b c d"], method="sample", num_hypotheses=count, **changes
+        )
+        assert len(line) == count
+        assert len({hypothesis.text for hypothesis in line}) == count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("longest", [9, 60])
+@pytest.mark.parametrize(
+    "changes", [{}, {"method": "sample", "num_hypotheses": 10}, {"extra_length": 50}], ids=str
+)
+def test_no_search_is_larger_than_the_rehearsed_one(untrained, longest, changes):
+    """At any stage, in rows x room and in rows x source length."""
+    model, params = untrained
+    options = {"beam_width": 2, "batch_tokens": 600, "extra_length": 2, "workers": 1}
+    search = searcher(model, **{**options, **changes})
+    stage, sizes = search._advance, []
+
+    def record(params, memory, state, *arguments, **options):
+        rows, _, room = state.tokens_BWT.shape
+        sizes.append((rows * room, rows * jax.tree.leaves(memory)[0].shape[1]))
+        return stage(params, memory, state, *arguments, **options)
+
+    search._advance = record
+    lengths = np.random.default_rng(0).integers(1, longest + 1, 100).tolist()
+    search.rehearse(params, lengths)
+    rehearsed = np.max(sizes, axis=0)
+    sizes.clear()
+    search(params, [Part((5,) * (length - 1) + (tokenizer.END,)) for length in lengths])
+    found = np.max(sizes, axis=0)
+    assert (found <= rehearsed).all()
+    assert rehearsed[1] == found[1]  # nothing is refused that would fit

@@ -1,0 +1,43 @@
+"""Sizes are rounded up, to few values."""
+
+import pytest
+
+from transformer.decoding import shapes
+
+
+def test_powers_are_the_smallest_that_suffice():
+    for base in (2, 4):
+        powers = [base**n for n in range(12)]
+        for size in range(1, 1025):
+            expected = min(power for power in powers if power >= size)
+            assert shapes.next_power(base, size) == expected
+    assert shapes.next_power_of_two(1) == shapes.next_power_of_two(16) == shapes.SHORTEST == 16
+    assert [shapes.next_power_of_two(length) for length in (17, 32, 33)] == [32, 32, 64]
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"), [(1, 1), (3, 1), (4, 4), (15, 4), (16, 16), (99, 16)]
+)
+def test_a_power_is_at_most_the_most(most, expected):
+    assert shapes.next_power(4, 7, most=most) == expected
+
+
+def test_fine_lengths_are_eight_per_octave():
+    """So that at most an eighth of a source is padding."""
+    rounded = [shapes.next_fine_length(length) for length in range(1, 1025)]
+    for length, fine in enumerate(rounded, start=1):
+        assert length <= fine < length * 9 / 8
+        assert shapes.next_fine_length(fine) == fine
+    for start in (16, 32, 64, 512):
+        assert len({fine for fine in rounded if start < fine <= 2 * start}) == 8
+
+
+def test_each_device_has_the_same_power_of_4_of_rows():
+    for devices in (1, 2, 3, 8):
+        for rows in range(1, 70):
+            padded = shapes.rows_in_powers_of_4(rows, devices)
+            assert padded >= rows
+            assert padded % devices == 0
+            assert padded // devices in (1, 4, 16, 64, 256)
+            assert padded // devices == 1 or padded // 4 < rows
+    assert shapes.rows_in_powers_of_4(9, 2) == 2 * 16

@@ -1,0 +1,68 @@
+"""Batches of sentence pairs, as training makes them, and how they are read back."""
+
+import functools
+
+import numpy as np
+from helpers.corpora import LENGTH
+
+from transformer.data import batches, packing, tokenizer
+from transformer.data import pairs as pair_arrays
+
+
+def training_batches(tokens, packed, seed, batch_tokens=5 * LENGTH):
+    """Training batches, as in transformer/tasks/translation.py."""
+    pairs = packing.select_trainable(tokens.lengths, LENGTH)
+    groups = (
+        [packing.pack(tokens.lengths, pairs, LENGTH, seed, tokens.directory)]
+        if packed
+        else packing.one_per_row(tokens.lengths, pairs, LENGTH)
+    )
+    assemble = functools.partial(pair_arrays.assemble, tokens)
+    return batches.Batches(groups, batch_tokens, seed, assemble)
+
+
+def sentences_of(batch):
+    """Reads the pairs of a batch back, segment by segment, as (source ids, target ids).
+
+    Asserts that segments are contiguous, positions restart, and all else is zero.
+    """
+    inputs, targets, weights = batch["inputs"], batch["targets"], batch["weights"]
+    found = []
+    for row in range(len(targets)):
+        laid = {"source": 0, "target": 0}
+        for segment in range(1, inputs["source_segments"][row].max(initial=0) + 1):
+            pair = []
+            for side in ("source", "target"):
+                (places,) = np.nonzero(inputs[f"{side}_segments"][row] == segment)
+                # Contiguous, right behind the segment before it; positions restart.
+                assert (places == laid[side] + np.arange(len(places))).all()
+                laid[side] += len(places)
+                positions = inputs[f"{side}_positions"][row, places]
+                assert (positions == np.arange(len(places))).all()
+                ids = (inputs["source"] if side == "source" else targets)[row, places].tolist()
+                assert ids.index(tokenizer.END) == len(ids) - 1
+                pair.append(tuple(ids))
+            shifted = inputs["target"][row, places].tolist()
+            assert shifted == [tokenizer.START, *pair[1][:-1]]
+            found.append(tuple(pair))
+        assert laid["target"] == weights[row].sum()
+        assert (weights[row, : laid["target"]] == 1).all()
+        assert inputs["target_segments"][row].max() == inputs["source_segments"][row].max()
+        for name, array in {**inputs, "targets": targets, "weights": weights}.items():
+            side = "source" if name.startswith("source") else "target"
+            assert (array[row, laid[side] :] == 0).all()
+    return found
+
+
+def pairs_of(source, vocabulary):
+    sides = source.read(range(len(source)))
+    encoded = [tokenizer.encode(vocabulary[side], sides[side]) for side in (0, 1)]
+    return [tuple(map(tuple, pair)) for pair in zip(*encoded, strict=True)]
+
+
+def epoch(batched, number):
+    return [
+        pair
+        for t in range(number * len(batched), (number + 1) * len(batched))
+        for pair in sentences_of(batched[t])
+    ]

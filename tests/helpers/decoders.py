@@ -1,0 +1,67 @@
+"""Translators and BatchDecoders of small models, and lines for them."""
+
+from helpers import reversal, tiny
+
+from configs import wmt_base
+from transformer.data import tokenizer
+from transformer.decoding.batch_decoder import BatchDecoder, Part
+from transformer.decoding.translator import Request, Translator
+
+DECODE = {**wmt_base.get_config().decode.to_dict(), **reversal.DECODE, "workers": 1}
+PIECES = reversal.vocabulary().target
+
+
+def build(model=None, **changes):
+    return Translator(model or reversal.model(), reversal.vocabulary(), **{**DECODE, **changes})
+
+
+def searcher(model, **changes):
+    """A BatchDecoder."""
+    of_translator = ("utility", "max_length", "chunk_lines")
+    options = {k: v for k, v in {**DECODE, **changes}.items() if k not in of_translator}
+    return BatchDecoder(model, **options)
+
+
+# Of four lengths, because each is a shape to compile; one line is over-long.
+LINES = [
+    line
+    for length in (3, 7, 11, 15)
+    for line in reversal.sentences(5, seed=length, shortest=length, longest=length)
+]
+LINES = ["a b c", "", *LINES[::-2], "a b c", "d " * 18, *LINES[::2], "  ", "ab"]
+FEW = [line for line in LINES if len(line.split()) in (0, 7)]
+
+
+def untrained_model():
+    """(model, params): small, random, over the same vocabulary.
+
+    Its outputs end anywhere, so that batches shrink.
+    """
+    size = len(reversal.vocabulary().source)
+    model = tiny.model(source_vocab_size=size, target_vocab_size=size, num_layers=1)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    params = tiny.parameters(model, inputs, seed=6)
+    params["target_embedding"]["embedding"][tokenizer.END] *= 2
+    return model, params
+
+
+class Echo:
+    """A fake searcher: returns the source as the translation, and records the parts."""
+
+    def __init__(self, method="beam"):
+        self.method = method
+        self.seen = []
+
+    def __call__(self, params, parts, *progress):
+        self.seen += parts
+        return [[(list(part.source[:-1]), -1.0)] for part in parts]
+
+
+def found_by(untrained, lines, **changes):
+    """Returns each line's hypotheses."""
+    requests = map(Request, lines)
+    return list(build(untrained[0], **changes).hypotheses(untrained[1], requests))
+
+
+def parts(*lengths):
+    return [Part((*[5] * n, tokenizer.END)) for n in lengths]

@@ -1,0 +1,62 @@
+"""Over-long lines: split into parts to translate, which are joined again."""
+
+import re
+from collections.abc import Iterator
+
+import sentencepiece
+
+from transformer.data import tokenizer
+
+LONG_TEXT = 1 << 16  # characters that are tokenised in one call
+# Scripts without spaces: Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
+SPACELESS = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
+)
+
+
+def split(
+    text: str, processor: sentencepiece.SentencePieceProcessor, max_length: int
+) -> Iterator[list[int]]:
+    """Yields a line's ids in parts of at most max_length; nothing for a blank line.
+
+    A part ends before the last word that begins in its second half, else within a word. Each part
+    has the end symbol: [▁a ▁b ▁c ▁d </s>] with max_length 3 gives [▁a ▁b </s>] and [▁c ▁d </s>].
+    """
+    if not text.strip():
+        return
+    most = max_length - 1  # pieces of a part, without the end symbol
+    for ids in tokenizer.encode(processor, list(_cut(text))):
+        start = 0
+        while len(ids) - 1 - start > most:
+            word_starts = (
+                i
+                for i in range(start + most, start + most // 2, -1)
+                if processor.id_to_piece(ids[i]).startswith("▁")
+            )
+            stop = next(word_starts, start + most)
+            yield [*ids[start:stop], tokenizer.END]
+            start = stop
+        if len(ids) - 1 > start:
+            yield ids[start:]
+
+
+def _cut(text: str) -> Iterator[str]:
+    """Yields a text in pieces of at most LONG_TEXT characters, cut after a space if possible."""
+    start = 0
+    while len(text) - start > LONG_TEXT:
+        stop = text.rfind(" ", start + LONG_TEXT // 2, start + LONG_TEXT) + 1
+        stop = stop or start + LONG_TEXT  # rfind gives -1 where there is no space
+        yield text[start:stop]
+        start = stop
+    yield text[start:]
+
+
+def join(parts: list[str]) -> str:
+    """Joins the parts of a line by a space, or by nothing in a script without spaces.
+
+    A script without spaces is assumed if most characters are SPACELESS and at most one in ten is a
+    space.
+    """
+    text = "".join(parts)
+    spaceless = len(SPACELESS.findall(text)) > len(text) / 2 and text.count(" ") <= len(text) / 10
+    return text if spaceless else " ".join(parts)
