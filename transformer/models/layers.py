@@ -40,8 +40,8 @@ class FeedForward(nn.Module):
 class Residual(nn.Module):
     """Wraps a sub-layer in the residual connection, dropout and LayerNorm (paper 3.1 and 5.4).
 
-    `norm` is 'post', the paper's LayerNorm(x + Dropout(Sublayer(x))), or 'pre', of tensor2tensor's
-    (the authors' code) last version: x + Dropout(Sublayer(LayerNorm(x))).
+    `norm` is 'post', the paper's LayerNorm(x + Dropout(Sublayer(x))), or 'pre', as in the last
+    version of tensor2tensor (the authors' code): x + Dropout(Sublayer(LayerNorm(x))).
     """
 
     norm: str
@@ -69,7 +69,7 @@ class EncoderLayer(nn.Module):
     feed_forward_residual: nn.Module
 
     def __call__(self, x_BSD: Array, view: View, *, train: bool) -> Array:
-        """Returns the layer's output [B, S, D]; `view` is the self-attention's."""
+        """Returns the layer's output [B, S, D]; `view` is the self-attention mask and positions."""
 
         def self_attention(y_BSD: Array) -> Array:
             keys_values = self.self_attention.project(y_BSD)
@@ -103,10 +103,10 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Array, KeysValues | None]:
         """Returns the layer's output [B, T, D] and its updated cache (None without one).
 
-        `memory` are the keys and values of the encoder's output, from `cross_attention.project`,
-        and `memory_view` says which of them each query sees. Without `cache`, x attends to x. With
-        `cache`, keys and values of x are written from `slot` on, and x attends to all slots. `view`
-        is the self-attention's, of the positions of x or of the slots.
+        `memory` holds the keys and values of the encoder's output, from `cross_attention.project`;
+        `memory_view` says which of them each query sees. Without `cache`, x attends to x, and the
+        keys of `view` are the positions of x. With `cache`, the keys and values of x are written
+        from `slot` on, x attends to all slots, and the keys of `view` are the slots.
         """
 
         def self_attention(y_BTD: Array) -> Array:
