@@ -119,7 +119,7 @@ def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]
         config = workdir.read_config(arguments.workdir)
         config.model.dtype = dtype
         config.decode.length_penalty = "power"  # the only one that CTranslate2 has
-        run = translation.load(arguments.workdir, config)
+        run = translation.load(config, arguments.workdir)
         translator = Translator(run.model, run.vocabulary, **config.decode)
         text = lines(arguments)
         return lambda: list(translator.translate(run.params, text)), len(text), "sentences"
@@ -148,7 +148,7 @@ def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Cal
     )
     translate = functools.partial(engine.translate_batch, beam_size=4, length_penalty=0.6)
     if arguments.file:
-        run = translation.load(arguments.workdir, workdir.read_config(arguments.workdir))
+        run = translation.load(workdir.read_config(arguments.workdir), arguments.workdir)
         source, target = run.vocabulary
         text = lines(arguments)
 
@@ -192,7 +192,7 @@ def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
 def convert(arguments: argparse.Namespace) -> None:
     """Writes the model for CTranslate2."""
     if arguments.file:
-        run = translation.load(arguments.workdir, workdir.read_config(arguments.workdir))
+        run = translation.load(workdir.read_config(arguments.workdir), arguments.workdir)
         pieces = [run.vocabulary.source.id_to_piece(i) for i in range(len(run.vocabulary.source))]
         ctranslate2_model.save(arguments.folder, run.model, run.params, pieces)
         return

@@ -3,7 +3,7 @@
     python launch.py --config=configs/translation.py
 
 Other configs import this one and set the keys in which they differ. configs/wmt_base.py is this
-config plus the presets of the paper's program.
+config plus the presets of tensor2tensor (the authors' code).
 """
 
 from ml_collections import ConfigDict
@@ -67,16 +67,19 @@ def get_config() -> ConfigDict:
     config.model.remat = False
     config.model.dtype = "float32"  # of activations; or 'bfloat16'. Params are always float32
 
+    # A reference: the schedule follows config.model.d_model, also when that is overridden.
     config.optimizer.schedule.d_model = config.model.get_ref("d_model")
 
     config.loss = ConfigDict()
     config.loss.label_smoothing = 0.1
     config.loss.smoothed_over = "all_classes"  # or 'wrong_classes', as tensor2tensor does
     # Blocks of positions whose logits are computed one after the other, to save memory; with 'jit'
-    # on several devices each block costs an all-reduce. 1: all logits at once.
+    # on several devices each block costs an all-reduce. Fewer if they do not divide row_length
+    # (their gcd). 1: all logits at once.
     config.loss.blocks = 4
 
-    # sacreBLEU's tokeniser; for targets in these languages: 'zh', 'ja-mecab', 'ko-mecab', 'char'.
+    # sacreBLEU's tokeniser; 'zh' for Chinese, 'ja-mecab' for Japanese, 'ko-mecab' for Korean
+    # targets; 'char': characters.
     config.evaluate.tokenize = "13a"
     config.evaluate.samples = 3  # translations to log after each validation
 
@@ -95,10 +98,15 @@ def get_config() -> ConfigDict:
     config.decode.utility = "chrf"  # of 'mbr'; or 'bleu'
     config.decode.min_length = 0  # least number of output pieces, without the end symbol
     config.decode.extra_length = 50  # an output is at most this many pieces longer than its source
-    config.decode.max_length = 256  # longest source, in pieces; longer lines are split for decoding
-    config.decode.batch_tokens = 8192  # target positions of a batch
+    # Longest source in pieces, with the end symbol; longer lines are split for decoding.
+    config.decode.max_length = 256
+    # Rows x (padded source length + extra_length), beams not counted; also the batch size of
+    # validation loss and --mode=score, in target positions.
+    config.decode.batch_tokens = 8192
     config.decode.chunk_lines = 4096  # lines to sort by length at a time, so that less is padding
-    config.decode.workers = 0  # batches decoded concurrently; 0: one per CPU core, at most 8
+    # Batches decoded at the same time on one device; 0: on a CPU one per core, at most 8; on an
+    # accelerator 1.
+    config.decode.workers = 0
 
     config.translate = ConfigDict()
     config.translate.format = "text"  # or 'json': one object per line, with 'source' (and 'prefix')

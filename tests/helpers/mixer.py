@@ -37,7 +37,7 @@ class Mixer(nn.Module):
         context = jnp.einsum("BTS,BSD->BTD", same, self.source(source))
         return self.output(nn.tanh(context + self.target(target)))
 
-    def prepare(self, memory, memory_mask, length, num_beams):
+    def prepare(self, memory, memory_mask, room, num_beams):
         weights = memory_mask[..., None].astype(jnp.float32)
         return (memory * weights).sum(axis=1) / jnp.maximum(weights.sum(axis=1), 1), ()
 
@@ -49,5 +49,5 @@ class Mixer(nn.Module):
         return cache
 
     @staticmethod
-    def grow(cache, length):
+    def grow(cache, room):
         return cache

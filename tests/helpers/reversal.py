@@ -134,8 +134,8 @@ def trained(steps=1500):
     return values
 
 
-def write_workdir(folder):
-    """A run that can reverse, as training would have left it."""
+def write_workdir(folder, params=None, step=7):
+    """A run as training would have left it, by default one that can reverse."""
     fields = {k: v for k, v in vars(model()).items() if k in wmt_base.get_config().model}
     config = wmt_base.get_config()
     config.model.update(fields)
@@ -148,5 +148,5 @@ def write_workdir(folder):
     paths.write_file(folder / "vocabulary" / "shared.model", vocabulary_model())
     identity = {"vocabulary": vocabulary().fingerprint}
     saved = manager.Checkpoints(folder, keep=1, every=1, identity=identity, best_is="highest")
-    saved.save(7, parameters(), {"count": np.zeros(1)})
+    saved.save(step, parameters() if params is None else params, {"count": np.zeros(1)})
     saved.close()

@@ -9,27 +9,31 @@ from helpers import tiny
 from transformer.models import cache
 
 
-def empty(length, beams):
+def empty(room, beams):
     """Two sentences, two heads, keys of 5 numbers, values of 4."""
     memory = [(jnp.ones((2, 2, 5, 3)), jnp.ones((2, 2, 3, 4)))]
-    return cache.empty_cache(memory, length, beams)
+    return cache.empty_cache(memory, room, beams)
 
 
 def test_the_example_in_the_docstring():
-    ancestry = empty(2, 2).ancestry_BWP
-    ancestry = cache.write_ancestry(ancestry, 0, 1)
-    np.testing.assert_array_equal(ancestry[0, :, :1], [[0], [1]])
-    mask = cache.history_mask(ancestry, jnp.array([0]))
-    np.testing.assert_array_equal(mask[0], [[1, 0, 0, 0], [0, 1, 0, 0]])
-
-    both = empty(2, 2)._replace(ancestry_BWP=ancestry)
-    ancestry = cache.reorder(both, jnp.zeros((2, 2), int)).ancestry_BWP
-    np.testing.assert_array_equal(ancestry[0, :, :1], [[0], [0]])
-    ancestry = cache.write_ancestry(ancestry, 1, 1)
-    np.testing.assert_array_equal(ancestry[0], [[0, 0], [0, 1]])
-    mask = cache.history_mask(ancestry, jnp.array([1]))
-    np.testing.assert_array_equal(mask[0], [[1, 0, 1, 0], [1, 0, 0, 1]])
-    np.testing.assert_array_equal(cache.slot_positions(ancestry)[0], [0, 0, 1, 1])
+    kept, both_of_beam_0 = empty(3, 2), jnp.zeros((2, 2), int)
+    written = [[[0], [1]], [[0, 0], [0, 1]], [[0, 0, 0], [0, 0, 1]]]
+    reordered = [[[0], [0]], [[0, 0], [0, 0]]]
+    rows = [
+        [[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]],
+        [[1, 0, 1, 0, 0, 0], [1, 0, 0, 1, 0, 0]],
+        [[1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 0, 1]],
+    ]
+    for position in range(3):
+        ancestry = cache.write_ancestry(kept.ancestry_BWP, position, 1)
+        np.testing.assert_array_equal(ancestry[0, :, : position + 1], written[position])
+        mask = cache.history_mask(ancestry, jnp.array([position]))
+        np.testing.assert_array_equal(mask[0], rows[position])
+        if position < 2:
+            kept = cache.reorder(kept._replace(ancestry_BWP=ancestry), both_of_beam_0)
+            ancestry = kept.ancestry_BWP[0, :, : position + 1]
+            np.testing.assert_array_equal(ancestry, reordered[position])
+    np.testing.assert_array_equal(cache.slot_positions(kept.ancestry_BWP)[0], [0, 0, 1, 1, 2, 2])
 
 
 def test_the_mask_is_the_history_that_the_ancestry_names():

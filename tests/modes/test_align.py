@@ -36,7 +36,7 @@ def run():
     size = len(pieces())
     model = tiny.model(source_vocab_size=size, target_vocab_size=size)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    return translation.Run(model, reversal.vocabulary(), parameters, [7])
+    return translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_no_position_is_beyond_the_learned_ones():
     fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
     model = tiny.model(**fields, max_positions=20)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    run = translation.Run(model, reversal.vocabulary(), parameters, [7])
+    run = translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
     found = align.weights(run, "a " * 17, "b")
     assert np.isfinite(found["cross"]).all()
     np.testing.assert_allclose(found["cross"].sum(axis=-1), 1, rtol=0, atol=1e-6)
@@ -222,7 +222,7 @@ def test_align(layer, head, expected):
 def test_reversed_letters_are_aligned_with_themselves(reversal_run):
     """Measured: 94 of 100 of them."""
     config = workdir.read_config(reversal_run)
-    run = translation.load(reversal_run, config)
+    run = translation.load(config, reversal_run)
     right = letters = 0
     for source in reversal.sentences(10, seed=6000, shortest=3):
         target = reversal.reverse(source)
@@ -272,7 +272,7 @@ def test_lines_out_and_weights_in_a_file(copied):
     )
     assert done.returncode == 0, done.stderr
     config = workdir.read_config(copied)
-    run = translation.load(copied, config)
+    run = translation.load(config, copied)
     with np.load(copied / "attention.npz") as file:
         kept = dict(file)
     names = {*SHAPES, "source", "target"}
@@ -315,7 +315,7 @@ def test_an_over_long_pair_has_an_empty_line(said, copied, caplog):
 
 @pytest.mark.slow
 def test_layer_and_head_are_those_asked_for(said, reversal_run):
-    run = translation.load(reversal_run, workdir.read_config(reversal_run))
+    run = translation.load(workdir.read_config(reversal_run), reversal_run)
     source, target = reversal.sentences(1, seed=0, shortest=15)[0], "a b c d e f g h"
     cross = align.weights(run, source, target)["cross"]
     lines = []

@@ -1,6 +1,5 @@
 """What a run prepares is built once, and rebuilt when its inputs have changed."""
 
-import sys
 import types
 
 import pytest
@@ -85,13 +84,6 @@ def test_changed_training_text_is_said_with_its_files(build, tmp_path):
     message = str(error.value)
     assert f"the text of {tmp_path / 'train.de'} or {tmp_path / 'train.en'} has changed" in message
     assert "restore the old text, or give another --workdir" in message
-
-
-def test_a_tokeniser_without_its_package_says_what_to_install(tiny_config, monkeypatch):
-    monkeypatch.setitem(sys.modules, "mecab_ko", None)
-    expected = r"\Aconfig\.evaluate\.tokenize='ko-mecab' .*needs pip install sacrebleu\[ko\]\Z"
-    with pytest.raises(UserError, match=expected):
-        translation.check(tiny_config({"evaluate.tokenize": "ko-mecab"}))
 
 
 def test_a_prepared_task_is_built_without_reading_its_training_text_again(build, monkeypatch):

@@ -48,9 +48,9 @@ def random_run(ensemble=False):
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     one, two = (tiny.parameters(models[0], inputs, seed) for seed in (0, 1))
     if not ensemble:
-        return translation.Run(models[0], reversal.vocabulary(), one, [7])
+        return translation.TrainedTranslator(models[0], reversal.vocabulary(), one, [7])
     both = {"members_0": one, "members_1": two}
-    return translation.Run(Ensemble(tuple(models)), reversal.vocabulary(), both, [7])
+    return translation.TrainedTranslator(Ensemble(tuple(models)), reversal.vocabulary(), both, [7])
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["one", "ensemble"])
@@ -91,7 +91,7 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
 @pytest.mark.parametrize("ensemble", [False, True])
 def test_texts_score_what_the_translator_gives_them(reversal_run, ensemble):
     """The n-best list of the trained model, and of an ensemble with a perturbed copy."""
-    run = translation.load(reversal_run, workdir.read_config(reversal_run))
+    run = translation.load(workdir.read_config(reversal_run), reversal_run)
     if ensemble:
         random = np.random.default_rng(0)
         disturb = lambda x: x + 0.02 * random.standard_normal(x.shape, np.float32)
@@ -189,7 +189,7 @@ def test_no_position_is_beyond_the_learned_ones():
     fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
     model = tiny.model(**fields, max_positions=20)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    run = translation.Run(model, reversal.vocabulary(), parameters, [7])
+    run = translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
     found = forced(run, [("a b", "b"), ("a " * 17, "b")], max_length=18, extra_length=2)
     assert np.isfinite([one.score for one in found]).all()
 
@@ -250,7 +250,7 @@ def said(answered, reversal_run):
 def test_a_score_a_line(said, reversal_run):
     lines = [f"{source}\t{target}" for source, target in [*PAIRS, ("a " * 16, "b")]]
     found = said("\n".join(lines).encode())
-    expected = forced(translation.load(reversal_run, workdir.read_config(reversal_run)), PAIRS)
+    expected = forced(translation.load(workdir.read_config(reversal_run), reversal_run), PAIRS)
     assert len(found) == len(lines)
     for text, one in zip(found, expected, strict=False):
         assert float(text) == pytest.approx(one.score, abs=1e-5)

@@ -17,11 +17,9 @@ from helpers import reversal
 
 import launch
 from transformer.checkpoints import workdir
-from transformer.data import tokenizer
 from transformer.decoding import batch_decoder
 from transformer.decoding.translator import Request
 from transformer.modes import translate
-from transformer.tasks import translation
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -326,12 +324,6 @@ def test_a_mistake_in_the_input_ends_with_status_2(reversal_run):
 # Workdirs
 
 
-def copied(workdir, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(workdir, copy)
-    return copy
-
-
 @pytest.mark.slow
 def test_what_the_readme_says_to_ship_is_enough(tiny_run, answered, tmp_path):
     assert "copy `best/`, `vocabulary/` and `config.json`" in (ROOT / "README.md").read_text()
@@ -342,32 +334,3 @@ def test_what_the_readme_says_to_ship_is_enough(tiny_run, answered, tmp_path):
     changes = {"evaluate.weights": "best"}
     expected = answered("translate", tiny_run.workdir, content, **changes)
     assert answered("translate", tmp_path / "shipped", content, **changes) == expected != ""
-
-
-def test_another_vocabulary_is_refused(reversal_run, tmp_path):
-    copy = copied(reversal_run, tmp_path)
-    text = [line.replace("a", "z") for line in reversal.sentences(500, seed=0)]
-    size = len(reversal.vocabulary().source)
-    other = tokenizer.learn(text, size=size, kind="bpe", character_coverage=1.0)
-    (copy / "vocabulary" / "shared.model").write_bytes(other)
-    with pytest.raises(ValueError, match=r"\A.*vocabulary.*\Z") as error:
-        translation.load(copy, workdir.read_config(copy))
-    assert reversal.vocabulary().fingerprint in str(error.value)
-    assert tokenizer.fingerprint(tokenizer.load(other, "other")) in str(error.value)
-    assert str(copy / "vocabulary") in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["config.json", "vocabulary/shared.model"])
-def test_a_missing_file_is_named(reversal_run, tmp_path, name):
-    copy = copied(reversal_run, tmp_path)
-    (copy / name).unlink()
-    with pytest.raises(ValueError, match=rf"\A.*{name}.*\Z") as error:  # one line
-        translation.load(copy, workdir.read_config(copy))
-    assert str(copy) in str(error.value)
-
-
-def test_a_run_that_saved_nothing_yet(reversal_run, tmp_path):
-    copy = copied(reversal_run, tmp_path)
-    shutil.rmtree(copy / "checkpoints")
-    with pytest.raises(ValueError, match=r"\A.*checkpoints does not exist.*\Z"):
-        translation.load(copy, workdir.read_config(copy))

@@ -19,10 +19,9 @@ from helpers import tiny
 
 from transformer.checkpoints import workdir
 from transformer.data import tokenizer
-from transformer.errors import UserError
 from transformer.modes import evaluate
 from transformer.monitoring import log
-from transformer.tasks import losses, splits, trained, translation, translation_evaluator
+from transformer.tasks import losses, trained, translation, translation_evaluator
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -158,7 +157,7 @@ def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, 
 def test_loss_is_that_of_a_plain_loop(result, run):
     """One sentence at a time, at full length, with a dense smoothed target."""
     config = configured(run)
-    model, vocabulary, parameters, _ = translation.load(run[0], config)
+    model, vocabulary, parameters, _ = translation.load(config, run[0])
     parameters = {"params": parameters}
     log_probs = tiny.jit(
         lambda inputs: jax.nn.log_softmax(model.apply(parameters, **inputs, train=False))
@@ -269,25 +268,6 @@ def test_what_cannot_be_written_is_said_before_and_the_score_is_printed(
     assert [f"{run[0]}: " in said for said in events] == [True]
     assert any("could not be saved" in said for said in caplog.messages)
     assert (run[0] / "evaluations.jsonl").read_bytes() == before
-
-
-@pytest.mark.parametrize("changes", [{"data.test": ""}, {"evaluate.split": ""}])
-def test_without_a_test_set_the_score_is_of_validation(run, caplog, changes):
-    caplog.set_level(logging.INFO)
-    config = configured(run)
-    config.update_from_flattened_dict(changes)
-    assert splits.final(config) == "validation"
-    [key] = changes
-    assert f"config.{key} is empty, no test set" in caplog.text
-
-
-@pytest.mark.parametrize(("split", "key"), [("test", "data.test"), ("nowhere", "evaluate.split")])
-def test_missing_files_name_the_key(run, split, key):
-    config = configured(run, split=split)
-    config.data.test = "nothere"
-    with pytest.raises(UserError, match=rf"\Aconfig\.{key}='no.*set config\.{key} to") as error:
-        splits.pairs(config, split)
-    assert ("no test set" in str(error.value)) == (split == "test")
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ def test_an_ensembles_member_says_nothing_of_this_machine(reversal_run, tmp_path
     (member / "config.json").write_text(json.dumps(content))
     config = workdir.read_config(reversal_run)
     config.evaluate.ensemble = str(member)
-    assert translation.load(reversal_run, config).steps == [7, 7]
+    assert translation.load(config, reversal_run).steps == [7, 7]
 
 
 def test_where_text_is_read_is_logged(caplog):

@@ -15,17 +15,22 @@ name in the table below, `config.model` has its fields. What a model has to have
 of int [B, S] and [B, T], as `Transformer.hidden` describes them. To be decoded it needs besides
 
     encode(source, source_positions, source_segments, *, train) -> memory
-    prepare(memory, memory_mask_BS, length, num_beams) -> (memory, cache)
+    prepare(memory, memory_mask_BS, room, num_beams) -> (memory, cache)
     step(tokens_BWT, position, memory, cache) -> (logits_BWTV, cache)
     reorder(cache, parents_BW) -> cache     beam w goes on from beam parents[w]
-    grow(cache, length) -> cache            with room for `length` positions
+    grow(cache, room) -> cache
 
-where memory and cache are any pytrees of arrays [B, ...]. It may have
+where `room` is how many target positions the arrays of a cache can hold. `encode` returns a pytree
+of arrays [B, S, ...], whose axis S decoding pads; the memory and cache of `prepare` are any pytrees
+of arrays [B, ...]. `encode`, `prepare` and `step` run under `model.apply`; `reorder` and `grow` use
+no params and are called on the unbound module (as a staticmethod, or with nn.nowrap). It may have
 
     hidden(the inputs of __call__, *, train) -> x_BTD and logits(x_BTD) -> logits_BTV, of which
         __call__ is made: a loss can then make the logits in blocks (config.loss.blocks)
     flops(rows, length) -> int              FLOPs of one training step, for MFU
     position_limit                          how many positions a sequence may have
+    dtype                                   the type that params are cast to for decoding; without
+                                            this field 'float32'
 
 Arrays have their shape as a suffix, the same letters as in the einsums: B batch, S source (key)
 length, T target (query) length, D d_model, H heads, K size of a head's queries and keys (the
@@ -45,7 +50,7 @@ MODELS = {"transformer": "transformer.models.transformer:Transformer"}
 
 
 def build(architecture: str, fields: dict, **sizes: int) -> nn.Module:
-    """The model that `MODELS` has under this name, imported now.
+    """Builds the model that `MODELS` lists under this name; its module is imported only now.
 
     `sizes` are the fields that the data decide on: source_vocab_size, target_vocab_size. UserError
     if the name is not in the table, or if `fields` are not exactly the model's other fields.

@@ -20,18 +20,29 @@ class View(NamedTuple):
     """Which keys each query may attend to, and where queries and keys stand in their sentences."""
 
     mask_BTS: Array  # bool; [B, 1, S] is one for all queries
-    query_positions_BT: Array  # int
+    # int. No attention here reads positions; one with relative or rotary positions would, such as
+    # RelativeAttention in tests/models/test_transformer.py.
+    query_positions_BT: Array
     key_positions_BS: Array
+
+
+def same_segment(query_segments_BT: Array, key_segments_BS: Array) -> Array:
+    """Returns which positions are of the same sentence pair, bool [B, T, S].
+
+    Segments 1 1 2 0 on both sides give 1100 1100 0010 0000: positions 0 and 1 see each other,
+    position 2 sees itself, padding (0) neither sees nor is seen.
+    """
+    same_BTS = query_segments_BT[:, :, None] == key_segments_BS[:, None, :]
+    return same_BTS & (key_segments_BS > 0)[:, None, :]
 
 
 def attend(
     scores_BHTS: Array, mask_BTS: Array, values_BHSC: Array, dropout: Callable[[Array], Array]
 ) -> tuple[Array, Array]:
-    """Sums of values, weighted by the softmax of scores of any kind, where the mask is True.
+    """Returns (context_BTHC, weights_BHTS): sums of values, weighted by the softmax of the scores.
 
-    Returns (context_BTHC, weights_BHTS). The softmax is float32; `dropout` is applied to the
-    weights of the sum, not to those returned. A query with nothing to attend to gets zeros and no
-    gradient.
+    The softmax is over the keys where the mask is True, in float32; a query without such a key gets
+    zeros and no gradient. `dropout` is applied to the weights of the sum, not to those returned.
     """
     mask_BHTS = mask_BTS[:, None]
     # Masked scores are the lowest number, not -inf: a softmax of -inf alone is NaN, as is its
@@ -46,11 +57,10 @@ def attend(
 
 
 class MultiHeadAttention(nn.Module):
-    """Scaled dot-product attention in several heads (paper 3.2.1 and 3.2.2, equation 1).
+    """Computes scaled dot-product attention in several heads (paper 3.2, equation 1).
 
-    `project` makes keys and values of a memory, a call attends to them: decoding keeps them between
-    the two. The weights are sown as 'attention' [B, H, T, S] into 'intermediates', if these are
-    mutable.
+    `project` computes the keys and values, a call attends to them; decoding keeps them in between.
+    The weights [B, H, T, S] are sown as 'attention' into 'intermediates', if these are mutable.
     """
 
     d_model: int
@@ -76,20 +86,17 @@ class MultiHeadAttention(nn.Module):
         self.dropout = dense.Dropout(rate=self.dropout_rate)
 
     def project(self, memory_BSD: Array) -> KeysValues:
-        """The keys_BHKS and values_BHSC of a memory."""
+        """Projects a memory [B, S, D] to keys_BHKS and values_BHSC."""
         k_BSHK, v_BSHC = self.key(memory_BSD), self.value(memory_BSD)
         return k_BSHK.transpose(0, 2, 3, 1), v_BSHC.swapaxes(1, 2)
 
     def __call__(
         self, queries_BTD: Array, keys_values: KeysValues, view: View, *, train: bool
     ) -> Array:
-        """Attends to the keys where the view's mask is True, and returns [B, T, D].
-
-        The paper's attention does not look at the view's positions; a relative or rotary encoding
-        would, here.
-        """
+        """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
         q_BTHK = self.query(queries_BTD) * self.key_size**-0.5
         k_BHKS, v_BHSC = keys_values
+        # Not dense.dot_general, which rounds to the inputs' type: the softmax takes float32 scores.
         scores_BHTS = jnp.einsum(
             "BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32
         )

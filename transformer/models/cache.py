@@ -1,17 +1,20 @@
 """The KV cache of a decoder: its layout, writing, the histories of beams that share it, growing.
 
 A sentence's W beams write into one cache. When beams are reordered, no keys or values move: what
-changes is `ancestry`, an integer for each beam and position. With a cache of its own for each beam,
-the keys and values of all layers would be gathered again at each step.
+changes is `ancestry`, an integer for each beam and position. With one cache per beam, the keys and
+values of all layers would be gathered again at each step.
 
-Slot t * W + w holds what beam w wrote at position t. An example with W = 2:
+Slot p * W + w holds what beam w wrote at position p. An example with W = 2:
 
-    position 0: beam 0 writes "The" in slot 0, beam 1 "A" in slot 1      ancestry [[0], [1]]
-    the two best continuations are both beam 0's: parents [0, 0]         ancestry [[0], [0]]
-    position 1: beam 0 writes "cat" in slot 2, beam 1 "dog" in slot 3    ancestry [[0, 0], [0, 1]]
+    position 0: both beams write START, in slots 0 and 1               [[0], [1]]
+    both best continuations are beam 0's: parents [0, 0]               [[0], [0]]
+    position 1: beam 0 writes "The" in slot 2, beam 1 "A" in slot 3    [[0, 0], [0, 1]]
+    both best continuations are beam 0's: parents [0, 0]               [[0, 0], [0, 0]]
+    position 2: beam 0 writes "cat" in slot 4, beam 1 "dog" in slot 5  [[0, 0, 0], [0, 0, 1]]
 
-At position 1 beam 0 attends to "The cat", slots 0 and 2, and beam 1 to "The dog", slots 0 and 3:
-the mask's rows are [1, 0, 1, 0] and [1, 0, 0, 1]. No beam attends to "A" any more.
+On the right is the ancestry, up to the position last written. At position 2 beam 0 attends to
+START The cat, slots 0 2 4, and beam 1 to START The dog, slots 0 2 5: the mask's rows are
+[1, 0, 1, 0, 1, 0] and [1, 0, 1, 0, 0, 1]. No beam attends to "A" any more.
 """
 
 from typing import NamedTuple
@@ -25,28 +28,28 @@ Array = jax.Array
 
 
 class KVCache(NamedTuple):
-    """What the decoder has computed of W beams, with room for P positions, N = P * W slots."""
+    """Holds the keys and values of W beams, with room for P positions: N = P * W slots."""
 
     keys_values: list[KeysValues]  # of each layer: keys_BHKN, values_BHNC
     ancestry_BWP: Array  # int32: which beam wrote position p of beam w's history
 
 
-def empty_cache(memory: list[KeysValues], length: int, num_beams: int) -> KVCache:
-    """A cache with room for `length` positions, of the heads and sizes of each layer's memory."""
+def empty_cache(memory: list[KeysValues], room: int, num_beams: int) -> KVCache:
+    """Returns zeros for `room` positions, with the heads and sizes of each layer's memory."""
     B = len(memory[0][0])
 
     def zeros(keys_values: KeysValues) -> KeysValues:
         (B, H, K, _), C = keys_values[0].shape, keys_values[1].shape[-1]
-        N, dtype = length * num_beams, keys_values[0].dtype
+        N, dtype = room * num_beams, keys_values[0].dtype
         return jnp.zeros((B, H, K, N), dtype), jnp.zeros((B, H, N, C), dtype)
 
-    beams = jnp.arange(num_beams, dtype=jnp.int32)
-    ancestry_BWP = jnp.tile(beams[:, None], (B, 1, length))
+    # Zeros are never read: every position is written before a mask includes it.
+    ancestry_BWP = jnp.zeros((B, num_beams, room), jnp.int32)
     return KVCache(list(map(zeros, memory)), ancestry_BWP)
 
 
 def write(kept: KeysValues, slot: Array, new: KeysValues) -> KeysValues:
-    """One layer's keys_BHKN and values_BHNC, with the new ones in the slots from `slot` on."""
+    """Writes new keys and values of a layer into the slots from `slot` on; returns all slots'."""
 
     def write_along(axis: int, old: Array, new: Array) -> Array:
         if old.dtype != jnp.bfloat16:
@@ -60,46 +63,49 @@ def write(kept: KeysValues, slot: Array, new: KeysValues) -> KeysValues:
 
 
 def write_ancestry(ancestry_BWP: Array, position: Array, num_tokens: int) -> Array:
-    """The ancestry once each beam has itself written `num_tokens` tokens from `position` on."""
+    """Returns the ancestry after each beam has written `num_tokens` tokens from `position` on."""
     B, W, _ = ancestry_BWP.shape
     beams = jnp.arange(W, dtype=jnp.int32)
-    own_BWT = jnp.broadcast_to(beams[:, None], (B, W, num_tokens))
-    return jax.lax.dynamic_update_slice(ancestry_BWP, own_BWT, (0, 0, position))
+    writers_BWT = jnp.broadcast_to(beams[:, None], (B, W, num_tokens))
+    return jax.lax.dynamic_update_slice(ancestry_BWP, writers_BWT, (0, 0, position))
 
 
 def history_mask(ancestry_BWP: Array, positions_T: Array) -> Array:
-    """Which slots hold a query's history, bool [B, Q, N]: query t * W + w is token t of beam w.
+    """Returns where query q = t * W + w, token t of beam w, may attend to slot n = p * W + v.
 
-    A slot is of beam w's history if the ancestry says so; it is seen if its position is not after
-    the token's.
+    Bool [B, Q, N]: position p is not after the token's, and w's ancestry names beam v there.
     """
     B, W, P = ancestry_BWP.shape
     past_TP = jnp.arange(P) <= positions_T[:, None]
+    # Axes of the mask: sentence, token, beam that asks, position, beam that wrote.
     wrote_BWPW = ancestry_BWP[..., None] == jnp.arange(W)
     mask_BTWPW = past_TP[None, :, None, :, None] & wrote_BWPW[:, None]
     return mask_BTWPW.reshape(B, len(positions_T) * W, P * W)
 
 
 def slot_positions(ancestry_BWP: Array) -> Array:
-    """The position that each slot holds, int [B, N]: for two beams 0, 0, 1, 1, 2, 2, ..."""
+    """Returns the position of each slot, int [B, N], for two beams 0, 0, 1, 1, 2, 2, ...
+
+    Only the shape of the ancestry is used.
+    """
     B, W, P = ancestry_BWP.shape
     return jnp.broadcast_to(jnp.repeat(jnp.arange(P), W), (B, P * W))
 
 
 def reorder(cache: KVCache, parents_BW: Array) -> KVCache:
-    """The cache of beams of which beam w goes on from beam parents[w]; no keys or values move."""
+    """Replaces the ancestry of beam w by that of beam parents[w]; no keys or values move."""
     ancestry_BWP = jnp.take_along_axis(cache.ancestry_BWP, parents_BW[:, :, None], axis=1)
     return cache._replace(ancestry_BWP=ancestry_BWP)
 
 
-def grow(cache: KVCache, length: int) -> KVCache:
-    """The cache with room for `length` positions, at least as many as it had room for."""
+def grow(cache: KVCache, room: int) -> KVCache:
+    """Pads the cache to `room` positions, at least as many as it had."""
     _, W, P = cache.ancestry_BWP.shape
 
     def pad(x: Array, axis: int, count: int) -> Array:
         return jnp.pad(x, [(0, count if i == axis else 0) for i in range(x.ndim)])
 
-    # A slot's number, t * W + w, does not depend on how many there are: growing is padding.
-    more = length - P
+    # A slot's number, p * W + w, does not depend on how many there are: growing is padding.
+    more = room - P
     keys_values = [(pad(k, 3, more * W), pad(v, 2, more * W)) for k, v in cache.keys_values]
     return KVCache(keys_values, pad(cache.ancestry_BWP, 2, more))

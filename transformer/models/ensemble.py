@@ -1,4 +1,4 @@
-"""Several models over one vocabulary as one model, whose probabilities are the mean of theirs."""
+"""An ensemble: several models over one vocabulary as one, with the mean of their probabilities."""
 
 import math
 from collections.abc import Sequence
@@ -13,34 +13,35 @@ Array = jax.Array
 class Ensemble(nn.Module):
     """Scores and decodes like any model; its params are {"members_0": ..., "members_1": ..., ...}.
 
-    Each member is an instance of its own: one given twice would share its params. Memory and cache
-    are tuples of the members'.
+    No instance may be a member twice: it would share its params. Memory and cache are tuples of the
+    members'.
     """
 
     members: tuple[nn.Module, ...]
 
     @property
     def dtype(self) -> str:
+        """Returns the members' dtype, which tasks/trained.py has made the same."""
         return getattr(self.members[0], "dtype", "float32")
 
     @property
     def position_limit(self) -> float:
-        """How many positions a sequence may have: as many as each member allows."""
+        """Returns how many positions a sequence may have: as many as each member allows."""
         return min(getattr(model, "position_limit", math.inf) for model in self.members)
 
     def __call__(self, *inputs: Array, train: bool, **named: Array) -> Array:
-        """Log probabilities [B, T, V]."""
-        return _mean([model(*inputs, train=train, **named) for model in self.members])
+        """Returns log probabilities [B, T, V]."""
+        return _log_mean_probs([model(*inputs, train=train, **named) for model in self.members])
 
     def encode(self, *inputs: Array, train: bool) -> tuple:
         return tuple(model.encode(*inputs, train=train) for model in self.members)
 
     def prepare(
-        self, memory: tuple, memory_mask_BS: Array, length: int, num_beams: int
+        self, memory: tuple, memory_mask_BS: Array, room: int, num_beams: int
     ) -> tuple[tuple, tuple]:
         prepared = [
-            model.prepare(its_memory, memory_mask_BS, length, num_beams)
-            for model, its_memory in zip(self.members, memory, strict=True)
+            model.prepare(member_memory, memory_mask_BS, room, num_beams)
+            for model, member_memory in zip(self.members, memory, strict=True)
         ]
         memories, caches = zip(*prepared, strict=True)
         return memories, caches
@@ -49,24 +50,25 @@ class Ensemble(nn.Module):
         self, tokens_BWT: Array, position: Array, memory: tuple, cache: tuple
     ) -> tuple[Array, tuple]:
         stepped = [
-            model.step(tokens_BWT, position, its_memory, its_cache)
-            for model, its_memory, its_cache in zip(self.members, memory, cache, strict=True)
+            model.step(tokens_BWT, position, member_memory, member_cache)
+            for model, member_memory, member_cache in zip(self.members, memory, cache, strict=True)
         ]
         logits, caches = zip(*stepped, strict=True)
-        return _mean(logits), caches
+        return _log_mean_probs(logits), caches
 
+    # nowrap: `reorder` and `grow` are called outside `apply`, for they use no params.
     @nn.nowrap
     def reorder(self, cache: tuple, parents_BW: Array) -> tuple:
         pairs = zip(self.members, cache, strict=True)
-        return tuple(model.reorder(its_cache, parents_BW) for model, its_cache in pairs)
+        return tuple(model.reorder(member_cache, parents_BW) for model, member_cache in pairs)
 
     @nn.nowrap
-    def grow(self, cache: tuple, length: int) -> tuple:
+    def grow(self, cache: tuple, room: int) -> tuple:
         pairs = zip(self.members, cache, strict=True)
-        return tuple(model.grow(its_cache, length) for model, its_cache in pairs)
+        return tuple(model.grow(member_cache, room) for model, member_cache in pairs)
 
 
-def _mean(logits: Sequence[Array]) -> Array:
-    """The logarithm of the mean of the probabilities that the logits are of, [..., V]."""
+def _log_mean_probs(logits: Sequence[Array]) -> Array:
+    """Returns the log of the mean of the members' probabilities, [..., V]."""
     log_probs = jnp.stack([jax.nn.log_softmax(x.astype(jnp.float32)) for x in logits])
     return jax.nn.logsumexp(log_probs, axis=0) - math.log(len(logits))

@@ -1,4 +1,4 @@
-"""Checks of a model's fields, with lines that name the key of the config."""
+"""Checks the values of a model's fields; each error message names the config key."""
 
 import flax.linen as nn
 import numpy as np
@@ -7,7 +7,7 @@ from transformer.errors import UserError
 
 
 def check_choices(model: nn.Module, choices: dict[str, tuple]) -> None:
-    """UserError for a field that is none of its choices."""
+    """Raises UserError for a field that is not one of its choices."""
     for name, allowed in choices.items():
         if (value := getattr(model, name)) not in allowed:
             raise UserError(
@@ -16,14 +16,14 @@ def check_choices(model: nn.Module, choices: dict[str, tuple]) -> None:
 
 
 def check_at_least(model: nn.Module, least: int, names: tuple[str, ...]) -> None:
-    """UserError for a field below `least`."""
+    """Raises UserError for a field below `least`."""
     for name in names:
         if not (value := getattr(model, name)) >= least:  # so that NaN is an error, too
             raise UserError(f"config.model.{name} is at least {least}, found {value}")
 
 
 def check_rates(model: nn.Module, names: tuple[str, ...]) -> None:
-    """UserError for a field that is not in [0, 1) as float32: a rate of 1 divides by 0."""
+    """Raises UserError for a rate outside [0, 1), as float32: a rate of 1 would drop everything."""
     for name in names:
         if not 0 <= np.float32(value := getattr(model, name)) < 1:
             raise UserError(f"config.model.{name} is from 0 to below 1, found {value}")

@@ -13,13 +13,15 @@ from transformer.models.cache import write
 
 Array = jax.Array
 
+ACTIVATIONS = {"relu": nn.relu, "gelu": functools.partial(nn.gelu, approximate=False)}
+
 
 class FeedForward(nn.Module):
-    """Two linear maps with ReLU (or GELU) between, at each position alike (paper, equation 2)."""
+    """Applies two linear maps with an activation between, at each position alike (equation 2)."""
 
     d_ff: int
-    activation: str
-    dropout_rate: float  # of what is between the two
+    activation: str  # a name in ACTIVATIONS; the paper's is 'relu'
+    dropout_rate: float  # of the inner activations
     dtype: jnp.dtype
 
     @nn.compact
@@ -30,17 +32,16 @@ class FeedForward(nn.Module):
             dtype=self.dtype,
             dot_general=dense.dot_general,
         )
-        activation = {"relu": nn.relu, "gelu": functools.partial(nn.gelu, approximate=False)}
-        h_BTF = activation[self.activation](linear(features=self.d_ff, name="inner")(x_BTD))
+        h_BTF = ACTIVATIONS[self.activation](linear(features=self.d_ff, name="inner")(x_BTD))
         h_BTF = dense.Dropout(rate=self.dropout_rate)(h_BTF, deterministic=not train)
         return linear(features=x_BTD.shape[-1], name="outer")(h_BTF)
 
 
 class Residual(nn.Module):
-    """The residual connection, dropout and LayerNorm around each sub-layer (paper 3.1 and 5.4).
+    """Wraps a sub-layer in the residual connection, dropout and LayerNorm (paper 3.1 and 5.4).
 
-    `norm` is 'post', the paper's LayerNorm(x + Dropout(Sublayer(x))), or 'pre', which its program
-    came to later: x + Dropout(Sublayer(LayerNorm(x))).
+    `norm` is 'post', the paper's LayerNorm(x + Dropout(Sublayer(x))), or 'pre', as in the last
+    version of tensor2tensor (the authors' code): x + Dropout(Sublayer(LayerNorm(x))).
     """
 
     norm: str
@@ -60,7 +61,7 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then the feed-forward network (paper figure 1, left)."""
+    """Applies self-attention, then the feed-forward network (paper figure 1, left)."""
 
     self_attention: nn.Module
     self_attention_residual: nn.Module
@@ -68,7 +69,7 @@ class EncoderLayer(nn.Module):
     feed_forward_residual: nn.Module
 
     def __call__(self, x_BSD: Array, view: View, *, train: bool) -> Array:
-        """The layer's output [B, S, D]; `view` is of its own positions."""
+        """Returns the layer's output [B, S, D]; `view` is the self-attention mask and positions."""
 
         def self_attention(y_BSD: Array) -> Array:
             keys_values = self.self_attention.project(y_BSD)
@@ -80,7 +81,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, attention to the memory, feed-forward network (figure 1, right)."""
+    """Applies masked self-attention, cross-attention, feed-forward network (figure 1, right)."""
 
     self_attention: nn.Module
     self_attention_residual: nn.Module
@@ -100,16 +101,16 @@ class DecoderLayer(nn.Module):
         cache: KeysValues | None = None,
         slot: Array | None = None,
     ) -> tuple[Array, KeysValues | None]:
-        """The layer's output [B, T, D], and its cache with the keys and values of x.
+        """Returns the layer's output [B, T, D] and its updated cache (None without one).
 
-        `memory` is what `cross_attention.project` made of the encoder's output, `memory_view` is
-        its. Without a cache, self-attention and `view` are of the positions of x itself. With one,
-        the keys and values of x are written into its slots from `slot` on, and self-attention and
-        `view` are of all its slots.
+        `memory` holds the keys and values of the encoder's output, from `cross_attention.project`;
+        `memory_view` says which of them each query sees. Without `cache`, x attends to x, and the
+        keys of `view` are the positions of x. With `cache`, the keys and values of x are written
+        from `slot` on, x attends to all slots, and the keys of `view` are the slots.
         """
 
         def self_attention(y_BTD: Array) -> Array:
-            nonlocal cache
+            nonlocal cache  # a sub-layer returns its output only; see Residual
             keys_values = self.self_attention.project(y_BTD)
             if cache is not None:
                 keys_values = cache = write(cache, slot, keys_values)

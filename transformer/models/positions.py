@@ -7,11 +7,11 @@ Array = jax.Array
 
 
 def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:
-    """Sinusoidal position encodings [B, T, D] in float32, of any positions.
+    """Returns sinusoidal position encodings [B, T, D] in float32, of any positions.
 
     'interleaved' is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the
-    same. 'concatenated' is its program's (tensor2tensor's get_timing_signal_1d): all sines, then
-    all cosines, of pos / 10000^(i/(D/2-1)).
+    same. 'concatenated' is from tensor2tensor (the authors' code, get_timing_signal_1d): all sines,
+    then all cosines, of pos / 10000^(i/(D/2-1)).
     """
     half = d_model // 2
     if layout == "interleaved":

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from transformer.errors import UserError
 from transformer.models import cache as kv_cache
 from transformer.models import dense, fields, layers
-from transformer.models.attention import KeysValues, MultiHeadAttention, View
+from transformer.models.attention import KeysValues, MultiHeadAttention, View, same_segment
 from transformer.models.cache import KVCache
 from transformer.models.positions import sinusoids
 
@@ -20,16 +20,16 @@ CHOICES = {
     "norm": ("post", "pre"),
     "positions": ("interleaved", "concatenated", "learned"),
     "tied_embeddings": ("all", "target", "none"),
-    "activation": ("relu", "gelu"),
+    "activation": tuple(layers.ACTIVATIONS),
     "dtype": ("float32", "bfloat16"),
 }
 
 
 class Transformer(nn.Module):
-    """Sources and shifted targets in, logits out.
+    """Maps sources and shifted targets to logits.
 
-    Params are float32. Activations are computed in `dtype`, but for softmax, loss and position
-    encodings, which are float32 always.
+    Params are float32. Activations have `dtype`, except in softmax, loss and position encodings,
+    which are always float32.
     """
 
     source_vocab_size: int
@@ -40,11 +40,11 @@ class Transformer(nn.Module):
     num_layers: int  # in the encoder, and as many in the decoder
     key_size: int  # of one head; 0: d_model / num_heads
     value_size: int  # likewise
-    norm: str  # 'post': the paper's; 'pre'
+    norm: str  # 'post' (the paper's) or 'pre'
     final_norm: bool  # one more LayerNorm on top of each stack; the paper has none
     norm_epsilon: float
     positions: str  # 'interleaved' sinusoids (the paper's), 'concatenated' ones, or 'learned'
-    max_positions: int  # how many positions are learned; sinusoids know no limit
+    max_positions: int  # how many positions are learned; sinusoids have no limit
     tied_embeddings: str  # which are one matrix: 'all'; 'target' and output; 'none'
     activation: str  # 'relu' or 'gelu'
     attention_bias: bool
@@ -105,24 +105,24 @@ class Transformer(nn.Module):
             self.encoder_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=dtype)
             self.decoder_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=dtype)
 
-        # The paper shares one matrix (3.4) and is silent on its first values; times sqrt(d_model),
-        # as it is looked up, N(0, 1/d_model) gives an embedded input of variance 1.
+        # The paper shares one matrix (3.4) and does not give its initial values. A lookup is
+        # multiplied by sqrt(d_model), so N(0, 1/d_model) gives an input of variance 1.
         normal = nn.initializers.normal(self.d_model**-0.5)
-        matrix = functools.partial(nn.Embed, features=self.d_model, embedding_init=normal)
-        self.target_embedding = matrix(num_embeddings=self.target_vocab_size)
+        embedding_table = functools.partial(nn.Embed, features=self.d_model, embedding_init=normal)
+        self.target_embedding = embedding_table(num_embeddings=self.target_vocab_size)
         self.source_embedding = self.output_embedding = self.target_embedding
         if self.tied_embeddings != "all":
-            self.source_embedding = matrix(num_embeddings=self.source_vocab_size)
+            self.source_embedding = embedding_table(num_embeddings=self.source_vocab_size)
         if self.tied_embeddings == "none":
-            self.output_embedding = matrix(num_embeddings=self.target_vocab_size)
+            self.output_embedding = embedding_table(num_embeddings=self.target_vocab_size)
         self.source_position_embedding = self.target_position_embedding = None
         if self.positions == "learned":
-            self.source_position_embedding = matrix(num_embeddings=self.max_positions)
-            self.target_position_embedding = matrix(num_embeddings=self.max_positions)
+            self.source_position_embedding = embedding_table(num_embeddings=self.max_positions)
+            self.target_position_embedding = embedding_table(num_embeddings=self.max_positions)
         self.dropout = dense.Dropout(rate=self.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
-        """Logits [B, T, V] in float32; the inputs are those of `hidden`."""
+        """Returns logits [B, T, V] in float32; the inputs are those of `hidden`."""
         return self.logits(self.hidden(*inputs, **named_inputs, train=train))
 
     def hidden(
@@ -136,20 +136,22 @@ class Transformer(nn.Module):
         *,
         train: bool,
     ) -> Array:
-        """The decoder's output [B, T, D], of which `logits` makes predictions.
+        """Returns the decoder's output [B, T, D], which `logits` maps to the vocabulary.
 
-        All inputs are int [B, S] or [B, T]. `target` is shifted right already. Segments number the
-        sentence pairs of a packed row from 1, 0 is padding; positions count from 0 in each. A
-        position attends to its own pair only, and of the target to nothing after itself.
+        All inputs are int [B, S] or [B, T]. `target` is already shifted right. Segments number the
+        sentence pairs of a packed row from 1, 0 is padding; positions count from 0 in each. A query
+        attends only to its own pair, and in the target only to its own and earlier positions.
         """
         memory_BSD = self.encode(source, source_positions, source_segments, train=train)
         x_BTD = self._embed_target(target, target_positions, train=train)
-        mask_BTT = _same_segment(target_segments, target_segments)
+        # Causal within each pair. Segments 1 1 2 0, positions 0 1 0 0: rows 1000 1100 0010 0000.
+        mask_BTT = same_segment(target_segments, target_segments)
         mask_BTT &= target_positions[:, :, None] >= target_positions[:, None, :]
-        memory_mask_BTS = _same_segment(target_segments, source_segments)
+        memory_mask_BTS = same_segment(target_segments, source_segments)
         view = View(mask_BTT, target_positions, target_positions)
         memory_view = View(memory_mask_BTS, target_positions, source_positions)
 
+        # nn.remat takes a function of a submodule and the arrays whose gradients it computes.
         def decode(layer: nn.Module, x_BTD: Array, memory_BSD: Array) -> Array:
             memory = layer.cross_attention.project(memory_BSD)
             return layer(x_BTD, memory, view, memory_view, train=train)[0]
@@ -160,33 +162,33 @@ class Transformer(nn.Module):
         return self.decoder_norm(x_BTD) if self.final_norm else x_BTD
 
     def logits(self, x_BTD: Array) -> Array:
-        """What the softmax over the vocabulary is of (paper 3.4): [B, T, V] in float32."""
+        """Returns the logits [B, T, V] before the softmax (paper 3.4), in float32."""
         return dense.logits(x_BTD, self.output_embedding.embedding)
 
     def encode(
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
     ) -> Array:
-        """The encoder's output [B, S, D], the memory; the inputs are those of `hidden`."""
+        """Returns the encoder's output [B, S, D], the memory; the inputs are those of `hidden`."""
         embeddings = self.source_embedding, self.source_position_embedding
         x_BSD = self._embed(*embeddings, source, source_positions, train=train)
-        mask_BSS = _same_segment(source_segments, source_segments)
+        mask_BSS = same_segment(source_segments, source_segments)
         view = View(mask_BSS, source_positions, source_positions)
-        encode = lambda layer, x_BSD: layer(x_BSD, view, train=train)
+        encode = lambda layer, x_BSD: layer(x_BSD, view, train=train)  # for nn.remat, as above
         encode = nn.remat(encode) if self.remat and train else encode
         for layer in self.encoder:
             x_BSD = encode(layer, x_BSD)
         return self.encoder_norm(x_BSD) if self.final_norm else x_BSD
 
     def prepare(
-        self, memory_BSD: Array, memory_mask_BS: Array, length: int, num_beams: int
+        self, memory_BSD: Array, memory_mask_BS: Array, room: int, num_beams: int
     ) -> tuple[tuple[list[KeysValues], Array], KVCache]:
-        """The (memory, cache) that `step` takes, with room for `length` target positions.
+        """Returns the (memory, cache) that `step` takes; `room` is the cache's target positions.
 
-        Each row of the memory is one sentence, from position 0 on, projected to each layer's keys
+        Each row of `memory_BSD` is one sentence, from position 0 on, projected to each layer's keys
         and values here, once. The W beams of a sentence share these and its KV cache.
         """
         keys_values = [layer.cross_attention.project(memory_BSD) for layer in self.decoder]
-        cache = kv_cache.empty_cache(keys_values, length, num_beams)
+        cache = kv_cache.empty_cache(keys_values, room, num_beams)
         return (keys_values, memory_mask_BS), cache
 
     def step(
@@ -196,15 +198,18 @@ class Transformer(nn.Module):
         memory: tuple[list[KeysValues], Array],
         cache: KVCache,
     ) -> tuple[Array, KVCache]:
-        """Logits [B, W, T, V] after each of T more tokens of W beams, and the cache with them.
+        """Returns logits [B, W, T, V] after each of T further tokens of W beams, and the cache.
 
-        `tokens` are the decoder's input, the first of them at `position`: the start symbol at 0,
-        then what was generated. cache.py says how beams share what is kept.
+        `tokens` are the decoder's input from `position` on: START at 0, then what was generated. T
+        is 1 in a search; a larger T scores a known prefix in one call. cache.py says how beams
+        share the keys and values.
         """
         B, W, T = tokens_BWT.shape
-        keys_values_of_memory, memory_mask_BS = memory
+        memories, memory_mask_BS = memory
         positions_T = position + jnp.arange(T)
-        # Q = T * W queries: query t * W + w is token t of beam w.
+        # Q = T * W queries, in the order of the slots they write: token t of beam w is query
+        # t * W + w, and its keys and values go to slot (position + t) * W + w.
+        slot = position * W
         tokens_BQ = tokens_BWT.swapaxes(1, 2).reshape(B, T * W)
         positions_BQ = jnp.broadcast_to(jnp.repeat(positions_T, W), (B, T * W))
         ancestry_BWP = kv_cache.write_ancestry(cache.ancestry_BWP, position, T)
@@ -217,30 +222,32 @@ class Transformer(nn.Module):
 
         x_BQD = self._embed_target(tokens_BQ, positions_BQ, train=False)
         updated = []
-        for layer, memory, kept in zip(
-            self.decoder, keys_values_of_memory, cache.keys_values, strict=True
+        for layer, layer_memory, layer_cache in zip(
+            self.decoder, memories, cache.keys_values, strict=True
         ):
-            x_BQD, kept = layer(
-                x_BQD, memory, view, memory_view, cache=kept, slot=position * W, train=False
+            x_BQD, layer_cache = layer(
+                x_BQD, layer_memory, view, memory_view, cache=layer_cache, slot=slot, train=False
             )
-            updated.append(kept)
+            updated.append(layer_cache)
         x_BQD = self.decoder_norm(x_BQD) if self.final_norm else x_BQD
+        # Query t * W + w back to [B, W, T].
         logits_BWTV = self.logits(x_BQD).reshape(B, T, W, -1).swapaxes(1, 2)
         return logits_BWTV, KVCache(updated, ancestry_BWP)
 
+    # Static: they are called outside `apply`, and use no params.
     reorder = staticmethod(kv_cache.reorder)
     grow = staticmethod(kv_cache.grow)
 
     @property
     def position_limit(self) -> float:
-        """How many positions a sequence may have: as many as were learned, or any number."""
+        """Returns how many positions a sequence may have: as many as are learned, or any number."""
         return self.max_positions if self.positions == "learned" else math.inf
 
     def flops(self, rows: int, length: int) -> int:
-        """FLOPs of a training step of `rows` rows of `length` positions a side, padded or not.
+        """Returns the FLOPs of a training step on `rows` rows of `length` positions per side.
 
-        A multiply-add is two. Only matrix products count, attention between all positions of a row;
-        the backward pass is two of the forward pass, and recomputation (`remat`) is not counted.
+        A multiply-add is two. Only matrix products count, attention between all positions of a row,
+        padding included; the backward pass is two forward passes, and `remat` is not counted.
         """
         D, F, H = self.d_model, self.d_ff, self.num_heads
         K, C = self._head_size(self.key_size), self._head_size(self.value_size)
@@ -265,12 +272,12 @@ class Transformer(nn.Module):
         *,
         train: bool,
     ) -> Array:
-        """Embeddings times sqrt(d_model) plus positions, with dropout (paper 3.4, 3.5, 5.4)."""
+        """Adds positions to sqrt(d_model) times the embeddings; dropout (paper 3.4, 3.5, 5.4)."""
         x_BTD = embedding(ids_BT) * self.d_model**0.5
         if position_embedding is None:
             x_BTD += sinusoids(positions_BT, self.d_model, self.positions)
         else:
-            # Padding may have positions after the last one that is learned.
+            # Padding may have positions beyond the learned ones.
             x_BTD += position_embedding(jnp.minimum(positions_BT, self.max_positions - 1))
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
 
@@ -278,17 +285,18 @@ class Transformer(nn.Module):
         return size or self.d_model // self.num_heads
 
     def _check(self) -> None:
-        """UserError for fields that cannot work, named by their key of the config."""
+        """Raises UserError for invalid fields, named by their config key."""
         fields.check_choices(self, CHOICES)
         fields.check_at_least(self, 1, ("d_model", "d_ff", "num_heads", "num_layers"))
         fields.check_at_least(self, 0, ("key_size", "value_size", "max_positions", "norm_epsilon"))
         rates = ("dropout_rate", "attention_dropout_rate", "activation_dropout_rate")
         fields.check_rates(self, rates)
+        if self.d_model < 4 or self.d_model % 2:
+            raise UserError(f"config.model.d_model={self.d_model} has to be even and at least 4")
         sizes_given = self.key_size and self.value_size
-        indivisible = self.d_model % self.num_heads and not sizes_given
-        if self.d_model < 4 or self.d_model % 2 or indivisible:
+        if self.d_model % self.num_heads and not sizes_given:
             raise UserError(
-                f"config.model.d_model={self.d_model} has to be even and a multiple of "
+                f"config.model.d_model={self.d_model} has to be a multiple of "
                 f"config.model.num_heads={self.num_heads} (or give key_size and value_size)"
             )
         if self.tied_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
@@ -296,12 +304,3 @@ class Transformer(nn.Module):
                 "config.model.tied_embeddings='all' needs one vocabulary for both sides: set "
                 "config.vocabulary.shared=True, or tie the 'target' side only"
             )
-
-
-def _same_segment(segments_BT: Array, segments_BS: Array) -> Array:
-    """Which positions are of the same sentence pair, bool [B, T, S]; padding (0) is of none.
-
-    A row of two pairs and padding, [1, 1, 2, 0], on both sides: its first two positions see each
-    other, the third itself, nobody the last, which sees nobody: 1100 1100 0010 0000.
-    """
-    return (segments_BT[:, :, None] == segments_BS[:, None, :]) & (segments_BS > 0)[:, None, :]

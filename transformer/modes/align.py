@@ -50,7 +50,7 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
             raise UserError(f"config.attention.{key} is from 0 (all) to {most}, found {value}")
     texts = lines.read(sys.stdin.buffer)
     pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
-    run = translation.load(workdir, config)
+    run = translation.load(config, workdir)
     saved = {}  # {'0/cross': array, ...}, what attention.npz gets
     for number, pair in enumerate(pairs):
         texts = (pair["source"], pair["target"])
@@ -71,7 +71,7 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     logging.info("attention weights are in %s", workdir / "attention.npz")
 
 
-def weights(run: translation.Run, source: str, target: str) -> dict[str, np.ndarray]:
+def weights(run: translation.TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
     """Returns the attention weights and pieces of one pair, named as in attention.npz."""
     ids = _ids(run.vocabulary, source, target)
     shaped = [tokenizer.padded([side], 1, shapes.next_power_of_two(len(side))) for side in ids]

@@ -41,7 +41,7 @@ def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
     form = config.translate.format
     texts = lines.read(sys.stdin.buffer)
     pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
-    run = translation.load(workdir, config)
+    run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     total = lines.count(sys.stdin.buffer)
     inputs, pairs = itertools.tee(pairs)  # one copy to score, one to write beside the scores
@@ -55,7 +55,9 @@ def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 
 def forced(
-    run: translation.Run, pairs: Iterable[tuple[str, str]], options: ml_collections.ConfigDict
+    run: translation.TrainedTranslator,
+    pairs: Iterable[tuple[str, str]],
+    options: ml_collections.ConfigDict,
 ) -> Iterator[Score]:
     """Yields the score of each (source, target), in order; `options` is config.decode.
 
@@ -111,7 +113,11 @@ def over_long(number: int, source: int, target: int, options: ml_collections.Con
 
 
 def log_prob(
-    run: translation.Run, pairs: list[tuple[list[int], list[int]]], *, rows: int, length: int
+    run: translation.TrainedTranslator,
+    pairs: list[tuple[list[int], list[int]]],
+    *,
+    rows: int,
+    length: int,
 ) -> list[float]:
     """Returns log P(target | source) of each pair of ids, from one batch [rows, length].
 

@@ -29,7 +29,7 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
         names = names[:1]
     texts = lines.read(sys.stdin.buffer)
     inputs = lines.columns(texts, names, needed=1, form=form)
-    run = translation.load(workdir, config)
+    run = translation.load(config, workdir)
     translator = Translator(run.model, run.vocabulary, **config.decode)
     logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:

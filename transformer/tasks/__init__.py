@@ -11,11 +11,11 @@ configs/TASK.py with all of its keys. A module has
                            compiled
     prepare(config, workdir, saved_config) -> config
                            builds missing corpora, vocabulary and caches, and returns the config
-                           with their fingerprints filled in. `saved_config` is that of the workdir:
-                           None in a new run, but in processes after the first, which read what
-                           process 0 has written. Its fingerprints are "" if config.json was lost.
-                           Process 0 runs this before the others, so it must not make a collective
-                           call
+                           with their fingerprints filled in. `saved_config`: the workdir's config
+                           if the run is resumed, or (in processes after the first) what process 0
+                           has just written; None in process 0 of a new run. Its fingerprints are
+                           "" if config.json was lost. Process 0 runs this before the others, so it
+                           must not make a collective call
     identity(config) -> {name: fingerprint}
                            what ids or classes mean, such as {"vocabulary": "3f2a..."}; checkpoints
                            of another identity are refused

@@ -42,11 +42,7 @@ def cross_entropy(
     gives 1 - epsilon and epsilon/(V - 1) ('wrong_classes').
     """
     V = logits_BTV.shape[-1]
-    if smoothed_over not in SMOOTHINGS:
-        raise UserError(
-            f"config.loss.smoothed_over is one of {SMOOTHINGS}, found {smoothed_over!r}"
-        )
-    off = label_smoothing / (V if smoothed_over == "all_classes" else V - 1)
+    off = label_smoothing / {"all_classes": V, "wrong_classes": V - 1}[smoothed_over]
     on = 1.0 - (V - 1) * off
 
     logits_BTV = logits_BTV.astype(jnp.float32)
@@ -83,12 +79,13 @@ def translation_loss(
     """
     apply = functools.partial(model.apply, {"params": params})
     forward = functools.partial(apply, **batch["inputs"], train=True, rngs={"dropout": rng})
-    tokens = batch["targets"], batch["weights"]
+    targets_and_weights = batch["targets"], batch["weights"]
     smoothing = {"label_smoothing": label_smoothing, "smoothed_over": smoothed_over}
     if blocks == 1:
-        return cross_entropy(forward(), *tokens, **smoothing)
+        return cross_entropy(forward(), *targets_and_weights, **smoothing)
     logits_fn = lambda x_BTD: apply(x_BTD, method="logits")
-    return in_blocks(logits_fn, forward(method="hidden"), *tokens, blocks=blocks, **smoothing)
+    x_BTD = forward(method="hidden")
+    return in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **smoothing)
 
 
 def in_blocks(
@@ -138,22 +135,29 @@ def in_blocks(
 # pass only scales it by the cotangent. jax.checkpoint would compute the logits twice, which costs
 # 11 % of a step of the base model.
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _sum_over_blocks(loss: Callable, *arrays: Any) -> dict[str, Array]:
-    return _sum_over_blocks_forward(loss, *arrays)[0]
+def _sum_over_blocks(
+    loss: Callable, x_blocks: Array, matrices: list, targets: Array, weights: Array
+) -> dict[str, Array]:
+    return _sum_over_blocks_forward(loss, x_blocks, matrices, targets, weights)[0]
 
 
-def _sum_over_blocks_forward(loss: Callable, x: Array, matrices: list, *tokens: Array) -> tuple:
-    """Returns the sums over all blocks, and the gradients of 'loss' w.r.t. x and the matrices."""
+def _sum_over_blocks_forward(
+    loss: Callable, x_blocks: Array, matrices: list, targets: Array, weights: Array
+) -> tuple:
+    """Returns the sums over all blocks, and the gradients of 'loss' w.r.t. x and the matrices.
+
+    `x_blocks` is [blocks, B, T / blocks, D]; targets and weights are [blocks, B, T / blocks].
+    """
     gradient = jax.grad(loss, argnums=(0, 1), has_aux=True)
 
     def add(total: tuple, block: tuple) -> tuple:
-        x_BTD, *tokens = block
-        (x_gradient, gradients), sums = gradient(x_BTD, matrices, *tokens)
+        x_BTD, targets_BT, weights_BT = block
+        (x_gradient, gradients), sums = gradient(x_BTD, matrices, targets_BT, weights_BT)
         return jax.tree.map(jnp.add, total, (sums, gradients)), x_gradient
 
     zeros = (dict.fromkeys(SUMS, jnp.float32(0)), jax.tree.map(jnp.zeros_like, matrices))
-    (sums, gradients), x_gradient = jax.lax.scan(add, zeros, (x, *tokens))
-    return sums, (x_gradient, gradients)
+    (sums, gradients), x_gradients = jax.lax.scan(add, zeros, (x_blocks, targets, weights))
+    return sums, (x_gradients, gradients)
 
 
 def _sum_over_blocks_backward(loss: Callable, gradients: tuple, cotangents: dict) -> tuple:

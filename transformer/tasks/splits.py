@@ -14,15 +14,16 @@ from transformer.errors import UserError
 from transformer.monitoring import progress
 
 
-def final(config: ml_collections.ConfigDict) -> str:
+def final_split(config: ml_collections.ConfigDict) -> str:
     """Returns the split of the final score: `evaluate.split`, or 'validation' without a test set.
 
     There is no test set if `evaluate.split` is empty, or names a key of `config.data` that is empty
     (`evaluate.split` = 'test' and `data.test` = '').
     """
     split = config.evaluate.split
-    key = f"data.{split}" if split in builders.SPLITS else "evaluate.split"
-    if config.data[split] if split in builders.SPLITS else split:
+    has_key = split in builders.SPLITS
+    key, value = (f"data.{split}", config.data[split]) if has_key else ("evaluate.split", split)
+    if value:
         return split
     logging.info("config.%s is empty, no test set: the final score is that of validation", key)
     return "validation"
@@ -62,16 +63,16 @@ def _cache(config: ml_collections.ConfigDict) -> Path:
     return Path(config.data.data_dir).expanduser() / "tokens"
 
 
-def whole_tokens(
+def evaluation_tokens(
     config: ml_collections.ConfigDict,
     pairs: corpora.Corpus,
     vocabulary: tokenizer.Vocabulary,
     split: str,
     model: nn.Module,
 ) -> Tokens:
-    """Returns the token ids of a split to score `model` on.
+    """Returns the token ids of a split to score `model` on: of every sentence, however long.
 
-    No sentence of it is dropped, so UserError if one is longer than the model's positions.
+    UserError if a sentence is longer than the model's positions.
     """
     ids = tokens(config, pairs, vocabulary, f"tokenise {split}")
     longest = int(max(ids.source_lengths.max(), ids.target_lengths.max()))

@@ -28,11 +28,12 @@ class Trained(NamedTuple):
 def load(config: ml_collections.ConfigDict, folder: Path) -> Trained:
     """Loads a workdir's model and the params that `config.evaluate.weights` selects. Collective.
 
-    With `config.evaluate.ensemble`, the model is an `Ensemble` of this workdir's and theirs.
+    With `config.evaluate.ensemble`, the model is an `Ensemble` of this workdir's model and of the
+    listed workdirs' models.
     """
-    members = [_load_one(folder, config, config)]
+    members = [_load_one(config, folder, config)]
     for member_folder, member_config, _ in ensemble(config):
-        members.append(_load_one(member_folder, member_config, config))
+        members.append(_load_one(member_config, member_folder, config))
     if len(members) == 1:
         return members[0]
     model = Ensemble(tuple(member.model for member in members))
@@ -97,7 +98,7 @@ def _check_identity(
 
 
 def _load_one(
-    folder: Path, config: ml_collections.ConfigDict, options: ml_collections.ConfigDict
+    config: ml_collections.ConfigDict, folder: Path, options: ml_collections.ConfigDict
 ) -> Trained:
     """Loads one workdir, trained with `config`, in the dtype and with the weights of `options`."""
     task = load_task(config.task)

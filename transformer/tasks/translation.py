@@ -54,13 +54,15 @@ def check(config: ml_collections.ConfigDict) -> None:
     _check_bleu(config.evaluate.tokenize)
     losses.check(**config.loss)
     packing.check(data.max_length, data.row_length, data.batch_tokens, pack=data.pack)
-    # The model and the translator check their own values when built, with vocabularies of any size.
+    # The model and the translator check their own values when built, with vocabularies of any size:
+    # two of different sizes where they are not shared, which tied_embeddings='all' cannot have.
     toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
     checked = model(config, toy)
-    if getattr(checked, "position_limit", np.inf) < data.row_length:
+    # Not row_length: positions restart in each sentence, and a row of one pair may be longer.
+    if getattr(checked, "position_limit", np.inf) < data.max_length:
         raise UserError(
-            f"config.model.max_positions={checked.position_limit} learned positions are fewer than "
-            f"config.data.row_length={data.row_length}"
+            f"config.model.max_positions={checked.position_limit} is less than "
+            f"config.data.max_length={data.max_length}"
         )
     abstract_params(checked, example(config, 1))
     if config.loss.blocks > 1 and not hasattr(checked, "hidden"):
@@ -93,7 +95,7 @@ def prepare(
     Reads every split that the run needs later, so that a missing file fails now and not after hours
     of training. `saved_config` is the workdir's; None in a new run, in its first process.
     """
-    final = splits.final(config)
+    final = splits.final_split(config)
     corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
     train = corpora["train"]
     config.data.fingerprint = train.fingerprint
@@ -106,11 +108,11 @@ def prepare(
         vocab = workdir.read_vocabulary(folder, config)
     config.vocabulary.fingerprint = vocab.fingerprint
     # Validation scores the model that is trained, the final evaluation the ensemble.
-    scored = model(config, _sizes(vocab))
-    members = [member for _, _, member in trained.ensemble(config)]
-    for split, of in (("validation", scored), (final, Ensemble((scored, *members)))):
-        splits.whole_tokens(config, corpora[split], vocab, split, of)
-    splits.tokens(config, train, vocab, "tokenise train")
+    run_model = model(config, _sizes(vocab))
+    ensemble = Ensemble((run_model, *(member for _, _, member in trained.ensemble(config))))
+    for split, scored_model in (("validation", run_model), (final, ensemble)):
+        splits.evaluation_tokens(config, corpora[split], vocab, split, scored_model)
+    splits.tokens(config, train, vocab, "tokenise train")  # into the cache that `build` reads
     return config
 
 
@@ -219,7 +221,7 @@ def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
 ) -> Evaluator:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    split = splits.final(config) if split == "final" else split
+    split = splits.final_split(config) if split == "final" else split
     return Evaluator(config, workdir.read_vocabulary(folder, config), model, split)
 
 
@@ -230,9 +232,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     validation = Evaluator(config, vocab, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
-    source, target = pairs.fill_fractions(
-        batches, tokens
-    )  # shares of positions that are not padding
+    source, target = pairs.fill_fractions(batches, tokens)
     pieces = [progress.quantity(len(side), "piece") for side in vocab]
     return Task(
         model=trained_model,
@@ -269,8 +269,8 @@ def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -
     return Batches(groups, data.batch_tokens, seed, assemble)
 
 
-class Run(NamedTuple):
-    """A trained workdir, as the modes translate, score and align use it."""
+class TrainedTranslator(NamedTuple):
+    """A trained workdir's model (or ensemble), as the modes translate, score and align use it."""
 
     model: nn.Module
     vocabulary: tokenizer.Vocabulary
@@ -278,7 +278,8 @@ class Run(NamedTuple):
     steps: list[int]  # of the checkpoints that the params are from
 
 
-def load(folder: Path, config: ml_collections.ConfigDict) -> Run:
+def load(config: ml_collections.ConfigDict, folder: Path) -> TrainedTranslator:
     """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
-    model, params, steps = trained.load(config, folder)
-    return Run(model, workdir.read_vocabulary(folder, config), params, steps)
+    loaded = trained.load(config, folder)
+    vocab = workdir.read_vocabulary(folder, config)
+    return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)

@@ -69,7 +69,7 @@ class Evaluator:
         self.outputs = self.dataset
         self.settings = {"sentences": len(pairs), "decode": config.decode.to_dict()}
         self._translator = Translator(model, vocabulary, **config.decode)
-        self._tokens = splits.whole_tokens(config, pairs, vocabulary, split, model)
+        self._tokens = splits.evaluation_tokens(config, pairs, vocabulary, split, model)
         row_length, items = config.data.row_length, np.arange(len(pairs))
         rows = packing.one_per_row(self._tokens.lengths, items, row_length)
         # Smaller batches than in training, because the loss is not computed in blocks here.

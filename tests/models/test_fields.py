@@ -1,0 +1,35 @@
+"""The checks of a model's fields, by the model that has all kinds of them."""
+
+import math
+
+import pytest
+from helpers import tiny
+
+from transformer.errors import UserError
+from transformer.models.transformer import CHOICES
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_wrong_choice_names_the_key(name):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    with pytest.raises(ValueError, match=rf"config\.model\.{name} .*'wrong'"):
+        tiny.shapes(tiny.model(**{name: "wrong"}), inputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        *((name, 0, "is at least 1") for name in ("d_model", "d_ff", "num_heads", "num_layers")),
+        *((name, -1, "is at least 0") for name in ("key_size", "value_size", "max_positions")),
+        ("norm_epsilon", -1e-6, "is at least 0"),
+        ("norm_epsilon", math.nan, "is at least 0"),
+        ("dropout_rate", 1.0, "is from 0 to below 1"),
+        ("attention_dropout_rate", -0.1, "is from 0 to below 1"),
+        ("activation_dropout_rate", 1 - 1e-9, "is from 0 to below 1"),  # 1 as float32
+        ("activation_dropout_rate", math.nan, "is from 0 to below 1"),
+    ],
+)
+def test_a_value_out_of_range_names_the_key(name, value, rule):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    with pytest.raises(UserError, match=rf"^config\.model\.{name} {rule}, found {value}"):
+        tiny.shapes(tiny.model(**{name: value}), inputs)

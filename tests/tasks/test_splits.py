@@ -1,0 +1,57 @@
+"""Which split is scored at the end, missing text, and sentences beyond a model's positions."""
+
+import logging
+import types
+
+import pytest
+from helpers import corpora
+
+from transformer.data import tokenizer
+from transformer.errors import UserError
+from transformer.tasks import splits
+
+
+@pytest.mark.parametrize("changes", [{"data.test": ""}, {"evaluate.split": ""}])
+def test_without_a_test_set_the_score_is_of_validation(tiny_config, caplog, changes):
+    caplog.set_level(logging.INFO)
+    assert splits.final_split(tiny_config(changes)) == "validation"
+    [key] = changes
+    assert f"config.{key} is empty, no test set" in caplog.text
+
+
+@pytest.mark.parametrize("split", ["validation", "test", "other"])
+def test_the_final_split_is_the_one_asked_for(tiny_config, caplog, split):
+    """'other' is a split of the corpus without a key of its own."""
+    caplog.set_level(logging.INFO)
+    assert splits.final_split(tiny_config({"evaluate.split": split})) == split
+    assert not caplog.text
+
+
+@pytest.mark.parametrize(("split", "key"), [("test", "data.test"), ("nowhere", "evaluate.split")])
+def test_missing_files_name_the_key(tiny_config, tmp_path, split, key):
+    for language in ("ko", "en"):
+        (tmp_path / f"test.{language}").write_text("a b\n")
+    values = {"data.corpus": "parallel_text", "data.directory": str(tmp_path)}
+    config = tiny_config({**values, "data.test": "nothere", "evaluate.split": split})
+    with pytest.raises(UserError, match=rf"\Aconfig\.{key}='no.*set config\.{key} to") as error:
+        splits.pairs(config, split)
+    assert ("no test set" in str(error.value)) == (split == "test")
+
+
+def test_every_sentence_of_a_split_is_evaluated_or_none(tiny_config, tmp_path):
+    """However long, but not beyond the model's positions."""
+    config, corpus = tiny_config({"data.data_dir": str(tmp_path)}), corpora.Source(0, longest=40)
+    vocabulary = tokenizer.Vocabulary(corpora.learn(0), corpora.learn(1))
+
+    def lengths(**fields):
+        model = types.SimpleNamespace(**fields)
+        return splits.evaluation_tokens(config, corpus, vocabulary, "test", model).lengths
+
+    source_lengths, target_lengths = lengths()
+    assert len(source_lengths) == len(target_lengths) == len(corpus)
+    longest = int(max(source_lengths.max(), target_lengths.max()))
+    assert longest > config.data.row_length
+    assert len(lengths(position_limit=longest)[0]) == len(corpus)
+    expected = rf"max_positions={longest - 1} is too small: the split 'test' .* of {longest} pieces"
+    with pytest.raises(UserError, match=expected):
+        lengths(position_limit=longest - 1)

@@ -1,0 +1,40 @@
+"""A task is found by its name; params are drawn, or only described."""
+
+import jax
+import numpy as np
+import pytest
+from helpers import toy_task
+
+from transformer.errors import UserError
+from transformer.tasks import TASKS, translation
+from transformer.tasks.task import abstract_params, init_params, load_task
+
+
+def test_a_task_is_found_by_its_name(monkeypatch):
+    assert load_task("translation") is translation
+    monkeypatch.setitem(TASKS, "toy", "helpers.toy_task")
+    assert load_task("toy") is toy_task
+
+
+@pytest.mark.parametrize("name", ["", "transformer.tasks.translation", "os"])
+def test_only_tasks_of_the_table_are_imported(name):
+    with pytest.raises(UserError, match=r"^config\.task is one of translation, found '"):
+        load_task(name)
+
+
+def test_params_are_a_function_of_the_model_and_the_key():
+    """The rows of the example do not matter."""
+    model, keys = toy_task.Linear(3), jax.random.split(jax.random.key(0))
+    params, other = (init_params(model, toy_task.example(None, 2), key) for key in keys)
+    again = init_params(model, toy_task.example(None, 5), keys[0])
+    jax.tree.map(np.testing.assert_array_equal, again, params)
+    assert np.abs(params["inner"]["kernel"] - other["inner"]["kernel"]).max() > 0.1
+    described = abstract_params(model, toy_task.example(None, 2))
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), described) == jax.tree.map(
+        lambda x: (x.shape, x.dtype), params
+    )
+
+
+def test_abstract_params_take_no_memory():
+    described = abstract_params(toy_task.Linear(10**12), toy_task.example(None, 1))
+    assert described["inner"]["kernel"].shape == (8, 10**12)

@@ -1,0 +1,71 @@
+"""Workdirs are loaded as one ensemble, in the types and with the weights that this run asks for."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from helpers import reversal, tiny
+
+from transformer.checkpoints import workdir
+from transformer.errors import UserError
+from transformer.models.ensemble import Ensemble
+from transformer.tasks import trained
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two workdirs of random params: {folder: its params}, at the steps 7 and 8."""
+    inputs, written = reversal.batch(reversal.sentences(1, seed=0))["inputs"], {}
+    for step in (7, 8):
+        folder = tmp_path_factory.mktemp("runs") / "run"
+        written[folder] = tiny.parameters(reversal.model(), inputs, seed=step)
+        reversal.write_workdir(folder, written[folder], step)
+    return written
+
+
+@pytest.fixture
+def config(folders):
+    """The first workdir's config, with the second in the ensemble."""
+    first, second = folders
+    config = workdir.read_config(first)
+    config.evaluate.ensemble = str(second)
+    return config
+
+
+def test_an_ensemble_has_the_params_of_each_workdir(folders, config):
+    first, second = folders
+    both = trained.load(config, first)
+    assert isinstance(both.model, Ensemble)
+    assert both.steps == [7, 8]
+    expected = {"members_0": folders[first], "members_1": folders[second]}
+    jax.tree.map(np.testing.assert_array_equal, both.params, expected)
+    config.evaluate.ensemble = ""
+    alone = trained.load(config, second)
+    assert alone.model == both.model.members[1]
+    assert alone.steps == [8]
+    jax.tree.map(np.testing.assert_array_equal, alone.params, folders[second])
+
+
+def test_members_compute_in_this_runs_dtype(folders, config):
+    config.model.dtype = "bfloat16"
+    model = trained.load(config, next(iter(folders))).model
+    assert [member.dtype for member in model.members] == ["bfloat16", "bfloat16"]
+
+
+def test_a_member_without_the_weights_asked_for_is_refused(folders, config):
+    *_, second = folders
+    config.evaluate.weights = "best"
+    with pytest.raises(UserError, match="holds no complete checkpoint") as error:
+        trained.ensemble(config)
+    assert str(error.value).startswith(f"config.evaluate.ensemble: {second}/best holds")
+    assert "config.evaluate.weights='best'" in str(error.value)
+
+
+def test_a_member_of_another_task_is_refused(folders, config, tmp_path):
+    *_, second = folders
+    content = json.loads((second / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**content, "task": "toy"}))
+    config.evaluate.ensemble = f"{second},{tmp_path}"
+    with pytest.raises(UserError, match="was trained on the task 'toy', this run on 'translation'"):
+        trained.ensemble(config)
