@@ -41,7 +41,7 @@ def config_of(**changes):
 
 
 def planned(**changes):
-    return plan.planned(config_of(**changes))
+    return plan.planned(config_of(**changes), translation)
 
 
 def split(*mesh, **changes):
@@ -76,7 +76,7 @@ def test_parameters_of_the_papers_models(configs, count, monkeypatch):
         output_size_in_bytes = alias_size_in_bytes = 0
 
     monkeypatch.setattr("jax.stages.Lowered.compile", lambda _: Program())
-    found = plan.planned(configs.get_config())
+    found = plan.planned(configs.get_config(), translation)
     assert found["parameters"] == count
     assert found["bytes_per_device"]["parameters"] == 4 * count
     assert found["bytes_per_device"]["moments"] == pytest.approx(8 * count, abs=16)
@@ -121,7 +121,7 @@ config = command_line.override(config_files.load_config("configs/wmt_base.py"), 
 layout = layouts.make_layout("jit")
 model = translation.model(config, translation.sizes(config, None))
 batch = plan.batch_on(layout, translation.example(config, 0))
-state, step = plan.compiled(config, model, layout, batch)
+state, step = plan.compiled(config, translation, model, layout, batch)
 before = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
 ones = lambda x: jax.device_put(np.ones(x.shape, x.dtype), layout.replicated)
 state, batch = jax.tree.map(ones, (state, batch))
@@ -130,7 +130,7 @@ for _ in range(3):
     jax.block_until_ready(state)
 peak = open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]  # ru_maxrss is pytest's
 grown = int(peak) * 1024 - before
-print(grown, plan.planned(config)["bytes_per_device"]["total"])
+print(grown, plan.planned(config, translation)["bytes_per_device"]["total"])
 """
 
 
@@ -239,7 +239,7 @@ ENTRY %main (p: f32[8]) -> f32[8] {
 def test_collectives_are_read_from_a_programs_text(groups, first):
     trips = 'backend_config={"known_trip_count":{"n":"5"}}'
     program = PROGRAM.replace("GROUPS", groups).replace("TRIPS", trips)
-    assert collectives.collectives(program, 8) == [
+    assert collectives.find_collectives(program, 8) == [
         collectives.Collective("all-reduce", 4 + 4 * 32, first, 5, True),
         collectives.Collective("all-gather", 32, (0, 2, 4, 6), 1, True),
         collectives.Collective("reduce-scatter", 6, (0, 1), 1, True),
@@ -248,8 +248,8 @@ def test_collectives_are_read_from_a_programs_text(groups, first):
 
 
 def test_a_loop_of_unknown_length_is_said():
-    found = collectives.collectives(PROGRAM.replace("TRIPS", "").replace("GROUPS", ""), 8)
-    assert [one.counted for one in found] == [False, True, True, True]
+    found = collectives.find_collectives(PROGRAM.replace("TRIPS", "").replace("GROUPS", ""), 8)
+    assert [collective.exact for collective in found] == [False, True, True, True]
     assert found[0].count == 1
 
 
@@ -342,7 +342,7 @@ def test_nothing_is_allocated(monkeypatch):
     before = len(jax.live_arrays()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     mapped = make_layout("pmap")
     batch = plan.batch_on(mapped, translation.example(config, 8))
-    state, _ = plan.compiled(config, model, mapped, batch)
+    state, _ = plan.compiled(config, translation, model, mapped, batch)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before[1]
     assert layout.bytes_per_device(state) > 11e9
     assert len(jax.live_arrays()) == before[0]

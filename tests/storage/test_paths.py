@@ -14,7 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry, known_implementations
 
 import launch
-from transformer.checkpoints import manager, weights
+from transformer.checkpoints import manager, resuming, weights
 from transformer.errors import UserError
 from transformer.modes import command_line, evaluate, train
 from transformer.monitoring import log
@@ -49,7 +49,7 @@ def bucket(monkeypatch, tmp_path):
     epath.backend.fsspec_backend._get_filesystem.cache_clear()
     Objects.store.clear()
     Objects.clear_instance_cache()
-    opened, resumable = manager.CheckpointStore, manager.resumable
+    opened, resumable = manager.CheckpointStore, resuming.resumable
 
     def elsewhere(folder):
         if not paths.in_bucket(folder):
@@ -62,7 +62,7 @@ def bucket(monkeypatch, tmp_path):
             module, "CheckpointStore", lambda folder, *a, **b: opened(elsewhere(folder), *a, **b)
         )
     monkeypatch.setattr(
-        manager, "resumable", lambda workdir: resumable(elsewhere(workdir / "best").parent)
+        resuming, "resumable", lambda workdir: resumable(elsewhere(workdir / "best").parent)
     )
     yield paths.path(RUN)
     epath.backend.fsspec_backend._get_filesystem.cache_clear()

@@ -280,5 +280,5 @@ class Run(NamedTuple):
 
 def load(folder: Path, config: ml_collections.ConfigDict) -> Run:
     """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
-    model, params, steps = trained.load(config, folder)
+    model, params, steps, _ = trained.load(config, folder)
     return Run(model, workdir.read_vocabulary(folder, config), params, steps)
