@@ -123,7 +123,7 @@ def test_what_optax_does_not_have_is_refused(name, arguments, words):
         (
             "warmup_cosine_decay_schedule",
             {"init_value": 0.0, "warmup_steps": 4, "decay_steps": 10},
-            "config.optimizer.schedule.peak_value: warmup_cosine_decay_schedule needs this argument",
+            "config.optimizer.schedule.peak_value: warmup_cosine_decay_schedule needs this",
         ),
     ],
 )
