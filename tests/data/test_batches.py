@@ -19,7 +19,6 @@ from helpers.corpora import LENGTH, Source, learn
 
 from transformer.data import batches, packing, tokenizer
 from transformer.data import pairs as pair_arrays
-from transformer.data import tokens as tokens_file
 from transformer.data.tokens import tokenise
 from transformer.distributed import layout, step
 from transformer.errors import UserError
@@ -398,7 +397,7 @@ def test_without_locks_drafts_are_left_alone(vocabulary, tmp_path, monkeypatch):
     def flock(*_):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(tokens_file.fcntl, "flock", flock)
+    monkeypatch.setattr("fcntl.flock", flock)
     (tmp_path / "0123-draft-abc").mkdir()
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     assert set(tmp_path.iterdir()) == {tokens.directory, tmp_path / "0123-draft-abc"}

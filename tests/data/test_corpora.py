@@ -167,7 +167,7 @@ def test_a_disk_without_locks_is_enough(text, monkeypatch, caplog):
     def flock(*_):
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
-    monkeypatch.setattr(builders.fcntl, "flock", flock)
+    monkeypatch.setattr("fcntl.flock", flock)
     assert len(text({"train.de": lines(GERMAN), "train.en": lines(ENGLISH)})) == 4
     assert "another process preparing it would not be noticed" in caplog.text
 

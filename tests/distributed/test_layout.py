@@ -1,64 +1,18 @@
 """Eight devices train as one does, under either strategy, on any mesh, with any accumulation."""
 
-import functools
 import itertools
 
 import jax
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.layouts import ADAM, batch, first_state, init, layout_of, model, open_checkpoints, step
 
-from transformer.checkpoints import manager
 from transformer.distributed import inference, layout
-from transformer.distributed.step import (
-    micro_batches,
-    random_per_device,
-    rows_for_devices,
-    shard_batch,
-)
-from transformer.tasks.losses import cross_entropy
+from transformer.distributed.step import rows_for_devices
 from transformer.training import loop, update
 
-ADAM = tiny.adam()
 STEPS = 50
-DROPOUT = {"dropout_rate": 0.5}
-
-
-@functools.cache
-def model(**changes):
-    return tiny.model(num_layers=1, **changes)
-
-
-def batch(seed, num_rows, rows_per_device=2):
-    """A batch whose rows have very different numbers of tokens on eight devices: one has none."""
-    random = np.random.default_rng(seed)
-    rows = []
-    for row in range(16):
-        count = (row // rows_per_device) % 4
-        rows.append(tiny.pairs(random.integers(1, 1 + 2 * count, (count, 2)).tolist(), seed=row))
-    return tiny.batch([*rows, *[[]] * (num_rows - len(rows))], 18, 20)
-
-
-def layout_of(strategy, num_devices, mesh=(0, 1, 1)):
-    return layout.make_layout(strategy, mesh, num_devices)
-
-
-def init(model):
-    """Returns a function from a key to a model's params."""
-    return lambda rng: model.init(rng, **batch(0, 16)["inputs"], train=False)["params"]
-
-
-def open_checkpoints(folder):
-    """Opens a folder's checkpoints."""
-    return manager.Checkpoints(folder, keep=1, every=1, identity={}, best_is="highest")
-
-
-def step(layout, state, accumulate=1, **changes):
-    return tiny.train_step(layout, state, model(**changes), ADAM, accumulate)
-
-
-def first_state(layout, **changes):
-    return tiny.first_state(layout, model(**changes), batch(0, 16)["inputs"], ADAM)
 
 
 def run(layout, accumulate=1, num_rows=16, **changes):
@@ -246,116 +200,6 @@ def test_the_data_axis_is_inferred():
     assert dict(layout_of("jit", 8, (0, 2, 1)).mesh.shape) == {"data": 4, "fsdp": 2, "tensor": 1}
 
 
-# Random numbers
-
-
-def loss_of_copies(num_devices, accumulate, copies):
-    """Returns the loss a copy, with dropout, of a batch of `copies` copies of two rows.
-
-    It does not depend on `copies` if all copies drop the same units.
-    """
-    rows = [tiny.pairs([(5, 4), (3, 6)], seed=3), tiny.pairs([(7, 9)], seed=4)]
-    mapped = layout_of("pmap", num_devices)
-    state = first_state(mapped, **DROPOUT)
-    update = step(mapped, state, accumulate, **DROPOUT)
-    # Micro-batches take a device's rows in turn: each gets both of the two rows.
-    each = np.repeat(np.arange(2), copies // num_devices).tolist() * num_devices
-    _, sums = update(state, tiny.place(tiny.batch([rows[i] for i in each], 18, 20), mapped))
-    return float(sums["loss"]) / copies
-
-
-@pytest.mark.slow
-def test_devices_drop_different_units():
-    """Device 0 drops the same units among eight as alone: the other seven make the difference."""
-    one, eight = loss_of_copies(1, 1, 1), loss_of_copies(8, 1, 8)
-    assert abs(eight - one) > 1e-3 * one
-
-
-@pytest.mark.slow
-def test_micro_batches_drop_different_units():
-    two, four = loss_of_copies(1, 2, 2), loss_of_copies(1, 4, 4)
-    assert abs(four - two) > 1e-3 * two
-
-
-def test_every_device_draws_another_dropout_mask():
-    rows = tiny.unpacked(tiny.pairs())
-    model_with_dropout = model(**DROPOUT)
-    parameters = tiny.parameters(model_with_dropout, rows["inputs"])
-
-    @functools.partial(jax.pmap, axis_name=layout.AXIS)
-    def losses(part):
-        rng = random_per_device(jax.random.key(0), layout.AXIS)
-        options = {"train": True, "rngs": {"dropout": rng}}
-        logits = model_with_dropout.apply({"params": parameters}, **part["inputs"], **options)
-        targets = part["targets"], part["weights"]
-        return cross_entropy(logits, *targets, **tiny.SMOOTHING)["loss"]
-
-    loss_of_device = np.asarray(losses(jax.tree.map(lambda x: np.stack([x] * 8), rows)))
-    assert len(np.unique(loss_of_device.round(4))) == 8
-
-
-@pytest.mark.slow
-def test_steps_and_seeds_drop_different_units():
-    mapped = layout_of("pmap", 1)
-    start = lambda: first_state(mapped, **DROPOUT)
-    update = step(mapped, start(), **DROPOUT)
-    placed = tiny.place(batch(0, 16), mapped)
-    losses = [float(update(start()._replace(step=n), placed)[1]["loss"]) for n in (0, 0, 1, 2)]
-    assert losses[0] == losses[1]
-    assert len(set(losses)) == 3
-
-
-# Compilations
-
-
-@pytest.fixture(scope="module")
-def compiled():
-    """The names of the functions compiled so far: a list that grows as JAX compiles."""
-    names = []
-
-    def listen(event, seconds, **about):
-        if event.endswith("backend_compile_duration"):
-            names.append(about.get("fun_name"))
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    return names
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
-)
-def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_path):
-    """A first state with other shardings than the step's output would be compiled for again."""
-    run_layout = layout_of(strategy, 8, mesh)
-    places = [tiny.place(batch(t, 16), run_layout) for t in range(4)]
-    checkpoints = open_checkpoints(tmp_path)
-    state = loop.first_state(init(model()), ADAM, 0, checkpoints, run_layout)
-    update = step(run_layout, state)
-    counts = []
-
-    def advance(state, t):
-        compiled.clear()
-        state, _ = update(state, places[t])
-        counts.append(len(compiled))
-        return state
-
-    for t in range(3):
-        state = advance(state, t)
-    loop.save(checkpoints, 3, state, run_layout)
-    checkpoints.close()
-    checkpoints = open_checkpoints(tmp_path)
-    restored = loop.first_state(init(model()), ADAM, 0, checkpoints, run_layout)
-    checkpoints.close()
-    assert int(restored.step) == 3
-    for x, y in zip(jax.tree.leaves(restored), jax.tree.leaves(state), strict=True):
-        assert (x.sharding, x.dtype) == (y.sharding, y.dtype)
-        np.testing.assert_array_equal(x, y)
-    advance(restored, 3)
-    assert counts[0] >= 1
-    assert counts[1:] == [0, 0, 0]
-
-
 # Checkpoints
 
 LAYOUTS = [
@@ -383,47 +227,3 @@ def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
             assert x.sharding == sharding
             if x.ndim:
                 np.testing.assert_array_equal(x, y)
-
-
-# Rows
-
-
-@pytest.mark.parametrize("num_devices", [1, 2, 8])
-@pytest.mark.parametrize("accumulate", [1, 3])
-def test_rows_are_padded_to_the_next_multiple(num_devices, accumulate):
-    run_layout = layout_of("jit", num_devices)
-    for rows in range(1, 60):
-        padded = rows_for_devices(rows, run_layout.num_row_shards * accumulate)
-        assert padded % (num_devices * accumulate) == 0
-        assert rows <= padded < rows + num_devices * accumulate
-
-
-def test_micro_batches_take_every_row_once_and_from_every_device():
-    rows = np.arange(24)
-    parts = np.asarray(micro_batches(rows, 3))
-    assert parts.shape == (3, 8)
-    assert sorted(parts.reshape(-1)) == rows.tolist()
-    devices = np.repeat(np.arange(8), 3)
-    for part in parts:
-        assert devices[part].tolist() == list(range(8))
-
-
-@pytest.mark.parametrize("mesh", [(8, 1, 1), (2, 4, 1), (2, 2, 2), (1, 1, 8)], ids=str)
-def test_devices_get_their_rows_of_the_global_batch(mesh):
-    run_layout = layout_of("jit", 8, mesh)
-    ranges = []
-
-    def load(start, stop):
-        ranges.append((start, stop))
-        return {"x": np.arange(start, stop)[:, None] * np.ones(3)}
-
-    placed = shard_batch(load, 16, run_layout)["x"]
-    parts = 16 // run_layout.num_row_shards
-    assert ranges == [(start, start + parts) for start in range(0, 16, parts)]
-    np.testing.assert_array_equal(placed, np.arange(16)[:, None] * np.ones(3))
-    assert {shard.data.shape for shard in placed.addressable_shards} == {(parts, 3)}
-
-
-def test_mapped_devices_get_their_rows_of_the_global_batch():
-    placed = shard_batch(lambda start, stop: np.arange(start, stop), 16, layout_of("pmap", 8))
-    np.testing.assert_array_equal(placed, np.arange(16).reshape(8, 2))

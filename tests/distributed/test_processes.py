@@ -1,65 +1,14 @@
-"""The lock on a workdir, signals that ask to stop, shares of work."""
+"""Signals that ask to stop, shares of work."""
 
 import errno
 import io
 import logging
-import os
 import signal
-import socket
-import subprocess
 import sys
 
 import pytest
 
 from transformer.distributed import processes
-from transformer.storage import lock
-
-HOLD = """
-import pathlib, sys, time
-from transformer.storage import lock
-with lock.locked(pathlib.Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(100)
-"""
-
-
-@pytest.fixture
-def owner(tmp_path):
-    """Another process that holds the lock on tmp_path."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE)
-    assert process.stdout.readline() == b"held\n"
-    yield process
-    process.kill()
-    process.wait()
-
-
-def test_a_second_run_is_refused_and_the_first_one_named(owner, tmp_path):
-    name = f"process {owner.pid} on {socket.gethostname()}"
-    for _ in range(2):  # a refusal leaves the lock as it was
-        match = f"is in use by {name}: "
-        with pytest.raises(ValueError, match=match) as error, lock.locked(tmp_path):
-            pytest.fail("two runs")
-        assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_lock_of_a_killed_process_is_released(owner, tmp_path, number):
-    owner.send_signal(number)
-    owner.wait()
-    for _ in range(2):
-        with lock.locked(tmp_path):
-            assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
-            (tmp_path / "config.json").touch()
-
-
-def test_the_lock_is_released_if_the_run_fails(tmp_path):
-    with pytest.raises(KeyError), lock.locked(tmp_path / "new"):
-        raise KeyError
-    assert not (tmp_path / "new").exists()  # an empty workdir is removed
-    with lock.locked(tmp_path / "new"):
-        (tmp_path / "new" / "config.json").touch()
-    assert (tmp_path / "new" / "config.json").exists()
-
 
 STOPPING = [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT]
 

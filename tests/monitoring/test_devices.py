@@ -1,17 +1,12 @@
-"""Peak FLOP/s of devices, profiles, and the time spent waiting for data."""
+"""Peak FLOP/s, memory and interconnect of devices."""
 
-import gzip
-import json
 import types
 
 import jax
-import jax.numpy as jnp
 import pytest
 from helpers import tiny
 
 from transformer.monitoring import devices
-from transformer.monitoring.progress import Progress
-from transformer.monitoring.trace import traced
 from transformer.training import meters
 
 B, S = 2, 6
@@ -21,7 +16,9 @@ B, S = 2, 6
     ("name", "teraflops"),
     [
         *(("NVIDIA H100 80GB HBM3", 989), ("NVIDIA H100 PCIe", 756), ("NVIDIA H200", 989)),
-        *(("NVIDIA A100-SXM4-40GB", 312), ("TPU v4", 275), ("TPU v5 lite", 197)),
+        *(("NVIDIA GH200 480GB", 989), ("NVIDIA A100-SXM4-40GB", 312)),
+        *(("NVIDIA A100-SXM4-80GB", 312), ("NVIDIA A100 80GB PCIe", 312)),
+        *(("TPU v4", 275), ("TPU v5 lite", 197)),
         *(("TPU v5p", 459), ("TPU v5", 459), ("TPU v6 lite", 918), ("cpu", 0)),
         *(("TPU v5e", 197), ("NVIDIA H100 NVL", 835), ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 0)),
     ],
@@ -38,51 +35,22 @@ def test_least_seconds_are_flops_over_the_peak_of_all_devices(monkeypatch):
     assert meters.seconds_at_peak(object(), B, S) == 0  # without a method `flops`
 
 
-def calls_traced(folder, count, steps):
-    """Returns how often a function was called in a trace of `count` steps of a run from step 30."""
-    function = jax.jit(lambda x: x @ x)
-    x = function(jnp.ones((8, 8)))
-    with traced(30, count, folder) as trace:
-        for number in range(31, 31 + steps):
-            x = function(x)
-            trace(number, x)
-            assert folder.exists() == (number >= 40 + count)
-    [file] = folder.rglob("perfetto_trace.json.gz")
-    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
-    return sum("PjitFunction" in str(event.get("name")) for event in events)
+@pytest.mark.parametrize(
+    ("name", "gigabytes", "links"),
+    [
+        *(("NVIDIA A100-SXM4-40GB", 40, True), ("NVIDIA A100-SXM4-80GB", 80, True)),
+        *(("NVIDIA A100-PCIE-40GB", 40, False), ("NVIDIA A100 80GB PCIe", 80, False)),
+        *(("NVIDIA H100 80GB HBM3", 80, True), ("NVIDIA H100 PCIe", 80, False)),
+        *(("NVIDIA H200", 141, True), ("TPU v5e", 16, True)),
+    ],
+)
+def test_memory_and_links_are_those_of_the_variant(name, gigabytes, links):
+    """The links of a PCIe card are unknown."""
+    device = devices.hardware(name)
+    assert device.memory_bytes == gigabytes * 1e9
+    assert (device.link_bandwidth > 0) == (device.devices_per_island > 1) == links
 
 
-@pytest.mark.slow
-def test_a_trace_has_the_given_number_of_steps(tmp_path):
-    one = calls_traced(tmp_path / "one", 1, 20)
-    assert one > 0
-    assert calls_traced(tmp_path / "three", 3, 20) == 3 * one
-    assert calls_traced(tmp_path / "cut", 50, 12) == 2 * one  # the run ends before the trace
-
-
-def test_there_is_no_trace_of_0_steps(monkeypatch, tmp_path):
-    monkeypatch.setattr(jax.profiler, "start_trace", None)
-    with traced(0, 0, tmp_path) as trace:
-        for number in range(30):
-            trace(number, None)
-
-
-def test_waiting_is_the_fraction_of_time_spent_waiting_for_batches(monkeypatch):
-    now = [0.0]
-    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
-    monkeypatch.setattr("transformer.monitoring.progress.time", clock)
-    progress = Progress(0, 10)
-
-    def run(computing):
-        for _ in range(4):
-            with progress.waiting(computing):
-                now[0] += 1
-            now[0] += 3
-            progress.advance()
-
-    run(lambda: False)
-    assert progress.lap()["waiting"] == pytest.approx(0.25)
-    busy = iter([True, False, True, True])  # is the device computing when the batch arrives?
-    run(lambda: next(busy))
-    assert progress.lap()["waiting"] == pytest.approx(1 / 16)
-    progress.close()
+@pytest.mark.parametrize("name", ["cpu", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA GH200 480GB"])
+def test_hardware_that_a_name_does_not_decide_is_unknown(name):
+    assert devices.hardware(name) is None

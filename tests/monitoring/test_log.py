@@ -1,9 +1,8 @@
-"""metrics.jsonl and TensorBoard: cut on resuming, completed after a full disk; early stopping."""
+"""metrics.jsonl and TensorBoard: cut on resuming, completed after a full disk."""
 
 import logging
 import time
 
-import pytest
 from helpers.runs import assert_tensorboard_is_metrics, scalars
 
 from transformer.monitoring import log
@@ -65,33 +64,3 @@ def test_a_corrupt_line_is_skipped(tmp_path, caplog):
     (tmp_path / "metrics.jsonl").write_bytes(good.encode() + bytes(9) + b"\n\xff\n" + good.encode())
     assert [line["step"] for line in log.read(tmp_path)] == [1, 1]
     assert "line 2: not a log line" in caplog.text
-
-
-def validations(*scores):
-    """Returns log lines of validations with these BLEU scores, between lines of training."""
-    lines = []
-    for step, bleu in enumerate(scores, start=1):
-        lines += [{"kind": "train", "step": step, "loss": 1.0}]
-        lines += [{"kind": "validation", "step": step, "bleu": bleu}]
-    return lines
-
-
-@pytest.mark.parametrize(
-    ("scores", "patience", "stops"),
-    [
-        ([], 1, False),
-        ([1.0], 1, False),
-        ([1.0, 1.0], 1, True),
-        ([1.0, 1.1], 1, False),
-        ([3.0, 2.0, 2.5], 2, True),
-        ([3.0, 2.0, 2.5], 3, False),
-        ([3.0, 2.0, 3.1], 2, False),
-        ([3.0, 2.0, 3.0], 2, True),
-        ([1.0, 2.0, 3.0, 2.9], 2, False),
-        ([5.0, 1.0, 1.0, 1.0], 0, False),
-    ],
-)
-def test_early_stopping_by_patience(scores, patience, stops):
-    assert log.out_of_patience(validations(*scores), patience, "bleu", "highest") == stops
-    lower = validations(*(-score for score in scores))
-    assert log.out_of_patience(lower, patience, "bleu", "lowest") == stops

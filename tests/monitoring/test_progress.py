@@ -183,3 +183,21 @@ def test_a_terminal_that_is_gone_ends_nothing(open_terminal, clock, monkeypatch)
             progress.advance()
             progress.show(MEANS, SHOWN, "token")
         progress.close()
+
+
+def test_waiting_is_the_fraction_of_time_spent_waiting_for_batches(clock):
+    progress = Progress(0, 10)
+
+    def run(computing):
+        for _ in range(4):
+            with progress.waiting(computing):
+                clock[0] += 1
+            clock[0] += 3
+            progress.advance()
+
+    run(lambda: False)
+    assert progress.lap()["waiting"] == pytest.approx(0.25)
+    busy = iter([True, False, True, True])  # is the device computing when the batch arrives?
+    run(lambda: next(busy))
+    assert progress.lap()["waiting"] == pytest.approx(1 / 16)
+    progress.close()

@@ -1,77 +1,20 @@
-"""Files are written atomically, on a disk and in a bucket; a run in a bucket equals one on a disk.
-
-The bucket is a fake, in memory, that epath takes for Google's. Orbax reaches buckets by its own
-storage code, which cannot be faked: its folders are on a disk here.
-"""
+"""Files are written atomically, on a disk and in a bucket; a run in a bucket equals one on disk."""
 
 import json
 import pathlib
 import stat
 
 import pytest
-from etils import epath
-from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import _registry, known_implementations
+from helpers.buckets import RUN, objects
 
 import launch
-from transformer.checkpoints import manager, resuming, weights
+from transformer.checkpoints import manager
 from transformer.errors import UserError
 from transformer.modes import command_line, evaluate, train
 from transformer.monitoring import log
 from transformer.monitoring.log import Log, read
-from transformer.storage import checksums, compilation_cache, paths
-
-RUN = "gs://bucket/run"
-
-
-class Objects(MemoryFileSystem):
-    """A file system that, like a bucket, cannot append or rename and needs no folders."""
-
-    protocol = ("gs", "gcs")
-    store = {}  # noqa: RUF012 (as its parent has it)
-    pseudo_dirs = [""]  # noqa: RUF012 (as its parent has it)
-
-    def _open(self, path, mode="rb", **options):
-        assert mode in ("rb", "wb"), f"{path} is opened as {mode}"
-        return super()._open(path, mode, **options)
-
-    def mv(self, *paths, **options):
-        raise AssertionError(f"{paths} are renamed")
-
-    mkdir = makedirs = None
-
-
-@pytest.fixture
-def bucket(monkeypatch, tmp_path):
-    """The path of a run in an empty bucket; its checkpoints are in tmp_path."""
-    for name in Objects.protocol:
-        monkeypatch.setitem(_registry, name, Objects)
-    epath.backend.fsspec_backend._get_filesystem.cache_clear()
-    Objects.store.clear()
-    Objects.clear_instance_cache()
-    opened, resumable = manager.CheckpointStore, resuming.resumable
-
-    def elsewhere(folder):
-        if not paths.in_bucket(folder):
-            return folder
-        (folder / "elsewhere").write_bytes(b"")
-        return tmp_path / "objects" / str(folder).removeprefix("gs://")
-
-    for module in (manager, weights):
-        monkeypatch.setattr(
-            module, "CheckpointStore", lambda folder, *a, **b: opened(elsewhere(folder), *a, **b)
-        )
-    monkeypatch.setattr(
-        resuming, "resumable", lambda workdir: resumable(elsewhere(workdir / "best").parent)
-    )
-    yield paths.path(RUN)
-    epath.backend.fsspec_backend._get_filesystem.cache_clear()
-
-
-def objects():
-    """Returns the bucket's objects, {path in the run: content}."""
-    return {name.removeprefix(f"{RUN}/"): file.getvalue() for name, file in Objects.store.items()}
-
+from transformer.storage import paths
 
 # On a disk
 
@@ -171,24 +114,6 @@ def test_a_log_in_a_bucket_has_all_lines_up_to_a_checkpoint(bucket, monkeypatch)
     assert read(bucket) == log.lines
 
 
-def test_checksums_in_a_bucket_equal_those_on_a_disk(bucket, tmp_path):
-    for name in ("a", "b/c", "b/d/e"):
-        for folder in (bucket / "1", tmp_path):
-            paths.write_file(folder / name, name.encode())
-    content = checksums.checksums_of(bucket / "1")
-    assert content == checksums.checksums_of(tmp_path)
-    paths.write_file(bucket / "1" / checksums.NAME, content)
-    assert checksums.corrupt_files(bucket / "1") == []
-    paths.write_file(bucket / "1" / "a", b"aa")
-    paths.write_file(bucket / "1" / "b/c", b"b/d")
-    (bucket / "1" / "b/d/e").unlink()
-    assert checksums.corrupt_files(bucket / "1") == [
-        f"{RUN}/1/a (2 bytes, expected 1)",
-        f"{RUN}/1/b/c (checksum mismatch)",
-        f"{RUN}/1/b/d/e (missing)",
-    ]
-
-
 def test_listings_of_a_bucket_are_not_cached(bucket):
     assert bucket._backend.fs(RUN).storage_options["use_listings_cache"] is False
 
@@ -212,8 +137,6 @@ def test_unsupported_schemes_are_refused(monkeypatch):
     with pytest.raises(ValueError, match="gs://bucket/run: Please install it") as error:
         command_line.parse([*train, f"--workdir={RUN}"])
     assert launch.user_error_line(error.value)
-    with pytest.raises(ValueError, match="compilation_cache is a local folder"):
-        compilation_cache.set_compilation_cache("gs://bucket/programs")
 
 
 def test_a_file_is_synced_before_it_appears(tmp_path, monkeypatch):

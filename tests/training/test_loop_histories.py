@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from transformer.monitoring.log import out_of_patience
+from transformer.monitoring.scores import is_out_of_patience
 from transformer.training import loop
 from transformer.training.update import TrainState
 
@@ -180,7 +180,7 @@ def test_any_history_ends_as_an_uninterrupted_run(several, monkeypatch):
         expected = run(plain, monkeypatch)
         assert plain.trained == list(range(1, expected[0] + 1))
         hopeless = [
-            out_of_patience(plain.lines[: n + 1], config.patience, "score", "highest")
+            is_out_of_patience(plain.lines[: n + 1], config.patience, "score", "highest")
             for n in range(len(plain.lines))
         ]
         assert not any(hopeless[:-1])

@@ -1,7 +1,6 @@
 """One update: Adam with the schedule; a non-finite update is skipped."""
 
 import functools
-import logging
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +9,6 @@ import pytest
 from helpers import tiny
 
 from transformer.distributed.layout import make_layout, state_shardings
-from transformer.monitoring import anomalies
 
 MODEL = tiny.model(num_layers=1)
 UNTIED = tiny.model(num_layers=1, tied_embeddings="target")
@@ -108,51 +106,3 @@ def test_params_that_would_be_non_finite_never_enter_the_state(
     assert not sums["finite"]
     assert int(sums["skipped"]) == 1
     tiny.assert_same_bits(after._replace(step=after.step - 1, skipped=after.skipped - 1), expected)
-
-
-# What is logged
-
-
-def sums(loss, skipped=0, gradient_norm=1.0, finite=None):
-    values = {"loss": 10 * loss, "weight": 10.0, "learning_rate": 1e-3}
-    finite = np.isfinite(loss + gradient_norm) if finite is None else finite
-    return {**values, "skipped": skipped, "gradient_norm": gradient_norm, "finite": finite}
-
-
-def test_ten_skipped_updates_in_a_row_end_the_run(caplog):
-    watching = anomalies.Anomalies(lambda: 1500)
-    for t in range(1, 40):  # nine non-finite in a row, then a finite one, and so on
-        assert watching.check(t, sums(np.nan if t % 10 else 2.0, skipped=t)) == (t % 10 == 0)
-    skipped = "step 9: non-finite update skipped (loss nan, gradient norm 1.0); 9 skipped in total"
-    assert skipped in caplog.text
-    watching.check(40, sums(2.0))
-    for t in range(41, 50):
-        assert not watching.check(t, sums(2.0, gradient_norm=np.inf))
-    words = (
-        r"\Astep 50: 10 non-finite .*loss 2.0, gradient norm inf.* is of step 1500\. To set .*\Z"
-    )
-    with pytest.raises(FloatingPointError, match=words):
-        watching.check(50, sums(2.0, gradient_norm=np.inf))
-
-
-def test_a_batch_without_tokens_has_no_numbers():
-    assert not anomalies.Anomalies(lambda: None).check(1, {**sums(np.nan), "weight": 0.0})
-
-
-def test_params_that_overflow_are_named(caplog):
-    assert not anomalies.Anomalies(lambda: None).check(1, sums(2.0, skipped=1, finite=False))
-    assert "skipped (loss 2.0, gradient norm 1.0, new params non-finite)" in caplog.text
-
-
-def test_jumps_of_the_loss_are_said_and_nothing_else(caplog):
-    watching = anomalies.Anomalies(lambda: None)
-    random = np.random.default_rng(0)
-    with caplog.at_level(logging.WARNING):
-        for t in range(1, 400):
-            watching.check(t, sums(2 + 5 * np.exp(-t / 60) + 0.02 * random.standard_normal()))
-        assert not caplog.records
-        watching.check(400, sums(2.9))
-        watching.check(401, sums(2.0))
-    assert [r.getMessage().partition(" jumps")[0] for r in caplog.records] == [
-        "step 400: loss 2.900"
-    ]

@@ -3,7 +3,6 @@ in a line that names it. Random damage comes from seeded generators."""
 
 import codecs
 import concurrent.futures
-import errno
 import gzip
 import io
 import logging
@@ -126,23 +125,6 @@ def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, t
                 np.testing.assert_array_equal(found, expected)
             assert contents(tokens.directory) == whole
     assert list(tmp_path.iterdir()) == [tokens.directory]
-
-
-def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
-    (tmp_path / "file").write_bytes(b"a")
-    (tmp_path / checksums.NAME).write_bytes(checksums.checksums_of(tmp_path))
-
-    def fail(number):
-        def read(path):
-            raise OSError(number, os.strerror(number), str(path))
-
-        monkeypatch.setattr(checksums, "_digest", read)
-
-    fail(errno.EIO)
-    assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / 'file'} (Input/output error)"]
-    fail(errno.EACCES)  # which is no damage, and not to be mended
-    with pytest.raises(PermissionError):
-        checksums.corrupt_files(tmp_path)
 
 
 # Rows.

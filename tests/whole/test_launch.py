@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 
 import flax.traverse_util
-import jax
 import pytest
 from ml_collections import ConfigDict
 
@@ -25,7 +24,7 @@ from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.models.transformer import Transformer
 from transformer.modes import command_line, prepare
-from transformer.storage import compilation_cache, streams
+from transformer.storage import streams
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted(path.stem for path in ROOT.glob("configs/[!_]*.py"))
@@ -574,25 +573,6 @@ def test_ctrl_c_while_imports_run():
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-def test_no_file_takes_the_place_of_a_closed_stream(tmp_path):
-    """Libraries would print into it."""
-    code = f"""if True:
-        import os, sys
-        from transformer.storage import streams
-        streams.prepare()
-        print("unheard", file=sys.stderr)
-        assert sys.stdin is None and sys.stdout is None
-        with open({str(tmp_path / "numbers")!r}, "w") as file:
-            null = os.stat(os.devnull).st_rdev
-            print(file.fileno(), *(os.fstat(i).st_rdev == null for i in range(3)), file=file)
-    """
-    command = ["sh", "-c", 'exec "$0" -c "$1" <&- >&- 2>&-', sys.executable, code]
-    assert subprocess.run(command, check=False).returncode == 0
-    number, *null = (tmp_path / "numbers").read_text().split()
-    assert int(number) > 2
-    assert null == ["True"] * 3
-
-
 def test_help_and_status_0(tmp_path):
     done = run("--help", cwd=tmp_path)
     assert done.returncode == 0
@@ -648,15 +628,6 @@ def test_compiled_programs_are_kept(at_home, reversal_run, tmp_path, arguments, 
 def test_no_compiled_programs_are_kept(at_home, reversal_run):
     score = ["--mode=score", f"--workdir={reversal_run}"]
     assert at_home(*score, "--config.compilation_cache=")[1] == set()
-
-
-def test_the_environments_folder_goes_before_the_configs(tmp_path):
-    """So that no test writes into a home."""
-    folder = jax.config.jax_compilation_cache_dir
-    assert folder == os.environ["JAX_COMPILATION_CACHE_DIR"]
-    compilation_cache.set_compilation_cache(str(tmp_path / "other"))
-    assert jax.config.jax_compilation_cache_dir == folder
-    assert jax.config.jax_persistent_cache_min_compile_time_secs == 0
 
 
 # Ensembles

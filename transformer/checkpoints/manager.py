@@ -22,6 +22,7 @@ from transformer.checkpoints import resuming
 from transformer.checkpoints.store import BEST, ITEMS, LATEST, OPT_STATE, PARAMS, CheckpointStore
 from transformer.distributed import processes
 from transformer.errors import UserError
+from transformer.monitoring.scores import signed
 from transformer.storage import paths
 
 Tree = Any
@@ -82,9 +83,8 @@ class Checkpoints:
             return False
         # If one process failed before Orbax's barrier, the others would wait there forever. So all
         # processes agree first that the folder is writable.
-        if not self._all_succeeded_or_reopen(
-            f"step {step}", paths.unwritable(self._workdir / LATEST)
-        ):
+        error = paths.write_error(self._workdir / LATEST)
+        if not self._all_succeeded_or_reopen(f"step {step}", error):
             return False
         # In the thread, although we wait for it: Ctrl-C then interrupts the wait, never Orbax.
         started = self._thread.submit(self._latest.save, step, {PARAMS: params, OPT_STATE: rest})
@@ -167,7 +167,7 @@ class Checkpoints:
 
     def _is_better(self, score: float, best: int) -> bool:
         best_score = self._best.about(best)["score"]
-        return score > best_score if self._best_is == "highest" else score < best_score
+        return signed(score, self._best_is) > signed(best_score, self._best_is)
 
     def _write_best(self, step: int, params: Tree, score: float) -> None:
         self._best.save(step, {PARAMS: params})
@@ -228,7 +228,7 @@ class Checkpoints:
             if processes.is_first():
                 paths.remove(aside)
                 place.rename(aside)
-            processes.all_gather(None)  # a barrier: the others must not see the step any more
+            processes.wait_for_all()  # the others must not see the step any more
             self._open()
 
     def is_empty(self) -> bool:
@@ -260,6 +260,6 @@ def best_step(folder: CheckpointStore, steps: Iterable[int]) -> int | None:
 
     def rank(step: int) -> float:
         about = folder.about(step)
-        return about["score"] if about["best_is"] == "highest" else -about["score"]
+        return signed(about["score"], about["best_is"])
 
     return max(steps, key=rank, default=None)

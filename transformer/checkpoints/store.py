@@ -144,14 +144,14 @@ class CheckpointStore:
                 (self.place(step) / checksums.NAME).unlink(missing_ok=True)
                 paths.remove(self.place(step))
         finally:
-            processes.all_gather(None)  # a barrier: no process goes on while the step exists
+            processes.wait_for_all()  # no process goes on while the step exists
 
     def drop(self, step: int, item: str) -> None:
         """Deletes an item of a complete step. Not collective: process 0 does the work."""
         if processes.is_first():
             place = self.place(step)
             # First the checksums without the item: a kill in between leaves the rest complete.
-            content = checksums.without(place, f"{item}/")
+            content = checksums.content_without(place, f"{item}/")
             paths.write_file(place / checksums.NAME, content)
             paths.remove(place / item)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import functools
 import hashlib
 import io
@@ -21,6 +20,7 @@ from transformer.data import text_files, wmt
 from transformer.data.korean import grammar, lexicon
 from transformer.errors import UserError
 from transformer.storage import checksums, paths
+from transformer.storage.lock import try_lock
 
 SPLITS = ("train", "validation", "test")
 SHARD_PAIRS = 1 << 17  # in memory at once: TFDS holds the shard that it writes
@@ -151,15 +151,13 @@ def prepare(build: Callable[[], Any], folder: pathlib.Path, split: str) -> Any:
 def _locked(folder: pathlib.Path) -> Iterator[None]:
     """Holds the lock of a corpus.
 
-    Nothing breaks without it, because TFDS writes into a temporary folder and renames it at the
-    end; but a second process would do the work in vain, and then fail.
+    Without the lock (a disk that has none), a second process would remove the first one's
+    unfinished folder.
     """
-    lock, data_dir = folder.parents[1] / ".lock", folder.parents[2]
-    paths.make_folder(lock.parent)
-    with lock.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed or the process dies
-        except OSError as error:
+    place, data_dir = folder.parents[1] / ".lock", folder.parents[2]
+    paths.make_folder(place.parent)
+    with place.open("a") as file:
+        if error := try_lock(file, wait=True):
             logging.warning(
                 "%s has no file locks: another process preparing it would not be noticed: %s",
                 *(data_dir, error),

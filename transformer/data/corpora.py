@@ -85,7 +85,7 @@ def load(
         else:
             build = functools.partial(wmt.builder, corpus, data_dir)
             folder = wmt.corpus_folder(corpus, data_dir)
-    with paths.cache_in(pathlib.Path(data_dir)):
+    with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
         builder = builders.prepare(build, folder, split)
     info = builder.info.splits[split]
     content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes

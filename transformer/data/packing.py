@@ -77,13 +77,13 @@ def pack(
     """
     name = hashlib.sha256(items.tobytes() + f"{length} {seed} {OPEN_ROWS}".encode()).hexdigest()
     path = cache / f"packed-{name[:16]}.npy"
-    content = checksums.stamped(path)
+    content = checksums.unstamped(path)
     if content is None:
         row_of_item = first_fit([side[items] for side in lengths], length, seed)
         array = io.BytesIO()
         np.save(array, row_of_item)
         content = array.getvalue()
-        with paths.cache_in(cache):
+        with paths.full_disk_as_user_error(cache):
             paths.write_file(path, checksums.stamp(content))
     row_of_item = np.load(io.BytesIO(content))
     # Sort the items by row: rows 1 0 1 of the items 5 6 7 give items 6 5 7 and offsets 0 1 3.

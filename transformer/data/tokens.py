@@ -5,7 +5,6 @@ checksums.json. It is written as `KEY-draft-*` and renamed, so that readers neve
 """
 
 import contextlib
-import fcntl
 import hashlib
 import logging
 import os
@@ -19,6 +18,7 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.storage import checksums, paths
+from transformer.storage.lock import try_lock
 
 # Counter(total=n) is a context manager that gives a function of the number of further pairs done.
 Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
@@ -76,7 +76,7 @@ def tokenise(
     """
     directory = _folder(corpus.fingerprint, vocabulary, cache)
     if not _is_intact(directory):
-        with paths.cache_in(directory.parent), _draft(directory) as draft:
+        with paths.full_disk_as_user_error(directory.parent), _draft(directory) as draft:
             with counter(total=len(corpus)) as advance:
                 _write_tokens(corpus, vocabulary, draft, advance)
             (draft / checksums.NAME).write_bytes(checksums.checksums_of(draft))
@@ -147,12 +147,7 @@ def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     """Locks a folder; False if another process has the lock or the disk supports none."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            locked = True
-        except OSError:
-            locked = False
-        yield locked
+        yield try_lock(descriptor, wait=wait) is None
     finally:
         os.close(descriptor)  # releases the lock
 

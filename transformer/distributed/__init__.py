@@ -7,7 +7,8 @@ sharing work, signals).
 *Collective* calls have to be made by all processes, in the same order, or those that make them wait
 forever for the rest:
 
-* in processes.py: `connect`, `first_process_first`, `gather_shares`, `all_gather`;
+* in processes.py: `connect`, `first_process_first`, `gather_shares`, `all_gather`,
+  `wait_for_all`;
 * in step.py: the step that `compile_step` returns, and the function of `make_any_process`;
 * in inference.py: `gather_params`.
 

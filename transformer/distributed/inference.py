@@ -9,13 +9,13 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from transformer.distributed.layout import AXIS, Layout, local_replicas
+from transformer.distributed.layout import PMAP_AXIS, Layout, local_replicas
 
 Tree = Any
 
 
 def gather_params(params: Tree, layout: Layout) -> Tree:
-    """Returns params in training replicated on this process's devices. Collective."""
+    """Returns a training state's params, replicated on this process's devices. Collective."""
     if layout.strategy == "jit":
         # The all-gather of sharded params: an identity whose output is replicated.
         params = jax.jit(_identity, out_shardings=layout.replicated)(params)
@@ -23,7 +23,10 @@ def gather_params(params: Tree, layout: Layout) -> Tree:
 
 
 def num_devices(params: Tree) -> int:
-    """Returns how many devices hold replicated params; `shard_rows` needs a multiple of it."""
+    """Returns how many devices hold the params.
+
+    `shard_rows` takes arrays whose number of rows is a multiple of this.
+    """
     leaf = jax.tree.leaves(params)[0]
     return len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
 
@@ -33,7 +36,7 @@ def shard_rows(tree: Tree, params: Tree) -> Tree:
     if num_devices(params) == 1:
         return tree
     replicated = jax.tree.leaves(params)[0].sharding
-    by_rows = NamedSharding(replicated.mesh, PartitionSpec(AXIS))
+    by_rows = NamedSharding(replicated.mesh, PartitionSpec(PMAP_AXIS))
     shardings = jax.tree.map(lambda x: by_rows if np.ndim(x) else replicated, tree)
     return jax.device_put(tree, shardings)
 

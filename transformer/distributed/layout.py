@@ -30,12 +30,13 @@ STRATEGIES = ("pmap", "jit")
 # sharded data parallelism; ZeRO, Rajbhandari et al. 2020). tensor: the state is sharded, and each
 # device multiplies its shard (tensor parallelism, Shoeybi et al. 2019).
 AXES = ("data", "fsdp", "tensor")
-AXIS = "data"  # the axis that pmap maps
-ROWS = ("data", "fsdp")  # the axes that a batch's rows are sharded over
+PMAP_AXIS = "data"  # the axis that pmap maps
+ROW_AXES = ("data", "fsdp")  # the axes that a batch's rows are sharded over
 
-# Suffix of a parameter's path -> the axis that shards each dimension. An optimizer's moments end in
-# their parameters' paths and are sharded alike. Replicated: arrays that match no rule, and
-# dimensions that the axis does not divide.
+# Regex for the end of a parameter's path -> the mesh axis of each dimension. An optimizer's moments
+# have paths with the same ends, and are sharded alike. Arrays that match no rule, and dimensions
+# that their axis does not divide, are replicated. The letters are those of models/__init__.py
+# (K: size of a head's keys, C: of its values).
 RULES = (
     (r"embedding", ("tensor", "fsdp")),  # VD
     (r"(query|key|value)/kernel", ("fsdp", "tensor", None)),  # DHK
@@ -56,7 +57,7 @@ class Layout(NamedTuple):
     @property
     def batch_sharding(self) -> NamedSharding:
         """The sharding of a global batch: by rows."""
-        return NamedSharding(self.mesh, PartitionSpec(ROWS))
+        return NamedSharding(self.mesh, PartitionSpec(ROW_AXES))
 
     @property
     def replicated(self) -> NamedSharding:
@@ -66,7 +67,7 @@ class Layout(NamedTuple):
     @property
     def num_row_shards(self) -> int:
         """The number of shards that a batch's rows are split into."""
-        return math.prod(self.mesh.shape[axis] for axis in ROWS)
+        return math.prod(self.mesh.shape[axis] for axis in ROW_AXES)
 
 
 def check(strategy: str) -> None:
@@ -116,7 +117,7 @@ def make_layout(
     return Layout(strategy, Mesh(arranged, AXES))
 
 
-# The state.
+# The state: in training, and as a checkpoint's global arrays.
 
 
 def state_shardings(state: Tree, layout: Layout) -> Tree:
@@ -131,11 +132,11 @@ def state_shardings(state: Tree, layout: Layout) -> Tree:
         # Adafactor's factored moments have their parameter's path, but not its shape.
         if axes is None or len(axes) != x.ndim:
             axes = (None,) * x.ndim
-        divisible = [
+        kept_axes = [  # without those that do not divide their dimension
             axis if axis and size % layout.mesh.shape[axis] == 0 else None
             for axis, size in zip(axes, x.shape, strict=True)
         ]
-        return NamedSharding(layout.mesh, PartitionSpec(*divisible))
+        return NamedSharding(layout.mesh, PartitionSpec(*kept_axes))
 
     return jax.tree_util.tree_map_with_path(by_rule, state)
 
@@ -163,7 +164,7 @@ def to_save(state: Tree, layout: Layout) -> Tree:
 
 
 def from_saved(state: Tree, layout: Layout) -> Tree:
-    """Returns a state that was restored by `to_restore` as training holds it."""
+    """Returns a state, restored with the shapes of `to_restore`, as training holds it."""
     return state if layout.strategy == "jit" else local_replicas(state)
 
 
@@ -186,7 +187,7 @@ def bytes_per_device(state: Tree) -> int:
     return sum(math.prod(shape) * itemsize for shape, itemsize in shards)
 
 
-# Inference.
+# Replicas on this process's devices, to train under pmap and for inference.
 
 
 def local_replicas(tree: Tree) -> Tree:
@@ -196,4 +197,4 @@ def local_replicas(tree: Tree) -> Tree:
 
 
 def _replicated_on(devices: Sequence[jax.Device]) -> NamedSharding:
-    return NamedSharding(Mesh(devices, (AXIS,)), PartitionSpec())
+    return NamedSharding(Mesh(devices, (PMAP_AXIS,)), PartitionSpec())

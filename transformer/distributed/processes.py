@@ -1,6 +1,8 @@
 """Several processes: starting, barriers, sharing work, all-gathers, signals.
 
-Values are gathered as JSON (numbers, texts, lists and dicts of these), not as device arrays.
+Values are gathered as JSON: None, booleans, numbers, strings, lists, dicts with string keys. Their
+bytes travel as one padded uint8 array, because devices gather only arrays of one shape. A tuple may
+come back as a list.
 """
 
 import contextlib
@@ -14,12 +16,13 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from jax._src import distributed  # the coordination service's barrier has no public name
+from jax._src import distributed as jax_distributed  # its barrier has no public name
 from jax.experimental import multihost_utils
 
-# Set in each of several processes that JAX can discover without being given a coordinator: by
-# Slurm's srun, Open MPI, TPUs on Kubernetes, an indexed job on Kubernetes.
-CLUSTERS = (
+# Environment variables by which JAX detects a cluster, so that no coordinator has to be given.
+# Slurm's srun sets the first, Open MPI the second, Kubernetes the others: the third and fourth for
+# TPUs, the last in an indexed job.
+CLUSTER_VARIABLES = (
     *("SLURM_STEP_NODELIST", "OMPI_MCA_orte_hnp_uri"),
     *("TPU_WORKER_HOSTNAMES", "TPU_PROCESS_ADDRESSES", "JOB_COMPLETION_INDEX"),
 )
@@ -35,19 +38,19 @@ def connect(coordinator: str, num_processes: int, process_id: int) -> None:
     Cloud TPU, Slurm, Open MPI and Kubernetes are detected; elsewhere `coordinator` is the HOST:PORT
     at which process 0 of `num_processes` listens. Collective.
     """
-    address = (coordinator, num_processes, process_id) if coordinator else ()
+    cluster = (coordinator, num_processes, process_id) if coordinator else ()
     on_tpu = importlib.util.find_spec("libtpu") and any(map(Path.exists, TPU_DEVICES))
-    if address or on_tpu or any(name in os.environ for name in CLUSTERS):
+    if cluster or on_tpu or any(name in os.environ for name in CLUSTER_VARIABLES):
         # The service would catch SIGTERM: `stop_signals` does that in training, and before training
         # SIGTERM should end the process.
         jax.config.update("jax_enable_preemption_service", False)
         # JAX's defaults would leave the others waiting 90 s for a process that died.
         timeouts = {"heartbeat_timeout_seconds": 30, "shutdown_timeout_seconds": 30}
-        jax.distributed.initialize(*address, **timeouts)
+        jax.distributed.initialize(*cluster, **timeouts)
 
 
 def is_first() -> bool:
-    """Returns whether this is process 0, the only one that writes files, logs and results."""
+    """Returns whether this is process 0, which writes what a run has once: log, results, config."""
     return jax.process_index() == 0
 
 
@@ -67,18 +70,18 @@ def first_process_first(name: str) -> Iterator[None]:
 
 
 def _barrier(name: str) -> None:
-    """Waits until all processes have called it.
+    """Returns once all processes have called it with this name, within BARRIER_HOURS.
 
-    It is the coordination service's barrier, which can wait for hours: the collective libraries of
-    devices give up on each other's first message in less than a minute.
+    A barrier of devices (Gloo, NCCL) times out within a minute if a process is late; that of the
+    coordination service waits as long as it is told.
     """
     if jax.process_count() > 1:
         milliseconds = BARRIER_HOURS * 3600 * 1000
-        distributed.global_state.client.wait_at_barrier(name, milliseconds)
+        jax_distributed.global_state.client.wait_at_barrier(name, milliseconds)
 
 
 def my_share(count: int) -> range:
-    """Returns the indices, out of `count` items, of this process's share; shares are disjoint.
+    """Returns the indices of this process's share of `count` items.
 
     Example: of 5 items, process 0 of 2 has 0, 2, 4, and process 1 has 1, 3.
     """
@@ -88,7 +91,7 @@ def my_share(count: int) -> range:
 def gather_shares(share: list, count: int) -> list:
     """Returns all `count` results in order, of which each process gives its `my_share`. Collective.
 
-    Results are numbers, texts, or lists and dicts of these.
+    Results are JSON values (see above).
     """
     if jax.process_count() == 1:
         return share
@@ -109,9 +112,14 @@ def all_gather(value: object) -> list:
     return gather_shares([value], jax.process_count())
 
 
+def wait_for_all() -> None:
+    """Returns once all processes have called it; they have to do so within a minute. Collective."""
+    all_gather(None)
+
+
 @contextlib.contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Catches signals that ask to save and stop; yields a function: has one been received?
+    """Catches signals that ask to stop; yields a function that returns whether one was received.
 
     They are SIGTERM, SIGHUP (the terminal is gone), SIGUSR1 (Slurm's warning) and Ctrl-C. Repeated
     signals change nothing, but a second Ctrl-C raises KeyboardInterrupt. A signal that was ignored
@@ -129,7 +137,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         # A signal that interrupts a write to the same stream cannot be logged (reentrant call).
         with contextlib.suppress(RuntimeError):
-            logging.info("%s received: saving after this step", signal.Signals(number).name)
+            logging.info("%s received: stopping and saving", signal.Signals(number).name)
 
     for number in previous:
         signal.signal(number, on_signal)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from transformer.distributed.layout import AXES, AXIS, ROWS, Layout
+from transformer.distributed.layout import AXES, PMAP_AXIS, ROW_AXES, Layout
 
 Tree = Any
 
@@ -22,13 +22,14 @@ Tree = Any
 def compile_step(train_step: Callable, layout: Layout, state: Tree) -> Callable:
     """Returns the compiled step, (state, batch) -> (state, metrics), which donates its state.
 
-    `state` gives shapes and shardings (it may be abstract); the step's output has the same ones.
-    Calling the compiled step is collective.
+    It is compiled at its first call. Under 'jit', `state` (it may be abstract) gives the shardings
+    of the state that the step takes and returns; 'pmap' does not read it. Calling the step is
+    collective.
     """
     if layout.strategy == "pmap":
         return jax.pmap(
-            functools.partial(train_step, axis=AXIS),
-            axis_name=AXIS,
+            functools.partial(train_step, axis=PMAP_AXIS),
+            axis_name=PMAP_AXIS,
             in_axes=(None, 0),
             out_axes=None,
             donate_argnums=0,
@@ -58,9 +59,11 @@ def _keep_rows_sharded(
     """
 
     def constrain(x: Any) -> Any:
+        # Activations are [rows, positions, features, ...]. Scalars and [B, T] outputs are left to
+        # XLA, and so is an array whose first dimension the row axes do not divide.
         if getattr(x, "ndim", 0) < 3 or x.shape[0] % layout.num_row_shards:
             return x
-        spec = PartitionSpec(ROWS, *[PartitionSpec.UNCONSTRAINED] * (x.ndim - 1))
+        spec = PartitionSpec(ROW_AXES, *[PartitionSpec.UNCONSTRAINED] * (x.ndim - 1))
         return jax.lax.with_sharding_constraint(x, NamedSharding(layout.mesh, spec))
 
     return jax.tree.map(constrain, method(*args, **kwargs))
@@ -74,17 +77,17 @@ def rows_for_devices(num_rows: int, parts: int) -> int:
     return -(-num_rows // parts) * parts
 
 
-def shard_batch(load: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
+def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
     """Returns a global batch of `num_rows` rows, sharded as the compiled step takes it.
 
-    `load(start, stop)` returns rows from `start` to `stop`; it is called once for each shard that
-    this process's devices hold. Example: of 8 rows on 4 devices, process 1 of 2 loads (4, 6) and
-    (6, 8).
+    `load_rows(start, stop)` returns rows from `start` to `stop`; it is called once for each shard
+    that this process's devices hold. Example: of 8 rows on 4 devices, process 1 of 2 loads (4, 6)
+    and (6, 8).
     """
     indices = layout.batch_sharding.addressable_devices_indices_map((num_rows,))
     ranges = {device: index[0].indices(num_rows)[:2] for device, index in indices.items()}
     # Devices that differ only in 'tensor' hold the same rows, which are loaded once.
-    shards = {rows: load(*rows) for rows in sorted(set(ranges.values()))}
+    shards = {rows: load_rows(*rows) for rows in sorted(set(ranges.values()))}
     if layout.strategy == "pmap":  # [local devices, rows of a device, ...]
         in_order = [shards[ranges[device]] for device in layout.mesh.local_devices]
         return jax.tree.map(lambda *x: np.stack(x), *in_order)
@@ -128,9 +131,9 @@ def sum_over_devices(tree: Tree, axis: str | None) -> Tree:
 def make_any_process(layout: Layout) -> Callable[[bool], bool]:
     """Returns a function by which processes agree that at least one of them wants to stop.
 
-    Called with this process's flag after each step, it returns the same answer in all processes:
-    whether any flag was set two steps earlier, so that no process waits for its devices.
-    Collective.
+    It is called with this process's flag after each step, and its answer is the same in all
+    processes. With one process, it is that flag. With several, it is whether any flag was set two
+    steps earlier, so that no process waits for its devices. Collective.
     """
     sums = collections.deque()  # of the flags of the latest steps, still being computed
     one_per_device = NamedSharding(layout.mesh, PartitionSpec(AXES))

@@ -141,7 +141,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         "empty_rows": rows - filled,
         "length": length,
         "bytes_per_device": sizes | {"total": sum(sizes.values())},
-        "memory": getattr(hardware(kind), "memory", None),
+        "memory": getattr(hardware(kind), "memory_bytes", None),
         "checkpoint_bytes": sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)),
         "flops_per_step": flops,
         "flops_per_run": flops and flops * config.train.num_steps,

@@ -57,7 +57,10 @@ def rate(kind: str, group: tuple[int, ...]) -> float:
     links = hardware(kind)
     if links is None:
         return 0.0
-    in_island = sum(device // links.island == group[0] // links.island for device in group)
+    in_island = sum(
+        device // links.devices_per_island == group[0] // links.devices_per_island
+        for device in group
+    )
     if in_island == len(group):
-        return links.inside
-    return min(links.inside, in_island * links.outside)
+        return links.link_bandwidth
+    return min(links.link_bandwidth, in_island * links.network_bandwidth)

@@ -3,13 +3,18 @@
 from typing import NamedTuple
 
 # Substring of `jax.Device.device_kind` -> dense bfloat16 FLOP/s of one device (vendors' data
-# sheets). The first match counts: longer names stand before those that they contain.
+# sheets). The first match counts. 'MIG' and 'NVL' stand first, because such names also contain
+# 'H100'; so does 'GH200' contain 'H200'.
 PEAKS = {
     "MIG": 0.0,  # a slice of a GPU: unknown
     "NVL": 835e12,
     "H100 PCIe": 756e12,
     "H100": 989e12,
+    "GH200": 989e12,
     "H200": 989e12,
+    "A100-SXM4-80GB": 312e12,
+    "A100-PCIE": 312e12,
+    "A100 80GB PCIe": 312e12,
     "A100": 312e12,
     "TPU v4 lite": 138e12,
     "TPU v4": 275e12,
@@ -21,18 +26,26 @@ PEAKS = {
 
 
 class Hardware(NamedTuple):
-    """Memory and interconnect of one device: bytes, and bytes/s in one direction."""
+    """Memory and interconnect of one device; a bandwidth of 0 is unknown.
 
-    memory: float
-    inside: float  # fast links (NVLink, ICI), all of a device's together, within an island
-    island: int  # the number of devices that these links connect
-    outside: float  # network between islands; 0: unknown
+    An island is a set of devices with fast links (NVLink, ICI) among them.
+    """
+
+    memory_bytes: float
+    link_bandwidth: float  # bytes/s one way, of all of a device's fast links together
+    devices_per_island: int
+    network_bandwidth: float  # bytes/s one way, of a device to other islands
 
 
-# Name in PEAKS -> hardware (vendors' data sheets and cloud.google.com/tpu/docs).
+# Name in PEAKS -> hardware (vendors' data sheets and cloud.google.com/tpu/docs). The links of PCIe
+# cards depend on the machine: unknown, 0.
 SURROUNDINGS = {
     "H100": Hardware(80e9, 450e9, 8, 50e9),  # SXM: NVLink 4, one 400 Gb/s adapter a GPU
+    "H100 PCIe": Hardware(80e9, 0.0, 1, 0.0),
     "H200": Hardware(141e9, 450e9, 8, 50e9),
+    "A100-SXM4-80GB": Hardware(80e9, 300e9, 8, 25e9),
+    "A100-PCIE": Hardware(40e9, 0.0, 1, 0.0),
+    "A100 80GB PCIe": Hardware(80e9, 0.0, 1, 0.0),
     "A100": Hardware(40e9, 300e9, 8, 25e9),  # NVLink 3, one 200 Gb/s adapter a GPU
     "TPU v4": Hardware(32 * 2**30, 270e9, 4096, 0.0),
     "TPU v5 lite": Hardware(16e9, 200e9, 256, 3.125e9),

@@ -1,4 +1,4 @@
-"""A run's log: metrics.jsonl and TensorBoard, cut on resuming, and early stopping from it."""
+"""A run's log: metrics.jsonl and TensorBoard, cut on resuming."""
 
 import contextlib
 import errno
@@ -24,11 +24,12 @@ REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an
 class Log:
     """Appends to WORKDIR/metrics.jsonl, one JSON object a line, and to WORKDIR/tensorboard.
 
-    Each line has 'kind' ('train', 'validation', or 'test': the final score) and 'step'. On resuming
-    from `step`, later lines are cut, and so is a final score, which is logged again when the run
-    ends: the log of a resumed run equals an uninterrupted one's, except for times. Of several
-    processes, process 0 writes, and all have its `lines`. If the disk is full, lines are kept in
-    memory and written once there is space.
+    Each line has 'step' and 'kind': 'train', 'validation' or, for the final score, its split
+    (final_SPLIT if that would be one of KINDS). On resuming from `step`, later lines are cut, and
+    so is a final score, which is logged again when the run ends: the log of a resumed run equals an
+    uninterrupted one's, except for times. Of several processes, process 0 writes, and all have its
+    `lines`. If the disk is full, lines are kept in memory and written to metrics.jsonl once there
+    is space; TensorBoard lacks their steps.
 
     Files in a bucket cannot be appended to: there, the whole log is rewritten at most every
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
@@ -154,18 +155,6 @@ def read(workdir: Path, name: str = "metrics.jsonl") -> list[dict]:
         else:
             logging.warning("%s, line %d: not a log line, skipped", path, number)
     return lines
-
-
-def out_of_patience(lines: list[dict], patience: int, best_by: str, best_is: str) -> bool:
-    """Returns whether early stopping is due: no new best score in the last `patience` validations.
-
-    `best_by` names the score, `best_is` is 'highest' or 'lowest'; patience 0 is never due. Example:
-    with patience 2, 'highest' and scores 3 5 4 5, it is due.
-    """
-    scores = [x[best_by] for x in lines if x["kind"] == "validation" and best_by in x]
-    if best_is == "lowest":
-        scores = [-score for score in scores]
-    return 0 < patience < len(scores) and max(scores[-patience:]) <= max(scores[:-patience])
 
 
 def _json_line(values: dict) -> str:

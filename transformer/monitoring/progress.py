@@ -12,7 +12,7 @@ import tqdm
 def progress(
     iterable: Iterable, what: str, *, total: int | None = None, every: float = 30.0
 ) -> Iterator:
-    """Yields the items of an iterable while showing how many were taken; options of `counter`."""
+    """Yields the items of an iterable, and shows how many were taken; takes `counter`'s options."""
     with counter(what, total=total, every=every) as advance:
         for item in iterable:
             yield item

@@ -53,7 +53,7 @@ def warn_if_unwritable(workdir: Path) -> None:
     if paths.in_bucket(workdir):
         return
     folders = filter(Path.exists, (workdir, workdir / FOLDER))
-    error = next(filter(None, map(paths.unwritable, folders)), None)
+    error = next(filter(None, map(paths.write_error, folders)), None)
     try:
         if (workdir / NAME).exists():
             (workdir / NAME).open("ab").close()
@@ -65,10 +65,10 @@ def warn_if_unwritable(workdir: Path) -> None:
 
 
 def show(result: dict, rows: dict[str, str]) -> None:
-    """Prints a result to standard output: a line of JSON or, on a terminal, a table.
+    """Prints a result to standard output.
 
-    The table's `rows` are {name: text}, the main score first, which is logged where a line of JSON
-    is printed.
+    On a terminal, `rows`, {name: text}, are printed as a table. Otherwise the result is printed as
+    a line of JSON, and the first row, the main score, is logged.
     """
     if sys.stdout.isatty():
         rows = {"set": result["set"], **rows}

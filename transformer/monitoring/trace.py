@@ -18,14 +18,15 @@ WARM_UP = 10  # steps before the trace, as the first ones compile
 
 @contextlib.contextmanager
 def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree], None]]:
-    """Traces `count` steps (0: none) of a run that starts at step `first` into a folder.
+    """Traces `count` steps, after WARM_UP untraced ones, of a run that starts at step `first`.
 
-    Yields a function to call after each step with the step's number and state. The trace ends with
-    the context, if that comes first.
+    With `count` 0 there is no trace. Yields a function to call after each step with the step's
+    number and state. A trace ends with the context, if that comes first; where the run ends before
+    the trace begins, a warning is logged.
     """
-    begin, running = first + WARM_UP, False
+    begin, started, running = first + WARM_UP, False, False
 
-    def stop(local_folder: Path) -> None:
+    def stop() -> None:
         jax.profiler.stop_trace()
         if local_folder != folder:
             for file in filter(Path.is_file, local_folder.rglob("*")):
@@ -33,14 +34,15 @@ def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree
         logging.info("wrote a trace of up to %d steps to %s (docs/performance.md)", count, folder)
 
     def after_step(step: int, state: Tree) -> None:
-        nonlocal running
+        nonlocal started, running
         if count and step in (begin, begin + count) and jax.process_index() == 0:
             jax.block_until_ready(state)  # dispatch is asynchronous: earlier steps may still run
             running = step == begin
             if running:
                 jax.profiler.start_trace(str(local_folder), create_perfetto_trace=True)
+                started = True
             else:
-                stop(local_folder)
+                stop()
 
     with tempfile.TemporaryDirectory() as scratch:  # JAX cannot write traces into buckets
         local_folder = Path(scratch) if paths.in_bucket(folder) else folder
@@ -48,4 +50,6 @@ def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree
             yield after_step
         finally:
             if running:
-                stop(local_folder)
+                stop()
+            elif count and not started and jax.process_index() == 0:
+                logging.warning("no trace: the run ended within %d steps", WARM_UP)

@@ -16,7 +16,7 @@ from transformer.distributed import processes
 from transformer.storage import paths
 
 NAME = "checksums.json"
-READ = 1 << 20  # bytes at a time
+BLOCK_BYTES = 1 << 20  # of a file, read at a time
 
 # Errors of a read that may succeed later: a failing disk, a network disk that went away.
 TRANSIENT = (errno.EIO, errno.ESTALE)
@@ -54,8 +54,11 @@ def read(directory: Path) -> dict | None:
     return {"files": {}, "about": {}}
 
 
-def without(directory: Path, prefix: str) -> bytes:
-    """Returns the content of a folder's checksum file less the files whose names have a prefix."""
+def content_without(directory: Path, prefix: str) -> bytes:
+    """Returns the content of a folder's checksum file less the files whose names have a prefix.
+
+    The folder must have a checksum file.
+    """
     values = read(directory)
     files = {name: x for name, x in values["files"].items() if not name.startswith(prefix)}
     return _content(files, values["about"])
@@ -107,8 +110,8 @@ def stamp(content: bytes) -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
-def stamped(path: Path) -> bytes | None:
-    """Returns the content of a file without its stamp; None if it is missing, or corrupt.
+def unstamped(path: Path) -> bytes | None:
+    """Returns the content of a stamped file without its stamp; None if it is missing, or corrupt.
 
     A corrupt file is logged as a warning.
     """
@@ -124,6 +127,7 @@ def stamped(path: Path) -> bytes | None:
 
 def _content(files: dict, about: dict) -> bytes:
     note = {"about": about} if about else {}
+    # Without a note, the digest is of the files alone, as in checksum files that exist already.
     digest = hashlib.sha256(json.dumps([files, about] if about else files).encode()).hexdigest()
     return json.dumps({"files": files, **note, "sha256": digest}, indent=1).encode()
 
@@ -131,7 +135,7 @@ def _content(files: dict, about: dict) -> bytes:
 def _digest(path: Path) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
-        while chunk := file.read(READ):
+        while chunk := file.read(BLOCK_BYTES):
             digest.update(chunk)
             size += len(chunk)
     return size, digest.hexdigest()

@@ -1,4 +1,4 @@
-"""A lock on a workdir: one run in it at a time."""
+"""File locks: one run at a time in a workdir, one process at a time that prepares a cache."""
 
 import contextlib
 import fcntl
@@ -7,18 +7,33 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.storage import paths
 
 
+def try_lock(file: int | IO, *, wait: bool) -> OSError | None:
+    """Locks an open file or folder until it is closed; returns the error if that fails.
+
+    The kernel releases the lock when the process ends, however it ends. The error is a
+    BlockingIOError if another process has the lock, which `wait` waits for; other errors mean that
+    the disk has no locks, as some shared disks.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        return error
+    return None
+
+
 @contextlib.contextmanager
 def locked(workdir: Path) -> Iterator[None]:
     """Locks a workdir for this run; UserError, which names the other process, if it is locked.
 
-    The kernel releases the lock when the process ends, however it ends. A workdir in a bucket is
-    not locked. Of several processes, process 0 holds the lock.
+    A workdir in a bucket is not locked, nor is one on a disk without locks, with a warning. Of
+    several processes, process 0 holds the lock.
     """
     if not processes.is_first() or paths.in_bucket(workdir):
         yield
@@ -26,24 +41,23 @@ def locked(workdir: Path) -> Iterator[None]:
     paths.make_folder(workdir)
     # Opened to append: opening a locked file must not truncate its owner's name.
     with open(workdir / "lock", "a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        error = try_lock(file, wait=False)
+        if isinstance(error, BlockingIOError):
             file.seek(0)
             raise UserError(
                 f"{workdir} is in use by {file.read() or 'another process'}: wait for it or stop "
                 "it, or set another --workdir"
-            ) from None
-        except OSError as error:  # some shared disks have no locks
+            )
+        if error:
             logging.warning("%s: no lock, a second run would not be noticed: %s", workdir, error)
-            yield
-            return
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
+        else:
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
         try:
             yield
         finally:
-            if os.listdir(workdir) == ["lock"]:  # the run failed before it wrote anything
+            # The run failed before it wrote anything.
+            if not error and os.listdir(workdir) == ["lock"]:
                 (workdir / "lock").unlink()
                 workdir.rmdir()

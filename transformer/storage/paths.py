@@ -76,7 +76,7 @@ def write_file(file: Path, content: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def unwritable(folder: Path) -> OSError | None:
+def write_error(folder: Path) -> OSError | None:
     """Returns the error of writing a file into a folder (read-only, no space), or None."""
     try:
         if not in_bucket(folder):
@@ -99,8 +99,11 @@ def check_links(folder: Path, names: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def cache_in(folder: Path) -> Iterator[None]:
-    """Turns the error of a full disk under a cache into a UserError: no bytes, inodes or quota."""
+def full_disk_as_user_error(folder: Path) -> Iterator[None]:
+    """Raises UserError, with what to do, if the body fails because the disk of a cache is full.
+
+    Used up are its bytes, its inodes, the quota or the largest size of a file.
+    """
     try:
         yield
     except (OSError, RuntimeError) as error:
@@ -135,7 +138,11 @@ def _sync(path: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder and its content, ignoring errors: another process may be removing it too."""
+    """Removes a folder and its content, if there is one.
+
+    On a disk, errors are ignored: another process may be removing the folder too. In a bucket, they
+    are raised.
+    """
     if in_bucket(folder):
         folder.rmtree(missing_ok=True)
     else:

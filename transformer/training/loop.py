@@ -31,6 +31,7 @@ from transformer.distributed.step import (
 from transformer.errors import UserError
 from transformer.monitoring import log as logs
 from transformer.monitoring import memory, progress
+from transformer.monitoring.scores import is_out_of_patience
 from transformer.monitoring.trace import traced
 from transformer.tasks.task import Task
 from transformer.training import optimizer as optimizers
@@ -83,7 +84,7 @@ def run(
 
     def out_of_patience() -> bool:
         patience = config.evaluate.patience
-        return logs.out_of_patience(log.lines, patience, task.best_by, task.best_is)
+        return is_out_of_patience(log.lines, patience, task.best_by, task.best_is)
 
     def newest_saved() -> int | None:
         """Waits for the save in progress, and returns the newest complete step."""

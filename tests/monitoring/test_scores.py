@@ -1,0 +1,45 @@
+"""The best score, and early stopping without a new one."""
+
+import math
+
+import pytest
+
+from transformer.monitoring.scores import is_out_of_patience, signed
+
+
+def validations(*scores):
+    """Returns log lines of validations with these BLEU scores, between lines of training."""
+    lines = []
+    for step, bleu in enumerate(scores, start=1):
+        lines += [{"kind": "train", "step": step, "loss": 1.0}]
+        lines += [{"kind": "validation", "step": step, "bleu": bleu}]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "stops"),
+    [
+        ([], 1, False),
+        ([1.0], 1, False),
+        ([1.0, 1.0], 1, True),
+        ([1.0, 1.1], 1, False),
+        ([3.0, 2.0, 2.5], 2, True),
+        ([3.0, 2.0, 2.5], 3, False),
+        ([3.0, 2.0, 3.1], 2, False),
+        ([3.0, 2.0, 3.0], 2, True),
+        ([1.0, 2.0, 3.0, 2.9], 2, False),
+        ([5.0, 1.0, 1.0, 1.0], 0, False),
+        ([3.0, math.nan, math.nan], 2, True),
+        ([math.nan, 3.0], 1, False),
+    ],
+)
+def test_early_stopping_by_patience(scores, patience, stops):
+    assert is_out_of_patience(validations(*scores), patience, "bleu", "highest") == stops
+    lower = validations(*(-score for score in scores))
+    assert is_out_of_patience(lower, patience, "bleu", "lowest") == stops
+
+
+@pytest.mark.parametrize(("best_is", "best"), [("highest", 3.0), ("lowest", -2.0)])
+def test_the_best_of_scores_is_never_nan(best_is, best):
+    for scores in ([math.nan, 3.0, -2.0], [3.0, -2.0, math.nan]):
+        assert max(scores, key=lambda score: signed(score, best_is)) == best

@@ -1,0 +1,51 @@
+"""A trace has the given number of steps, after those that compile."""
+
+import gzip
+import json
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from transformer.monitoring.trace import WARM_UP, traced
+
+
+def calls_traced(folder, count, steps):
+    """Returns how often a function was called in a trace of `count` steps of a run from step 30."""
+    function = jax.jit(lambda x: x @ x)
+    x = function(jnp.ones((8, 8)))
+    with traced(30, count, folder) as trace:
+        for number in range(31, 31 + steps):
+            x = function(x)
+            trace(number, x)
+            assert folder.exists() == (number >= 40 + count)
+    [file] = folder.rglob("perfetto_trace.json.gz")
+    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    return sum("PjitFunction" in str(event.get("name")) for event in events)
+
+
+@pytest.mark.slow
+def test_a_trace_has_the_given_number_of_steps(tmp_path):
+    one = calls_traced(tmp_path / "one", 1, 20)
+    assert one > 0
+    assert calls_traced(tmp_path / "three", 3, 20) == 3 * one
+    assert calls_traced(tmp_path / "cut", 50, 12) == 2 * one  # the run ends before the trace
+
+
+def test_there_is_no_trace_of_0_steps(monkeypatch, tmp_path):
+    monkeypatch.setattr(jax.profiler, "start_trace", None)
+    with traced(0, 0, tmp_path) as trace:
+        for number in range(30):
+            trace(number, None)
+
+
+def test_a_run_that_ends_before_its_trace_says_so(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(jax.profiler, "start_trace", None)
+    with traced(100, 3, tmp_path / "profile") as trace:
+        for number in range(101, 100 + WARM_UP):
+            trace(number, None)
+    assert "no trace: the run ended within 10 steps" in caplog.text
+    caplog.clear()
+    with traced(100, 0, tmp_path / "profile"):
+        pass
+    assert not caplog.text

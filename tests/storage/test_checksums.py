@@ -1,0 +1,109 @@
+"""A folder's checksums name each file that is not what was written, on a disk and in a bucket."""
+
+import errno
+import json
+import os
+
+import pytest
+from helpers.buckets import RUN
+
+from transformer.storage import checksums, paths
+
+
+def sealed(folder, about=None):
+    """Writes two files and their checksums into a folder, and returns the folder."""
+    for name in ("params/a", "opt_state/b"):
+        paths.write_file(folder / name, name.encode())
+    paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder, about))
+    return folder
+
+
+def test_a_changed_note_or_checksum_is_a_mismatch_of_the_checksum_file(tmp_path):
+    path = sealed(tmp_path, {"step": 5}) / checksums.NAME
+    assert checksums.read(tmp_path)["about"] == {"step": 5}
+    content = path.read_bytes()
+    for old, new in ((b'"step": 5', b'"step": 6'), (b"params/a", b"params/b"), (b"{", b"")):
+        assert old in content
+        path.write_bytes(content.replace(old, new, 1))
+        assert checksums.read(tmp_path) == {"files": {}, "about": {}}
+        assert checksums.corrupt_files(tmp_path) == [f"{path} (checksum mismatch)"]
+    path.unlink()
+    assert checksums.corrupt_files(tmp_path) is None
+
+
+def test_a_prefix_is_taken_out_of_a_folder_s_checksums(tmp_path):
+    sealed(tmp_path, {"step": 5})
+    content = checksums.content_without(tmp_path, "opt_state/")
+    (tmp_path / checksums.NAME).write_bytes(content)
+    assert checksums.read(tmp_path)["about"] == {"step": 5}
+    (tmp_path / "opt_state" / "b").unlink()
+    assert checksums.corrupt_files(tmp_path) == []
+
+
+def test_only_the_wanted_files_are_compared(tmp_path):
+    sealed(tmp_path)
+    for name in ("params/a", "opt_state/b"):
+        (tmp_path / name).unlink()
+    only = checksums.corrupt_files(tmp_path, wanted=lambda name: name.startswith("params"))
+    assert only == [f"{tmp_path / 'params/a'} (missing)"]
+
+
+def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
+    (tmp_path / "file").write_bytes(b"a")
+    (tmp_path / checksums.NAME).write_bytes(checksums.checksums_of(tmp_path))
+
+    def fail(number):
+        def read(path):
+            raise OSError(number, os.strerror(number), str(path))
+
+        monkeypatch.setattr(checksums, "_digest", read)
+
+    fail(errno.EIO)
+    assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / 'file'} (Input/output error)"]
+    fail(errno.EACCES)  # which is no damage, and not to be mended
+    with pytest.raises(PermissionError):
+        checksums.corrupt_files(tmp_path)
+
+
+def test_checksums_without_a_note_are_as_they_always_were(tmp_path):
+    """Prepared corpora, token ids and vocabularies of earlier runs stay valid."""
+    (tmp_path / "file").write_bytes(b"a")
+    digest = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
+    own = "b0a99e0fc5d2f9e3c85026ed74800685fedd9a16b9aed3ea4e5d652399df3992"
+    content = checksums.checksums_of(tmp_path)
+    values = json.loads(content)
+    assert values.keys() == {"files", "sha256"}
+    assert values["files"] == {"file": [1, digest]}
+    assert values["sha256"] == own
+    (tmp_path / checksums.NAME).write_bytes(content)
+    assert checksums.corrupt_files(tmp_path, alone=True) == []
+
+
+def test_checksums_in_a_bucket_equal_those_on_a_disk(bucket, tmp_path):
+    for name in ("a", "b/c", "b/d/e"):
+        for folder in (bucket / "1", tmp_path):
+            paths.write_file(folder / name, name.encode())
+    content = checksums.checksums_of(bucket / "1")
+    assert content == checksums.checksums_of(tmp_path)
+    paths.write_file(bucket / "1" / checksums.NAME, content)
+    assert checksums.corrupt_files(bucket / "1") == []
+    paths.write_file(bucket / "1" / "a", b"aa")
+    paths.write_file(bucket / "1" / "b/c", b"b/d")
+    (bucket / "1" / "b/d/e").unlink()
+    assert checksums.corrupt_files(bucket / "1") == [
+        f"{RUN}/1/a (2 bytes, expected 1)",
+        f"{RUN}/1/b/c (checksum mismatch)",
+        f"{RUN}/1/b/d/e (missing)",
+    ]
+
+
+@pytest.mark.parametrize("damage", [bytes.upper, lambda x: x[:-1], lambda x: b"", lambda x: x[:9]])
+def test_a_file_that_carries_its_checksum_is_read_or_named(tmp_path, caplog, damage):
+    path = tmp_path / "file"
+    assert checksums.unstamped(path) is None
+    assert not caplog.text
+    path.write_bytes(checksums.stamp(b"content"))
+    assert checksums.unstamped(path) == b"content"
+    path.write_bytes(damage(path.read_bytes()))
+    assert checksums.unstamped(path) is None
+    assert f"damaged: {path} (checksum mismatch)" in caplog.text
