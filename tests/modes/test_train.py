@@ -12,6 +12,7 @@ from helpers.runs import newest, without_times
 from transformer.checkpoints import workdir
 from transformer.errors import UserError
 from transformer.modes import train
+from transformer.modes.command_line import WRITTEN
 from transformer.monitoring.log import read
 from transformer.tasks import translation
 from transformer.training import loop
@@ -177,3 +178,10 @@ def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, mon
             train.train(tiny_config(changes), tmp_path)
         assert (tmp_path / "checkpoints").is_dir()
     assert workdir.read_config(tmp_path).vocabulary.size == 700
+
+
+def test_what_a_run_writes_into_may_not_be_a_link_that_leads_outside(tiny_run):
+    """But for what is renamed into place, and for folders that may be on another disk."""
+    renamed, elsewhere = {"config.json"}, {"vocabulary", "checkpoints", "best"}
+    names = {path.name for path in tiny_run.workdir.iterdir()}
+    assert names - renamed - elsewhere == set(WRITTEN) - {"profile"}

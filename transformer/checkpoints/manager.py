@@ -88,7 +88,8 @@ class Checkpoints:
             return False
         # In the thread, although we wait for it: Ctrl-C then interrupts the wait, never Orbax.
         started = self._thread.submit(self._latest.save, step, {PARAMS: params, OPT_STATE: rest})
-        if not self._all_succeeded_or_reopen(f"step {step}", started.exception()):  # no inodes left
+        error = started.exception()  # such as no inodes left
+        if not self._all_succeeded_or_reopen(f"step {step}", error):
             return False
         about = {"step": step, "identity": self._identity}
         self._saving = step, self._thread.submit(self._latest.complete, step, about)
@@ -255,11 +256,11 @@ def _is_damaged(store: CheckpointStore, step: int) -> bool:
     return bool(faults)
 
 
-def best_step(folder: CheckpointStore, steps: Iterable[int]) -> int | None:
+def best_step(store: CheckpointStore, steps: Iterable[int]) -> int | None:
     """Returns the step with the best score, None if there are no steps."""
 
     def rank(step: int) -> float:
-        about = folder.about(step)
+        about = store.about(step)
         return signed(about["score"], about["best_is"])
 
     return max(steps, key=rank, default=None)
