@@ -173,7 +173,7 @@ def user_error_line(error: Exception) -> str:
     return str(error) if isinstance(error, UserError) else ""
 
 
-def is_alone() -> bool:
+def is_single_jax_process() -> bool:
     """Returns whether JAX is loaded and this is the only process of the run."""
     jax = sys.modules.get("jax")
     return bool(jax) and not jax.distributed.is_initialized()
@@ -185,12 +185,12 @@ def run(arguments: list[str]) -> None:
         with logging_redirect_tqdm():  # so that log lines do not break progress bars
             main(arguments)
         sys.stdout.flush()
-        if is_alone():  # otherwise JAX's exit handler ends the processes together
+        if is_single_jax_process():  # otherwise JAX's exit handler ends the processes together
             leave(0)
     except KeyboardInterrupt:
         leave(130)
     except SystemExit as error:  # such as 143, signalled to stop
-        if not is_alone():
+        if not is_single_jax_process():
             raise
         leave(error.code)
     except Exception as error:

@@ -14,6 +14,17 @@ from transformer.tasks import translation
 from transformer.tasks.task import abstract_params
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
+TRAIN_KEYS = TIMES | {
+    *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
+    *("learning_rate", "gradient_norm", "padding", "skipped"),
+}
+VALIDATION_KEYS = {
+    *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
+    *("bleu", "chrf", "length_ratio", "signature", "samples"),
+}
+FINAL_KEYS = VALIDATION_KEYS - {"samples"} | {
+    *("set", "split", "weights", "ensemble", "sentences", "checksum"),
+}
 
 
 def newest(config, workdir):

@@ -38,6 +38,7 @@ def mistake(texts, **options):
         (b"a\r\n\r\nb\r\n", ["a", "", "b"]),
         (" a\u2028b\x0b\x0c\x1c\x85c \n".encode(), [" a\u2028b\x0b\x0c\x1c\x85c "]),
         (b"a\rb\n", ["a\rb"]),
+        (b"a\r\r\nb\n\n", ["a\r", "b", ""]),
         (b"a\x00b\n", ["a\x00b"]),
         ("\ufeffa\n\ufeffb\n".encode(), ["a", "\ufeffb"]),  # only the first is a byte order mark
     ],

@@ -1,9 +1,13 @@
 """What a run prepares is built once, and rebuilt when its inputs have changed."""
 
+import logging
+import re
 import types
 
 import pytest
+from helpers.command_line import QUICK
 
+import launch
 from transformer.checkpoints import workdir
 from transformer.data import tokenizer
 from transformer.errors import UserError
@@ -94,3 +98,89 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
     task = translation.build(config, build.workdir)
     assert len(task.batches.items) == 4
     assert read == ["validation"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "right"),
+    [
+        ("architecture", "transformr", "transformer"),
+        ("model.norm", "both", "'post', 'pre'"),
+        ("model.positions", "none", "'interleaved', 'concatenated', 'learned'"),
+        ("model.tied_embeddings", "some", "'all', 'target', 'none'"),
+        ("model.activation", "tanh", "'relu', 'gelu'"),
+        ("model.dtype", "float8", "'float32', 'bfloat16'"),
+        ("loss.smoothed_over", "none", "all_classes, wrong_classes"),
+        ("parallel.strategy", "vmap", "pmap, jit"),
+        ("evaluate.weights", "bets", "average, best, latest"),
+        ("evaluate.tokenize", "14a", "13a"),
+        ("vocabulary.kind", "word", "bpe, unigram"),
+        ("model.num_heads", 3, "config.model.d_model=128"),
+        ("model.num_heads", 0, "at least 1"),
+        ("model.d_model", 0, "at least 1"),
+        ("model.dropout_rate", 1.0, "below 1"),
+        ("loss.label_smoothing", -0.1, "at least 0"),
+        ("model.key_size", -1, "at least 0"),
+        ("model.value_size", -1, "at least 0"),
+        ("model.norm_epsilon", -1e-6, "at least 0"),
+        (
+            "optimizer.schedule.factor",
+            float("nan"),
+            "config.optimizer.schedule.factor is a finite number",
+        ),
+        ("optimizer.schedule.factor", 1e39, "config.optimizer.schedule.factor is a finite number"),
+        ("optimizer.schedule.factor", -1.0, "above 0"),
+        ("optimizer.arguments.b1", 1.0, "below 1"),
+        ("optimizer.arguments.b2", -0.1, "below 1"),
+        ("optimizer.arguments.eps", 0.0, "above 0"),
+        ("optimizer.clip_norm", -1.0, "at least 0"),
+        ("optimizer.clip_norm", float("inf"), "config.optimizer.clip_norm is a finite"),
+        ("model.dropout_rate", float("nan"), "config.model.dropout_rate is a finite number"),
+        ("evaluate.every", -1, "at least 0"),
+        ("data.max_length", 65, "config.data.row_length=64"),
+        ("data.batch_tokens", 63, "config.data.row_length=64"),
+        ("data.corpus", "builtn", "builtin"),
+        ("data.source_language", "de", "'ko' and 'en'"),
+        ("evaluate.split", "tset", "train, validation, test"),
+        ("evaluate.samples", -1, "at least 0"),
+        ("evaluate.ensemble", "/nonexistent", "holds no config.json"),
+        ("vocabulary.shared", False, "config.vocabulary.shared=True"),
+        ("vocabulary.model", "no/where", "does not exist"),
+        ("train.num_steps", 0, "at least 1"),
+        ("train.accumulate", 0, "at least 1"),
+        ("loss.blocks", 0, "at least 1"),
+        ("decode.max_length", 1, "at least 16"),
+        ("decode.beam_width", 0, "at least 1"),
+        ("decode.length_penalty", "gmnt", "gnmt, power, none"),
+        ("decode.length_alpha", -1.0, "at least 0"),
+        ("model.positions", "learned", "config.model.max_positions=0"),
+    ],
+)
+def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, monkeypatch):
+    """Said before anything is compiled, and no workdir is left behind."""
+    monkeypatch.setattr("jax.stages.Lowered.compile", None)
+    workdir = tmp_path / "run"
+    with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
+        launch.main(
+            [
+                *(QUICK, f"--workdir={workdir}", f"--config.data.data_dir={data_dir}"),
+                f"--config.{key}={value}",
+            ]
+        )
+    said = str(error.value)
+    assert launch.user_error_line(error.value)
+    assert "\n" not in said
+    assert right in said
+    assert str(value) in said or value is False
+    assert not workdir.exists()
+
+
+def test_prepare_ends_with_a_summary(tiny_config, data_dir, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    prepare.prepare(tiny_config(), tmp_path)
+    said = caplog.messages[-1]
+    pattern = (
+        r"prepared: 21,\d+ training pairs in .* batches an epoch .*; vocabulary of 640 pieces; "
+    )
+    assert re.match(
+        rf"{pattern}token ids in {data_dir}/.*; config and vocabulary are in {tmp_path}", said
+    )

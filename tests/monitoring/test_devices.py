@@ -29,10 +29,10 @@ def test_peaks_are_looked_up_by_device_kind(name, teraflops):
 
 def test_least_seconds_are_flops_over_the_peak_of_all_devices(monkeypatch):
     model = tiny.model()
-    assert meters.least_seconds(model, B, S) == 0  # the peak of a CPU is unknown
+    assert meters.seconds_at_peak(model, B, S) == 0  # the peak of a CPU is unknown
     monkeypatch.setattr(jax, "devices", lambda: [types.SimpleNamespace(device_kind="TPU v4")] * 4)
-    assert meters.least_seconds(model, B, S) == pytest.approx(model.flops(B, S) / (4 * 275e12))
-    assert meters.least_seconds(object(), B, S) == 0  # without a method `flops`
+    assert meters.seconds_at_peak(model, B, S) == pytest.approx(model.flops(B, S) / (4 * 275e12))
+    assert meters.seconds_at_peak(object(), B, S) == 0  # without a method `flops`
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class World:
     def newest(self):
         return self.disk
 
-    is_empty = property(lambda self: not self.disk)
+    is_empty = lambda self: not self.disk
     finish = close = flush = lambda self: None
 
     # The task

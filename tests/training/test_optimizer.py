@@ -110,6 +110,21 @@ def test_what_optax_does_not_have_is_refused(name, arguments, words):
         ("cosine", {}, "found 'cosine'"),
         ("inverse_square_root", {"warmup": 3}, "config.optimizer.schedule.warmup: inverse_square"),
         ("linear_schedule", {"steps": 3}, "linear_schedule has no such argument; it has init_valu"),
+        (
+            "inverse_square_root",
+            {"step": 3},
+            "config.optimizer.schedule.step: inverse_square_root has",
+        ),
+        (
+            "inverse_square_root",
+            {"factor": 1.0},
+            "schedule.d_model: inverse_square_root needs this",
+        ),
+        (
+            "warmup_cosine_decay_schedule",
+            {"init_value": 0.0, "warmup_steps": 4, "decay_steps": 10},
+            "config.optimizer.schedule.peak_value: warmup_cosine_decay_schedule needs this",
+        ),
     ],
 )
 def test_schedules_that_are_none_are_refused(name, arguments, words):

@@ -24,7 +24,6 @@ from helpers import miniature_wmt, reversal
 from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, everything, learn
 from helpers.damage import damaged, one_line_naming, parallel_text
 
-from transformer.checkpoints import workdir
 from transformer.data import batches, builders, corpora, packing, text_files, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.modes import lines
@@ -371,25 +370,6 @@ def test_any_model_is_loaded_or_refused(kind):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
-@pytest.mark.parametrize("name", ["shared.model", "shared.vocab", "checksums.json"])
-def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, damage):
-    """Also where the pieces are the same: other flags make other ids."""
-    shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
-    shutil.copy(tiny_run.workdir / "config.json", tmp_path)
-    config = workdir.read_config(tmp_path)
-    workdir.read_vocabulary(tmp_path, config)
-    damaged = tmp_path / "vocabulary" / name
-    damage(damaged)
-    lost_seal = name == "checksums.json" and not damaged.exists()
-    if lost_seal or name == "shared.vocab":  # which is for people
-        workdir.read_vocabulary(tmp_path, config)
-        return
-    with pytest.raises(ValueError, match=r"damaged|missing") as raised:
-        workdir.read_vocabulary(tmp_path, config)
-    one_line_naming(raised.value, str(damaged))
 
 
 def test_a_piece_that_is_no_text_is_refused():

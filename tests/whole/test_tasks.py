@@ -74,6 +74,22 @@ def test_a_toy_task_is_trained_killed_resumed_and_keeps_its_best(
     assert untimed(tmp_path / "killed") == untimed(tmp_path / "whole")
 
 
+def test_a_resumed_run_may_have_another_learning_rate_but_no_other_optimizer(toy, tmp_path):
+    """Such as a run that ended after repeated non-finite updates."""
+    toy(tmp_path / "run", train__num_steps=20)
+    toy(tmp_path / "run", train__num_steps=25, optimizer__schedule__value=0.01)
+    rates = {x["step"]: x["learning_rate"] for x in read(tmp_path / "run") if x["kind"] == "train"}
+    assert rates == pytest.approx({5: 0.02, 10: 0.02, 15: 0.02, 20: 0.02, 25: 0.01})
+    linear = 'linear_schedule", "init_value": 0.01, "end_value": 0.0, "transition_steps": 60'
+    config = tmp_path / "configs" / "toy.py"
+    config.write_text(config.read_text().replace('constant_schedule", "value": 0.02', linear))
+    toy(tmp_path / "run", train__num_steps=30)
+    last = [x for x in read(tmp_path / "run") if x["kind"] == "train"][-1]
+    assert (last["step"], last["learning_rate"]) == (30, pytest.approx(0.01 * (1 - 29 / 60)))
+    with pytest.raises(UserError, match=r"config.optimizer.clip_norm=0.0, now it is 1.0"):
+        toy(tmp_path / "run", train__num_steps=40, optimizer__clip_norm=1.0)
+
+
 def test_a_toy_task_that_is_signalled_saves_and_stops(toy, tmp_path, monkeypatch):
     def signalled(metrics, *args, add=loop.Meters.add, **kwargs):
         if args[0] == 25:

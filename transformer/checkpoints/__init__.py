@@ -1,11 +1,11 @@
 """What a run writes to its workdir, and how it is read back.
 
 Read workdir.py (config.json, vocabulary/), config_files.py (config files, keys and types), store.py
-(one folder of checkpoints: Orbax and checksums), manager.py (which steps are kept and resumed
-from), weights.py (which params are evaluated).
+(one folder of checkpoints: Orbax and checksums), resuming.py (may a run resume here?), manager.py
+(which steps are kept and resumed from), weights.py (which params are evaluated).
 
 Functions may assume that all processes see the same workdir. *Collective*, that is, to be called by
-all processes in the same order: the methods of `CheckpointStore` (except `place`, `faults` and
-`drop`) and of `Checkpoints`, `manager.best_step`, `manager.check_identity` and `weights.load`. The
-other functions only look at the disk.
+all processes in the same order: the methods of `CheckpointStore` (except `place`, `complete` and
+`drop`) and of `Checkpoints`, `resuming.agreed_resumable`, `manager.best_step` and `weights.load`.
+The other functions only look at the disk.
 """

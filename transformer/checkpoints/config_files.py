@@ -176,15 +176,17 @@ def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) ->
 
     Keys of MACHINE take their default. So does a key that config.json lacks because another version
     of this code wrote it, unless the params depend on that key, which is a UserError. A key that
-    this code does not know is dropped. Missing and unknown keys are logged.
+    this code does not know is dropped, but not one of the model, vocabulary, optimizer.arguments or
+    optimizer.schedule: these may have keys of their own. Missing and unknown keys are logged.
     """
     check_types(saved_config, defaults, str(file))
-    local = (*MACHINE, "versions.")
-    old = {key: value for key, value in flatten(saved_config).items() if not key.startswith(local)}
+    never_taken = (*MACHINE, "versions.")
+    flat = flatten(saved_config)
+    saved = {key: value for key, value in flat.items() if not key.startswith(never_taken)}
     today = needed_keys(saved_config, defaults)
     always_kept = (*PARAMETERS, *CHOICES.values())
-    lacking = sorted(key for key in today.keys() - old.keys() if not key.startswith(MACHINE))
-    unknown = sorted(key for key in old.keys() - today.keys() if not key.startswith(always_kept))
+    lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(MACHINE))
+    unknown = sorted(key for key in saved.keys() - today.keys() if not key.startswith(always_kept))
     for key in lacking:
         if is_of_parameters(key):
             raise UserError(
@@ -196,7 +198,7 @@ def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) ->
     if notes:
         logging.info("%s is from another version of this code: %s", file, "; ".join(notes))
     nested = {}  # {'model.d_model': 512} -> {'model': {'d_model': 512}}
-    for key, value in (today | old).items():
+    for key, value in (today | saved).items():
         *groups, name = key.split(".")
         if key not in unknown:
             functools.reduce(lambda group, x: group.setdefault(x, {}), groups, nested)[name] = value

@@ -18,8 +18,8 @@ from typing import Any
 
 import jax
 
-from transformer.checkpoints import store
-from transformer.checkpoints.store import CheckpointStore
+from transformer.checkpoints import resuming
+from transformer.checkpoints.store import BEST, ITEMS, LATEST, OPT_STATE, PARAMS, CheckpointStore
 from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.monitoring.scores import signed
@@ -27,17 +27,15 @@ from transformer.storage import paths
 
 Tree = Any
 
-PLACES = LATEST, BEST = ("checkpoints", "best")
-PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
 OPT_STATES = 2  # the newest, and the one before it in case the newest is damaged
 
 
 class Checkpoints:
     """The checkpoints of a workdir while a run trains in it; call `close` at the end.
 
-    A run that is signalled to stop saves the step that it has reached. Only multiples of `every`
-    count as checkpoints to keep and average, so that an interrupted run averages the same steps as
-    an uninterrupted one.
+    Multiples of `every` are kept and averaged, and so is the newest step: a run that is signalled
+    to stop saves the step that it has reached. Once a later step is saved, a step that is no
+    multiple is deleted. So the last average equals an uninterrupted run's.
     """
 
     def __init__(
@@ -65,17 +63,17 @@ class Checkpoints:
         self._latest = CheckpointStore(self._workdir / LATEST, ITEMS)
         self._best = CheckpointStore(self._workdir / BEST, (PARAMS,))
 
-    def save(self, step: int, params: Tree, opt_state: Tree) -> bool:
-        """Starts saving the state after `step` updates; its arrays may be donated on return.
+    def save(self, step: int, params: Tree, rest: Tree) -> bool:
+        """Starts saving the state after `step` batches, those with a skipped update included.
 
-        Waits for the previous save first, so that saves do not pile up. False if the disk has no
-        room for this save, or the previous one failed; both are logged, and earlier checkpoints
-        stay.
+        `rest` is everything but the params. The arrays may be donated on return. Waits for the
+        previous save first, so that saves do not pile up. False if the disk has no room for this
+        save, or the previous one failed; both are logged, and earlier checkpoints stay.
         """
         previous_saved = self.finish()
         if step in self._latest.steps():  # the run was resumed from this step
             return previous_saved
-        needed = sum(x.nbytes for x in jax.tree.leaves((params, opt_state)))
+        needed = sum(x.nbytes for x in jax.tree.leaves((params, rest)))
         free = min(processes.all_gather(paths.free_bytes(self._workdir)))
         if free < needed:
             logging.error(
@@ -85,11 +83,13 @@ class Checkpoints:
             return False
         # If one process failed before Orbax's barrier, the others would wait there forever. So all
         # processes agree first that the folder is writable.
-        if not self._succeeded(f"step {step}", paths.try_write(self._workdir / LATEST)):
+        error = paths.try_write(self._workdir / LATEST)
+        if not self._all_succeeded_or_reopen(f"step {step}", error):
             return False
-        items = {PARAMS: params, OPT_STATE: opt_state}
-        started = self._thread.submit(self._latest.save, step, items)
-        if not self._succeeded(f"step {step}", started.exception()):  # such as no inodes left
+        # In the thread, although we wait for it: Ctrl-C then interrupts the wait, never Orbax.
+        started = self._thread.submit(self._latest.save, step, {PARAMS: params, OPT_STATE: rest})
+        error = started.exception()  # such as no inodes left
+        if not self._all_succeeded_or_reopen(f"step {step}", error):
             return False
         about = {"step": step, "identity": self._identity}
         self._saving = step, self._thread.submit(self._latest.complete, step, about)
@@ -100,7 +100,7 @@ class Checkpoints:
         if not self._saving:
             return True
         (step, saving), self._saving = self._saving, None
-        if not self._succeeded(f"step {step}", saving.exception()):
+        if not self._all_succeeded_or_reopen(f"step {step}", saving.exception()):
             self._try_to(self._latest.delete, step)  # a partial step takes room from the next one
             return False
         self._delete_old()
@@ -116,8 +116,8 @@ class Checkpoints:
                 "%s: cannot delete an old checkpoint: %s", self._workdir / LATEST, error
             )
 
-    def _succeeded(self, what: str, error: BaseException | None) -> bool:
-        """Returns whether no process had an error; otherwise logs the first one and reopens."""
+    def _all_succeeded_or_reopen(self, what: str, error: BaseException | None) -> bool:
+        """Returns whether no process had an error; else logs the first error and reopens Orbax."""
         message = error and (str(error) or repr(error)).partition("\n")[0]
         reason = next(filter(None, processes.all_gather(message)), None)
         if reason is None:
@@ -130,14 +130,14 @@ class Checkpoints:
         return False
 
     def _delete_old(self) -> None:
-        """Deletes all but the newest complete step and the last `keep` multiples of `every`, and of
-        these all but the newest two optimizer states.
+        """Keeps the newest complete step and the last `keep` multiples of `every`; of the steps
+        kept, only the newest OPT_STATES keep their optimizer state.
 
         Example: keep=3, every=10, steps 10 20 30 40 47: keeps 20 30 40 47, and opt_state of 40 47.
         """
         steps = self._latest.steps()
-        counted = [step for step in steps if step % self._every == 0]
-        keep = {*steps[-1:], *counted[-self._keep :]}
+        multiples = [step for step in steps if step % self._every == 0]
+        keep = {*steps[-1:], *multiples[-self._keep :]}
         for step in set(self._latest.all_steps()) - keep:
             self._try_to(self._latest.delete, step)
         for step in sorted(keep)[:-OPT_STATES]:
@@ -158,7 +158,7 @@ class Checkpoints:
         if math.isnan(score) or (best is not None and not self._is_better(score, best)):
             return False
         saving = self._thread.submit(self._write_best, step, params, score)
-        if not self._succeeded(f"the best of step {step}", saving.exception()):
+        if not self._all_succeeded_or_reopen(f"the best of step {step}", saving.exception()):
             self._try_to(self._best.delete, step)
             return False
         self._not_compared.discard(step)
@@ -175,13 +175,13 @@ class Checkpoints:
         about = {"step": step, "identity": self._identity, "score": score, "best_is": self._best_is}
         self._best.complete(step, about)
 
-    def restore(self, params: Tree, opt_state: Tree) -> tuple[int, Tree, Tree] | None:
-        """Returns the newest undamaged state (step, params, opt_state); None if nothing was saved.
+    def restore(self, params: Tree, rest: Tree) -> tuple[int, Tree, Tree] | None:
+        """Returns the newest undamaged state (step, params, rest); None if nothing was saved.
 
-        The arguments are trees of jax.ShapeDtypeStruct with shapes and shardings; the devices may
-        differ from those that saved. A step with a checksum mismatch is skipped, with a warning
-        that names the files. Steps later than the returned one are deleted: the run trains them
-        again. A later or damaged best stays until there is a new best.
+        `params` and `rest` (everything else) are trees of jax.ShapeDtypeStruct with shapes and
+        shardings; the devices may differ from those that saved. A step with a checksum mismatch is
+        skipped, with a warning that names the files. Steps later than the returned one are deleted:
+        the run trains them again. A later or damaged best stays until there is a new best.
 
         UserError, with the workdir untouched, if there are steps but none to resume from; OSError
         if a file cannot be read now.
@@ -190,8 +190,8 @@ class Checkpoints:
         if step is None:
             self._set_aside()
             return None
-        check_identity(self._latest, step, self._identity)
-        like = {PARAMS: params, OPT_STATE: opt_state}
+        self._latest.check_identity(step, self._identity)
+        like = {PARAMS: params, OPT_STATE: rest}
         state = [self._latest.restore(step, item, like[item]) for item in ITEMS]
         keep = {earlier for earlier in self._latest.steps() if earlier <= step}
         for later in set(self._latest.all_steps()) - keep:
@@ -207,15 +207,16 @@ class Checkpoints:
 
     def _newest_undamaged(self) -> int | None:
         """Returns the newest step that has an opt_state and no checksum mismatch."""
-        if not _agreed_resumable(self._workdir):
+        if not resuming.agreed_resumable(self._workdir):
             return None
         for step in reversed(self._latest.steps()):
+            # Damage first, which is logged: a damaged checksums.json does not list any item.
             damaged = _is_damaged(self._latest, step)
             if not damaged and self._latest.has(step, OPT_STATE):
                 return step
         raise UserError(
-            f"no checkpoint in {self._workdir / LATEST} is undamaged (see the warnings above); "
-            "nothing was deleted"
+            f"no checkpoint in {self._workdir / LATEST} has an undamaged optimizer state to resume "
+            "from (see the warnings above); nothing was deleted"
         )
 
     def _set_aside(self) -> None:
@@ -231,9 +232,8 @@ class Checkpoints:
             processes.wait_for_all()  # the others must not see the step any more
             self._open()
 
-    @property
     def is_empty(self) -> bool:
-        """Whether there is no complete step and no save in progress."""
+        """Returns whether there is no complete step and no save in progress."""
         return not self._saving and self.newest() is None
 
     def newest(self) -> int | None:
@@ -243,70 +243,24 @@ class Checkpoints:
     def close(self) -> bool:
         """Waits for the save in progress, as `finish`, and closes the folders."""
         saved = self.finish()
-        for folder in (self._latest, self._best):
-            folder.close()
+        for store in (self._latest, self._best):
+            store.close()
         return saved
 
 
-def _is_damaged(folder: CheckpointStore, step: int) -> bool:
+def _is_damaged(store: CheckpointStore, step: int) -> bool:
     """Returns whether a complete step has damaged files, and logs a warning for each."""
-    faults = folder.faults(step)
+    faults = store.faults(step)
     for fault in faults:
         logging.warning("damaged: %s; step %d is not used", fault, step)
     return bool(faults)
 
 
-def resumable(workdir: Path) -> bool:
-    """Returns whether a workdir holds a step to resume from.
-
-    False if nothing was ever saved, except perhaps a first step that was killed before its
-    checksums were written. UserError if the workdir holds trained steps of which none can be
-    resumed, such as a copy of best/ made to translate with. Not collective.
-    """
-    latest, best = workdir / LATEST, workdir / BEST
-    if any(store.has(latest / str(step), OPT_STATE) for step in store.steps(latest)):
-        return True
-    # Looks in subfolders too, because another version of this code may have put steps there.
-    steps = sorted({step for place in (latest, best) for step in store.steps_below(place)})
-    complete = [*store.steps(latest), *store.steps(best)]
-    if not complete and not store.all_steps(best) and steps == store.all_steps(latest)[:1]:
-        return False
-    raise UserError(
-        f"{workdir} holds trained checkpoints (steps {', '.join(map(str, steps))}), but no "
-        "complete one with an optimizer state to resume from: it "
-        + ("can be evaluated, not resumed" if complete else "cannot be resumed")
-        + "; nothing was changed; give another --workdir"
-    )
-
-
-def _agreed_resumable(workdir: Path) -> bool:
-    """Returns `resumable`, or raises its error, in all processes, as process 0 sees the workdir."""
-    try:
-        answer = [resumable(workdir), ""]
-    except UserError as error:
-        answer = [False, str(error)]
-    answer, refusal = processes.all_gather(answer)[0]
-    if refusal:
-        raise UserError(refusal)
-    return answer
-
-
-def best_step(folder: CheckpointStore, steps: Iterable[int]) -> int | None:
+def best_step(store: CheckpointStore, steps: Iterable[int]) -> int | None:
     """Returns the step with the best score, None if there are no steps."""
 
     def rank(step: int) -> float:
-        about = folder.about(step)
+        about = store.about(step)
         return signed(about["score"], about["best_is"])
 
     return max(steps, key=rank, default=None)
-
-
-def check_identity(folder: CheckpointStore, step: int, identity: dict[str, str]) -> None:
-    """Raises UserError if a step has another identity, such as another vocabulary."""
-    saved = folder.about(step)["identity"]
-    for name, value in identity.items():
-        if saved.get(name) != value:
-            raise UserError(
-                f"{folder.place(step)} was trained with the {name} {saved.get(name)}, but this "
-                f"run's is {value}: its outputs would mean something else"
-            )

@@ -23,11 +23,9 @@ from transformer.storage import checksums, paths
 Tree = Any
 
 
-class DamagedError(UserError):
-    """A checkpoint has a checksum mismatch or missing files; the one argument names them."""
-
-    def __str__(self) -> str:
-        return f"damaged: {self.args[0]}"
+# What a workdir has: two folders of checkpoints, and the items of a step.
+PLACES = LATEST, BEST = ("checkpoints", "best")
+PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
 
 
 class CheckpointStore:
@@ -56,7 +54,7 @@ class CheckpointStore:
 
     def place(self, step: int) -> Path:
         """Returns the folder of a step. Not collective."""
-        return paths.path(str(self.folder)) / str(step)
+        return self.folder / str(step)
 
     def steps(self) -> list[int]:
         """Lists the complete steps, in ascending order."""
@@ -83,7 +81,7 @@ class CheckpointStore:
     def complete(self, step: int, about: dict) -> None:
         """Waits until a step is on the disk, then writes its checksums and the record `about` it.
 
-        May run in a thread: it makes no collective call of ours, Orbax has its own barriers.
+        May run in a thread: Orbax has its own barriers, and we make no collective call here.
         """
         self._manager.wait_until_finished()
         if processes.is_first():
@@ -95,7 +93,7 @@ class CheckpointStore:
         """Lists a complete step's damaged files, except those of the item `without`.
 
         OSError if the disk cannot read a file: the failure may be temporary, so the file does not
-        count as damaged. Not collective.
+        count as damaged. Collective: each process checks its share of the files.
         """
         wanted = lambda name: not (without and name.startswith(f"{without}/"))
         damaged, unreadable = checksums.compare(self.place(step), wanted=wanted) or ([], [])
@@ -108,8 +106,18 @@ class CheckpointStore:
         return processes.all_gather(checksums.read(self.place(step)))[0]["about"]
 
     def has(self, step: int, item: str) -> bool:
-        """Returns whether a complete step has an item."""
+        """Returns whether the complete checkpoint of `step` contains `item`, such as 'params'."""
         return processes.all_gather(has(self.place(step), item))[0]
+
+    def check_identity(self, step: int, identity: dict[str, str]) -> None:
+        """Raises UserError if a step has another identity, such as another vocabulary."""
+        saved = self.about(step)["identity"]
+        for name, value in identity.items():
+            if saved.get(name) != value:
+                raise UserError(
+                    f"{self.place(step)} was trained with the {name} {saved.get(name)}, but this "
+                    f"run's is {value}: its outputs would mean something else"
+                )
 
     def restore(self, step: int, item: str, like: Tree) -> Tree:
         """Returns an item of a step, with the shapes, dtypes and shardings of `like`, a tree of
@@ -166,13 +174,13 @@ def steps_below(folder: Path) -> list[int]:
 
 
 def steps(folder: Path) -> list[int]:
-    """Lists the complete steps in a folder, in ascending order. Not collective."""
+    """Lists the complete steps in a folder, in ascending order."""
     complete = lambda step: (folder / str(step) / checksums.NAME).exists()
     return list(filter(complete, all_steps(folder)))
 
 
 def has(place: Path, item: str) -> bool:
-    """Returns whether the complete step in the folder `place` has an item. Not collective."""
+    """Returns whether the complete checkpoint in the folder `place` contains `item`."""
     values = checksums.read(place) or {"files": {}}
     return any(name.startswith(f"{item}/") for name in values["files"])
 
@@ -191,6 +199,6 @@ def check_path(folder: Path) -> None:
 
 def _shapes(tree: Tree) -> dict[str, tuple[int, ...]]:
     """Returns {'layer_0/kernel': shape, ...}."""
-    paths, _ = jax.tree_util.tree_flatten_with_path(tree)
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     name = lambda path: jax.tree_util.keystr(path, simple=True, separator="/")
-    return {name(path): tuple(x.shape) for path, x in paths}
+    return {name(path): tuple(x.shape) for path, x in leaves}

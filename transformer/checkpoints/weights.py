@@ -8,16 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from transformer.checkpoints.manager import (
-    BEST,
-    ITEMS,
-    LATEST,
-    OPT_STATE,
-    PARAMS,
-    best_step,
-    check_identity,
-)
-from transformer.checkpoints.store import CheckpointStore, DamagedError
+from transformer.checkpoints.manager import best_step
+from transformer.checkpoints.store import BEST, ITEMS, LATEST, OPT_STATE, PARAMS, CheckpointStore
 from transformer.errors import UserError
 
 Tree = Any
@@ -25,8 +17,24 @@ Tree = Any
 WEIGHTS = ("average", "best", "latest")
 
 
-def place(weights: str) -> str:
-    """Returns the folder of a workdir that holds these weights: 'best' or 'checkpoints'."""
+class DamagedError(UserError):
+    """A checkpoint has a checksum mismatch or missing files; the one argument names them."""
+
+    def __str__(self) -> str:
+        return f"damaged: {self.args[0]}"
+
+
+def check(weights: str) -> None:
+    """Raises UserError for a value of `config.evaluate.weights` that is not one of WEIGHTS."""
+    if weights not in WEIGHTS:
+        raise UserError(
+            f"config.evaluate.weights is one of {', '.join(WEIGHTS)}, found {weights!r}"
+        )
+
+
+def folder_name(weights: str) -> str:
+    """Returns the name of the subfolder to load from: 'best' for weights 'best', otherwise
+    'checkpoints'."""
     return BEST if weights == "best" else LATEST
 
 
@@ -42,21 +50,21 @@ def load(
     """Returns the params to evaluate with, and the steps they are from. Collective.
 
     `weights` is 'latest', 'best' (of the best validation), or 'average' (the float32 mean of the
-    last `average_last` checkpoints; paper, section 6.1). `params` is a tree of jax.ShapeDtypeStruct
-    with shapes and shardings. Only steps that are multiples of `every`, and the newest, count.
+    last `average_last` checkpoints; paper, section 6.1). For 'average' and 'latest', only steps
+    that are multiples of `every`, and the newest, count. `params` is a tree of jax.ShapeDtypeStruct
+    with shapes and shardings.
 
     UserError if there is no complete checkpoint, DamagedError for a checksum mismatch.
     """
-    if weights not in WEIGHTS:
-        raise UserError(f"config.evaluate.weights is one of {WEIGHTS}, found {weights!r}")
-    directory = workdir / place(weights)
+    check(weights)
+    directory = workdir / folder_name(weights)
     if not directory.is_dir():
         raise UserError(f"{directory} does not exist: nothing has been saved in {workdir} yet")
-    with contextlib.closing(CheckpointStore(directory, ITEMS, read_only=True)) as folder:
+    with contextlib.closing(CheckpointStore(directory, ITEMS, read_only=True)) as store:
         # A run that trains in this workdir may delete a step between listing and reading it. Then
         # the next turn lists the newer steps; each turn has at least one step fewer of the old.
         while True:
-            steps = folder.steps()
+            steps = store.steps()
             if not steps:
                 raise UserError(
                     f"{directory} holds no complete checkpoint yet; "
@@ -64,18 +72,18 @@ def load(
                     + ", ".join(repr(name) for name in WEIGHTS if name != weights)
                 )
             try:
-                chosen = _chosen(folder, steps, weights, average_last, every)
-                return _mean(folder, chosen, params, identity), chosen
+                chosen = _chosen(store, steps, weights, average_last, every)
+                return _mean(store, chosen, params, identity), chosen
             except Exception as error:
                 # Of several processes only DamagedError is sure to be raised in all: after another
                 # error, a retry of one process alone would wait for the others forever.
                 together = isinstance(error, DamagedError) or jax.process_count() == 1
-                if not together or set(steps) <= set(folder.steps()):
+                if not together or set(steps) <= set(store.steps()):
                     raise
 
 
 def _chosen(
-    folder: CheckpointStore, steps: list[int], weights: str, average_last: int, every: int
+    store: CheckpointStore, steps: list[int], weights: str, average_last: int, every: int
 ) -> list[int]:
     """Returns the steps that `weights` selects; DamagedError if one of them is damaged.
 
@@ -85,7 +93,7 @@ def _chosen(
         chosen = steps
     else:
         chosen = counted_steps(steps, every)[-(average_last if weights == "average" else 1) :]
-    faults = {step: folder.faults(step, without=OPT_STATE) for step in chosen}
+    faults = {step: store.faults(step, without=OPT_STATE) for step in chosen}
     undamaged = [step for step in chosen if not faults[step]]
     damaged_files = ", ".join(fault for step in chosen for fault in faults[step])
     if not undamaged or (damaged_files and weights != "best"):
@@ -95,15 +103,15 @@ def _chosen(
         )
     if damaged_files:
         logging.warning("damaged: %s; using another best", damaged_files)
-    return [best_step(folder, undamaged)] if weights == "best" else chosen
+    return [best_step(store, undamaged)] if weights == "best" else chosen
 
 
-def _mean(folder: CheckpointStore, steps: list[int], params: Tree, identity: dict) -> Tree:
+def _mean(store: CheckpointStore, steps: list[int], params: Tree, identity: dict) -> Tree:
     """Returns the params of one step, or the mean over several, with the shardings of `params`."""
     total = None
     for step in steps:
-        check_identity(folder, step, identity)
-        restored = folder.restore(step, PARAMS, params)
+        store.check_identity(step, identity)
+        restored = store.restore(step, PARAMS, params)
         if len(steps) == 1:
             return restored
         restored = jax.tree.map(lambda x: np.asarray(x, np.float32), restored)

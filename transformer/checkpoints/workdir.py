@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ml_collections
-from flax.traverse_util import flatten_dict
 
+from transformer.checkpoints.config_files import flatten
 from transformer.data import tokenizer
 from transformer.distributed import processes
 from transformer.errors import UserError
@@ -86,12 +86,12 @@ def write_vocabulary(workdir: Path, models: Sequence[bytes]) -> tokenizer.Vocabu
     return tokenizer.Vocabulary(pieces[0], pieces[-1])
 
 
-# Keys, or prefixes of keys, that may change when a run is resumed, because model, data and
-# objective do not depend on them: length, logging, saving, layout, evaluation. A task's FREE has
-# more of them.
+# Keys, or prefixes of keys, that may change when a run is resumed: the saved state fits whatever
+# they are (length, logging, saving, layout, evaluation, the learning rate's schedule). A task's
+# FREE has more of them.
 FREE = (
     *("train.num_steps", "train.accumulate", "train.profile", "train.log_every"),
-    *("train.save_every", "train.keep"),
+    *("train.save_every", "train.keep", "optimizer.schedule."),
     *("parallel.", "evaluate.", "plan.", "compilation_cache"),
 )
 
@@ -127,16 +127,16 @@ def check_same_run(
     """Raises UserError if a resumed run's config differs from the one it started with.
 
     Keys that begin with one of `free` may differ. A fingerprint that is not filled in yet ("") is
-    not compared. A key that `saved_config` lacks is logged.
+    not compared. Another key that `saved_config` lacks is logged.
     """
-    old = flatten_dict(saved_config.to_dict(), sep=".")
-    now = flatten_dict(config.to_dict(), sep=".")
-    for key in filter(old.__contains__, now):
-        unknown = key.endswith("fingerprint") and not now[key]
-        if now[key] != old[key] and not unknown and not key.startswith(free):
+    saved, current = flatten(saved_config), flatten(config)
+    bound = [key for key in current if not key.startswith(free)]
+    for key in filter(saved.__contains__, bound):
+        unknown = key.endswith("fingerprint") and not current[key]
+        if current[key] != saved[key] and not unknown:
             raise UserError(
-                f"{workdir} was trained with config.{key}={old[key]!r}, now it is {now[key]!r}: "
-                "use the old value, or give another --workdir"
+                f"{workdir} was trained with config.{key}={saved[key]!r}, now it is "
+                f"{current[key]!r}: use the old value, or give another --workdir"
             )
-    if new := [f"{key}={now[key]!r}" for key in now.keys() - old.keys()]:
+    if new := [f"{key}={current[key]!r}" for key in bound if key not in saved]:
         logging.warning("config.json has no %s: resuming with these values", ", ".join(sorted(new)))

@@ -2,9 +2,9 @@
 
 Read command_line.py (flags -> mode, workdir, config), train.py (which uses prepare.py and
 evaluate.py), translate.py, score.py and align.py (text in, text out: lines.py), verify.py, plan.py
-(with collectives.py). A mode is a function of (config, workdir) that launch.py calls;
-it writes results to standard output, and logs everything else. train, prepare and evaluate are
-collective: all processes of a run call them. The other modes run in a single process.
+(with collectives.py and step_time.py). A mode is a function of (config, workdir) that launch.py
+calls; it writes results to standard output, and logs everything else. train, prepare and evaluate
+are collective: all processes of a run call them. The other modes run in a single process.
 """
 
 # {mode: "module:function"}, imported on use. A mode starts from a --config, or from the config.json

@@ -49,16 +49,16 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
         if not 0 <= value <= most:
             raise UserError(f"config.attention.{key} is from 0 (all) to {most}, found {value}")
     texts = lines.read(sys.stdin.buffer)
-    pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
+    sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
     run = translation.load(config, workdir)
     saved = {}  # {'0/cross': array, ...}, what attention.npz gets
-    for number, pair in enumerate(pairs):
-        texts = (pair["source"], pair["target"])
-        lengths = map(len, _ids(run.vocabulary, *texts))
+    for number, pair in enumerate(sentence_pairs):
+        source_and_target = (pair["source"], pair["target"])
+        lengths = map(len, _ids(run.vocabulary, *source_and_target))
         arrays, aligned = {}, []
         if not score.over_long(number + 1, *lengths, config.decode):
-            arrays = weights(run, *texts)
-            aligned = alignment(run.vocabulary, *texts, arrays["cross"], options)
+            arrays = weights(run, *source_and_target)
+            aligned = alignment(run.vocabulary, *source_and_target, arrays["cross"], options)
         text = " ".join(f"{s}-{t}" for s, t in aligned)
         if form == "json":
             text = lines.to_json({**pair, "alignment": text})
@@ -72,7 +72,8 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 
 def weights(run: translation.TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
-    """Returns the attention weights and pieces of one pair, named as in attention.npz."""
+    """Returns {'encoder', 'decoder', 'cross': attention weights, 'source', 'target': pieces} of one
+    pair."""
     ids = _ids(run.vocabulary, source, target)
     shaped = [tokenizer.padded([side], 1, shapes.next_power_of_two(len(side))) for side in ids]
     S, T = map(len, ids)

@@ -1,5 +1,9 @@
-"""Finds the collectives of a compiled program in its HLO text: sizes, groups and counts."""
+"""Finds the collectives of a compiled program in its HLO text: sizes, groups and counts.
 
+No mode, but a parser of compiled HLO for the mode plan.
+"""
+
+import collections
 import functools
 import itertools
 import math
@@ -25,7 +29,7 @@ class Collective(NamedTuple):
     size: int  # bytes of the unsharded array
     group: tuple[int, ...]  # devices of the first of its groups; all groups have the same size
     count: int  # executions per run of the program
-    counted: bool  # False: in a loop of unknown trip count, and `count` is that of one iteration
+    exact: bool  # False: in a loop of unknown trip count, and `count` is that of one iteration
 
     @property
     def sent(self) -> float:
@@ -38,7 +42,7 @@ class Collective(NamedTuple):
         return share * self.size
 
 
-def collectives(program: str, num_devices: int) -> list[Collective]:
+def find_collectives(program: str, num_devices: int) -> list[Collective]:
     """Returns the collectives of an optimised HLO module, the text of `compiled.as_text()`.
 
     Those in a loop count once per iteration, those in the branches of a conditional once for each
@@ -64,14 +68,30 @@ def collectives(program: str, num_devices: int) -> list[Collective]:
             for names in BRANCHES.findall(line):
                 called += [branch.strip().lstrip("%") for branch in names.split(",")]
             trips, loop = TRIPS.search(line), " while(" in line
-            times, counted = int(trips[1]) if trips else 1, bool(trips) or not loop
+            times, exact = int(trips[1]) if trips else 1, bool(trips) or not loop
             for inner in itertools.chain.from_iterable(map(within, called)):
-                known = inner.counted and counted
-                collected.append(inner._replace(count=inner.count * times, counted=known))
+                both = inner.exact and exact
+                collected.append(inner._replace(count=inner.count * times, exact=both))
         return collected
 
     assert entry, "not the text of an HLO module"
     return [collective for collective in within(entry) if len(collective.group) > 1]
+
+
+def summed(collectives: list[Collective]) -> list[dict]:
+    """Sums collectives by kind and group size, per device and step.
+
+    'count' is how many run, 'bytes' the size of their arrays, 'sent' the bytes that a device sends.
+    """
+    totals = collections.defaultdict(lambda: [0, 0, 0.0])
+    for collective in collectives:
+        total = totals[collective.kind, len(collective.group)]
+        for i, value in enumerate((1, collective.size, collective.sent)):
+            total[i] += collective.count * value
+    return [
+        {"kind": kind, "group": group, "count": count, "bytes": size, "sent": round(sent)}
+        for (kind, group), (count, size, sent) in sorted(totals.items())
+    ]
 
 
 def _collective(shape: str, kind: str, start: str | None, line: str, devices: int) -> Collective:

@@ -29,8 +29,13 @@ from transformer.modes import FROM_CONFIG, FROM_WORKDIR, MODES, OF_TASKS, READS_
 from transformer.storage import paths
 from transformer.tasks import TASKS
 
-# What a mode writes into the workdir other than by rename: it must not be a link to elsewhere.
-WRITTEN = ("lock", "metrics.jsonl", "evaluation", "evaluations.jsonl")
+# Files that are appended to, and folders that are written into: none may be a link that leads
+# outside, because a workdir may come from somebody else. checkpoints/, best/ and vocabulary/ may be
+# links, such as to a larger disk.
+WRITTEN = (
+    *("lock", "metrics.jsonl", "tensorboard", "profile"),
+    *("evaluation", "evaluations.jsonl"),
+)
 
 
 def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
@@ -110,9 +115,7 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     from transformer.checkpoints.workdir import read_config
 
     for argument in arguments:
-        key = argument.partition("=")[0].removeprefix("--no").removeprefix("--")
-        key = key.removeprefix("config.")
-        if is_of_parameters(key):
+        if is_of_parameters(key_of(argument)):
             raise UserError(
                 f"{argument}: the checkpoints in {workdir} were trained with the saved value"
             )
@@ -120,20 +123,25 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     return with_defaults(saved_config, default_config(task_of(saved_config, str(file))), file)
 
 
+def key_of(argument: str) -> str:
+    """Returns the config key that an argument sets: '--noconfig.data.pack' -> 'data.pack'."""
+    name = argument.partition("=")[0]
+    return name.removeprefix("--no").removeprefix("--").removeprefix("config.")
+
+
 def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
     """Returns the config with --config.KEY=VALUE arguments applied; UserError for wrong ones."""
-    types = flatten(config)
+    current = flatten(config)
     for argument in arguments:
-        name, has_value, _ = argument.partition("=")
-        key = name.removeprefix("--no").removeprefix("--").removeprefix("config.")
-        if key not in types:
-            group = [f"config.{k}" for k in types if k.startswith(f"{key}.")]
-            hint = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, types)
+        key, has_value = key_of(argument), "=" in argument
+        if key not in current:
+            group = [f"config.{k}" for k in current if k.startswith(f"{key}.")]
+            hint = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, current)
             raise UserError(f"{argument}: there is no key config.{key}{hint}")
         # absl spells True as --config.KEY and False as --noconfig.KEY.
-        complete = isinstance(types[key], bool) if not has_value else name.startswith("--config")
-        if not complete:
-            raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {types[key]!r}")
+        is_switch = isinstance(current[key], bool) and not has_value
+        if not is_switch and not (has_value and argument.startswith("--config")):
+            raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {current[key]!r}")
     values = flags.FlagValues()
     config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
     try:
@@ -144,8 +152,7 @@ def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
         same_key = [a for a in arguments if a.partition("=")[0] in str(error)]
         same_value = [a for a in same_key if repr(a.partition("=")[2]) in str(error)]
         wrong = (same_value or same_key)[-1]
-        key = wrong.partition("=")[0].removeprefix("--config.")
-        value = types[key]
+        key, value = key_of(wrong), current[key_of(wrong)]
         raise UserError(
             f"{wrong}: config.{key} is {KINDS[type(value)]}, such as {value!r}"
         ) from error

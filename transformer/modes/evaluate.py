@@ -41,7 +41,7 @@ def score_split(
     result = {
         "set": results.free_name(workdir, name, evaluator.dataset),
         "split": evaluator.split,
-        "step": run.steps[-1],
+        "step": run.step,
         "weights": config.evaluate.weights,
         **scores,
         **evaluator.settings,

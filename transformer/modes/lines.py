@@ -1,4 +1,7 @@
-"""Reads and writes lines: plain text, tab-separated columns or JSON objects, always in UTF-8."""
+"""Reads and writes lines: plain text, tab-separated columns or JSON objects, always in UTF-8.
+
+No mode, but used by the modes translate, score and align.
+"""
 
 import codecs
 import json
@@ -17,10 +20,10 @@ FORMATS = ("text", "json")
 def read(file: Iterable[bytes]) -> Iterator[str]:
     """Yields the lines of a file, decoded from UTF-8 whatever the locale is.
 
-    Lines end at \\n or \\r\\n only. Invalid bytes are replaced by U+FFFD, with a warning.
+    A line ends at \\n; a \\r before that is dropped. Invalid bytes become U+FFFD, with a warning.
     """
     for number, line in enumerate(file, start=1):
-        line = line.rstrip(b"\r\n")
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)  # Windows programs write one
         text = line.decode("utf-8", "replace")

@@ -4,30 +4,29 @@ The train step is compiled for abstract arrays (nothing of the model is allocate
 are read from the compiled program.
 """
 
-import collections
 import functools
 import importlib.util
 import json
 import logging
-import math
 import os
 import re
 from pathlib import Path
+from types import ModuleType
 
 import flax.linen as nn
 import jax
 from jax.experimental import topologies
 from ml_collections import ConfigDict
 
-from transformer.distributed import step
 from transformer.distributed.layout import Layout, bytes_per_device, make_layout, to_restore
-from transformer.distributed.step import compile_step
+from transformer.distributed.step import compile_step, rows_for_devices
 from transformer.errors import UserError
 from transformer.modes import prepare
-from transformer.modes.collectives import Collective, collectives
-from transformer.monitoring import devices, progress
-from transformer.monitoring.devices import hardware, peak
-from transformer.tasks.task import init_params, load_task
+from transformer.modes.collectives import find_collectives, summed
+from transformer.modes.step_time import times
+from transformer.monitoring import progress
+from transformer.monitoring.devices import PEAKS, hardware, peak
+from transformer.tasks.task import init_params
 from transformer.training import loop
 from transformer.training.update import TrainState, init_state
 
@@ -42,8 +41,7 @@ def plan(config: ConfigDict, workdir: Path) -> None:
     check(config)
     if config.plan.num_devices or config.plan.topology:
         simulate(config.plan.num_devices or 1)
-    prepare.check(config)
-    estimates = planned(config)
+    estimates = planned(config, prepare.check(config))
     describe(estimates)
     print(json.dumps(estimates))
 
@@ -71,8 +69,8 @@ def check(config: ConfigDict) -> None:
             f"config.plan.topology={options.topology} needs the TPU compiler, but libtpu is "
             "not installed: pip install jax[tpu]"
         )
-    if options.device and not devices.peak(options.device):
-        known = ", ".join(name for name, flops in devices.PEAKS.items() if flops)
+    if options.device and not peak(options.device):
+        known = ", ".join(name for name, flops in PEAKS.items() if flops)
         raise UserError(f"config.plan.device is one of {known}, found {options.device!r}")
     if not 0 < options.share_of_peak <= 1:
         raise UserError(
@@ -103,17 +101,22 @@ def slice_of_pod(topology: str) -> list[jax.Device]:
     return topologies.get_topology_desc(topology, platform="tpu").devices
 
 
-def planned(config: ConfigDict) -> dict:
+def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     """Returns the plan {name: value}, in bytes, FLOPs and seconds; None for unknown values."""
     options, parallel = config.plan, config.parallel
     abstract_devices = slice_of_pod(options.topology) if options.topology else ()
     layout = make_layout(parallel.strategy, parallel.mesh, options.num_devices, abstract_devices)
-    task = load_task(config.task)
-    model = task.model(config, task.sizes(config, None))
-    filled, length = jax.tree.leaves(task.example(config, 0))[0].shape
-    rows = step.rows_for_devices(filled, layout.num_row_shards * config.train.accumulate)
-    batch = batch_on(layout, task.example(config, rows))
-    state, program = compiled(config, model, layout, batch)
+    model = task_module.model(config, task_module.sizes(config, None))
+    filled, length = jax.tree.leaves(task_module.example(config, 0))[0].shape
+    rows = rows_for_devices(filled, layout.num_row_shards * config.train.accumulate)
+    logging.info(
+        "compiling the step for %s, (data, fsdp, tensor) = %s, %d rows of %d positions; this takes "
+        "seconds, or minutes for a large model",
+        progress.quantity(layout.mesh.size, "device"),
+        *(tuple(layout.mesh.shape.values()), rows, length),
+    )
+    batch = batch_on(layout, task_module.example(config, rows))
+    state, program = compiled(config, task_module, model, layout, batch)
     memory = program.memory_analysis()
     sizes = {
         "parameters": bytes_per_device(state.params),
@@ -125,12 +128,12 @@ def planned(config: ConfigDict) -> dict:
         - memory.alias_size_in_bytes,
     }
     flops = model.flops(rows, length) if hasattr(model, "flops") else None
-    devices, steps = layout.mesh.size, config.train.num_steps
+    num_devices = layout.mesh.size
     kind = options.device or layout.mesh.devices.flat[0].device_kind
-    sent = collectives(program.as_text(), devices)
+    collectives = find_collectives(program.as_text(), num_devices)
     return {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
-        "devices": devices,
+        "devices": num_devices,
         "device": kind,
         "strategy": layout.strategy,
         "mesh": tuple(layout.mesh.shape.values()),
@@ -141,10 +144,10 @@ def planned(config: ConfigDict) -> dict:
         "memory": getattr(hardware(kind), "memory_bytes", None),
         "checkpoint_bytes": sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)),
         "flops_per_step": flops,
-        "flops_per_run": flops and flops * steps,
-        "collectives": summed(sent),
-        "loops_counted": all(collective.counted for collective in sent),
-        **times(sent, flops, devices, kind, config),
+        "flops_per_run": flops and flops * config.train.num_steps,
+        "collectives": summed(collectives),
+        "loops_counted": all(collective.exact for collective in collectives),
+        **times(collectives, flops, num_devices, kind, config),
     }
 
 
@@ -155,100 +158,25 @@ def batch_on(layout: Layout, batch: Tree) -> Tree:
     """
     if layout.strategy == "jit":
         return batch
-    devices = layout.mesh.size
+    num_devices = layout.mesh.size
 
     def mapped(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((devices, x.shape[0] // devices, *x.shape[1:]), x.dtype)
+        rows, *rest = x.shape
+        return jax.ShapeDtypeStruct((num_devices, rows // num_devices, *rest), x.dtype)
 
     return jax.tree.map(mapped, batch)
 
 
 def compiled(
-    config: ConfigDict, model: nn.Module, layout: Layout, batch: Tree
+    config: ConfigDict, task_module: ModuleType, model: nn.Module, layout: Layout, batch: Tree
 ) -> tuple[TrainState, jax.stages.Compiled]:
     """Returns the abstract state, and the compiled step: the same program as in training."""
-    task = load_task(config.task)
-    optimizer, step_function = loop.make_step(config, task.loss(config, model))
-    init = functools.partial(init_params, model, task.example(config, 1))
+    optimizer, step_function = loop.make_step(config, task_module.loss(config, model))
+    init = functools.partial(init_params, model, task_module.example(config, 1))
     shapes = jax.eval_shape(lambda: init_state(init, optimizer, jax.random.key(0)))
     state = to_restore(shapes, layout)
-    *row_axes, length = jax.tree.leaves(batch)[0].shape
-    rows = math.prod(row_axes)
-    logging.info(
-        "compiling the step for %s, (data, fsdp, tensor) = %s, %d rows of %d positions; this takes "
-        "seconds, or minutes for a large model",
-        progress.quantity(layout.mesh.size, "device"),
-        *(tuple(layout.mesh.shape.values()), rows, length),
-    )
-    step = compile_step(step_function, layout, state)
-    return state, step.lower(state, batch).compile()
-
-
-def summed(sent: list[Collective]) -> list[dict]:
-    """Sums collectives by kind and group size, per device and step.
-
-    'count' is how many run, 'bytes' the size of their arrays, 'sent' the bytes that a device sends.
-    """
-    totals = collections.defaultdict(lambda: [0, 0, 0.0])
-    for collective in sent:
-        total = totals[collective.kind, len(collective.group)]
-        for i, value in enumerate((1, collective.size, collective.sent)):
-            total[i] += collective.count * value
-    return [
-        {"kind": kind, "group": group, "count": count, "bytes": size, "sent": round(out)}
-        for (kind, group), (count, size, out) in sorted(totals.items())
-    ]
-
-
-def times(
-    sent: list[Collective], flops: int | None, devices: int, kind: str, config: ConfigDict
-) -> dict:
-    """Estimates the seconds of a step and of the run; None for unknown values.
-
-    A step takes the longer of computation and communication, as if they overlapped perfectly.
-    """
-    options, steps = config.plan, config.train.num_steps
-    flops_per_second = devices * peak(kind) * options.share_of_peak
-    compute = flops / flops_per_second if flops and flops_per_second else None
-    rates = [options.bandwidth or rate(kind, collective.group) for collective in sent]
-    communication = None
-    if all(rates):
-        seconds = [x.count * x.sent / speed for x, speed in zip(sent, rates, strict=True)]
-        communication = sum(seconds)
-    step = bound_by = without_overlap = None
-    if compute is not None and communication is not None:
-        step = max(compute, communication)
-        bound_by = "compute" if step == compute else "communication"
-        without_overlap = compute + communication
-    return {
-        "share_of_peak": options.share_of_peak,
-        "compute_seconds": compute,
-        "communication_seconds": communication,
-        "bound_by": bound_by,
-        "step_seconds": step,
-        "step_seconds_without_overlap": without_overlap,
-        "num_steps": steps,
-        "run_seconds": step and step * steps,
-    }
-
-
-def rate(kind: str, group: tuple[int, ...]) -> float:
-    """Returns the bytes/s that each device of a group sends, 0 if unknown.
-
-    An island is a set of devices with fast links among them. A ring through several islands is as
-    fast as its slowest link: the network adapters of all members of the group in one island.
-    Example: 16 H100 in islands of 8 send min(450, 8 * 50) = 400 GB/s.
-    """
-    links = devices.hardware(kind)
-    if links is None:
-        return 0.0
-    in_island = sum(
-        device // links.devices_per_island == group[0] // links.devices_per_island
-        for device in group
-    )
-    if in_island == len(group):
-        return links.link_bandwidth
-    return min(links.link_bandwidth, in_island * links.network_bandwidth)
+    compiled_step = compile_step(step_function, layout, state).lower(state, batch).compile()
+    return state, compiled_step
 
 
 def describe(estimates: dict) -> None:

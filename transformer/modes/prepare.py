@@ -6,9 +6,8 @@ from types import ModuleType
 
 import ml_collections
 
-from transformer.checkpoints import manager, store, workdir
+from transformer.checkpoints import resuming, store, weights, workdir
 from transformer.checkpoints.config_files import check_finite
-from transformer.checkpoints.weights import WEIGHTS
 from transformer.distributed import layout, processes
 from transformer.errors import UserError
 from transformer.storage import lock
@@ -17,36 +16,33 @@ from transformer.training import loop
 
 
 def prepare(config: ml_collections.ConfigDict, folder: Path) -> Task:
-    """Checks the config and builds what is missing; returns the task. Collective."""
+    """Checks the config and builds what is missing; returns the `Task`. Collective."""
     store.check_path(folder)
-    task = check(config)
+    task_module = check(config)
     with lock.locked(folder):
-        config = prepare_workdir(task, config, folder)
-    built = task.build(config, folder)
-    logging.info("prepared: %s; config and vocabulary are in %s", built.about, folder)
-    return built
-
-
-def check(config: ml_collections.ConfigDict) -> ModuleType:
-    """Checks all values of a config and returns the module of its task.
-
-    Raises UserError for invalid values, before anything is written or compiled.
-    """
-    task = load_task(config.task)
-    check_finite(config)
-    layout.check(config.parallel.strategy)
-    if config.evaluate.weights not in WEIGHTS:
-        raise UserError(
-            f"config.evaluate.weights is one of {', '.join(WEIGHTS)}, found "
-            f"{config.evaluate.weights!r}"
-        )
-    loop.check(config)
-    task.check(config)
+        config = prepare_workdir(task_module, config, folder)
+    # Outside the lock, which is only for the workdir: `build` writes token ids into data_dir.
+    task = task_module.build(config, folder)
+    logging.info("prepared: %s; config and vocabulary are in %s", task.about, folder)
     return task
 
 
+def check(config: ml_collections.ConfigDict) -> ModuleType:
+    """Checks all values of a config and returns the task's module.
+
+    Raises UserError for invalid values, before anything is written or compiled.
+    """
+    task_module = load_task(config.task)
+    check_finite(config)
+    layout.check(config.parallel.strategy)
+    weights.check(config.evaluate.weights)
+    loop.check(config)
+    task_module.check(config)
+    return task_module
+
+
 def prepare_workdir(
-    task: ModuleType, config: ml_collections.ConfigDict, folder: Path
+    task_module: ModuleType, config: ml_collections.ConfigDict, folder: Path
 ) -> ml_collections.ConfigDict:
     """Prepares a workdir for its run and returns the resolved config.
 
@@ -58,21 +54,22 @@ def prepare_workdir(
     """
     with processes.first_process_first("prepared"):
         config = config.copy_and_resolve_references()
-        resumed = manager.resumable(folder)
+        resumed = resuming.resumable(folder)
         saved_config = None
         # Of a new run, the other processes read the config that process 0 has just written.
         if resumed or not processes.is_first():
             saved_config = _saved_config(folder, config)
-            free = (*workdir.FREE, *task.FREE)
+            free = (*workdir.FREE, *task_module.FREE)
             workdir.check_same_run(config, saved_config, folder, free)
-        config = task.prepare(config, folder, saved_config)
+        config = task_module.prepare(config, folder, saved_config)
         if not resumed:  # a resumed run writes it once its checkpoint is restored
             workdir.write_config(config, folder)
         return config
 
 
 def _saved_config(folder: Path, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-    """Returns the config that a run began with, or `config` with a warning if it is damaged.
+    """Returns the config that a run began with, or `config` with a warning if config.json is
+    missing (no shared disk) or damaged.
 
     Checkpoints do not need config.json, and --config has the same values but for fingerprints,
     which are "": vocabulary and checkpoints are read as they are.
@@ -80,5 +77,6 @@ def _saved_config(folder: Path, config: ml_collections.ConfigDict) -> ml_collect
     try:
         return workdir.read_config(folder)
     except UserError as error:
-        logging.warning("%s; config.json will be rewritten from --config", error)
+        action = "will be rewritten from --config" if processes.is_first() else "is not used"
+        logging.warning("%s; config.json %s", error, action)
         return config.copy_and_resolve_references()

@@ -40,14 +40,14 @@ def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """
     form = config.translate.format
     texts = lines.read(sys.stdin.buffer)
-    pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
+    sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     total = lines.count(sys.stdin.buffer)
-    inputs, pairs = itertools.tee(pairs)  # one copy to score, one to write beside the scores
-    scores = forced(run, ((p["source"], p["target"]) for p in pairs), config.decode)
+    to_write, to_score = itertools.tee(sentence_pairs)
+    scores = forced(run, ((p["source"], p["target"]) for p in to_score), config.decode)
     scores = progress.progress(scores, "score", total=total)
-    for pair, result in zip(inputs, scores, strict=True):
+    for pair, result in zip(to_write, scores, strict=True):
         if form == "json":
             lines.write(sys.stdout.buffer, lines.to_json({**pair, **result._asdict()}))
         else:
@@ -56,7 +56,7 @@ def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 def forced(
     run: translation.TrainedTranslator,
-    pairs: Iterable[tuple[str, str]],
+    sentence_pairs: Iterable[tuple[str, str]],
     options: ml_collections.ConfigDict,
 ) -> Iterator[Score]:
     """Yields the score of each (source, target), in order; `options` is config.decode.
@@ -64,18 +64,20 @@ def forced(
     A pair that is too long (see `over_long`) gets -inf.
     """
     numbers = itertools.count(1)
-    pairs = iter(pairs)
+    sentence_pairs = iter(sentence_pairs)
     # Chunks bound the memory, and let the first scores out before the last line is read.
-    while chunk := list(itertools.islice(pairs, options.chunk_lines)):
+    while chunk := list(itertools.islice(sentence_pairs, options.chunk_lines)):
         sources = tokenizer.encode(run.vocabulary.source, [source for source, _ in chunk])
         targets = tokenizer.encode(run.vocabulary.target, [target for _, target in chunk])
         ids = list(zip(sources, targets, strict=True))
+        # `ids` first: zip ends before it takes a number that belongs to the next chunk.
         over = [
             over_long(number, *map(len, pair), options)
             for pair, number in zip(ids, numbers, strict=False)
         ]
         values = [-np.inf] * len(ids)
-        # Batches of similar length, the longest first: each is padded to a power of two.
+        # Batches of similar length, the longest first: each is padded to a power of two. `order`
+        # is a permutation, undone by values[i]: with lengths 3 9 5, order is 1 2 0.
         longest = [max(map(len, pair)) for pair in ids]
         order = sorted(range(len(ids)), key=longest.__getitem__, reverse=True)
         order = [i for i in order if not over[i]]
@@ -114,7 +116,7 @@ def over_long(number: int, source: int, target: int, options: ml_collections.Con
 
 def log_prob(
     run: translation.TrainedTranslator,
-    pairs: list[tuple[list[int], list[int]]],
+    id_pairs: list[tuple[list[int], list[int]]],
     *,
     rows: int,
     length: int,
@@ -124,10 +126,10 @@ def log_prob(
     `rows` is rounded up to a multiple of the devices; the rows added are padding.
     """
     rows = step.rows_for_devices(rows, inference.num_devices(run.params))
-    sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*pairs, strict=True))
+    sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*id_pairs, strict=True))
     source, target = inference.shard_rows(sides, run.params)
     log_probs_B = _log_prob(run.params, source, target, model=run.model)
-    return np.asarray(log_probs_B).tolist()[: len(pairs)]
+    return np.asarray(log_probs_B).tolist()[: len(id_pairs)]
 
 
 @functools.partial(jax.jit, static_argnames="model")

@@ -25,7 +25,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
     """
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     store.check_path(workdir)
-    task = prepare.check(config)
+    task_module = prepare.check(config)
     num_steps = config.train.num_steps
     warmup_steps = config.optimizer.schedule.get("warmup_steps", 0)
     if num_steps < warmup_steps and processes.is_first():
@@ -36,9 +36,9 @@ def train(config: ConfigDict, workdir: Path) -> None:
             *(num_steps, warmup_steps, 100 * num_steps / warmup_steps, -(-num_steps // 3)),
         )
     with lock.locked(workdir):
-        config = prepare.prepare_workdir(task, config, workdir)
-        built = task.build(config, workdir)
-        step, saved, stopped = loop.run(config, built, workdir, layout)
+        config = prepare.prepare_workdir(task_module, config, workdir)
+        task = task_module.build(config, workdir)
+        step, saved, stopped = loop.run(config, task, workdir, layout)
         if saved != step:
             logging.error("step %d was not saved; the newest checkpoint is %s", step, saved)
             sys.exit(1)

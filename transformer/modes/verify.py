@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import manager, store
+from transformer.checkpoints import store
 from transformer.errors import UserError
 from transformer.storage import checksums
 
@@ -21,7 +21,7 @@ def verify(config: ConfigDict, workdir: Path) -> None:
     """
     del config
     faults = {}
-    for place in manager.PLACES:
+    for place in store.PLACES:
         for step in store.all_steps(workdir / place):
             folder = workdir / place / str(step)
             damaged = checksums.corrupt_files(folder)

@@ -46,8 +46,9 @@ class Anomalies:
             raise FloatingPointError(
                 f"step {step}: {self.MOST} non-finite updates in a row ({cause}) at learning rate "
                 f"{metrics['learning_rate']:.3g}. Lower the learning rate "
-                "(config.optimizer.schedule) or set config.optimizer.clip_norm, and resume from a "
-                f"checkpoint: {newest}"
+                f"(config.optimizer.schedule) and resume from a checkpoint: {newest}. To set "
+                "config.optimizer.clip_norm or other arguments give another --workdir, because a "
+                "checkpoint only fits its own optimizer"
             )
         return False
 

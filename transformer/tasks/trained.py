@@ -18,11 +18,12 @@ Tree = Any
 
 
 class Trained(NamedTuple):
-    """A trained model (or ensemble), its params, and the steps of the checkpoints they are from."""
+    """A trained model (or ensemble), its params, and the checkpoints that they are from."""
 
     model: nn.Module
     params: Tree  # replicated on this process's devices
-    steps: list[int]
+    steps: list[int]  # of all checkpoints, those of the ensemble's other members included
+    step: int  # the newest of this workdir's own
 
 
 def load(config: ml_collections.ConfigDict, folder: Path) -> Trained:
@@ -38,7 +39,8 @@ def load(config: ml_collections.ConfigDict, folder: Path) -> Trained:
         return members[0]
     model = Ensemble(tuple(member.model for member in members))
     params = {f"members_{i}": member.params for i, member in enumerate(members)}
-    return Trained(model, params, [step for member in members for step in member.steps])
+    steps = [step for member in members for step in member.steps]
+    return Trained(model, params, steps, members[0].step)
 
 
 def ensemble(
@@ -49,7 +51,7 @@ def ensemble(
     UserError if a workdir has no complete checkpoint, or another identity than this run, such as
     another vocabulary (not compared before this run is prepared). Reads no params.
     """
-    members, task = [], load_task(config.task)
+    members, task_module = [], load_task(config.task)
     for name in filter(None, map(str.strip, config.evaluate.ensemble.split(","))):
         folder = paths.path(name)
         if not (folder / "config.json").is_file():
@@ -64,16 +66,16 @@ def ensemble(
                 f"config.evaluate.ensemble: {folder} was trained on the task "
                 f"{member_config.task!r}, this run on {config.task!r}"
             )
-        sizes = task.sizes(member_config, folder)
-        _check_identity(config, member_config, folder, task)
+        sizes = task_module.sizes(member_config, folder)
+        _check_identity(config, member_config, folder, task_module)
         kind = config.evaluate.weights
-        saved = folder / weights.place(kind)
+        saved = folder / weights.folder_name(kind)
         if not store.steps(saved):
             raise UserError(
                 f"config.evaluate.ensemble: {saved} holds no complete checkpoint, which "
                 f"config.evaluate.weights={kind!r} needs"
             )
-        members.append((folder, member_config, task.model(member_config, sizes)))
+        members.append((folder, member_config, task_module.model(member_config, sizes)))
     return members
 
 
@@ -81,11 +83,11 @@ def _check_identity(
     config: ml_collections.ConfigDict,
     member_config: ml_collections.ConfigDict,
     folder: Path,
-    task: ModuleType,
+    task_module: ModuleType,
 ) -> None:
     """Raises UserError unless a member of the ensemble has this run's identity."""
-    expected = task.identity(config)
-    for name, value in task.identity(member_config).items():
+    expected = task_module.identity(config)
+    for name, value in task_module.identity(member_config).items():
         if expected[name] in ("", value):  # "": this run is not prepared yet
             continue
         hint = ""
@@ -101,16 +103,16 @@ def _load_one(
     config: ml_collections.ConfigDict, folder: Path, options: ml_collections.ConfigDict
 ) -> Trained:
     """Loads one workdir, trained with `config`, in the dtype and with the weights of `options`."""
-    task = load_task(config.task)
+    task_module = load_task(config.task)
     if "dtype" in config.model and "dtype" in options.model:
         config.model.dtype = options.model.dtype
-    model = task.model(config, task.sizes(config, folder))
+    model = task_module.model(config, task_module.sizes(config, folder))
     params, steps = weights.load(
         folder,
-        layout.to_restore(abstract_params(model, task.example(config, 1))),
-        task.identity(config),
+        layout.to_restore(abstract_params(model, task_module.example(config, 1))),
+        task_module.identity(config),
         weights=options.evaluate.weights,
         average_last=options.evaluate.average_last,
         every=config.train.save_every,
     )
-    return Trained(model, layout.local_replicas(params), steps)
+    return Trained(model, layout.local_replicas(params), steps, max(steps))

@@ -66,8 +66,8 @@ class Meters:
         """Queues a step's metrics, for a batch of `shape` (rows, length), and logs the steps that
         are at least `lag` steps older."""
         rows, length = shape
-        seconds = least_seconds(self._task.model, rows, length)
-        extra = {"positions": rows * length, "least_seconds": seconds}
+        seconds = seconds_at_peak(self._task.model, rows, length)
+        extra = {"positions": rows * length, "seconds_at_peak": seconds}
         self._late.append((step, {**metrics, **extra}))
         while len(self._late) > lag:  # lag 0 empties the queue
             self._log_step(*self._late.popleft())
@@ -82,7 +82,7 @@ class Meters:
         weight, unit = metrics.pop("weight"), self._task.unit
         rates = {name: metrics.pop(name) for name in ("gradient_norm", "learning_rate")}
         skipped, positions = int(metrics.pop("skipped")), metrics.pop("positions")
-        least_seconds, _ = metrics.pop("least_seconds"), metrics.pop("finite")
+        at_peak, _ = metrics.pop("seconds_at_peak"), metrics.pop("finite")
         # The loss first. (Compiled functions return dicts sorted by key.)
         names = sorted(metrics, key=lambda name: (name != "loss", name))
         means = {name: metrics[name] / weight for name in names}
@@ -92,12 +92,12 @@ class Meters:
             **means,
             **rates,
             "skipped": skipped,
-            "padding": 1 - weight / positions,
+            "padding": 1 - weight / positions,  # of the target side
             f"{unit}s_per_second": weight / times["step_seconds"],
             **times,
         }
-        if least_seconds:
-            values["mfu"] = least_seconds / times["step_seconds"]
+        if at_peak:
+            values["mfu"] = at_peak / times["step_seconds"]
         self._log.write("train", step, values)
         self._progress.show(means, values, unit)
 
@@ -126,7 +126,7 @@ def describe(task: Task, state: TrainState, layout: Layout) -> None:
     logging.info("%s", task.about)
 
 
-def least_seconds(model: nn.Module, rows: int, length: int) -> float:
+def seconds_at_peak(model: nn.Module, rows: int, length: int) -> float:
     """Returns the seconds of a step at the peak FLOP/s of all devices (MFU 1).
 
     0 if the devices' peak or the model's FLOPs are unknown.

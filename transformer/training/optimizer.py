@@ -29,10 +29,10 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
     """Returns a schedule, update 1, 2, ... -> learning rate.
 
     `name` is the paper's 'inverse_square_root', or a schedule of `optax.schedules`. UserError for
-    an unknown name or argument.
+    an unknown name, or an unknown or missing argument.
     """
     if name == "inverse_square_root":
-        return _bound(inverse_square_root, "config.optimizer.schedule", arguments)
+        return _bound(inverse_square_root, "config.optimizer.schedule", arguments, later="step")
     make = getattr(optax.schedules, name, None)
     if not callable(make):
         raise UserError(
@@ -59,20 +59,30 @@ def make_optimizer(
             "config.optimizer.name is an optimizer of optax with a learning rate, such as adam, "
             f"adamw, sgd, lion or adafactor, found {name!r}"
         )
-    make = _bound(make, "config.optimizer.arguments", arguments)
+    make = _bound(make, "config.optimizer.arguments", arguments, later="learning_rate")
     optimizer = make(learning_rate=lambda count: schedule(count + 1))
     return optax.chain(optax.clip_by_global_norm(clip_norm), optimizer) if clip_norm else optimizer
 
 
-def _bound(function: Callable, where: str, arguments: Mapping[str, float]) -> Callable:
-    """Returns the function with these keyword arguments bound; UserError for an unknown one."""
-    known = inspect.signature(function).parameters
+def _bound(
+    function: Callable, where: str, arguments: Mapping[str, float], later: str = ""
+) -> Callable:
+    """Returns the function with these keyword arguments bound.
+
+    UserError for an unknown or a missing argument; the one called `later` is given at the call.
+    """
+    known = dict(inspect.signature(function).parameters)
+    known.pop(later, None)
     for key in arguments:
         if key not in known:
             raise UserError(
                 f"{where}.{key}: {function.__name__} has no such argument; it has "
                 f"{', '.join(known)}"
             )
+    for key, parameter in known.items():
+        named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if named and parameter.default is parameter.empty and key not in arguments:
+            raise UserError(f"{where}.{key}: {function.__name__} needs this argument")
     return functools.partial(function, **arguments)
 
 

@@ -1,0 +1,140 @@
+"""A step is restored bit for bit, also on other devices, or is incomplete."""
+
+import errno
+
+import jax
+import numpy as np
+import optax
+import pytest
+from helpers import tiny
+from helpers.checkpoints import (
+    VOCABULARY,
+    abstract,
+    checkpoints_of,
+    load,
+    one_line,
+    restore,
+    state,
+    steps,
+)
+
+from transformer.checkpoints import store, weights
+from transformer.distributed import layout
+from transformer.errors import UserError
+from transformer.storage import paths
+
+
+def test_round_trip_is_bit_equal(opened):
+    opened().save(7, *state(1))
+    step, *found = restore(opened())
+    assert step == 7
+    tiny.assert_same_bits(tuple(found), state(1))
+    # The optimizer's own types are restored too, or the next update would not compile.
+    assert isinstance(found[1][0], optax.ScaleByAdamState)
+
+
+@pytest.mark.parametrize("num_devices", [1, 8])
+def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
+    """On a CPU a host copy may share memory with the array, which the next step overwrites."""
+    draw = lambda: np.random.default_rng(0).standard_normal((1500, 1000), np.float32)
+    whole = layout.make_layout("jit", num_devices=num_devices).replicated
+    parameters, moments = jax.device_put(({"kernel": draw()}, {"moment": draw()}), whole)
+
+    @jax.jit
+    def unchanged(tree):  # outputs of a compiled program, as those of the train step
+        return jax.tree.map(lambda x: x + 0, tree)
+
+    overwrite = jax.jit(lambda tree: jax.tree.map(lambda x: x * 0 - 1, tree), donate_argnums=0)
+    parameters, moments, spare = map(unchanged, (parameters, moments, moments))
+    jax.block_until_ready((overwrite(unchanged(parameters)), overwrite(spare)))  # compiles both
+    assert spare["moment"].is_deleted()
+
+    checkpoints = opened()
+    checkpoints.save(1, parameters, moments)
+    for _ in range(20):
+        parameters, moments = overwrite(parameters), overwrite(moments)
+    jax.block_until_ready((parameters, moments))
+
+    likes = abstract(({"kernel": draw()}, {"moment": draw()}))
+    step, *found = opened().restore(*likes)
+    assert step == 1
+    tiny.assert_same_bits(tuple(found), ({"kernel": draw()}, {"moment": draw()}))
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 8), (8, 2), (2, 1)])
+def test_restores_onto_another_number_of_devices(opened, before, after):
+    opened().save(1, *state(1, before))
+    _, *found = restore(opened(), after)
+    tiny.assert_same_bits(tuple(found), state(1))
+    expected = layout.make_layout("jit", num_devices=after).replicated
+    for leaf in jax.tree.leaves(found):
+        assert leaf.sharding == expected
+        assert len(leaf.addressable_shards) == after
+        for shard in leaf.addressable_shards:
+            assert shard.data.shape == leaf.shape
+
+
+def test_a_step_without_room_for_its_checksums_is_incomplete(opened, tmp_path, monkeypatch):
+    checkpoints = opened(keep=1)
+    checkpoints.save(1, *state(1))
+    assert checkpoints.finish()
+
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(paths, "write_file", full)
+        checkpoints.save(2, *state(2))
+        assert not checkpoints.finish()
+        assert checkpoints.newest() == 1
+    assert checkpoints.save(3, *state(3))
+    assert checkpoints.finish()
+    assert steps(tmp_path / "checkpoints") == [3]
+
+
+def test_a_checkpoint_is_on_the_disk_before_its_checksums(opened, tmp_path, monkeypatch):
+    """And checksums before an older step is deleted: a power failure leaves one of them."""
+    done = []
+    sync, write, delete = paths.sync, paths.write_file, store.CheckpointStore.delete
+    monkeypatch.setattr(paths, "sync", lambda path: (done.append("sync"), sync(path)))
+    monkeypatch.setattr(paths, "write_file", lambda *a: (done.append("checksums"), write(*a)))
+    monkeypatch.setattr(
+        store.CheckpointStore, "delete", lambda *a: (done.append("delete"), delete(*a))
+    )
+    checkpoints = opened(keep=1)
+    for step in (1, 2):
+        checkpoints.save(step, *state(step))
+    assert checkpoints.finish()
+    assert done == ["sync", "checksums"] * 2 + ["delete"]
+
+
+def test_other_shapes_are_one_line(three_steps, tmp_path):
+    """A config.json that was lost, or is from elsewhere, does not match the checkpoint."""
+    other = abstract(state(0)[0])
+    kernel = other["layer_0"]["kernel"]
+    other["layer_0"]["kernel"] = jax.ShapeDtypeStruct(
+        (16, 4, 4), kernel.dtype, sharding=kernel.sharding
+    )
+    options = {"weights": "latest", "average_last": 1, "every": 1}
+    said = r"layer_0/kernel has the shape \(16, 2, 8\), expected \(16, 4, 4\)"
+    with pytest.raises(UserError, match=said) as raised:
+        weights.load(three_steps, other, {"vocabulary": VOCABULARY}, **options)
+    one_line(raised)
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [("run[1]", True), ("a\\b", True), ("a[b", False), ("a]b", False), ("a*b ü{x}", False)],
+)
+def test_paths_that_cannot_be_read_back_are_refused(tmp_path, name, refused):
+    workdir = tmp_path / name
+    if refused:
+        with pytest.raises(UserError, match="without backslashes and brackets") as raised:
+            checkpoints_of(workdir, keep=1)
+        one_line(raised)
+        assert not workdir.exists()
+        return
+    checkpoints = checkpoints_of(workdir, keep=1)
+    checkpoints.save(1, *state(1))
+    checkpoints.close()
+    tiny.assert_same_bits(load(workdir, "latest")[0], state(1)[0])

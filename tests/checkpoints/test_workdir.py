@@ -1,0 +1,80 @@
+"""What a workdir holds beside checkpoints: config.json and the vocabulary."""
+
+import json
+import pathlib
+import shutil
+from importlib import metadata
+
+import pytest
+from helpers.checkpoints import flip_a_bit, truncate
+from helpers.command_line import mistake
+from helpers.damage import one_line_naming
+from ml_collections import ConfigDict
+
+from configs import quickstart
+from transformer.checkpoints import workdir
+from transformer.errors import UserError
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "{", '{"a.b": 1}', "[" * 10**5, '{"__class__": 1}'])
+def test_a_config_json_that_is_no_config(tmp_path, content):
+    (tmp_path / "config.json").write_text(content)
+    said = mistake("--mode=translate", f"--workdir={tmp_path}")
+    assert f"damaged: {tmp_path}/config.json" in said
+
+
+def test_config_names_vocabulary_and_versions(tiny_run):
+    config = json.loads((tiny_run.workdir / "config.json").read_text())
+    vocabulary = workdir.read_vocabulary(tiny_run.workdir, workdir.read_config(tiny_run.workdir))
+    assert config["vocabulary"]["fingerprint"] == vocabulary.fingerprint
+    assert len(vocabulary.fingerprint) >= 16
+    assert config["versions"].keys() == set(workdir.PACKAGES)
+    for name, version in config["versions"].items():
+        assert version == metadata.version(name)
+    assert config["model"] == tiny_run.config.model.to_dict()
+
+
+@pytest.mark.parametrize(
+    "damage", [flip_a_bit, truncate, pathlib.Path.unlink], ids=lambda damage: damage.__name__
+)
+@pytest.mark.parametrize("name", ["shared.model", "shared.vocab", "checksums.json"])
+def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, damage):
+    """Also where the pieces are the same: other flags make other ids."""
+    shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
+    shutil.copy(tiny_run.workdir / "config.json", tmp_path)
+    config = workdir.read_config(tmp_path)
+    workdir.read_vocabulary(tmp_path, config)
+    damaged = tmp_path / "vocabulary" / name
+    damage(damaged)
+    lost_seal = name == "checksums.json" and not damaged.exists()
+    if lost_seal or name == "shared.vocab":  # which is for people
+        workdir.read_vocabulary(tmp_path, config)
+        return
+    with pytest.raises(ValueError, match=r"damaged|missing") as raised:
+        workdir.read_vocabulary(tmp_path, config)
+    one_line_naming(raised.value, str(damaged))
+
+
+def test_a_resumed_run_may_change_what_its_state_does_not_depend_on(tmp_path, caplog):
+    saved, config = quickstart.get_config(), quickstart.get_config()
+    config.train.num_steps += 1
+    config.optimizer.schedule = ConfigDict({"name": "constant_schedule", "value": 1e-4})
+    workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
+    assert not caplog.records
+    for key, value in {"optimizer.clip_norm": 1.0, "train.seed": 5, "model.d_ff": 8}.items():
+        other = quickstart.get_config()
+        other.update_from_flattened_dict({key: value})
+        with pytest.raises(UserError, match=f"config.{key}=.*, now it is {value}: use the old"):
+            workdir.check_same_run(other, saved, tmp_path, workdir.FREE)
+
+
+def test_a_written_config_is_read_back_without_who_the_processes_were(tmp_path):
+    config = quickstart.get_config()
+    config.parallel.update(coordinator="host:1", num_processes=2, process_id=1, mesh=(2, 1, 1))
+    workdir.write_config(config, tmp_path)
+    found = workdir.read_config(tmp_path)
+    assert found.parallel.to_dict() == {
+        **quickstart.get_config().parallel.to_dict(),
+        "mesh": (2, 1, 1),  # JSON has lists only
+    }
+    assert found.model == config.model

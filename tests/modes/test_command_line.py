@@ -1,0 +1,163 @@
+"""The command line: what it understands, and one line for each mistake."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+from helpers.command_line import QUICK, mistake, trained, typed
+from ml_collections import ConfigDict
+
+from configs import quickstart
+from transformer import modes
+from transformer.modes import command_line
+
+ROOT = Path(__file__).resolve().parents[2]
+PRESETS = ("paper", "t2t_v1", "t2t_v3")
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def test_no_arguments_but_a_config():
+    mode, workdir, config = typed(QUICK)
+    assert (mode, workdir) == ("train", Path("runs/quickstart"))
+    assert config.to_dict() == quickstart.get_config().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "workdir"),
+    [
+        ([QUICK, "--workdir=some/where"], "some/where"),
+        ([QUICK, "--workdir", "some/where"], "some/where"),
+        (["--config", "configs/quickstart.py"], "runs/quickstart"),
+        (["--config=configs/wmt_base.py:t2t_v3"], "runs/wmt_base-t2t_v3"),
+        (["--config=./configs/../configs/wmt_base.py:t2t_v1"], "runs/wmt_base-t2t_v1"),
+        (["--mode=prepare", "--config=configs/wmt_base.py"], "runs/wmt_base"),
+    ],
+)
+def test_workdir(arguments, workdir):
+    assert typed(*arguments)[1] == Path(workdir)
+
+
+def test_keys_are_set():
+    _, _, config = typed(
+        *(QUICK, "--config.model.d_model=32", "--config.model.dropout_rate=0"),
+        *("--config.data.pack=false", "--config.data.test=some file", "--config.vocabulary.size=9"),
+        "--config.evaluate.tokenize=",
+    )
+    assert config.model.d_model == 32
+    assert config.model.dropout_rate == 0.0
+    assert isinstance(config.model.dropout_rate, float)
+    assert config.data.pack is False
+    assert config.data.test == "some file"
+    assert config.evaluate.tokenize == ""
+    assert config.model.d_ff == quickstart.get_config().model.d_ff
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("--config.data.pack", True), ("--noconfig.data.pack", False), ("--config.data.pack=1", True)],
+)
+def test_bools(argument, value):
+    assert typed(QUICK, argument)[2].data.pack is value
+
+
+def test_the_last_of_two_values_counts():
+    _, _, config = typed(QUICK, "--config.train.seed=1", "--config.train.seed=2")
+    assert config.train.seed == 2
+
+
+def test_tuples():
+    config = ConfigDict({"some": {"sizes": (1, 2)}})
+    assert command_line.override(config, ["--config.some.sizes=(3, 4, 5)"]).some.sizes == (3, 4, 5)
+
+
+@pytest.mark.parametrize("mode", modes.FROM_WORKDIR)
+def test_a_workdir_brings_its_config(mode, tmp_path, caplog):
+    caplog.set_level("INFO")
+    workdir = trained(tmp_path, {"decode.top_k": 9, "train.num_steps": 77})
+    found = typed(f"--mode={mode}", workdir, "--config.decode.beam_width=7")
+    assert found[:2] == (mode, tmp_path)
+    assert found[2].decode.beam_width == 7
+    assert (found[2].decode.top_k, found[2].train.num_steps) == (9, 77)
+    assert found[2].model.to_dict() == quickstart.get_config().model.to_dict()
+    assert found[2].parallel.mesh == (0, 1, 1)  # JSON has lists
+    assert not caplog.text
+
+
+def test_every_mode_has_its_function():
+    for place in modes.MODES.values():
+        module, _, function = place.partition(":")
+        assert callable(getattr(importlib.import_module(module), function))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["--config=FILE", "configs/quickstart.py"]),
+        (["--mode=prepare"], ["--mode=prepare", "--config=FILE"]),
+        (["--config"], ["--config", "--help"]),
+        (["--mode=tarin", QUICK], ["'tarin'", *modes.MODES, "did you mean train"]),
+        (["--config=configs/quickstrat.py"], ["quickstrat", "mean configs/quickstart.py", "wmt_"]),
+        (["--config=configs"], ["--config=configs is a folder", "configs/quickstart.py"]),
+        (["--config=configs/wmt_base.py:t2t_v9"], ["'t2t_v9'", *PRESETS]),
+        (["--config=configs/quickstart.py:v2"], ["'v2'", "configs/quickstart.py", "no variants"]),
+        ([QUICK, "stray"], ["'stray'", "--config.KEY=VALUE"]),
+        ([QUICK, "--", "stray"], ["--config.KEY=VALUE"]),
+        ([QUICK, "--config.model.d_model", "5"], ["'5'", "'='"]),
+        ([QUICK, "--wordkir=x"], ["--wordkir=x", "did you mean --workdir"]),
+        ([QUICK, "--config.model.d_modl=3"], ["config.model.d_modl;", "mean config.model.d_model"]),
+        ([QUICK, "--config.d_model=3"], ["no key config.d_model", "mean config.model.d_model"]),
+        ([QUICK, "--config.model=3"], ["no key config.model;", "config.model.d_model"]),
+        ([QUICK, "--config.model.zzzz=3"], ["no key config.model.zzzz"]),
+        ([QUICK, "--noconfig.data.pak"], ["no key config.data.pak", "mean config.data.pack"]),
+        (
+            [QUICK, "--config.train.num_steps=abc"],
+            ["train.num_steps=abc", "an integer, such as 800"],
+        ),
+        ([QUICK, "--config.train.num_steps=1.5"], ["train.num_steps=1.5", "an integer"]),
+        ([QUICK, "--config.train.num_steps="], ["config.train.num_steps", "an integer"]),
+        ([QUICK, "--config.model.d_model"], ["--config.model.d_model=VALUE", "128"]),
+        ([QUICK, "--config.model.d_model", "--config.train.seed=1"], ["--config.model.d_model=VA"]),
+        ([QUICK, "--noconfig.model.d_model"], ["--config.model.d_model=VALUE"]),
+        ([QUICK, "--noconfig.data.pack=1"], ["--config.data.pack=VALUE", "True"]),
+        ([QUICK, "--config.data.pack=maybe"], ["config.data.pack=maybe", "True or False"]),
+        ([QUICK, "--config.model.dropout_rate=high"], ["dropout_rate=high", "a number"]),
+        (
+            [QUICK, "--config.train.seed=1", "--config.train.keep=x"],
+            ["train.keep=x", "an integer"],
+        ),
+        (["--mode=translate"], ["--mode=translate", "--workdir=DIR"]),
+        (["--mode=evaluate", QUICK], ["--mode=evaluate", "--workdir=DIR"]),
+        (["--mode=evaluate", QUICK, "--workdir=x"], ["takes no --config=FILE", "--workdir=DIR"]),
+        (["--mode=evaluate", "--workdir=transformer"], ["transformer holds no config.json"]),
+        (["--mode=translate", "--workdir=no/where"], ["no/where does not exist", "config.json"]),
+        (["--mode=translate", "--workdir=README.md"], ["README.md is a file, expected a folder"]),
+        (["--mode=score"], ["--mode=score", "--workdir=DIR"]),
+        (["--mode=align", QUICK], ["--mode=align", "--workdir=DIR"]),
+        (["--config=requirements.txt"], ["requirements.txt", "expected a Python file"]),
+        (["--conifg=configs/quickstart.py"], ["did you mean --config?"]),
+        ([QUICK, "--beam_width=2"], ["did you mean --config.decode.beam_width?"]),
+        ([QUICK, "--max_length=2"], ["config.data.max_length or --config.decode.max_length?"]),
+        (["--conifg.model.d_model=2"], ["did you mean --config.model.d_model?"]),
+        (["--mode=translate", "--workdir=x", "source.txt"], ["did you mean < source.txt?"]),
+        (["--mode=translate", "tests"], ["did you mean --workdir=tests?"]),
+        (["configs/quickstart.py"], ["did you mean --config=configs/quickstart.py?"]),
+        (["plan", QUICK], ["did you mean --mode=plan?"]),
+        (
+            [QUICK, "--config.model.d_model=64", "--config.model.d_model=big"],  # a recalled line
+            ["--config.model.d_model=big: ", "an integer"],
+        ),
+        (
+            [QUICK, "--workdir=~nobody-of-this-name/x"],
+            ["'~nobody-of-this-name/x' is not a valid path"],
+        ),
+        ([QUICK, "--workdir=a\0b"], ["a null byte"]),
+    ],
+)
+def test_a_mistake_is_answered_with_what_would_be_right(arguments, words):
+    said = mistake(*arguments)
+    for word in words:
+        assert word in said

@@ -1,0 +1,114 @@
+"""The mode evaluate: it says what validation says, also of an ensemble."""
+
+import json
+import shutil
+
+import pytest
+from helpers.runs import VALIDATION_KEYS
+
+import launch
+from transformer.checkpoints import workdir
+from transformer.modes import evaluate
+from transformer.monitoring.log import read
+from transformer.tasks import trained
+
+
+@pytest.fixture
+def evaluated(tiny_run, tmp_path, capsys):
+    """A function of a workdir and more arguments: its scores on a few sentences of the test set."""
+    from transformer.tasks import splits
+
+    sides = splits.pairs(tiny_run.config, "test").read(range(16))
+    for language, lines in zip(("ko", "en"), sides, strict=True):
+        (tmp_path / f"test.{language}").write_text("".join(f"{line}\n" for line in lines))
+    arguments = [
+        *("--config.data.corpus=parallel_text", f"--config.data.directory={tmp_path}"),
+        f"--config.data.data_dir={tiny_run.config.data.data_dir}",
+    ]
+
+    def evaluate(workdir, *more):
+        launch.main(["--mode=evaluate", f"--workdir={workdir}", *arguments, *more])
+        return json.loads(capsys.readouterr().out)
+
+    return evaluate
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_a_run_with_itself_is_the_run(tiny_run, evaluated, tmp_path):
+    workdir = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    alone = evaluated(workdir)
+    both = evaluated(workdir, f"--config.evaluate.ensemble={tiny_run.workdir}")
+    assert alone["bleu"] > 0
+    assert alone["sentences"] == 16
+    for name in ("bleu", "chrf", "loss", "nats_per_token", "accuracy"):
+        assert both[name] == pytest.approx(alone[name], abs=1e-5)
+
+
+@pytest.mark.slow
+def test_an_ensemble_of_two_steps_is_another_model(tiny_run, evaluated, tmp_path):
+    """The logarithm of a mean is above the mean of the logarithms: so it is better than half."""
+    workdir = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    early = shutil.copytree(tiny_run.workdir, tmp_path / "early")
+    shutil.rmtree(early / "checkpoints" / "160")
+    latest = "--config.evaluate.weights=latest"
+    results = [
+        evaluated(folder, latest, f"--config.evaluate.ensemble={ensemble}")
+        for folder, ensemble in ((workdir, ""), (early, ""), (workdir, early))
+    ]
+    assert [result["step"] for result in results] == [160, 120, 160]  # of the workdir itself
+    assert results[2]["steps"] == [160, 120]
+    one, other, both = (result["nats_per_token"] for result in results)
+    assert one != pytest.approx(other, abs=1e-3)
+    assert both < (one + other) / 2 - 1e-4
+    assert both != pytest.approx(one, abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["translate", "score", "evaluate"])
+def test_an_ensemble_over_two_vocabularies_is_refused(mode, reversal_run, tiny_run):
+    keys = [f"--config.evaluate.ensemble={reversal_run}", "--config.evaluate.weights=latest"]
+    with pytest.raises(ValueError, match=r"\Aconfig.evaluate.ensemble: [^\n]*\Z") as error:
+        launch.main([f"--mode={mode}", f"--workdir={tiny_run.workdir}", *keys])
+    assert launch.user_error_line(error.value)
+    said = str(error.value)
+    assert f"{reversal_run} has another vocabulary than this run" in said
+    assert f"--config.vocabulary.model={reversal_run}/vocabulary/shared.model" in said
+    assert (reversal_run / "vocabulary" / "shared.model").is_file()
+
+
+@pytest.mark.slow
+def test_spaces_around_an_ensembles_commas(answered, reversal_run):
+    found = answered(
+        "translate", reversal_run, b"a b\n", **{"evaluate.ensemble": f"{reversal_run} , "}
+    )
+    assert found == "b a\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["latest", "best"])
+def test_validation_says_what_evaluate_says(tiny_run, tmp_path, capsys, weights):
+    copied = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    config = workdir.read_config(copied)
+    config.evaluate.split, config.evaluate.weights = "validation", weights
+    evaluate.evaluate(config, copied)
+    said = json.loads(capsys.readouterr().out)
+    (line,) = (
+        line
+        for line in read(copied)
+        if line["kind"] == "validation" and line["step"] == said["step"]
+    )
+    assert said["sentences"] == 500
+    assert said["bleu"] > 0
+    for name in VALIDATION_KEYS - {"kind", "samples"}:
+        assert said[name] == line[name]
+
+
+def test_the_step_of_an_ensemble_is_that_of_its_own_workdir(tiny_run, tmp_path):
+    early = shutil.copytree(tiny_run.workdir, tmp_path / "early")
+    shutil.rmtree(early / "checkpoints" / "160")
+    config = workdir.read_config(tiny_run.workdir)
+    config.update_from_flattened_dict(
+        {"evaluate.weights": "average", "evaluate.average_last": 2, "evaluate.ensemble": str(early)}
+    )
+    run = trained.load(config, tiny_run.workdir)
+    assert (run.steps, run.step) == ([120, 160, 80, 120], 160)

@@ -1,0 +1,43 @@
+"""How long a step computes and communicates."""
+
+import pytest
+from ml_collections import ConfigDict
+
+from transformer.modes import step_time
+from transformer.modes.collectives import Collective
+
+
+@pytest.mark.parametrize(
+    ("device", "group", "expected"),
+    [
+        ("H100", range(8), 450e9),
+        ("H100", range(16), 400e9),  # eight network adapters at each end
+        ("H100", range(0, 64, 8), 50e9),
+        ("H100", range(0, 64, 4), 100e9),
+        ("TPU v5e", range(256), 200e9),
+        ("TPU v5e", range(0, 512, 256), 3.125e9),
+        ("TPU v4", range(8192), 0),
+        ("cpu", range(8), 0),
+        ("NVIDIA H100 PCIe", range(8), 0),
+    ],
+)
+def test_a_group_sends_as_fast_as_its_slowest_link(device, group, expected):
+    assert step_time.rate(device, tuple(group)) == expected
+
+
+def test_a_step_takes_the_longer_of_computation_and_communication():
+    config = ConfigDict(
+        {"plan": {"share_of_peak": 0.5, "bandwidth": 0.0}, "train": {"num_steps": 3}}
+    )
+    # A ring of two sends half of the array twice; a TPU v5e has 197e12 FLOP/s and sends 200e9 B/s.
+    sent = [Collective("all-reduce", int(1e11), (0, 1), 4, True)]
+    times = step_time.times(sent, int(197e12), 2, "TPU v5e", config)
+    assert times["compute_seconds"] == pytest.approx(1.0)
+    assert times["communication_seconds"] == pytest.approx(2.0)
+    assert (times["bound_by"], times["step_seconds"]) == ("communication", pytest.approx(2.0))
+    assert times["step_seconds_without_overlap"] == pytest.approx(3.0)
+    assert times["run_seconds"] == pytest.approx(6.0)
+    config.plan.bandwidth = 1e12
+    times = step_time.times(sent, int(197e12), 2, "TPU v5e", config)
+    assert (times["bound_by"], times["step_seconds"]) == ("compute", pytest.approx(1.0))
+    assert step_time.times(sent, None, 2, "TPU v5e", config)["step_seconds"] is None

@@ -1,0 +1,187 @@
+"""The mode train: what it refuses, and what it changes in the workdir of another run."""
+
+import json
+import logging
+import shutil
+import signal
+
+import pytest
+from helpers import tiny
+from helpers.runs import newest, without_times
+
+from transformer.checkpoints import workdir
+from transformer.errors import UserError
+from transformer.modes import train
+from transformer.modes.command_line import WRITTEN
+from transformer.monitoring.log import read
+from transformer.tasks import translation
+from transformer.training import loop
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "was"),
+    [
+        ("model.d_model", 16, 32),
+        ("model.norm", "pre", "'post'"),
+        ("model.dropout_rate", 0.25, 0.1),
+        ("vocabulary.size", 700, 640),
+        ("optimizer.arguments.b2", 0.997, 0.98),
+    ],
+)
+def test_another_model_is_refused_by_name(tiny_config, tiny_run, key, value, was):
+    before = (tiny_run.workdir / "config.json").read_bytes()
+    with pytest.raises(ValueError, match=f"config.{key}={was}, now it is {value!r}") as raised:
+        train.train(tiny_config({key: value}), tiny_run.workdir)
+    assert "\n" not in str(raised.value)
+    assert (tiny_run.workdir / "config.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "has another vocabulary than this run; train with --config.vocabulary.model="),
+        ({"evaluate.weights": "best"}, "best holds no complete checkpoint"),
+        ({"vocabulary.size": 640, "decode.max_length": 60}, "max_positions=50"),
+    ],
+)
+def test_an_ensemble_that_cannot_work_is_refused_before_training(
+    tiny_config, tiny_run, tmp_path, monkeypatch, changes, said
+):
+    """The member has 50 learned positions and no best checkpoint."""
+    monkeypatch.setattr("jax.stages.Lowered.compile", None)
+    member = tmp_path / "member"
+    member.mkdir()
+    for name in ("vocabulary", "checkpoints"):
+        (member / name).symlink_to(tiny_run.workdir / name)
+    config = json.loads((tiny_run.workdir / "config.json").read_text())
+    config["model"] |= {"positions": "learned", "max_positions": 50}
+    (member / "config.json").write_text(json.dumps(config))
+    asked = {"evaluate.ensemble": str(member), "vocabulary.size": 600, "decode.max_length": 16}
+    asked |= {"evaluate.weights": "latest", **changes}
+    with pytest.raises(UserError, match=said) as error:
+        train.train(tiny_config(asked), tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+@pytest.mark.parametrize(("num_steps", "said"), [(40, False), (39, True)])
+def test_fewer_steps_than_the_warm_up_are_said(
+    tiny_config, tmp_path, monkeypatch, caplog, num_steps, said
+):
+    """A warning at the start, before anything is prepared."""
+    monkeypatch.delattr(translation, "prepare")
+    with pytest.raises(AttributeError):
+        train.train(tiny_config({"train.num_steps": num_steps}), tmp_path)
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    expected = (
+        "config.train.num_steps=39 ends within the warm-up, config.optimizer.schedule.warmup_steps="
+        "40: the learning rate only reaches 97.5 % of its peak; consider warmup_steps=13"
+    )
+    assert warnings == [expected] * said
+
+
+def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, monkeypatch):
+    """During compilation there is nothing to save."""
+    numbers, handlers = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT), []
+
+    def rehearse(*_):
+        handlers.extend(map(signal.getsignal, numbers))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loop, "rehearse", rehearse)
+    with pytest.raises(KeyboardInterrupt):
+        train.train(tiny_config(), tmp_path)
+    assert handlers == list(map(signal.getsignal, numbers))
+
+
+def test_finished_run_is_only_evaluated_again(tiny_run, tiny_config, tmp_path, capsys):
+    copied = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    before = without_times(copied), newest(tiny_config(), copied)
+    [said] = read(copied, "evaluations.jsonl")
+    train.train(tiny_config(), copied)
+    assert json.loads(capsys.readouterr().out) == said
+    assert read(copied, "evaluations.jsonl") == [said]
+    after = without_times(copied), newest(tiny_config(), copied)
+    assert after[0] == before[0]
+    assert after[1][0] == before[1][0] == 160
+    tiny.assert_same_bits(after[1][1], before[1][1])
+
+
+def contents(folder):
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+    return {path.relative_to(folder): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("changes", [{}, {"vocabulary.size": 700}, {"train.num_steps": 10}])
+def test_training_leaves_a_copy_made_to_translate_with_as_it_is(
+    tiny_run, tiny_config, tmp_path, changes
+):
+    """It may hold the only copy of a model: `best/`, and no state to resume from."""
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_run.workdir, copy, ignore=shutil.ignore_patterns("checkpoints"))
+    before = contents(copy)
+    with pytest.raises(UserError, match=r"not resumed; nothing was changed; give another") as error:
+        train.train(tiny_config(changes), copy)
+    assert "\n" not in str(error.value)
+    assert contents(copy) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"data": {', None])
+def test_a_damaged_config_is_written_again(
+    tiny_run, tiny_config, tmp_path, monkeypatch, caplog, content
+):
+    """As a power failure may leave it, beside undamaged checkpoints."""
+    copy = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    before = json.loads((copy / "config.json").read_bytes())
+    if content is None:
+        (copy / "config.json").unlink()
+    else:
+        (copy / "config.json").write_bytes(content)
+    # Not learnt again: the checkpoints are of the vocabulary that is there.
+    monkeypatch.setattr(translation.vocabulary, "learnt", None)
+    train.train(tiny_config(), copy)
+    assert "config.json will be rewritten from --config" in caplog.text
+    assert json.loads((copy / "config.json").read_bytes()) == before
+    assert (copy / "metrics.jsonl").read_bytes() == (
+        tiny_run.workdir / "metrics.jsonl"
+    ).read_bytes()
+
+
+def test_a_config_without_a_key_of_today_takes_todays_value(
+    tiny_run, tiny_config, tmp_path, monkeypatch, caplog
+):
+    copy = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
+    config = json.loads((copy / "config.json").read_bytes())
+    del config["optimizer"]["clip_norm"]
+    (copy / "config.json").write_text(json.dumps(config))
+    train.train(tiny_config(), copy)
+    assert "config.json has no optimizer.clip_norm=0.0" in caplog.text
+    caplog.clear()
+    train.train(tiny_config(), copy)
+    assert "config.json has no" not in caplog.text
+
+
+@pytest.mark.slow
+def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, monkeypatch):
+    """A typo, or a model too large for memory, can be corrected before the first save."""
+
+    class Enough(Exception):
+        pass
+
+    def stop(*_, **__):
+        raise Enough
+
+    monkeypatch.setattr(loop, "rehearse", stop)
+    for changes in ({}, {"data.batch_tokens": 512}, {"vocabulary.size": 700}):
+        with pytest.raises(Enough):
+            train.train(tiny_config(changes), tmp_path)
+        assert (tmp_path / "checkpoints").is_dir()
+    assert workdir.read_config(tmp_path).vocabulary.size == 700
+
+
+def test_what_a_run_writes_into_may_not_be_a_link_that_leads_outside(tiny_run):
+    """But for what is renamed into place, and for folders that may be on another disk."""
+    renamed, elsewhere = {"config.json"}, {"vocabulary", "checkpoints", "best"}
+    names = {path.name for path in tiny_run.workdir.iterdir()}
+    assert names - renamed - elsewhere == set(WRITTEN) - {"profile"}

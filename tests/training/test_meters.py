@@ -1,0 +1,82 @@
+"""What is logged of a step, and when: metrics, rates and times, read two steps late."""
+
+import types
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers.runs import FINAL_KEYS, TRAIN_KEYS, VALIDATION_KEYS, assert_tensorboard_is_metrics
+
+from transformer.monitoring.log import read
+from transformer.training import meters
+
+
+def test_log_lines_have_all_keys(tiny_run):
+    lines = read(tiny_run.workdir)
+    kinds = [(line["kind"], line["step"]) for line in lines]
+    expected = [("train", step) for step in range(10, 170, 10)]
+    expected.insert(8, ("validation", 80))
+    assert kinds == [*expected, ("validation", 160), ("test", 160)]
+    keys = {"train": TRAIN_KEYS, "validation": VALIDATION_KEYS, "test": FINAL_KEYS}
+    for line in lines:
+        assert line.keys() == keys[line["kind"]]
+        numbers = [value for value in line.values() if isinstance(value, int | float)]
+        assert np.isfinite(numbers).all()
+
+
+def test_log_lines_say_what_happened(tiny_run):
+    lines = read(tiny_run.workdir)
+    training = [line for line in lines if line["kind"] == "train"]
+    for line in training:
+        assert line["perplexity"] == pytest.approx(np.exp(line["nats_per_token"]))
+        assert 0 < line["padding"] < 0.3
+        expected = 0.5 * 32**-0.5 * min(line["step"] ** -0.5, line["step"] * 40**-1.5)
+        assert line["learning_rate"] == pytest.approx(expected, rel=1e-5)
+        left = (160 - line["step"]) * line["step_seconds"]
+        assert line["seconds_left"] == pytest.approx(left)
+        tokens = line["tokens_per_second"] * line["step_seconds"]
+        assert tokens == pytest.approx(1024 * (1 - line["padding"]), rel=1e-3)
+    assert training[-1]["loss"] < 0.8 * training[0]["loss"]
+    assert training[-1]["accuracy"] > training[0]["accuracy"]
+
+
+def test_tensorboard_has_the_numbers_of_metrics(tiny_run):
+    assert_tensorboard_is_metrics(tiny_run.workdir)
+
+
+@pytest.fixture
+def logged():
+    """A function of options for `add`: the steps that are in the log after five steps."""
+    lines = []
+    log = types.SimpleNamespace(write=lambda kind, step, values: lines.append((step, values)))
+    task = types.SimpleNamespace(model=None, unit="token", summarise=lambda means: {})
+
+    def run(**options):
+        lines.clear()
+        with meters.Meters(task, log, step=0, num_steps=9, every=1, newest=None) as adding:
+            for step in range(1, 6):
+                sums = {"loss": jnp.float32(12), "weight": jnp.float32(6), "skipped": 0}
+                rates = {"gradient_norm": 1.0, "learning_rate": 0.1, "finite": True}
+                adding.add(step, sums | rates, shape=(4, 2), **options)
+        return dict(lines)
+
+    return run
+
+
+def test_a_step_is_logged_two_steps_late_or_at_once(logged):
+    assert list(logged(lag=2)) == [1, 2, 3]
+    assert list(logged(lag=0)) == [1, 2, 3, 4, 5]
+
+
+def test_means_are_over_tokens_and_padding_over_positions(logged):
+    values = logged(lag=0)[5]
+    assert values["loss"] == 2.0  # a sum of 12 over 6 tokens
+    assert values["padding"] == 0.25  # 6 of 8 positions
+    assert values["tokens_per_second"] == pytest.approx(6 / values["step_seconds"])
+    assert "mfu" not in values  # the peak of a CPU is unknown
+
+
+def test_mfu_is_the_seconds_at_the_peak_over_those_taken(logged, monkeypatch):
+    monkeypatch.setattr(meters, "seconds_at_peak", lambda model, rows, length: rows * length * 1e-3)
+    values = logged(lag=0)[5]
+    assert values["mfu"] == pytest.approx(8e-3 / values["step_seconds"])

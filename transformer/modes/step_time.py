@@ -1,0 +1,66 @@
+"""Estimates how long a step computes and communicates, from its FLOPs and its collectives.
+
+No mode, but a part of the mode plan.
+"""
+
+from ml_collections import ConfigDict
+
+from transformer.modes.collectives import Collective
+from transformer.monitoring.devices import hardware, peak
+
+
+def times(
+    collectives: list[Collective],
+    flops: int | None,
+    num_devices: int,
+    kind: str,
+    config: ConfigDict,
+) -> dict:
+    """Estimates the seconds of a step and of the run; None for unknown values.
+
+    A step takes the longer of computation and communication, as if they overlapped perfectly.
+    """
+    options, num_steps = config.plan, config.train.num_steps
+    flops_per_second = num_devices * peak(kind) * options.share_of_peak
+    compute = flops / flops_per_second if flops and flops_per_second else None
+    rates = [options.bandwidth or rate(kind, collective.group) for collective in collectives]
+    communication = None
+    if all(rates):
+        communication = sum(
+            collective.count * collective.sent / bytes_per_second
+            for collective, bytes_per_second in zip(collectives, rates, strict=True)
+        )
+    step_seconds = bound_by = without_overlap = None
+    if compute is not None and communication is not None:
+        step_seconds = max(compute, communication)
+        bound_by = "compute" if step_seconds == compute else "communication"
+        without_overlap = compute + communication
+    return {
+        "share_of_peak": options.share_of_peak,
+        "compute_seconds": compute,
+        "communication_seconds": communication,
+        "bound_by": bound_by,
+        "step_seconds": step_seconds,
+        "step_seconds_without_overlap": without_overlap,
+        "num_steps": num_steps,
+        "run_seconds": step_seconds and step_seconds * num_steps,
+    }
+
+
+def rate(kind: str, group: tuple[int, ...]) -> float:
+    """Returns the bytes/s that each device of a group sends, 0 if unknown.
+
+    An island is a set of devices with fast links among them. A ring through several islands is as
+    fast as its slowest link: the network adapters of all members of the group in one island.
+    Example: 16 H100 in islands of 8 send min(450, 8 * 50) = 400 GB/s.
+    """
+    links = hardware(kind)
+    if links is None:
+        return 0.0
+    in_island = sum(
+        device // links.devices_per_island == group[0] // links.devices_per_island
+        for device in group
+    )
+    if in_island == len(group):
+        return links.link_bandwidth
+    return min(links.link_bandwidth, in_island * links.network_bandwidth)
