@@ -26,13 +26,20 @@ def load(name):
 
 @pytest.mark.parametrize("name", [v for name in CONFIGS for v in variants(name)])
 def test_configs(name):
-    """All have the same keys, those that the base config has; values that can be overridden."""
-    flat = config_files.flatten(load(name))
-    base = config_files.flatten(wmt_base.get_config())
-    assert flat.keys() == base.keys()
+    """All have the keys of their task, and values that can be overridden.
+
+    Another architecture, optimizer or schedule than the task's default has keys of its own.
+    """
+    config = load(name)
+    flat = config_files.flatten(config)
+    defaults = config_files.default_config(config.task)
+    needed = config_files.needed_keys(config, defaults)
+    own = tuple(config_files.CHOICES.values())
+    assert needed.keys() <= flat.keys()
+    assert all(key.startswith(own) for key in flat.keys() - needed.keys())
     for key, value in flat.items():
         assert type(value) in (int, float, bool, str, tuple)
-        assert type(value) is type(base[key])
+        assert type(value) is type(needed.get(key, value))
 
 
 @pytest.mark.parametrize("name", CONFIGS)

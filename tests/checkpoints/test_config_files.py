@@ -5,6 +5,7 @@ import json
 
 import pytest
 from helpers.command_line import QUICK, mistake, trained, typed
+from ml_collections import ConfigDict
 
 from configs import quickstart, wmt_base
 from transformer.checkpoints import config_files
@@ -32,6 +33,15 @@ def test_another_architecture_has_keys_of_its_own(tmp_path):
     _, _, config = typed("--mode=translate", trained(tmp_path, changes))
     assert config.model.gates == 3
     assert "norm" not in config.model
+
+
+def test_a_group_may_be_empty(tmp_path):
+    """Such as the arguments of an optimizer that is used with optax's defaults."""
+    config = quickstart.get_config()
+    config.optimizer.name, config.optimizer.arguments = "adamw", ConfigDict()
+    defaults = quickstart.get_config()
+    saved = config_files.with_defaults(config, defaults, tmp_path / "config.json")
+    assert saved.optimizer.arguments == ConfigDict()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ def model(config, sizes):
 
 def example(config, rows):
     numbers = jax.ShapeDtypeStruct((rows or 16, 8), jnp.float32)
-    return {"inputs": {"numbers": numbers}, "targets": numbers, "weights": numbers}
+    row = jax.ShapeDtypeStruct(numbers.shape[:1], jnp.float32)
+    return {"inputs": {"numbers": numbers}, "targets": row, "weights": row}
 
 
 def assemble(items, row_of_item, shape, key):

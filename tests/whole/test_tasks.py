@@ -103,6 +103,15 @@ def test_a_toy_task_that_is_signalled_saves_and_stops(toy, tmp_path, monkeypatch
     assert (tmp_path / "run" / "checkpoints" / "26").is_dir()
 
 
+def test_modes_of_every_task_work(toy, tmp_path, capsys):
+    toy(tmp_path / "run", train__num_steps=10)
+    capsys.readouterr()
+    launch.main(["--mode=evaluate", f"--workdir={tmp_path / 'run'}"])
+    assert "error" in json.loads(capsys.readouterr().out)
+    launch.main(["--mode=plan", f"--config={tmp_path / 'configs' / 'toy.py'}"])
+    assert json.loads(capsys.readouterr().out)["bytes_per_device"]["total"] > 0
+
+
 def test_modes_of_other_tasks_are_refused(toy, tmp_path):
     toy(tmp_path / "run", train__num_steps=10)
     with pytest.raises(UserError, match=r"--mode=translate is not available for the task 'toy'"):

@@ -166,8 +166,8 @@ def check_keys(config: ConfigDict, defaults: ConfigDict, what: str) -> None:
     lacking = [key for key in needed_keys(config, defaults) if key not in keys]
     if lacking:
         raise UserError(
-            f"{what} lacks config.{lacking[0]} ({len(lacking)} keys in all): start from "
-            f"configs/{config.task}.py, as in config = {config.task}.get_config()"
+            f"{what} lacks config.{lacking[0]} ({len(lacking)} keys in all), which "
+            f"{config.task}.get_config() of configs/{config.task}.py has"
         )
 
 
@@ -197,7 +197,7 @@ def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) ->
     notes += [f"it has {', '.join(unknown)}, which nothing reads"] if unknown else []
     if notes:
         logging.info("%s is from another version of this code: %s", file, "; ".join(notes))
-    nested = {}  # {'model.d_model': 512} -> {'model': {'d_model': 512}}
+    nested = _groups(defaults)  # {'model.d_model': 512} -> {'model': {'d_model': 512}}
     for key, value in (today | saved).items():
         *groups, name = key.split(".")
         if key not in unknown:
@@ -214,6 +214,11 @@ def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
         else:
             flat[prefix + key] = value
     return flat
+
+
+def _groups(config: ConfigDict) -> dict[str, dict]:
+    """Returns the groups of a config without their keys; a group may be empty in a config, too."""
+    return {key: _groups(x) for key, x in config.items() if isinstance(x, ConfigDict)}
 
 
 def did_you_mean(name: str, right: Iterable[str]) -> str:

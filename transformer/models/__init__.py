@@ -12,7 +12,11 @@ name in the table below, `config.model` has its fields. What a model has to have
     __call__(source, target, source_positions, target_positions, source_segments, target_segments,
              *, train) -> logits_BTV
 
-of int [B, S] and [B, T], as `Transformer.hidden` describes them. To be decoded it needs besides
+of int [B, S] and [B, T], as `Transformer.hidden` describes them; `pairs.assemble` in data/ has an
+example. A row holds several sentence pairs one after the other, padding last: a position may only
+see its own pair, so attention masks the others, and a recurrent model starts anew where the segment
+changes (or sets config.data.pack to False). Nothing warns of a model that mixes the pairs of a row;
+its loss is just worse. To be decoded it needs besides
 
     encode(source, source_positions, source_segments, *, train) -> memory
     prepare(memory, memory_mask_BS, room, num_beams) -> (memory, cache)
@@ -22,15 +26,23 @@ of int [B, S] and [B, T], as `Transformer.hidden` describes them. To be decoded 
 
 where `room` is how many target positions the arrays of a cache can hold. `encode` returns a pytree
 of arrays [B, S, ...], whose axis S decoding pads; the memory and cache of `prepare` are any pytrees
-of arrays [B, ...]. `encode`, `prepare` and `step` run under `model.apply`; `reorder` and `grow` use
-no params and are called on the unbound module (as a staticmethod, or with nn.nowrap). It may have
+of arrays [B, ...] (what is one per sentence, such as an encoder's last state, is made there). All
+beams begin with the cache of `prepare`. A search calls `step` with T = 1, first with the start symbol
+at position 0. `encode`, `prepare` and `step` run under `model.apply`;
+`reorder` and `grow` use no params and are called on the unbound module (as a staticmethod, or with
+nn.nowrap).
+
+`__call__` with train=False makes all params: a layer that only `prepare` uses would have none. In
+training it gets the random key `dropout`. Fields are hashable, because the model is a static
+argument of jit; `fields.py` has checks of their values. A model may have
 
     hidden(the inputs of __call__, *, train) -> x_BTD and logits(x_BTD) -> logits_BTV, of which
         __call__ is made: a loss can then make the logits in blocks (config.loss.blocks)
     flops(rows, length) -> int              FLOPs of one training step, for MFU
-    position_limit                          how many positions a sequence may have
-    dtype                                   the type that params are cast to for decoding; without
-                                            this field 'float32'
+    position_limit                          how many positions a sequence may have, if that is
+                                            limited (by a field `max_positions`)
+    dtype                                   the type that params are cast to for decoding, and that
+                                            may change on resuming; without this field 'float32'
 
 Arrays have their shape as a suffix, the same letters as in the einsums: B batch, S source (key)
 length, T target (query) length, D d_model, H heads, K size of a head's queries and keys (the
