@@ -27,10 +27,9 @@ its loss is just worse. To be decoded it needs besides
 where `room` is how many target positions the arrays of a cache can hold. `encode` returns a pytree
 of arrays [B, S, ...], whose axis S decoding pads; the memory and cache of `prepare` are any pytrees
 of arrays [B, ...] (what is one per sentence, such as an encoder's last state, is made there). All
-beams begin with the cache of `prepare`. A search calls `step` with T = 1, first with the start symbol
-at position 0. `encode`, `prepare` and `step` run under `model.apply`;
-`reorder` and `grow` use no params and are called on the unbound module (as a staticmethod, or with
-nn.nowrap).
+beams begin with the cache of `prepare`. A search calls `step` with T = 1, first with the start
+symbol at position 0. `encode`, `prepare` and `step` run under `model.apply`; `reorder` and `grow`
+use no params and are called on the unbound module (as a staticmethod, or with nn.nowrap).
 
 `__call__` with train=False makes all params: a layer that only `prepare` uses would have none. In
 training it gets the random key `dropout`. Fields are hashable, because the model is a static
