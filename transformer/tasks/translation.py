@@ -61,7 +61,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     # Not row_length: positions restart in each sentence, and a row of one pair may be longer.
     if getattr(checked, "position_limit", np.inf) < data.max_length:
         raise UserError(
-            f"config.model.max_positions={checked.position_limit} is less than "
+            f"config.model.max_positions={checked.position_limit} learned positions are fewer than "
             f"config.data.max_length={data.max_length}"
         )
     abstract_params(checked, example(config, 1))
