@@ -162,7 +162,7 @@ WMT = {
 @pytest.mark.parametrize("name", WMT)
 @pytest.mark.parametrize(("preset", "changes"), [("paper", {}), ("t2t_v1", V1), ("t2t_v3", V3)])
 def test_golden_presets(name, preset, changes):
-    if (name, preset) == ("wmt_enfr_big", "t2t_v3"):  # the program's transformer_big_enfr
+    if (name, preset) == ("wmt_enfr_big", "t2t_v3"):  # tensor2tensor's transformer_big_enfr
         changes = changes | {"model.d_ff": 8192, "model.tied_embeddings": "none"}
     flat = config_files.flatten(load(f"{name}.py:{preset}"))
     expected = PAPER | WMT[name] | changes

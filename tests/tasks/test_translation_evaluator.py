@@ -66,17 +66,17 @@ def test_score_of_the_references_is_100_and_of_nothing_0():
 
 
 def test_per_token():
-    found = losses.per_token(dict(zip(losses.SUMS, (6.0, 8.0, 1.0, 4.0), strict=True)))
+    sums = {"loss": 6.0, "nats_per_token": 8.0, "accuracy": 1.0, "weight": 4.0}
+    found = losses.per_token({**dict.fromkeys(losses.SUMS, 0.0), **sums})
     expected = {
         "loss": 1.5,
         "nats_per_token": 2.0,
         "perplexity": math.exp(2),
         "accuracy": 0.25,
     }
-    assert found == expected
-    assert math.isfinite(
-        losses.per_token(dict(zip(losses.SUMS, (1.0, 1e9, 0.0, 1.0), strict=True)))["perplexity"]
-    )
+    assert expected.items() <= found.items()
+    rare = {**dict.fromkeys(losses.SUMS, 1.0), "nats_per_token": 1e9}
+    assert math.isfinite(losses.per_token(rare)["perplexity"])
 
 
 @pytest.fixture(scope="module")

@@ -68,10 +68,11 @@ def translation_loss(
     model: nn.Module,
     rng: Array,
     blocks: int,
-    label_smoothing: float,
-    smoothed_over: str,
+    **options: Any,
 ) -> dict[str, Array]:
     """Returns the sums of `cross_entropy` for a forward pass with dropout, drawn from `rng`.
+
+    `options` are the keywords of `cross_entropy`.
 
     With blocks > 1 the logits are computed in blocks (see `in_blocks`), which needs a model with
     methods `hidden` and `logits`. With blocks = 1 the model only needs `__call__`, and all sums,
@@ -80,12 +81,11 @@ def translation_loss(
     apply = functools.partial(model.apply, {"params": params})
     forward = functools.partial(apply, **batch["inputs"], train=True, rngs={"dropout": rng})
     targets_and_weights = batch["targets"], batch["weights"]
-    smoothing = {"label_smoothing": label_smoothing, "smoothed_over": smoothed_over}
     if blocks == 1:
-        return cross_entropy(forward(), *targets_and_weights, **smoothing)
+        return cross_entropy(forward(), *targets_and_weights, **options)
     logits_fn = lambda x_BTD: apply(x_BTD, method="logits")
     x_BTD = forward(method="hidden")
-    return in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **smoothing)
+    return in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
 
 
 def in_blocks(
@@ -95,8 +95,7 @@ def in_blocks(
     weights_BT: Array,
     *,
     blocks: int,
-    label_smoothing: float,
-    smoothed_over: str,
+    **options: Any,
 ) -> dict[str, Array]:
     """Returns the sums of `cross_entropy` of logits_fn(x_BTD), never holding all of [B, T, V].
 
@@ -118,13 +117,7 @@ def in_blocks(
 
     def loss(x_BTD: Array, matrices: list, targets_BT: Array, weights_BT: Array) -> tuple:
         logits_BTV = logits_fn(x_BTD, *matrices)
-        sums = cross_entropy(
-            logits_BTV,
-            targets_BT,
-            weights_BT,
-            label_smoothing=label_smoothing,
-            smoothed_over=smoothed_over,
-        )
+        sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
         return sums["loss"], sums
 
     sums = _sum_over_blocks(loss, split(x_BTD), matrices, split(targets_BT), split(weights_BT))
@@ -180,7 +173,7 @@ def summarise(means: dict[str, float]) -> dict[str, float]:
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
     """Returns means per token of the sums of `cross_entropy`, and the perplexity."""
-    means = {name: sums[name] / sums["weight"] for name in SUMS[:-1]}
+    means = {name: sums[name] / sums["weight"] for name in SUMS if name != "weight"}
     return {**means, **summarise(means)}
 
 

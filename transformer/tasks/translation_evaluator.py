@@ -77,8 +77,8 @@ class Evaluator:
         self._batches = batches.Batches(rows, config.decode.batch_tokens, None, assemble)
         self._tokenize = config.evaluate.tokenize
         self._samples = config.evaluate.samples
-        smoothing = {name: config.loss[name] for name in ("label_smoothing", "smoothed_over")}
-        self._sums = functools.partial(_sums, model=model, **smoothing)
+        options = tuple((name, value) for name, value in config.loss.items() if name != "blocks")
+        self._sums = functools.partial(_sums, model=model, options=options)
 
     def rehearse(self, params: Tree) -> None:
         """Computes loss and translations once in their largest shapes.
@@ -171,16 +171,12 @@ def _raise_if(should_stop: Callable[[], bool]) -> None:
         raise StoppedError
 
 
-@functools.partial(jax.jit, static_argnames=("model", "label_smoothing", "smoothed_over"))
-def _sums(
-    params: Tree, batch: dict, *, model: nn.Module, label_smoothing: float, smoothed_over: str
-) -> dict:
-    """Returns the sums of `losses.cross_entropy` of a forward pass without dropout."""
+@functools.partial(jax.jit, static_argnames=("model", "options"))
+def _sums(params: Tree, batch: dict, *, model: nn.Module, options: tuple) -> dict:
+    """Returns the sums of `losses.cross_entropy` of a forward pass without dropout.
+
+    `options` are the (name, value) of its keywords.
+    """
     logits_BTV = model.apply({"params": params}, **batch["inputs"], train=False)
-    return losses.cross_entropy(
-        logits_BTV,
-        batch["targets"],
-        batch["weights"],
-        label_smoothing=label_smoothing,
-        smoothed_over=smoothed_over,
-    )
+    targets_and_weights = batch["targets"], batch["weights"]
+    return losses.cross_entropy(logits_BTV, *targets_and_weights, **dict(options))
