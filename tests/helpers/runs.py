@@ -10,17 +10,20 @@ from transformer.checkpoints import weights
 from transformer.checkpoints.workdir import read_config
 from transformer.distributed import layout
 from transformer.monitoring.log import read
-from transformer.tasks import translation
+from transformer.tasks import losses, translation
 from transformer.tasks.task import abstract_params
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
-TRAIN_KEYS = TIMES | {
-    *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
-    *("learning_rate", "gradient_norm", "padding", "skipped"),
-}
-VALIDATION_KEYS = {
-    *("kind", "step", "loss", "nats_per_token", "perplexity", "accuracy"),
-    *("bleu", "chrf", "length_ratio", "signature", "samples"),
+MEANS = {*losses.SUMS, "perplexity"} - {"weight"}
+TRAIN_KEYS = (
+    TIMES
+    | MEANS
+    | {
+        *("kind", "step", "learning_rate", "gradient_norm", "padding", "skipped"),
+    }
+)
+VALIDATION_KEYS = MEANS | {
+    *("kind", "step", "bleu", "chrf", "length_ratio", "signature", "samples"),
 }
 FINAL_KEYS = VALIDATION_KEYS - {"samples"} | {
     *("set", "split", "weights", "ensemble", "sentences", "checksum"),

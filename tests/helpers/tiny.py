@@ -5,6 +5,7 @@ import functools
 import jax
 import numpy as np
 
+from configs import wmt_base
 from transformer.distributed import step
 from transformer.distributed.layout import state_shardings
 from transformer.distributed.step import compile_step
@@ -20,6 +21,7 @@ jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_lev
 
 # The paper's options in small; key and value sizes differ, so that nothing passes by equality.
 ARGUMENTS = {
+    **wmt_base.get_config().model,  # the paper's, but for
     "source_vocab_size": VOCABULARY,
     "target_vocab_size": VOCABULARY,
     "d_model": 16,
@@ -28,19 +30,8 @@ ARGUMENTS = {
     "num_layers": 2,
     "key_size": 6,
     "value_size": 5,
-    "norm": "post",
-    "final_norm": False,
-    "norm_epsilon": 1e-6,
-    "positions": "interleaved",
     "max_positions": 32,
-    "tied_embeddings": "all",
-    "activation": "relu",
-    "attention_bias": False,
     "dropout_rate": 0.0,
-    "attention_dropout_rate": 0.0,
-    "activation_dropout_rate": 0.0,
-    "dtype": "float32",
-    "remat": False,
 }
 
 # At its highest 0.0044, as the quickstart's. At this width's own, 0.125, steps make the differences
