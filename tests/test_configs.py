@@ -33,8 +33,10 @@ def test_configs(name):
     config = load(name)
     flat = config_files.flatten(config)
     defaults = config_files.default_config(config.task)
+    defaults_flat = config_files.flatten(defaults)
     needed = config_files.needed_keys(config, defaults)
-    own = tuple(config_files.CHOICES.values())
+    chosen = [key for key in config_files.CHOICES if flat[key] != defaults_flat[key]]
+    own = tuple(config_files.CHOICES[key] for key in chosen)
     assert needed.keys() <= flat.keys()
     assert all(key.startswith(own) for key in flat.keys() - needed.keys())
     for key, value in flat.items():

@@ -60,12 +60,21 @@ def test_a_resumed_run_may_change_what_its_state_does_not_depend_on(tmp_path, ca
     config.train.num_steps += 1
     config.optimizer.schedule = ConfigDict({"name": "constant_schedule", "value": 1e-4})
     workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
-    assert not caplog.records
+    [record] = caplog.records
+    assert "schedule was {'d_model': 128, " in record.getMessage()
+    assert "now it is {'name': 'constant_schedule', 'value': 0.0001}" in record.getMessage()
     for key, value in {"optimizer.clip_norm": 1.0, "train.seed": 5, "model.d_ff": 8}.items():
         other = quickstart.get_config()
         other.update_from_flattened_dict({key: value})
         with pytest.raises(UserError, match=f"config.{key}=.*, now it is {value}: use the old"):
             workdir.check_same_run(other, saved, tmp_path, workdir.FREE)
+
+
+def test_an_argument_of_the_optimizer_may_not_be_dropped(tmp_path):
+    saved, config = quickstart.get_config(), quickstart.get_config()
+    del config.optimizer.arguments.b2
+    with pytest.raises(UserError, match=r"config.optimizer.arguments.b2=0.98, now it has no value"):
+        workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
 
 
 def test_a_written_config_is_read_back_without_who_the_processes_were(tmp_path):

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import reversal, tiny
-from helpers.decoders import DECODE, FEW, LINES, PIECES, build, found_by, parts, searcher
+from helpers.decoders import DECODE, FEW, LINES, PIECES, build, found_by, make_batch_decoder, parts
 
 from transformer.data import tokenizer
 from transformer.decoding import batch_decoder, beam_search, compiled
@@ -99,14 +99,14 @@ def test_workers_compile_each_shape_once(untrained, monkeypatch):
 
     for stage in (start, advance, resize):
         monkeypatch.setattr(compiled, stage.__name__, stage)
-    find = searcher(untrained[0], beam_width=1, workers=3)
+    find = make_batch_decoder(untrained[0], beam_width=1, workers=3)
     assert find(untrained[1], parts(*[9] * 12)) == [[([], 0.0)]] * 12
     stages = [("start", 16), ("advance", 16), ("resize", 32), ("advance", 32)]
     assert seen == dict.fromkeys(stages, 3)
 
 
 def endless(extra_length, **changes):
-    """A searcher whose model gives the end symbol hardly any probability, and the params."""
+    """A BatchDecoder whose model gives the end symbol hardly any probability, and the params."""
     size = len(PIECES)
     model = tiny.model(
         source_vocab_size=size, target_vocab_size=size, num_layers=1, tied_embeddings="none"
@@ -114,7 +114,7 @@ def endless(extra_length, **changes):
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     params["output_embedding"]["embedding"][20:28] *= 10  # outshine the end symbol's
     options = {"beam_width": 1, "extra_length": extra_length, **changes}
-    return searcher(model, **options), params
+    return make_batch_decoder(model, **options), params
 
 
 @pytest.mark.slow
@@ -143,8 +143,8 @@ def test_several_hypotheses_are_the_best_first_and_different(untrained):
     """Their ids differ; texts may be equal, in other pieces."""
     model, params = untrained
     asked = [Part(tuple(ids)) for ids in reversal.ids(FEW) if len(ids) > 1]
-    found = searcher(model, num_hypotheses=4)(params, asked)
-    single = searcher(model)(params, asked)
+    found = make_batch_decoder(model, num_hypotheses=4)(params, asked)
+    single = make_batch_decoder(model)(params, asked)
     for hypotheses, alone in zip(found, single, strict=True):
         assert 1 < len(hypotheses) <= 4
         assert len({tuple(ids) for ids, _ in hypotheses}) == len(hypotheses)
@@ -157,7 +157,7 @@ def test_several_hypotheses_are_the_best_first_and_different(untrained):
 def test_greedy_search_goes_on_from_its_own_beginning_as_without(untrained):
     """A prefix of the greedy output gives the same output and score."""
     model, params = untrained
-    find = searcher(model, beam_width=1)
+    find = make_batch_decoder(model, beam_width=1)
     source = max(reversal.ids(FEW), key=lambda ids: len(find(params, [Part(tuple(ids))])[0][0][0]))
     [[(ids, score)]] = find(params, [Part(tuple(source))])
     assert len(ids) > 3
@@ -173,9 +173,9 @@ def test_no_translation_is_shorter_than_min_length(method, untrained):
     sources = reversal.ids([line for line in LINES if len(line.split()) == 11] + ["a", "c d"])
     asked = [Part(tuple(ids), random_key=(0, i)) for i, ids in enumerate(sources)]
     options = {"method": method, "num_hypotheses": 2}
-    free = searcher(model, **options)(params, asked)
+    free = make_batch_decoder(model, **options)(params, asked)
     assert min(len(ids) for hypotheses in free[:-2] for ids, _ in hypotheses) < 10
-    found = searcher(model, min_length=10, **options)(params, asked)
+    found = make_batch_decoder(model, min_length=10, **options)(params, asked)
     for part, hypotheses in zip(asked, found, strict=True):
         for ids, _ in hypotheses:
             assert 10 <= len(ids) <= max(10, len(part.source) - 1 + DECODE["extra_length"])
@@ -203,7 +203,7 @@ def test_no_search_is_larger_than_the_rehearsed_one(untrained, longest, changes)
     """At any stage, in rows x room and in rows x source length."""
     model, params = untrained
     options = {"beam_width": 2, "batch_tokens": 600, "extra_length": 2, "workers": 1}
-    search = searcher(model, **{**options, **changes})
+    search = make_batch_decoder(model, **{**options, **changes})
     stage, sizes = search._advance, []
 
     def record(params, memory, state, *arguments, **options):

@@ -32,7 +32,7 @@ def test_an_over_long_line_is_translated_in_parts(caplog):
     "line", ["abc " * 20, "a" * 60, "a" * 60 + " b c", "b c " + "a" * 60, "aabb cc dd " * 9]
 )
 def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, untrained):
-    """The fake searcher returns its sources, so that the parts are visible."""
+    """The fake BatchDecoder returns its sources, so that the parts are visible."""
     echo = build(untrained[0], max_length=max_length)
     echo.batch_decoder = Echo("sample")  # which draws for every part, also for equal ones
     pieces = reversal.vocabulary().source

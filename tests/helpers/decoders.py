@@ -15,7 +15,7 @@ def build(model=None, **changes):
     return Translator(model or reversal.model(), reversal.vocabulary(), **{**DECODE, **changes})
 
 
-def searcher(model, **changes):
+def make_batch_decoder(model, **changes):
     """A BatchDecoder."""
     of_translator = ("utility", "max_length", "chunk_lines")
     options = {k: v for k, v in {**DECODE, **changes}.items() if k not in of_translator}
@@ -46,7 +46,7 @@ def untrained_model():
 
 
 class Echo:
-    """A fake searcher: returns the source as the translation, and records the parts."""
+    """A fake batch_decoder: returns the source as the translation, and records the parts."""
 
     def __init__(self, method="beam"):
         self.method = method

@@ -71,9 +71,9 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
     """For sentences of several lengths and all W hypotheses, some cut off at their length limit."""
     chosen = options(length_penalty=penalty, length_alpha=alpha, num_hypotheses=4)
     own = {k: v for k, v in chosen.items() if k not in ("utility", "max_length", "chunk_lines")}
-    searcher = BatchDecoder(run.model, **own)
+    decoder = BatchDecoder(run.model, **own)
     sources = reversal.ids(reversal.sentences(6, seed=5))
-    found = searcher(run.params, [Part(tuple(ids)) for ids in sources])
+    found = decoder(run.params, [Part(tuple(ids)) for ids in sources])
     pairs, expected = [], []
     for source, hypotheses in zip(sources, found, strict=True):
         assert len(hypotheses) > 1

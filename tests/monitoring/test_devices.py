@@ -27,7 +27,7 @@ def test_peaks_are_looked_up_by_device_kind(name, teraflops):
     assert devices.peak(name) == teraflops * 1e12
 
 
-def test_least_seconds_are_flops_over_the_peak_of_all_devices(monkeypatch):
+def test_seconds_at_peak_are_flops_over_the_peak_of_all_devices(monkeypatch):
     model = tiny.model()
     assert meters.seconds_at_peak(model, B, S) == 0  # the peak of a CPU is unknown
     monkeypatch.setattr(jax, "devices", lambda: [types.SimpleNamespace(device_kind="TPU v4")] * 4)

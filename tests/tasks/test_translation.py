@@ -32,7 +32,6 @@ def test_every_position_of_a_training_sentence_is_learned(
 def test_blocks_of_logits_need_a_model_with_hidden_states(tiny_config, monkeypatch):
     monkeypatch.setitem(models.MODELS, "mixer", "helpers.mixer:Mixer")
     config = tiny_config({"architecture": "mixer", "loss.blocks": 1})
-    del config.model
     config.model = {"width": 16}
     translation.check(config)
     config.loss.blocks = 2

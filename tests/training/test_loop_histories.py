@@ -179,12 +179,12 @@ def test_any_history_ends_as_an_uninterrupted_run(several, monkeypatch):
         plain.start({})
         expected = run(plain, monkeypatch)
         assert plain.trained == list(range(1, expected[0] + 1))
-        hopeless = [
+        stop_early = [
             is_out_of_patience(plain.lines[: n + 1], config.patience, "score", "highest")
             for n in range(len(plain.lines))
         ]
-        assert not any(hopeless[:-1])
-        assert expected[0] == config.num_steps or hopeless[-1]
+        assert not any(stop_early[:-1])
+        assert expected[0] == config.num_steps or stop_early[-1]
         world = World(config, scores)
         for _ in range(chosen.randint(1, 4)):
             world.start({chosen.randint(1, 60): chosen.choice(["kill", "signal"])})

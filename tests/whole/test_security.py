@@ -282,6 +282,7 @@ def test_no_link_makes_a_mode_write_outside_the_workdir(name, mode, tmp_path):
     config = ["--config=configs/wmt_base.py"] if mode == "train" else []
     with pytest.raises(UserError, match=f"{name} is a link that leads out of {workdir}"):
         command_line.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
+    command_line.parse(["--mode=translate", f"--workdir={workdir}"])  # which writes nothing
     (workdir / name).unlink()
     (workdir / name).symlink_to("config.json")
     command_line.parse([f"--mode={mode}", f"--workdir={workdir}", *config])

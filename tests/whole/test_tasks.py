@@ -140,7 +140,6 @@ def test_another_architecture_is_trained_scored_and_translates(
     values = {k: v for k, v in tiny_values.items() if not k.startswith("model.")}
     config.update_from_flattened_dict(values)
     config.architecture = "mixer"
-    del config.model
     config.model = {"width": 16}
     config.optimizer.schedule.d_model = 16
     config.loss.blocks = 1

@@ -86,9 +86,9 @@ def write_vocabulary(workdir: Path, models: Sequence[bytes]) -> tokenizer.Vocabu
     return tokenizer.Vocabulary(pieces[0], pieces[-1])
 
 
-# Keys, or prefixes of keys, that may change when a run is resumed: the saved state fits whatever
-# they are (length, logging, saving, layout, evaluation, the learning rate's schedule). A task's
-# FREE has more of them.
+# Keys, or prefixes of keys, that may change when a run is resumed: number of steps, logging,
+# saving, layout, evaluation, and the schedule of the learning rate, which may have to be lowered. A
+# task's FREE has more of them.
 FREE = (
     *("train.num_steps", "train.accumulate", "train.profile", "train.log_every"),
     *("train.save_every", "train.keep", "optimizer.schedule."),
@@ -126,10 +126,21 @@ def check_same_run(
 ) -> None:
     """Raises UserError if a resumed run's config differs from the one it started with.
 
-    Keys that begin with one of `free` may differ. A fingerprint that is not filled in yet ("") is
-    not compared. Another key that `saved_config` lacks is logged.
+    Keys that begin with one of `free` may differ; a change of the learning rate's schedule is
+    logged. A fingerprint that is not filled in yet ("") is not compared. Another key that
+    `saved_config` lacks is logged.
     """
     saved, current = flatten(saved_config), flatten(config)
+    schedules = [_group(flat, "optimizer.schedule.") for flat in (saved, current)]
+    if schedules[0] != schedules[1]:
+        logging.warning("the learning rate's schedule was %s, now it is %s", *schedules)
+    arguments = [_group(flat, "optimizer.arguments.") for flat in (saved, current)]
+    if dropped := sorted(arguments[0].keys() - arguments[1].keys()):
+        raise UserError(
+            f"{workdir} was trained with config.optimizer.arguments.{dropped[0]}="
+            f"{arguments[0][dropped[0]]!r}, now it has no value: use the old one, or give another "
+            "--workdir"
+        )
     bound = [key for key in current if not key.startswith(free)]
     for key in filter(saved.__contains__, bound):
         unknown = key.endswith("fingerprint") and not current[key]
@@ -140,3 +151,8 @@ def check_same_run(
             )
     if new := [f"{key}={current[key]!r}" for key in bound if key not in saved]:
         logging.warning("config.json has no %s: resuming with these values", ", ".join(sorted(new)))
+
+
+def _group(flat: dict[str, object], prefix: str) -> dict[str, object]:
+    """Returns the keys of a flattened config that begin with a prefix, without it."""
+    return {key.removeprefix(prefix): x for key, x in flat.items() if key.startswith(prefix)}

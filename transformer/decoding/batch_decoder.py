@@ -166,7 +166,7 @@ class BatchDecoder:
         return batches
 
     def _positions_per_row(self, length: int) -> int:
-        """Returns how many of `batch_tokens` a source of `length` ids takes: its longest output."""
+        """Returns how many of `batch_tokens` a row takes: padded source length + extra_length."""
         return shapes.next_power_of_two(length) + self._extra_length
 
     def _search_or_out_of_memory(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:

@@ -155,11 +155,10 @@ def _can_improve(
     penalty_now: Array,
     penalty_at_limit_B: Array,
 ) -> Array:
-    """Returns whether another step can change what the search of a sentence returns.
+    """Returns whether the search of a sentence goes on: it is ended early if possible (paper 6.1).
 
-    The search ends when the best live beam cannot reach the worst returned score at any length, or
-    when W hypotheses are finished and no live beam beats that score at its present length (paper
-    6.1: "terminate early when possible").
+    It ends when the best live beam cannot reach the worst returned score at any length, or when W
+    hypotheses are finished and no live beam beats that score at its present length.
     """
     # Log P only falls and the penalty only grows with the length: an upper bound of the score.
     reachable_B = best_live_log_prob_B / penalty_at_limit_B

@@ -47,19 +47,16 @@ class Translator:
         self,
         model: nn.Module,
         vocabulary: tokenizer.Vocabulary,
-        *,
-        utility: str,
-        max_length: int,
-        chunk_lines: int,
         **decode: int | float | str,
     ):
         """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
-        options.check(
-            {**decode, "utility": utility, "max_length": max_length, "chunk_lines": chunk_lines}
-        )
+        options.check(decode)
+        self._utility = decode.pop("utility")
+        self._max_length = decode.pop("max_length")
+        self._chunk_lines = decode.pop("chunk_lines")
         # The end symbol of the longest output is predicted from this many positions. A source of
         # max_length ids has an output of at most max_length - 1 + extra_length.
-        longest = max(max_length + decode["extra_length"], decode["min_length"] + 1)
+        longest = max(self._max_length + decode["extra_length"], decode["min_length"] + 1)
         limit = getattr(model, "position_limit", math.inf)
         if limit < longest:
             raise UserError(
@@ -72,9 +69,6 @@ class Translator:
         self.vocabulary = vocabulary
         self.batch_decoder = BatchDecoder(model, **decode)
         self._num_hypotheses = decode["num_hypotheses"]
-        self._utility = utility
-        self._max_length = max_length
-        self._chunk_lines = chunk_lines
         self.num_split = 0
 
     def translate(

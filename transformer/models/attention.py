@@ -20,8 +20,8 @@ class View(NamedTuple):
     """Which keys each query may attend to, and where queries and keys stand in their sentences."""
 
     mask_BTS: Array  # bool; [B, 1, S] is one for all queries
-    # int. No attention here reads positions; one with relative or rotary positions would, such as
-    # RelativeAttention in tests/models/test_transformer.py.
+    # int. For relative and rotary positions, as in the README's "Fork it": no attention here reads
+    # them.
     query_positions_BT: Array
     key_positions_BS: Array
 

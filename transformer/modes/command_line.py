@@ -25,7 +25,14 @@ from transformer.checkpoints.config_files import (
     with_defaults,
 )
 from transformer.errors import UserError
-from transformer.modes import FROM_CONFIG, FROM_WORKDIR, MODES, OF_TASKS, READS_INPUT
+from transformer.modes import (
+    COLLECTIVE,
+    FROM_CONFIG,
+    FROM_WORKDIR,
+    MODES,
+    OF_TASKS,
+    READS_INPUT,
+)
 from transformer.storage import paths
 from transformer.tasks import TASKS
 
@@ -77,7 +84,7 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
     folder = paths.path(workdir)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--workdir={workdir} is a file, expected a folder")
-    if not paths.in_bucket(folder):
+    if mode in COLLECTIVE and not paths.in_bucket(folder):  # the modes that write
         paths.check_links(folder, WRITTEN)
     if mode in FROM_WORKDIR:
         config = trained_config(folder, rest)
@@ -105,6 +112,7 @@ def task_of(config: ConfigDict, what: str) -> str:
 
 def task_modes(task: str) -> tuple[str, ...]:
     """Returns the modes that a task has besides those of every task."""
+    # Not above, because it imports JAX, and a mistyped command is to be answered at once.
     from transformer.tasks.task import load_task
 
     return load_task(task).MODES
@@ -112,6 +120,7 @@ def task_modes(task: str) -> tuple[str, ...]:
 
 def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a trained workdir; UserError if arguments set a key of its params."""
+    # Not above, because it imports JAX.
     from transformer.checkpoints.workdir import read_config
 
     for argument in arguments:
@@ -136,8 +145,8 @@ def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
         key, has_value = key_of(argument), "=" in argument
         if key not in current:
             group = [f"config.{k}" for k in current if k.startswith(f"{key}.")]
-            hint = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, current)
-            raise UserError(f"{argument}: there is no key config.{key}{hint}")
+            keys = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, current)
+            raise UserError(f"{argument}: there is no key config.{key}{keys}")
         # absl spells True as --config.KEY and False as --noconfig.KEY.
         is_switch = isinstance(current[key], bool) and not has_value
         if not is_switch and not (has_value and argument.startswith("--config")):

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 # Substring of `jax.Device.device_kind` -> dense bfloat16 FLOP/s of one device (vendors' data
-# sheets). The first match counts. 'MIG' and 'NVL' stand first, because such names also contain
-# 'H100'; so does 'GH200' contain 'H200'.
+# sheets). The first match counts, so a longer name stands before those that it contains ('GH200'
+# before 'H200'), and 'MIG' and 'NVL', which stand beside other names, before all.
 PEAKS = {
     "MIG": 0.0,  # a slice of a GPU: unknown
     "NVL": 835e12,
@@ -39,7 +39,7 @@ class Hardware(NamedTuple):
 
 # Name in PEAKS -> hardware (vendors' data sheets and cloud.google.com/tpu/docs). The links of PCIe
 # cards depend on the machine: unknown, 0.
-SURROUNDINGS = {
+HARDWARE = {
     "H100": Hardware(80e9, 450e9, 8, 50e9),  # SXM: NVLink 4, one 400 Gb/s adapter a GPU
     "H100 PCIe": Hardware(80e9, 0.0, 1, 0.0),
     "H200": Hardware(141e9, 450e9, 8, 50e9),
@@ -61,7 +61,7 @@ def peak(device_kind: str) -> float:
 
 def hardware(device_kind: str) -> Hardware | None:
     """Returns a device's memory and interconnect; None if unknown."""
-    return SURROUNDINGS.get(_table_key(device_kind))
+    return HARDWARE.get(_table_key(device_kind))
 
 
 def _table_key(device_kind: str) -> str:

@@ -4,7 +4,7 @@ import math
 
 
 def signed(score: float, best_is: str) -> float:
-    """Returns the score such that higher is better: negated if `best_is` 'lowest', not 'highest'.
+    """Returns the score such that higher is better: negated if `best_is` is 'lowest'.
 
     NaN, which is never the best, gives -inf.
     """

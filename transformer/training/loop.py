@@ -103,8 +103,8 @@ def run(
         logging.info("already at step %d of %d: nothing left to train", step, num_steps)
     stopping = False
     any_process = make_any_process(layout)  # (bool) -> whether it is true in any process
-    every = config.train.log_every
-    meters = Meters(task, log, step=step, num_steps=num_steps, every=every, newest=newest_saved)
+    log_every = config.train.log_every
+    meters = Meters(task, log, step=step, num_steps=num_steps, every=log_every, newest=newest_saved)
     prefetched = prefetch(load, range(step, num_steps))  # batches, loaded by a thread
     profiler = traced(step, config.train.profile, workdir / "profile")
     with stop_signals() as signalled, profiler as trace, meters, contextlib.closing(prefetched):
