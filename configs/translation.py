@@ -49,6 +49,7 @@ def get_config() -> ConfigDict:
     config.model.num_layers = 6  # of the encoder, and of the decoder
     config.model.key_size = 0  # of a head's queries and keys; 0: d_model / num_heads
     config.model.value_size = 0  # of a head's values; 0: d_model / num_heads
+    config.model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
     config.model.norm = "post"  # LayerNorm after each residual; 'pre': before each sublayer
     config.model.final_norm = False  # one more LayerNorm after each stack, as pre-norm needs
     config.model.norm_epsilon = 1e-6

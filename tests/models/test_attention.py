@@ -26,6 +26,7 @@ def attention_layer(**changes):
         "num_heads": H,
         "key_size": K,
         "value_size": C,
+        "score": "scaled_dot",
         "use_bias": True,
         "dropout_rate": 0.0,
         "dtype": jnp.float32,

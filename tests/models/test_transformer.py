@@ -162,6 +162,8 @@ DECODED = {
     "pre": tiny.model(**PRE, attention_bias=True),
     "learned": tiny.model(positions="learned", tied_embeddings="none"),
     "concatenated": tiny.model(key_size=0, value_size=0, positions="concatenated"),
+    "general": tiny.model(score="general"),
+    "cosine": tiny.model(score="cosine"),
     "ensemble": Ensemble((tiny.model(), tiny.model(**PRE, key_size=3))),
 }
 

@@ -1,7 +1,7 @@
 """Models: what turns a batch's inputs into logits, and predicts one token after the other.
 
 Read `transformer.py` first: the paper's model, its encoder, its decoder, one step of decoding. It
-is made of `layers.py` (section 3.1), `attention.py` (3.2) and `positions.py` (3.5). What is there
+is made of `layers.py` (section 3.1), `attention.py` and `scores.py` (3.2) and `positions.py` (3.5). What is there
 for speed alone is in `dense.py` (matrix products, random bits of dropout) and `cache.py` (the KV
 cache, which beams share). `fields.py` checks values of the config, `ensemble.py` makes one model of
 several.
@@ -38,6 +38,11 @@ argument of jit; `fields.py` has checks of their values. A model may have
     hidden(the inputs of __call__, *, train) -> x_BTD and logits(x_BTD) -> logits_BTV, of which
         __call__ is made: a loss can then make the logits in blocks (config.loss.blocks)
     flops(rows, length) -> int              FLOPs of one training step, for MFU
+    takes_packed_rows                       False: a row may hold one sentence pair only
+    attention_weights(sown) -> {name: weights}
+                                            'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T] and
+                                            'cross' [L, B, H, T, S] of the arrays that were sown
+                                            into 'intermediates'; --mode=align needs 'cross'
     position_limit                          how many positions a sequence may have, if that is
                                             limited (by a field `max_positions`)
     dtype                                   the type that params are cast to for decoding, and that
@@ -57,7 +62,10 @@ import flax.linen as nn
 
 from transformer.errors import UserError
 
-MODELS = {"transformer": "transformer.models.transformer:Transformer"}
+MODELS = {
+    "transformer": "transformer.models.transformer:Transformer",
+    "recurrent": "transformer.models.recurrent:Recurrent",
+}
 
 
 def build(architecture: str, fields: dict, **sizes: int) -> nn.Module:

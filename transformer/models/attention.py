@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import dense
+from transformer.models.scores import Score
 
 Array = jax.Array
 # keys_BHKS and values_BHSC, laid out as the two products of attention read them: otherwise XLA
@@ -57,7 +58,7 @@ def attend(
 
 
 class MultiHeadAttention(nn.Module):
-    """Computes scaled dot-product attention in several heads (paper 3.2, equation 1).
+    """Computes attention in several heads (paper 3.2); its scores are those of `scores.py`.
 
     `project` computes the keys and values, a call attends to them; decoding keeps them in between.
     The weights [B, H, T, S] are sown as 'attention' into 'intermediates', if these are mutable.
@@ -67,6 +68,7 @@ class MultiHeadAttention(nn.Module):
     num_heads: int
     key_size: int
     value_size: int
+    score: str  # 'scaled_dot' is the paper's, equation 1
     use_bias: bool
     dropout_rate: float
     dtype: jnp.dtype
@@ -82,6 +84,7 @@ class MultiHeadAttention(nn.Module):
         self.query = projection(features=(self.num_heads, self.key_size))
         self.key = projection(features=(self.num_heads, self.key_size))
         self.value = projection(features=(self.num_heads, self.value_size))
+        self.score_function = Score(self.score)
         self.output = projection(features=self.d_model, axis=(-2, -1))
         self.dropout = dense.Dropout(rate=self.dropout_rate)
 
@@ -94,12 +97,8 @@ class MultiHeadAttention(nn.Module):
         self, queries_BTD: Array, keys_values: KeysValues, view: View, *, train: bool
     ) -> Array:
         """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
-        q_BTHK = self.query(queries_BTD) * self.key_size**-0.5
         k_BHKS, v_BHSC = keys_values
-        # Not dense.dot_general, which rounds to the inputs' type: the softmax takes float32 scores.
-        scores_BHTS = jnp.einsum(
-            "BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32
-        )
+        scores_BHTS = self.score_function(self.query(queries_BTD), k_BHKS)
         dropout = functools.partial(self.dropout, deterministic=not train)
         context_BTHC, weights_BHTS = attend(scores_BHTS, view.mask_BTS, v_BHSC, dropout)
         self.sow("intermediates", "attention", weights_BHTS)

@@ -22,6 +22,13 @@ def check_at_least(model: nn.Module, least: int, names: tuple[str, ...]) -> None
             raise UserError(f"config.model.{name} is at least {least}, found {value}")
 
 
+def check_even(model: nn.Module, names: tuple[str, ...]) -> None:
+    """Raises UserError for a field that is not an even number of at least 2."""
+    for name in names:
+        if (value := getattr(model, name)) < 2 or value % 2:
+            raise UserError(f"config.model.{name} is an even number of at least 2, found {value}")
+
+
 def check_rates(model: nn.Module, names: tuple[str, ...]) -> None:
     """Raises UserError for a rate outside [0, 1), as float32: a rate of 1 would drop everything."""
     for name in names:

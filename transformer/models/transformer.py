@@ -13,10 +13,12 @@ from transformer.models import dense, fields, layers
 from transformer.models.attention import KeysValues, MultiHeadAttention, View, same_segment
 from transformer.models.cache import KVCache
 from transformer.models.positions import sinusoids
+from transformer.models.scores import SCORES
 
 Array = jax.Array
 
 CHOICES = {
+    "score": SCORES,
     "norm": ("post", "pre"),
     "positions": ("interleaved", "concatenated", "learned"),
     "tied_embeddings": ("all", "target", "none"),
@@ -40,6 +42,7 @@ class Transformer(nn.Module):
     num_layers: int  # in the encoder, and as many in the decoder
     key_size: int  # of one head; 0: d_model / num_heads
     value_size: int  # likewise
+    score: str  # of queries and keys: 'scaled_dot' (the paper's), or another of scores.py
     norm: str  # 'post' (the paper's) or 'pre'
     final_norm: bool  # one more LayerNorm on top of each stack; the paper has none
     norm_epsilon: float
@@ -63,6 +66,7 @@ class Transformer(nn.Module):
             num_heads=self.num_heads,
             key_size=self._head_size(self.key_size),
             value_size=self._head_size(self.value_size),
+            score=self.score,
             use_bias=self.attention_bias,
             dropout_rate=self.attention_dropout_rate,
             dtype=dtype,
@@ -258,6 +262,21 @@ class Transformer(nn.Module):
         decoder = self.num_layers * (2 * attention + feed_forward)
         logits = D * self.target_vocab_size
         return 3 * 2 * rows * length * (encoder + decoder + logits)
+
+    @nn.nowrap
+    def attention_weights(self, sown: dict) -> dict[str, Array]:
+        """Returns the weights 'encoder' [L, B, H, S, S], 'decoder' and 'cross' [L, B, H, T, S]."""
+        parts = {
+            "encoder": ("encoder", "self_attention"),
+            "decoder": ("decoder", "self_attention"),
+            "cross": ("decoder", "cross_attention"),
+        }
+        return {
+            name: jnp.stack(
+                [sown[f"{stack}_{i}"][part]["attention"][0] for i in range(self.num_layers)]
+            )
+            for name, (stack, part) in parts.items()
+        }
 
     def _embed_target(self, target: Array, positions: Array, *, train: bool) -> Array:
         embeddings = self.target_embedding, self.target_position_embedding

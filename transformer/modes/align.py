@@ -20,6 +20,7 @@ from transformer.errors import UserError
 from transformer.modes import lines, score
 from transformer.storage import paths
 from transformer.tasks import translation
+from transformer.tasks.task import abstract_params
 
 Tree = dict
 
@@ -38,13 +39,9 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """
     if config.evaluate.ensemble:
         raise UserError("--mode=align needs a single model: leave config.evaluate.ensemble empty")
-    if not {"num_layers", "num_heads"} <= set(config.model):
-        raise UserError(
-            "--mode=align reads the attention weights of layers and heads, of which "
-            f"config.architecture={config.architecture!r} has none"
-        )
     form, options = config.translate.format, config.attention
-    layers, heads = config.model.num_layers, config.model.num_heads
+    model = translation.model(config, translation.sizes(config, workdir))
+    layers, _, heads, _, _ = _cross_shape(model, config)
     for key, value, most in (("layer", options.layer, layers), ("head", options.head, heads)):
         if not 0 <= value <= most:
             raise UserError(f"config.attention.{key} is from 0 (all) to {most}, found {value}")
@@ -69,6 +66,21 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     np.savez_compressed(file, **saved)
     paths.write_file(workdir / "attention.npz", file.getvalue())
     logging.info("attention weights are in %s", workdir / "attention.npz")
+
+
+def _cross_shape(model: nn.Module, config: ml_collections.ConfigDict) -> tuple[int, ...]:
+    """Returns [L, B, H, T, S] of the cross-attention's weights; UserError if there are none."""
+    shapes_of = {}
+    if hasattr(model, "attention_weights"):
+        side = jax.ShapeDtypeStruct((1, 1), np.int32)
+        params = abstract_params(model, translation.example(config, 1))
+        shapes_of = jax.eval_shape(functools.partial(_weights, model=model), params, side, side)
+    if "cross" not in shapes_of:
+        raise UserError(
+            f"--mode=align reads attention weights, of which config.architecture="
+            f"{config.architecture!r} with these values of config.model has none"
+        )
+    return shapes_of["cross"].shape
 
 
 def weights(run: translation.TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
@@ -144,19 +156,11 @@ def words(pieces: sentencepiece.SentencePieceProcessor, text: str) -> list[int]:
 def _weights(
     params: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
 ) -> dict[str, jax.Array]:
-    """Returns the weights that the attention layers sow: {'cross': [L, B, H, T, S], ...}."""
+    """Returns the model's attention weights: {'cross': [L, B, H, T, S], ...}."""
     _, sown = model.apply(
         {"params": params},
         **pairs.inputs_of_single_pairs(source_BS, target_BT),
         train=False,
         mutable=["intermediates"],
     )
-    sown, stacked = sown["intermediates"], {}
-    for name, stack, part in (
-        ("encoder", "encoder", "self_attention"),
-        ("decoder", "decoder", "self_attention"),
-        ("cross", "decoder", "cross_attention"),
-    ):
-        layers = [sown[f"{stack}_{i}"][part]["attention"][0] for i in range(model.num_layers)]
-        stacked[name] = jax.numpy.stack(layers)
-    return stacked
+    return model.attention_weights(sown.get("intermediates", {}))

@@ -64,6 +64,11 @@ def check(config: ml_collections.ConfigDict) -> None:
             f"config.model.max_positions={checked.position_limit} learned positions are fewer than "
             f"config.data.max_length={data.max_length}"
         )
+    if data.pack and not getattr(checked, "takes_packed_rows", True):
+        raise UserError(
+            f"config.data.pack=True: {type(checked).__name__} takes rows of one sentence pair; set "
+            "it to False"
+        )
     abstract_params(checked, example(config, 1))
     if config.loss.blocks > 1 and not hasattr(checked, "hidden"):
         raise UserError(

@@ -1,0 +1,38 @@
+"""Multi30k, task 1, by recurrent models of the Transformer's size: with and without attention.
+
+    python launch.py --config=configs/multi30k_rnn.py:additive --config.data.directory=FOLDER
+
+Variants: 'none' (one fixed vector between encoder and decoder, Sutskever et al. 2014), 'additive'
+(the default, Bahdanau et al. 2015), 'dot', 'general' and 'concat' (Luong et al. 2015). FOLDER is
+that of multi30k.py, which has the Transformer beside which these are measured. Hardware: two CPU
+cores for about an hour.
+"""
+
+from ml_collections import ConfigDict
+
+from configs import multi30k
+
+ATTENTION = ("none", "additive", "dot", "general", "concat")
+
+
+def get_config(attention: str = "additive") -> ConfigDict:
+    if attention not in ATTENTION:
+        raise ValueError(f"the variant is one of {', '.join(ATTENTION)}, found {attention!r}")
+    config = multi30k.get_config()
+    config.architecture = "recurrent"
+    config.model = {
+        "d_model": 224,  # of embeddings and states; half of it for each direction of the encoder
+        "num_layers": 1,  # of the encoder, and of the decoder
+        "cell": "gru",  # or 'lstm'
+        "attention": attention,
+        "tied_embeddings": "all",  # source, target and output are one matrix; 'none': three
+        "dropout_rate": 0.3,  # of embeddings and of the decoder's outputs
+    }
+    config.data.pack = False  # a recurrent model reads one sentence pair a row
+    config.loss.blocks = 1
+    config.optimizer.clip_norm = 1.0
+    config.optimizer.schedule = {
+        "name": "warmup_constant_schedule",
+        **{"init_value": 0.0, "peak_value": 2e-3, "warmup_steps": 200},
+    }
+    return config

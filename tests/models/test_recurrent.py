@@ -1,0 +1,149 @@
+"""Recurrent: cached decoding, padding, beams, both directions, and each kind of attention."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.errors import UserError
+from transformer.models.recurrent import CHOICES, Recurrent
+
+KINDS = [("gru", kind) for kind in CHOICES["attention"]] + [("lstm", "none"), ("lstm", "dot")]
+FIELDS = {
+    **{"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY, "d_model": 8},
+    **{"num_layers": 2, "cell": "gru", "attention": "additive", "tied_embeddings": "none"},
+    "dropout_rate": 0.0,
+}
+
+
+def build(**changes):
+    """A model, random params, and a batch of one pair a row."""
+    model = Recurrent(**{**FIELDS, **changes})
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    return model, tiny.parameters(model, inputs), inputs
+
+
+def logits(model, params, inputs):
+    return np.asarray(
+        tiny.jit(lambda p, x: model.apply({"params": p}, **x, train=False))(params, inputs)
+    )
+
+
+def decode(model, params, inputs, *, room, pad, num_beams=3):
+    """The logits [B, W, T, V] of single steps; the beams are swapped after each."""
+    source, segments = inputs["source"], inputs["source_segments"]
+    apply = lambda *args, **options: model.apply({"params": params}, *args, **options)
+    memory = apply(source, inputs["source_positions"], segments, train=False, method="encode")
+    wider = lambda x: jnp.pad(x, ((0, 0), (0, pad), *[(0, 0)] * (x.ndim - 2)))
+    mask = wider(segments > 0)
+    memory, cache = apply(wider(memory), mask, room, num_beams, method="prepare")
+    step = tiny.jit(lambda *args: apply(*args, method="step"))
+    parents = np.tile(np.arange(num_beams)[::-1], (len(source), 1))
+    outputs = []
+    for t, tokens in enumerate(inputs["target"].T):
+        tokens = np.tile(tokens[:, None, None], (1, num_beams, 1))
+        output, cache = step(tokens, t, memory, model.grow(cache, room))
+        outputs.append(output)
+        cache = model.reorder(cache, parents)
+    return np.concatenate(outputs, axis=2)
+
+
+@pytest.mark.parametrize(("cell", "attention"), KINDS)
+def test_steps_equal_the_full_pass(cell, attention):
+    model, params, inputs = build(cell=cell, attention=attention)
+    expected = logits(model, params, inputs)
+    found = decode(model, params, inputs, room=9, pad=3)
+    real = inputs["target_segments"] > 0
+    for beam in range(3):
+        np.testing.assert_allclose(found[:, beam][real], expected[real], atol=1e-5)
+
+
+def test_a_reordered_beam_goes_on_from_its_parents_state():
+    model, params, _ = build()
+    cache = model.apply(
+        {"params": params},
+        jnp.ones((2, 5, 8)),
+        jnp.ones((2, 5), bool),
+        9,
+        2,
+        method="prepare",
+    )[1]
+    marked = jax.tree.map(lambda x: x.at[:, 1].add(1.0), cache)
+    swapped = model.reorder(marked, np.array([[1, 1], [1, 0]]))
+    for before, after in zip(*map(jax.tree.leaves, (marked, swapped)), strict=True):
+        np.testing.assert_array_equal(after[0], before[0, [1, 1]])
+        np.testing.assert_array_equal(after[1], before[1, [1, 0]])
+
+
+@pytest.mark.parametrize(("cell", "attention"), KINDS)
+def test_padding_changes_nothing(cell, attention):
+    model, params, _ = build(cell=cell, attention=attention)
+    short = tiny.unpacked(tiny.pairs(), 7, 8)["inputs"]
+    long = tiny.unpacked(tiny.pairs(), 12, 11)["inputs"]
+    found = logits(model, params, long)[:, :8]
+    real = short["target_segments"] > 0
+    np.testing.assert_allclose(found[real], logits(model, params, short)[real], atol=1e-5)
+
+
+@pytest.mark.parametrize(("cell", "attention"), KINDS)
+def test_no_position_sees_the_targets_after_it(cell, attention):
+    model, params, inputs = build(cell=cell, attention=attention)
+    changed = {**inputs, "target": np.array(inputs["target"])}
+    changed["target"][:, 3:] = 5
+    before, after = logits(model, params, inputs), logits(model, params, changed)
+    np.testing.assert_array_equal(before[:, :3], after[:, :3])
+    assert not np.allclose(before[:, 3:], after[:, 3:])
+
+
+@pytest.mark.parametrize("attention", CHOICES["attention"])
+def test_every_source_piece_counts(attention):
+    """Also the first and the last: both directions reach the decoder."""
+    model, params, inputs = build(attention=attention, num_layers=1)
+    before = logits(model, params, inputs)
+    for position in (0, 1):
+        changed = {**inputs, "source": np.array(inputs["source"])}
+        changed["source"][:, position] = 3 + (changed["source"][:, position] - 2) % 9
+        assert not np.allclose(before[0], logits(model, params, changed)[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("attention", CHOICES["attention"])
+def test_weights_are_of_the_sources_own_pieces(attention):
+    model, params, inputs = build(attention=attention)
+    _, sown = model.apply({"params": params}, **inputs, train=False, mutable=["intermediates"])
+    weights = model.attention_weights(sown.get("intermediates", {}))
+    if attention == "none":
+        assert weights == {}
+        return
+    cross_LBHTS = np.asarray(weights["cross"])
+    (B, S), T = inputs["source"].shape, inputs["target"].shape[1]
+    assert cross_LBHTS.shape == (1, B, 1, T, S)
+    np.testing.assert_allclose(cross_LBHTS.sum(axis=-1), 1, atol=1e-5)
+    padding_BS = inputs["source_segments"] == 0
+    assert padding_BS.any()
+    assert not cross_LBHTS[0, :, 0].swapaxes(1, 2)[padding_BS].any()
+
+
+def test_tied_embeddings_are_one_matrix():
+    sizes = [
+        sum(x.size for x in jax.tree.leaves(tiny.shapes(model, inputs)))
+        for model, _, inputs in (build(tied_embeddings=tied) for tied in ("all", "none"))
+    ]
+    assert sizes[1] - sizes[0] == 2 * tiny.VOCABULARY * FIELDS["d_model"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"cell": "rnn"}, "cell is one of 'gru', 'lstm', found 'rnn'"),
+        ({"attention": "dott"}, "attention is one of 'none', 'additive', 'dot', 'general', "),
+        ({"d_model": 7}, "d_model is an even number of at least 2, found 7"),
+        ({"dropout_rate": 1.0}, "dropout_rate is from 0 to below 1"),
+        ({"num_layers": 0}, "num_layers is at least 1"),
+        ({"tied_embeddings": "all", "target_vocab_size": 14}, "tied_embeddings='all' needs "),
+    ],
+)
+def test_a_value_that_cannot_work_is_one_line(changes, line):
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    with pytest.raises(UserError, match=rf"^config\.model\.{line}"):
+        tiny.shapes(Recurrent(**{**FIELDS, **changes}), inputs)

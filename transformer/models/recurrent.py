@@ -1,0 +1,150 @@
+"""Recurrent sequence to sequence models: what the Transformer replaced.
+
+A bidirectional encoder and a decoder of GRU (Cho et al. 2014) or LSTM cells; between them
+
+    none                    one fixed vector (Sutskever et al. 2014)
+    additive                attention before the decoder's cells (Bahdanau et al. 2015)
+    dot, general, concat    attention after them, fed to the next position (Luong et al. 2015)
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer.errors import UserError
+from transformer.models import dense, fields
+from transformer.models.recurrent_step import CELLS, SCORES, DecoderStep
+
+Array = jax.Array
+CHOICES = {
+    "cell": tuple(CELLS),
+    "attention": ("none", *SCORES),
+    "tied_embeddings": ("all", "none"),
+}
+
+
+class Recurrent(nn.Module):
+    """Maps sources and shifted targets to logits. A row holds one sentence pair."""
+
+    source_vocab_size: int
+    target_vocab_size: int
+    d_model: int  # of embeddings and states; an even number, half of it for each encoder direction
+    num_layers: int
+    cell: str
+    attention: str
+    tied_embeddings: str  # 'all': one matrix for source, target and output; 'none'
+    dropout_rate: float  # of embeddings and of the decoder's outputs
+
+    takes_packed_rows = False
+
+    def setup(self) -> None:
+        fields.check_choices(self, CHOICES)
+        fields.check_at_least(self, 1, ("num_layers",))
+        fields.check_even(self, ("d_model",))
+        fields.check_rates(self, ("dropout_rate",))
+        D = self.d_model
+        tied = self.tied_embeddings == "all"
+        if tied and self.source_vocab_size != self.target_vocab_size:
+            raise UserError("config.model.tied_embeddings='all' needs a shared vocabulary")
+        source, table = nn.Embed(self.source_vocab_size, D), nn.Embed(self.target_vocab_size, D)
+        self.source_embedding = source
+        self.target_embedding = source if tied else table
+        self.output_embedding = source if tied else table.copy()
+        direction = lambda: nn.RNN(CELLS[self.cell](D // 2))
+        self.encoder = [nn.Bidirectional(direction(), direction()) for _ in range(self.num_layers)]
+        carry = ("c", "h") if self.cell == "lstm" else ("h",)
+        self.first = [{part: nn.Dense(D) for part in carry} for _ in range(self.num_layers)]
+        is_additive = SCORES.get(self.attention) == "additive"
+        self.keys = nn.Dense(D, use_bias=False) if is_additive else None
+        over_positions = nn.scan(
+            DecoderStep,
+            variable_broadcast="params",
+            split_rngs={"params": False},
+            in_axes=(2, nn.broadcast),
+            out_axes=2,
+        )
+        self.decoder = over_positions(D, self.num_layers, self.cell, self.attention)
+        self.dropout = nn.Dropout(self.dropout_rate)
+
+    def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
+        """Returns logits [B, T, V]; the inputs are those of `hidden`."""
+        return self.logits(self.hidden(*inputs, **named_inputs, train=train))
+
+    def hidden(
+        self,
+        source: Array,
+        target: Array,
+        source_positions: Array,
+        target_positions: Array,
+        source_segments: Array,
+        target_segments: Array,
+        *,
+        train: bool,
+    ) -> Array:
+        """Returns the decoder's outputs [B, T, D]; the inputs are those of `Transformer.hidden`."""
+        memory = self.encode(source, source_positions, source_segments, train=train)
+        memory, state = self.prepare(memory, source_segments > 0, target.shape[1], 1)
+        x_BWTD = self.dropout(self.target_embedding(target), deterministic=not train)[:, None]
+        _, (h_BWTD, weights_BWTS) = self.decoder(state, x_BWTD, memory)
+        if self.attention != "none":
+            self.sow("intermediates", "attention", weights_BWTS)  # W = 1, as of a single head
+        return self.dropout(h_BWTD[:, 0], deterministic=not train)
+
+    def logits(self, x_BTD: Array) -> Array:
+        """Returns logits [B, T, V] of the decoder's outputs."""
+        return dense.logits(x_BTD, self.output_embedding.embedding)
+
+    def encode(
+        self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
+    ) -> Array:
+        """Returns the memory [B, S, D]: the states of both directions side by side."""
+        x_BSD = self.dropout(self.source_embedding(source), deterministic=not train)
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, seq_lengths=(source_segments > 0).sum(axis=1))
+        return x_BSD
+
+    def prepare(self, memory: Array, memory_mask: Array, room: int, num_beams: int) -> tuple:
+        """Returns (keys, values, mask) of the source, and the state before the first position.
+
+        That state comes from the last state of each direction: forward at position S - 1 of a
+        source of S pieces, backward at position 0.
+        """
+        D, last_B = self.d_model, jnp.maximum(memory_mask.sum(axis=1) - 1, 0)
+        forward_B1D = jnp.take_along_axis(memory[..., : D // 2], last_B[:, None, None], axis=1)
+        ends_B1D = jnp.concatenate([forward_B1D, memory[:, :1, D // 2 :]], axis=-1)
+        ends_BWD = jnp.repeat(ends_B1D, num_beams, axis=1)
+        first = [{part: jnp.tanh(layer[part](ends_BWD)) for part in layer} for layer in self.first]
+        carries = tuple((x["c"], x["h"]) if "c" in x else x["h"] for x in first)
+        keys_BSD = self.keys(memory) if self.keys else memory
+        keys_values = keys_BSD.swapaxes(1, 2)[:, None], memory[:, None]
+        return (*keys_values, memory_mask[:, None]), (carries, jnp.zeros_like(ends_BWD))
+
+    def step(self, tokens: Array, position: Array, memory: tuple, cache: tuple) -> tuple:
+        """Returns logits [B, W, T, V] after each of the tokens [B, W, T], and the next state."""
+        cache, (h_BWTD, _) = self.decoder(cache, self.target_embedding(tokens), memory)
+        B, W, T, D = h_BWTD.shape
+        return self.logits(h_BWTD.reshape(B, W * T, D)).reshape(B, W, T, -1), cache
+
+    @staticmethod
+    def reorder(cache: tuple, parents_BW: Array) -> tuple:
+        """Returns the states with which beam w goes on from beam parents[w]."""
+        take = lambda x_BWD: jnp.take_along_axis(x_BWD, parents_BW[:, :, None], axis=1)
+        return jax.tree.map(take, cache)
+
+    @staticmethod
+    def grow(cache: tuple, room: int) -> tuple:
+        """Returns the state as it is, which has the same size after any number of positions."""
+        return cache
+
+    @staticmethod
+    def attention_weights(sown: dict) -> dict[str, Array]:
+        """Returns the weights 'cross' [L = 1, B, H = 1, T, S], or nothing without attention."""
+        return {"cross": sown["attention"][0][None]} if "attention" in sown else {}
+
+    def flops(self, rows: int, length: int) -> int:
+        """Returns the FLOPs of a training step: three times those of the forward pass."""
+        D, gates = self.d_model, {"gru": 3, "lstm": 4}[self.cell]
+        encoder = self.num_layers * 2 * gates * (D // 2) * (D + D // 2)
+        decoder = self.num_layers * gates * 2 * D * D
+        attention = 0 if self.attention == "none" else 4 * D * D + 2 * length * D
+        return 3 * 2 * rows * length * (encoder + decoder + attention + D * self.target_vocab_size)
