@@ -12,12 +12,8 @@ from ml_collections import ConfigDict
 
 from configs import multi30k
 
-ATTENTION = ("none", "additive", "dot", "general", "concat")
-
 
 def get_config(attention: str = "additive") -> ConfigDict:
-    if attention not in ATTENTION:
-        raise ValueError(f"the variant is one of {', '.join(ATTENTION)}, found {attention!r}")
     config = multi30k.get_config()
     config.architecture = "recurrent"
     config.model = {

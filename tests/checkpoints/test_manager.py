@@ -40,9 +40,9 @@ def test_keeps_the_last_parameters_and_two_optimizer_states(opened, tmp_path, ke
     checkpoints = opened(keep=keep)
     assert steps(tmp_path / "checkpoints") == [1, 2, 5, 6, 9][-keep:]
     assert with_opt_state(tmp_path / "checkpoints") == [6, 9][-keep:]
-    step, *found = restore(checkpoints)
+    step, *restored = restore(checkpoints)
     assert step == 9
-    tiny.assert_same_bits(tuple(found), state(9))
+    tiny.assert_same_bits(tuple(restored), state(9))
     assert load(tmp_path, "average", average_last=keep)[1] == [1, 2, 5, 6, 9][-keep:]
 
 
@@ -163,14 +163,14 @@ def test_a_save_that_was_cut_off_is_dropped_and_can_be_saved_again(opened, tmp_p
     if lost != "checksums.json":
         shutil.rmtree(newest / lost)
     checkpoints = opened()
-    step, *found = restore(checkpoints)
+    step, *restored = restore(checkpoints)
     assert step == 2
-    tiny.assert_same_bits(tuple(found), state(2))
+    tiny.assert_same_bits(tuple(restored), state(2))
     assert steps(tmp_path / "checkpoints") == [1, 2]
     checkpoints.save(3, *state(33))
-    step, *found = restore(opened())
+    step, *restored = restore(opened())
     assert step == 3
-    tiny.assert_same_bits(tuple(found), state(33))
+    tiny.assert_same_bits(tuple(restored), state(33))
 
 
 @pytest.mark.parametrize("keep", [1, 3])
@@ -187,9 +187,9 @@ def test_failed_saves_push_nothing_out(opened, tmp_path, no_file_over, keep, cap
             assert not checkpoints.finish()
             assert f"step {step} was not saved" in caplog.text
             assert steps(tmp_path / "checkpoints") == whole
-    step, *found = restore(opened(keep=keep))
+    step, *restored = restore(opened(keep=keep))
     assert step == 2
-    tiny.assert_same_bits(tuple(found), state(2))
+    tiny.assert_same_bits(tuple(restored), state(2))
     assert opened(keep=keep).save(7, *state(7))
     assert restore(opened(keep=keep))[0] == 7
 
@@ -283,10 +283,10 @@ def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damag
         damage(copy / file.relative_to(three_steps))
         caplog.clear()
         checkpoints = checkpoints_of(copy, keep=3)
-        step, *found = restore(checkpoints)
+        step, *restored = restore(checkpoints)
         checkpoints.close()
         assert step == 2
-        tiny.assert_same_bits(tuple(found), state(2))
+        tiny.assert_same_bits(tuple(restored), state(2))
         named = copy / file.relative_to(three_steps)
         if damage is not pathlib.Path.unlink or file.name != "checksums.json":  # incomplete
             assert f"damaged: {named}" in caplog.text
@@ -373,16 +373,16 @@ def test_a_full_disk_keeps_what_was_saved_and_says_so(
     drafts = shutil.ignore_patterns("*tmp*")  # temporary folders, which are being removed
     copy = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-copy", ignore=drafts)
     other = checkpoints_of(copy, keep=3)
-    step, *found = restore(other)
+    step, *restored = restore(other)
     assert step == 1
-    tiny.assert_same_bits(tuple(found), state(1))
+    tiny.assert_same_bits(tuple(restored), state(1))
     assert load(copy, "best")[1] == [1]
     assert checkpoints.save(3, *state(3))  # the disk has room again
     assert checkpoints.save_best(3, state(3)[0], 2.0)
     assert checkpoints.finish()
-    step, *found = restore(opened())
+    step, *restored = restore(opened())
     assert step == 3
-    tiny.assert_same_bits(tuple(found), state(3))
+    tiny.assert_same_bits(tuple(restored), state(3))
     assert load(tmp_path, "best")[1] == [3]
 
 

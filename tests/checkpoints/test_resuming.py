@@ -28,9 +28,9 @@ def test_a_first_save_that_was_cut_off_is_set_aside(opened, tmp_path, caplog):
     assert "kept as incomplete-1" in caplog.text
     assert (tmp_path / "checkpoints" / "incomplete-1" / "params").is_dir()
     checkpoints.save(1, *state(11))  # the new run reaches the same step
-    step, *found = restore(opened())
+    step, *restored = restore(opened())
     assert step == 1
-    tiny.assert_same_bits(tuple(found), state(11))
+    tiny.assert_same_bits(tuple(restored), state(11))
 
 
 def strip_opt_states(workdir):

@@ -26,11 +26,11 @@ from transformer.storage import paths
 
 def test_round_trip_is_bit_equal(opened):
     opened().save(7, *state(1))
-    step, *found = restore(opened())
+    step, *restored = restore(opened())
     assert step == 7
-    tiny.assert_same_bits(tuple(found), state(1))
+    tiny.assert_same_bits(tuple(restored), state(1))
     # The optimizer's own types are restored too, or the next update would not compile.
-    assert isinstance(found[1][0], optax.ScaleByAdamState)
+    assert isinstance(restored[1][0], optax.ScaleByAdamState)
 
 
 @pytest.mark.parametrize("num_devices", [1, 8])
@@ -56,18 +56,18 @@ def test_arrays_may_be_donated_once_save_returns(opened, num_devices):
     jax.block_until_ready((parameters, moments))
 
     likes = abstract(({"kernel": draw()}, {"moment": draw()}))
-    step, *found = opened().restore(*likes)
+    step, *restored = opened().restore(*likes)
     assert step == 1
-    tiny.assert_same_bits(tuple(found), ({"kernel": draw()}, {"moment": draw()}))
+    tiny.assert_same_bits(tuple(restored), ({"kernel": draw()}, {"moment": draw()}))
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 8), (8, 2), (2, 1)])
 def test_restores_onto_another_number_of_devices(opened, before, after):
     opened().save(1, *state(1, before))
-    _, *found = restore(opened(), after)
-    tiny.assert_same_bits(tuple(found), state(1))
+    _, *restored = restore(opened(), after)
+    tiny.assert_same_bits(tuple(restored), state(1))
     expected = layout.make_layout("jit", num_devices=after).replicated
-    for leaf in jax.tree.leaves(found):
+    for leaf in jax.tree.leaves(restored):
         assert leaf.sharding == expected
         assert len(leaf.addressable_shards) == after
         for shard in leaf.addressable_shards:

@@ -137,7 +137,7 @@ def test_tied_embeddings_are_one_matrix():
     [
         ({"cell": "rnn"}, "cell is one of 'gru', 'lstm', found 'rnn'"),
         ({"attention": "dott"}, "attention is one of 'none', 'additive', 'dot', 'general', "),
-        ({"d_model": 7}, "d_model is an even number of at least 2, found 7"),
+        ({"d_model": 7}, "d_model=7 has to be even and at least 2"),
         ({"dropout_rate": 1.0}, "dropout_rate is from 0 to below 1"),
         ({"num_layers": 0}, "num_layers is at least 1"),
         ({"tied_embeddings": "all", "target_vocab_size": 14}, "tied_embeddings='all' needs "),

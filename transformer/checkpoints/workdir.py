@@ -134,13 +134,12 @@ def check_same_run(
     schedules = [_group(flat, "optimizer.schedule.") for flat in (saved, current)]
     if schedules[0] != schedules[1]:
         logging.warning("the learning rate's schedule was %s, now it is %s", *schedules)
-    arguments = [_group(flat, "optimizer.arguments.") for flat in (saved, current)]
-    if dropped := sorted(arguments[0].keys() - arguments[1].keys()):
-        raise UserError(
-            f"{workdir} was trained with config.optimizer.arguments.{dropped[0]}="
-            f"{arguments[0][dropped[0]]!r}, now it has no value: use the old one, or give another "
-            "--workdir"
-        )
+    for key in sorted(saved.keys() - current.keys()):
+        if key.startswith("optimizer.arguments."):
+            raise UserError(
+                f"{workdir} was trained with config.{key}={saved[key]!r}, now it has no value: use "
+                "the old one, or give another --workdir"
+            )
     bound = [key for key in current if not key.startswith(free)]
     for key in filter(saved.__contains__, bound):
         unknown = key.endswith("fingerprint") and not current[key]

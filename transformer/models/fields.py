@@ -22,11 +22,23 @@ def check_at_least(model: nn.Module, least: int, names: tuple[str, ...]) -> None
             raise UserError(f"config.model.{name} is at least {least}, found {value}")
 
 
-def check_even(model: nn.Module, names: tuple[str, ...]) -> None:
-    """Raises UserError for a field that is not an even number of at least 2."""
+def check_even(model: nn.Module, least: int, names: tuple[str, ...]) -> None:
+    """Raises UserError for a field that is odd or below `least`."""
     for name in names:
-        if (value := getattr(model, name)) < 2 or value % 2:
-            raise UserError(f"config.model.{name} is an even number of at least 2, found {value}")
+        if (value := getattr(model, name)) < least or value % 2:
+            raise UserError(f"config.model.{name}={value} has to be even and at least {least}")
+
+
+def check_shared_vocabulary(model: nn.Module, *, otherwise: str) -> None:
+    """Raises UserError for tied_embeddings='all' with two vocabularies.
+
+    `otherwise` says which other value of the model's tied_embeddings would be right.
+    """
+    if model.tied_embeddings == "all" and model.source_vocab_size != model.target_vocab_size:
+        raise UserError(
+            "config.model.tied_embeddings='all' needs one vocabulary for both sides: set "
+            f"config.vocabulary.shared=True, or {otherwise}"
+        )
 
 
 def check_rates(model: nn.Module, names: tuple[str, ...]) -> None:

@@ -11,7 +11,6 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError
 from transformer.models import dense, fields
 from transformer.models.recurrent_step import CELLS, SCORES, DecoderStep
 
@@ -40,20 +39,19 @@ class Recurrent(nn.Module):
     def setup(self) -> None:
         fields.check_choices(self, CHOICES)
         fields.check_at_least(self, 1, ("num_layers",))
-        fields.check_even(self, ("d_model",))
+        fields.check_even(self, 2, ("d_model",))
         fields.check_rates(self, ("dropout_rate",))
-        D = self.d_model
-        tied = self.tied_embeddings == "all"
-        if tied and self.source_vocab_size != self.target_vocab_size:
-            raise UserError("config.model.tied_embeddings='all' needs a shared vocabulary")
+        fields.check_shared_vocabulary(self, otherwise="give 'none'")
+        D, tied = self.d_model, self.tied_embeddings == "all"
         source, table = nn.Embed(self.source_vocab_size, D), nn.Embed(self.target_vocab_size, D)
         self.source_embedding = source
         self.target_embedding = source if tied else table
         self.output_embedding = source if tied else table.copy()
         direction = lambda: nn.RNN(CELLS[self.cell](D // 2))
         self.encoder = [nn.Bidirectional(direction(), direction()) for _ in range(self.num_layers)]
-        carry = ("c", "h") if self.cell == "lstm" else ("h",)
-        self.first = [{part: nn.Dense(D) for part in carry} for _ in range(self.num_layers)]
+        # The first carry of each layer: (c, h) of an LSTM, h of a GRU.
+        first = lambda: (nn.Dense(D), nn.Dense(D)) if self.cell == "lstm" else nn.Dense(D)
+        self.first = tuple(first() for _ in range(self.num_layers))
         is_additive = SCORES.get(self.attention) == "additive"
         self.keys = nn.Dense(D, use_bias=False) if is_additive else None
         over_positions = nn.scan(
@@ -113,8 +111,7 @@ class Recurrent(nn.Module):
         forward_B1D = jnp.take_along_axis(memory[..., : D // 2], last_B[:, None, None], axis=1)
         ends_B1D = jnp.concatenate([forward_B1D, memory[:, :1, D // 2 :]], axis=-1)
         ends_BWD = jnp.repeat(ends_B1D, num_beams, axis=1)
-        first = [{part: jnp.tanh(layer[part](ends_BWD)) for part in layer} for layer in self.first]
-        carries = tuple((x["c"], x["h"]) if "c" in x else x["h"] for x in first)
+        carries = jax.tree.map(lambda layer: jnp.tanh(layer(ends_BWD)), self.first)
         keys_BSD = self.keys(memory) if self.keys else memory
         keys_values = keys_BSD.swapaxes(1, 2)[:, None], memory[:, None]
         return (*keys_values, memory_mask[:, None]), (carries, jnp.zeros_like(ends_BWD))

@@ -310,16 +310,11 @@ class Transformer(nn.Module):
         fields.check_at_least(self, 0, ("key_size", "value_size", "max_positions", "norm_epsilon"))
         rates = ("dropout_rate", "attention_dropout_rate", "activation_dropout_rate")
         fields.check_rates(self, rates)
-        if self.d_model < 4 or self.d_model % 2:
-            raise UserError(f"config.model.d_model={self.d_model} has to be even and at least 4")
+        fields.check_even(self, 4, ("d_model",))
+        fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")
         sizes_given = self.key_size and self.value_size
         if self.d_model % self.num_heads and not sizes_given:
             raise UserError(
                 f"config.model.d_model={self.d_model} has to be a multiple of "
                 f"config.model.num_heads={self.num_heads} (or give key_size and value_size)"
-            )
-        if self.tied_embeddings == "all" and self.source_vocab_size != self.target_vocab_size:
-            raise UserError(
-                "config.model.tied_embeddings='all' needs one vocabulary for both sides: set "
-                "config.vocabulary.shared=True, or tie the 'target' side only"
             )

@@ -20,7 +20,6 @@ from transformer.errors import UserError
 from transformer.modes import lines, score
 from transformer.storage import paths
 from transformer.tasks import translation
-from transformer.tasks.task import abstract_params
 
 Tree = dict
 
@@ -40,14 +39,13 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     if config.evaluate.ensemble:
         raise UserError("--mode=align needs a single model: leave config.evaluate.ensemble empty")
     form, options = config.translate.format, config.attention
-    model = translation.model(config, translation.sizes(config, workdir))
-    layers, _, heads, _, _ = _cross_shape(model, config)
+    run = translation.load(config, workdir)
+    layers, _, heads, _, _ = _cross_shape(run, config.architecture)
     for key, value, most in (("layer", options.layer, layers), ("head", options.head, heads)):
         if not 0 <= value <= most:
             raise UserError(f"config.attention.{key} is from 0 (all) to {most}, found {value}")
     texts = lines.read(sys.stdin.buffer)
     sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
-    run = translation.load(config, workdir)
     saved = {}  # {'0/cross': array, ...}, what attention.npz gets
     for number, pair in enumerate(sentence_pairs):
         source_and_target = (pair["source"], pair["target"])
@@ -68,17 +66,17 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     logging.info("attention weights are in %s", workdir / "attention.npz")
 
 
-def _cross_shape(model: nn.Module, config: ml_collections.ConfigDict) -> tuple[int, ...]:
+def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple[int, ...]:
     """Returns [L, B, H, T, S] of the cross-attention's weights; UserError if there are none."""
     shapes_of = {}
-    if hasattr(model, "attention_weights"):
+    if hasattr(run.model, "attention_weights"):
         side = jax.ShapeDtypeStruct((1, 1), np.int32)
-        params = abstract_params(model, translation.example(config, 1))
-        shapes_of = jax.eval_shape(functools.partial(_weights, model=model), params, side, side)
+        weights_of = functools.partial(_weights, model=run.model)
+        shapes_of = jax.eval_shape(weights_of, run.params, side, side)
     if "cross" not in shapes_of:
         raise UserError(
-            f"--mode=align reads attention weights, of which config.architecture="
-            f"{config.architecture!r} with these values of config.model has none"
+            "--mode=align reads attention weights, of which config.architecture="
+            f"{architecture!r} with these values of config.model has none"
         )
     return shapes_of["cross"].shape
 
