@@ -36,7 +36,8 @@ configs/TASK.py with all of its keys. A module has
     build(config, workdir) the `Task` of a prepared workdir: all that the training loop reads
 
 Read task.py (the record, and helpers of every task), trained.py (workdirs -> model and params),
-translation.py, then losses.py, splits.py and translation_evaluator.py.
+translation.py, then losses.py, splits.py and translation_evaluator.py. What classifiers share is in
+classes.py and labels.py.
 """
 
 # {config.task: module}. The module is imported on use, and only a module named here ever is.

@@ -1,0 +1,154 @@
+"""A classifier's loss and scores equal plain loops over the items, on any number of devices."""
+
+import math
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from transformer.data.batches import Batches
+from transformer.data.packing import Rows
+from transformer.distributed import layout
+from transformer.errors import UserError
+from transformer.tasks import classes
+
+LABELS = ("a", "b", "c", "d")  # no item is a "c"
+NUMBERS = np.random.default_rng(0).normal(size=(37, 5)).astype(np.float32)
+CLASSES = np.random.default_rng(1).choice([0, 1, 3], 37)
+
+
+class Linear(nn.Module):
+    penalty: float = 0.0
+
+    @nn.compact
+    def __call__(self, numbers, *, train):
+        if self.penalty:
+            self.sow("losses", "penalty", self.penalty * numbers[:, 0] ** 2)
+        return nn.Dense(len(LABELS))(numbers)
+
+
+def assemble(items, row_of_item, shape, key=()):
+    numbers = np.zeros((shape[0], 5), np.float32)
+    targets, weights = np.zeros(shape[0], np.int32), np.zeros(shape[0], np.float32)
+    numbers[row_of_item], targets[row_of_item] = NUMBERS[items], CLASSES[items]
+    weights[row_of_item] = 1
+    return {"inputs": {"numbers": numbers}, "targets": targets, "weights": weights}
+
+
+def evaluator(rows_per_batch=8, label_smoothing=0.0, penalty=0.0):
+    order = np.random.default_rng(2).permutation(37)  # as sorted by length
+    batches = Batches([Rows(1, order, np.arange(38))], rows_per_batch, None, assemble)
+    return classes.Evaluator(
+        Linear(penalty),
+        batches,
+        split="test",
+        files=["test.tsv"],
+        dataset={"label": [LABELS[i] for i in CLASSES]},
+        labels=LABELS,
+        unit="item",
+        label_smoothing=label_smoothing,
+        remedy="",
+    )
+
+
+@pytest.fixture(scope="module")
+def params():
+    return Linear().init(jax.random.key(3), jnp.zeros((1, 5)), train=False)["params"]
+
+
+@pytest.fixture(scope="module")
+def logits(params):
+    return NUMBERS @ np.asarray(params["Dense_0"]["kernel"])
+
+
+def log_softmax(logits):
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_loss_is_the_divergence_from_the_smoothed_class(logits, smoothing):
+    """The Kullback-Leibler divergence, so that a perfect prediction has loss 0."""
+    weights = (np.arange(37) % 3 > 0).astype(np.float32)
+    expected = np.eye(4)[CLASSES] * (1 - smoothing) + smoothing / 4
+    entropy = -sum(p * math.log(p) for p in expected[0] if p > 0)
+    losses = -(expected * log_softmax(logits)).sum(axis=-1) - entropy
+    found = classes.cross_entropy(logits, CLASSES, weights, label_smoothing=smoothing)
+    assert found["loss"] == pytest.approx((losses * weights).sum(), rel=1e-5)
+    correct = (logits.argmax(axis=-1) == CLASSES) * weights
+    assert (found["accuracy"], found["weight"]) == (correct.sum(), weights.sum())
+    assert 0 < correct.sum() < weights.sum()
+
+
+def test_of_equal_logits_one_is_the_prediction():
+    sums = classes.cross_entropy(np.zeros((4, 4)), np.arange(4), np.ones(4), label_smoothing=0.0)
+    assert sums["accuracy"] == 1
+
+
+def test_a_sown_penalty_is_part_of_the_loss_and_its_gradient(params):
+    batch = assemble(np.arange(10), np.arange(10), (12, 1))
+    options = {"rng": jax.random.key(0), "label_smoothing": 0.1}
+    plain, penalised = (
+        classes.training_loss(params, batch, model=Linear(x), **options) for x in (0.0, 0.5)
+    )
+    penalty = 0.5 * (NUMBERS[:10, 0] ** 2).sum()
+    assert "penalty" not in plain
+    assert penalised["penalty"] == pytest.approx(penalty, rel=1e-6)
+    assert penalised["loss"] - plain["loss"] == pytest.approx(penalty, rel=1e-5)
+
+
+@pytest.mark.parametrize("devices", [1, 8])
+def test_scores_are_those_of_a_loop_over_the_items(params, logits, devices):
+    test = evaluator(rows_per_batch=9)
+    place = layout.make_layout("pmap", (0, 1, 1), devices).replicated
+    scores = test.scores(jax.device_put(params, place))
+    predicted = logits.argmax(axis=-1)
+    assert test.outputs["prediction"] == [LABELS[i] for i in predicted]
+    losses = -log_softmax(logits)[np.arange(37), CLASSES]
+    assert scores["loss"] == pytest.approx(losses.mean(), rel=1e-5)
+    assert scores["accuracy"] == pytest.approx((predicted == CLASSES).mean())
+    f1 = []
+    for label in range(4):
+        true = sum(p == c == label for p, c in zip(predicted, CLASSES, strict=True))
+        either = (predicted == label).sum() + (label == CLASSES).sum()
+        f1 += [2 * true / either] if either else []
+    assert scores["macro_f1"] == pytest.approx(np.mean(f1))
+    assert 0 < scores["macro_f1"] < 1
+    counts = {tuple(line.split("\t")) for line in test.outputs["confusion"]}
+    pairs = [(LABELS[c], LABELS[p]) for c, p in zip(CLASSES, predicted, strict=True)]
+    assert counts == {(*pair, str(pairs.count(pair))) for pair in pairs}
+    assert [line.split("\t")[:2] for line in test.outputs["classes"]] == [
+        [label, str((i == CLASSES).sum())] for i, label in enumerate(LABELS)
+    ]
+    assert test.rows(scores)["accuracy"] == f"{scores['accuracy']:.2%} of 37 items"
+
+
+def test_scores_do_not_depend_on_the_batches(params):
+    one, other = (evaluator(n, 0.1, 0.5).scores(params) for n in (4, 37))
+    assert one == pytest.approx(other, rel=1e-5)
+    assert one["penalty"] > 0
+
+
+def test_a_stopped_evaluation_has_no_scores(params):
+    calls = iter([False, False, True])
+    assert evaluator().scores(params, lambda: next(calls)) is None
+
+
+def test_a_class_of_no_item_and_no_prediction_has_no_f1():
+    counts = np.array([[3, 1, 0], [0, 2, 0], [0, 0, 0]])
+    precision, recall, f1 = classes.precision_recall_f1(counts)
+    np.testing.assert_allclose(precision, [1, 2 / 3, 0])
+    np.testing.assert_allclose(recall, [3 / 4, 1, 0])
+    np.testing.assert_allclose(f1, [6 / 7, 4 / 5, np.nan])
+
+
+def test_probabilities_sum_to_one(params, logits):
+    found = classes.probabilities(params, {"numbers": NUMBERS}, model=Linear())
+    np.testing.assert_allclose(found, np.exp(log_softmax(logits)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0, math.nan])
+def test_a_smoothing_that_leaves_nothing_is_refused(smoothing):
+    with pytest.raises(UserError, match=r"^config\.loss\.label_smoothing is at least 0"):
+        classes.check(label_smoothing=smoothing)

@@ -1,0 +1,75 @@
+"""The names of the classes: vocabulary/labels.txt, a line a class, in the order of their ids."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from transformer.errors import UserError
+from transformer.storage import checksums, paths
+
+NAME = "labels.txt"
+
+
+def write(folder: Path, labels: Sequence[str]) -> tuple[str, ...]:
+    """Writes the labels into WORKDIR/vocabulary, with checksums, and returns them.
+
+    UserError for fewer than two classes, or for a label that a line of output cannot hold.
+    """
+    if len(labels) < 2:
+        raise UserError(f"a classifier needs two classes at least, found {list(labels)}")
+    for label in labels:
+        if not label.strip() or any(character in label for character in "\t\r\n"):
+            raise UserError(f"a label is text on one line, without a tab, found {label!r}")
+    vocabulary = folder / "vocabulary"
+    paths.write_file(vocabulary / NAME, _text(labels))
+    paths.write_file(vocabulary / checksums.NAME, checksums.checksums_of(vocabulary))
+    return tuple(labels)
+
+
+def read(folder: Path, expected: str) -> tuple[str, ...]:
+    """Returns the labels of a workdir.
+
+    UserError if the file is missing or damaged, or if its fingerprint is not the `expected` one
+    ("": unknown).
+    """
+    file = folder / "vocabulary" / NAME
+    if not file.is_file():
+        raise UserError(f"{file} is missing: the run cannot be used without its labels")
+    if faults := checksums.corrupt_files(file.parent, wanted=NAME.__eq__, alone=True):
+        raise UserError(f"damaged: {', '.join(faults)}: the run cannot be used without its labels")
+    labels = tuple(file.read_bytes().decode().removesuffix("\n").split("\n"))
+    if expected and fingerprint(labels) != expected:
+        raise UserError(
+            f"{file} holds the labels {fingerprint(labels)}, but this run was trained with "
+            f"{expected}: outputs would stand for other classes"
+        )
+    return labels
+
+
+def fingerprint(labels: Sequence[str]) -> str:
+    """Returns a hash of the labels and their order, which says what a class id means."""
+    return hashlib.sha256(_text(labels)).hexdigest()[:16]
+
+
+def class_ids(
+    names: Sequence[str], labels: Sequence[str], *, place: Callable[[int], str]
+) -> np.ndarray:
+    """Returns the class id of each item's label, int32.
+
+    UserError for a label that training never saw; place(i) says where item i is from, such as
+    'test.tsv, line 3'.
+    """
+    ids = {label: i for i, label in enumerate(labels)}
+    for i, name in enumerate(names):
+        if name not in ids:
+            shown = ", ".join(labels[:10]) + (", ..." if len(labels) > 10 else "")
+            raise UserError(
+                f"{place(i)}: the label {name!r} is in no training item; the classes are {shown}"
+            )
+    return np.array([ids[name] for name in names], np.int32)
+
+
+def _text(labels: Sequence[str]) -> bytes:
+    return "".join(f"{label}\n" for label in labels).encode()
