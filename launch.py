@@ -18,6 +18,9 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
       Aligns the words of each SOURCE<tab>TARGET on standard input, and writes the attention
       weights to DIR/attention.npz.
 
+  python launch.py --mode=classify --workdir=DIR < texts.txt
+      Writes LABEL<tab>PROBABILITY for each line of standard input, a text or the path of an image.
+
   python launch.py --mode=verify --workdir=DIR
       Compares the files of all checkpoints with their checksums.
 

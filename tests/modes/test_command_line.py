@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 from configs import quickstart
 from transformer import modes
 from transformer.modes import command_line
+from transformer.tasks import translation
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ("paper", "t2t_v1", "t2t_v3")
@@ -74,7 +75,18 @@ def test_tuples():
     assert command_line.override(config, ["--config.some.sizes=(3, 4, 5)"]).some.sizes == (3, 4, 5)
 
 
-@pytest.mark.parametrize("mode", modes.FROM_WORKDIR)
+OF_OTHER_TASKS = set(modes.OF_TASKS) - set(translation.MODES)
+
+
+@pytest.mark.parametrize("mode", sorted(OF_OTHER_TASKS))
+def test_a_mode_of_other_tasks_says_which_to_use(mode, tmp_path):
+    said = mistake(f"--mode={mode}", trained(tmp_path, {}))
+    assert said.endswith("'translation': use --mode=translate or --mode=score or --mode=align")
+
+
+@pytest.mark.parametrize(
+    "mode", [name for name in modes.FROM_WORKDIR if name not in OF_OTHER_TASKS]
+)
 def test_a_workdir_brings_its_config(mode, tmp_path, caplog):
     caplog.set_level("INFO")
     workdir = trained(tmp_path, {"decode.top_k": 9, "train.num_steps": 77})

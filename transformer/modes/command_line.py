@@ -90,9 +90,10 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         config = trained_config(folder, rest)
     config = override(config, rest)
     if mode in OF_TASKS and mode not in (modes := task_modes(config.task)):
+        others = modes or [name for name in MODES if name not in OF_TASKS]
         raise UserError(
-            f"--mode={mode} is not available for the task {config.task!r}, which has "
-            f"{', '.join([*(m for m in MODES if m not in OF_TASKS), *modes])}"
+            f"--mode={mode} is not available for the task {config.task!r}: use "
+            f"{' or '.join(f'--mode={name}' for name in others)}"
         )
     return mode, folder, config
 

@@ -34,6 +34,9 @@ configs/TASK.py with all of its keys. A module has
                              split, files, dataset, outputs, settings, rows(scores), which
                              modes/evaluate.py reads (see translation_evaluator.Evaluator)
     build(config, workdir) the `Task` of a prepared workdir: all that the training loop reads
+    reader(config, workdir)
+                           only with the mode "classify": a function (line, number) -> {input:
+                           array}, the model's inputs for one row, without the batch dimension
 
 Read task.py (the record, and helpers of every task), trained.py (workdirs -> model and params),
 translation.py, then losses.py, splits.py and translation_evaluator.py. What classifiers share is in

@@ -1,0 +1,131 @@
+"""--mode=classify: the class of each line of standard input, a text or the path of an image."""
+
+import collections
+import contextlib
+import functools
+import itertools
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import ml_collections
+import numpy as np
+
+from transformer.decoding import shapes
+from transformer.distributed import inference
+from transformer.errors import UserError
+from transformer.modes import lines
+from transformer.monitoring import memory, progress
+from transformer.tasks import classes, labels, trained
+from transformer.tasks.task import load_task
+
+Tree = Any
+Row = dict[str, np.ndarray]  # the model's inputs for one item
+
+
+def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
+    """Writes LABEL<tab>PROBABILITY, the likeliest class, for each line of standard input.
+
+    With `config.classify.format` 'json', writes an object with the probability of each class. The
+    task's `reader` makes a row of a line; a UserError of it (an image that does not exist) ends the
+    mode after the lines before were answered.
+    """
+    options = config.classify
+    check(options)
+    names = labels.read(workdir, config.vocabulary.labels_fingerprint)
+    read = load_task(config.task).reader(config, workdir)
+    run = trained.load(config, workdir)
+    logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
+    interactive = sys.stdin.isatty()
+    if interactive:
+        logging.info("ready: type a line and press Enter; Ctrl-D ends")
+    chunk_lines = 1 if interactive else options.chunk_lines
+    total = lines.count(sys.stdin.buffer)
+    no_progress = contextlib.nullcontext(lambda count: None)
+    counter = no_progress if interactive else progress.counter("classify", total=total)
+    infer = functools.partial(probabilities, run, batch_size=options.batch_size)
+    with counter as advance:
+        for texts, rows in chunks(lines.read(sys.stdin.buffer), read, chunk_lines):
+            for text, row in zip(texts, infer(rows), strict=True):
+                lines.write(sys.stdout.buffer, _format(text, row, names, options.format))
+            advance(len(texts))
+
+
+def check(options: ml_collections.ConfigDict) -> None:
+    """Raises UserError for invalid values of `config.classify`."""
+    if options.format not in lines.FORMATS:
+        raise UserError(
+            f"config.classify.format is one of {', '.join(lines.FORMATS)}, found {options.format!r}"
+        )
+    for key in ("batch_size", "chunk_lines"):
+        if options[key] < 1:
+            raise UserError(f"config.classify.{key} is at least 1, found {options[key]}")
+
+
+def chunks(
+    texts: Iterable[str], read: Callable[[str, int], Row], size: int
+) -> Iterator[tuple[list[str], list[Row]]]:
+    """Yields `size` lines at a time, and the row of each; `read` takes a line and its number.
+
+    An error in a line is raised once the lines before it have been yielded.
+    """
+    numbered, error = enumerate(texts, start=1), None
+    while error is None:
+        taken, rows = [], []
+        for number, text in itertools.islice(numbered, size):
+            try:
+                rows.append(read(text, number))
+            except UserError as cause:
+                error = cause
+                break
+            taken.append(text)
+        if taken:
+            yield taken, rows
+        elif error is None:
+            return
+    raise error
+
+
+def probabilities(run: trained.Trained, rows: list[Row], batch_size: int) -> list[np.ndarray]:
+    """Returns the probabilities [V] of each row, in order.
+
+    Rows of equal shapes are computed together, at most `batch_size` at a time, in few static
+    shapes: their number is rounded up to a power of 4 on each device.
+    """
+    groups, results = collections.defaultdict(list), [None] * len(rows)
+    for i, row in enumerate(rows):
+        groups[tuple(x.shape for x in row.values())].append(i)
+    for group in groups.values():
+        for start in range(0, len(group), batch_size):
+            batch = group[start : start + batch_size]
+            what = f"a batch of {len(batch)} lines"
+            with memory.fits_in_memory(what, "lower config.classify.batch_size"):
+                found_BV = _batch_probabilities(run, [rows[i] for i in batch])
+            for i, found_V in zip(batch, found_BV, strict=False):  # further rows are padding
+                results[i] = found_V
+    return results
+
+
+def _batch_probabilities(run: trained.Trained, rows: list[Row]) -> np.ndarray:
+    """Returns [B, V] of rows of equal shapes, and of empty rows after them."""
+    padded = shapes.rows_in_powers_of_4(len(rows), inference.num_devices(run.params))
+
+    def stack(*arrays: np.ndarray) -> np.ndarray:
+        empty = np.zeros((padded - len(rows), *arrays[0].shape), arrays[0].dtype)
+        return np.concatenate([np.stack(arrays), empty])
+
+    inputs = inference.shard_rows(jax.tree.map(stack, *rows), run.params)
+    return np.asarray(classes.probabilities(run.params, inputs, model=run.model))
+
+
+def _format(text: str, row: np.ndarray, names: tuple[str, ...], form: str) -> str:
+    """Returns the output line of one input line; `row` has the probability of each class."""
+    best = int(row.argmax())
+    if form == "text":
+        return f"{names[best]}\t{row[best]:.6f}"
+    all_classes = {name: float(p) for name, p in zip(names, row, strict=True)}
+    answer = {"input": text, "label": names[best], "probability": float(row[best])}
+    return lines.to_json({**answer, "probabilities": all_classes})
