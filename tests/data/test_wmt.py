@@ -1,10 +1,10 @@
 """WMT by TFDS: its archives, its text line by line, and the paper's experiment in miniature."""
 
 import gzip
+import importlib.util
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import requests
 from helpers import miniature_wmt
 from helpers.corpora import (
     TEST,
@@ -24,7 +23,7 @@ from helpers.corpora import (
     prepared,
 )
 
-from transformer.data import wmt
+from transformer.data import downloads, wmt
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "--config=configs/wmt_base.py"
@@ -72,12 +71,12 @@ def test_wmt_is_read_a_line_at_a_time_as_tfds_reads_it(tmp_path):
         assert len(expected) == 3
 
 
-@pytest.mark.skipif(bool(wmt.importlib.util.find_spec("tensorflow")), reason="TensorFlow does it")
+@pytest.mark.skipif(bool(importlib.util.find_spec("tensorflow")), reason="TensorFlow does it")
 def test_wmt_beyond_memory_without_tensorflow(tmp_path, no_network, monkeypatch):
     miniature_wmt.write(tmp_path / "a", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     miniature_wmt.write(tmp_path / "b", "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     in_memory = everything(catalogue("wmt14_translate/de-en", "train", tmp_path / "a"))
-    monkeypatch.setattr(wmt.shuffle, "MAX_MEM_BUFFER_SIZE", 100)
+    monkeypatch.setattr(downloads.shuffle, "MAX_MEM_BUFFER_SIZE", 100)
     on_disk = everything(catalogue("wmt14_translate/de-en", "train", tmp_path / "b"))
     assert on_disk == in_memory
     assert not list(tmp_path.glob("b/wmt14_translate/**/*.tmp"))
@@ -109,21 +108,6 @@ def test_the_manual_folder_in_the_error_is_where_tfds_looks(tmp_path, no_network
     with pytest.raises(Exception, match="wrong checksum"):
         catalogue("wmt14_translate/de-en", "train", tmp_path)
     assert prepared(tmp_path / "wmt14_translate") == []
-
-
-def test_a_host_that_never_answers_times_out(monkeypatch):
-    monkeypatch.setattr(wmt, "PROBE_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts, and says nothing
-        assert wmt._unreachable(f"http://127.0.0.1:{server.getsockname()[1]}/x.tgz")
-
-    def hanging_look_up(*_, **__):
-        time.sleep(3)
-        raise requests.ConnectionError
-
-    monkeypatch.setattr(requests, "get", hanging_look_up)
-    start = time.monotonic()
-    assert "no answer" in wmt._unreachable("http://host.invalid/x.tgz")
-    assert time.monotonic() - start < 2
 
 
 # By the command line

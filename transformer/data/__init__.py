@@ -1,9 +1,10 @@
-"""Text -> batches: corpora, vocabularies, token ids, packing.
+"""Text or images -> batches: corpora, vocabularies, token ids, packing.
 
-Read corpora.py (what can be loaded), text_files.py, builders.py and wmt.py (how TFDS prepares it),
-tokenizer.py and vocabulary.py (SentencePiece), tokens.py (ids on disk), packing.py (items to rows),
-batches.py (batch t as a pure function) and pairs.py (the arrays of a batch). korean/ generates the
-quickstart's corpus.
+Read corpora.py (what can be loaded), text_files.py, builders.py, wmt.py and downloads.py (how TFDS
+prepares it), tokenizer.py and vocabulary.py (SentencePiece), tokens.py (ids on disk), packing.py
+(items to rows), batches.py (batch t as a pure function) and pairs.py (the arrays of a batch).
+korean/ generates the quickstart's corpus. Images are image_corpora.py (what can be loaded),
+image_files.py (files of your own) and images.py (the arrays of a batch).
 
 Functions here take values, never a config, and are never collective: each process may call them at
 any time. What is on disk (prepared corpora, ids, packed rows) is a cache: keyed by content, written

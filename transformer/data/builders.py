@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from transformer.data import text_files, wmt
+from transformer.data import downloads, text_files, wmt
 from transformer.data.korean import grammar, lexicon
 from transformer.errors import UserError
 from transformer.storage import checksums, paths
@@ -116,16 +116,24 @@ def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsCon
 # Preparation: by one process, under a lock.
 
 
-def corpus_folder(data_dir: str, corpus: type[Pairs], config: PairsConfig) -> pathlib.Path:
+def corpus_folder(
+    data_dir: str, corpus: type[tfds.core.DatasetBuilder], config: tfds.core.BuilderConfig
+) -> pathlib.Path:
     """Returns the folder of a prepared corpus: data_dir/name/config/version."""
     return pathlib.Path(data_dir, corpus.name, config.name, str(corpus.VERSION))
 
 
-def prepare_corpus(build: Callable[[], Any], folder: pathlib.Path, split: str) -> Any:
+def prepare_corpus(
+    build: Callable[[], Any],
+    folder: pathlib.Path,
+    split: str,
+    check: Callable[[], None] = lambda: None,
+) -> Any:
     """Returns the TFDS builder of the corpus in `folder`, whose `split` has no checksum mismatch.
 
     `build` makes the builder: one to prepare the corpus, a new one to read it. Where the corpus is
-    missing or damaged, one process prepares it and the others wait.
+    missing or damaged, one process prepares it and the others wait. `check` raises UserError if it
+    cannot be prepared, before a damaged corpus is removed.
     """
     info = folder / "dataset_info.json"
     if not info.exists() or _corrupt_files(folder, split):
@@ -136,7 +144,7 @@ def prepare_corpus(build: Callable[[], Any], folder: pathlib.Path, split: str) -
             if corrupt:
                 logging.warning("damaged: %s; preparing the corpus again", ", ".join(corrupt))
             if corrupt or not info.exists():
-                _prepare(build, folder)
+                _prepare(build, folder, check)
     with _quiet():
         builder = build()  # reads dataset_info.json
     formats = sorted(f.value for f in builder.info.available_file_formats())
@@ -166,16 +174,15 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
         yield
 
 
-def _prepare(build: Callable[[], Any], folder: pathlib.Path) -> None:
+def _prepare(build: Callable[[], Any], folder: pathlib.Path, check: Callable[[], None]) -> None:
     """Prepares a corpus in `folder`, replacing what is there, and writes its checksums."""
     name, data_dir = "/".join(folder.parts[-3:-1]), folder.parents[2]
     logging.info("preparing %s in %s", name, data_dir)
-    if name in wmt.CORPORA:
-        wmt.check_archives(name, str(data_dir))  # before the damaged corpus is removed
+    check()
     shutil.rmtree(folder, ignore_errors=True)
     try:
         # TFDS calls back wmt._pairs (WMT) or Pairs._shard_iterators_per_split to read the text.
-        with _quiet(), wmt.without_tensorflow(), wmt.line_by_line():
+        with _quiet(), downloads.without_tensorflow(), wmt.line_by_line():
             build().download_and_prepare(file_format="array_record")
     finally:
         _remove_incomplete(folder)

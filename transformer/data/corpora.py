@@ -58,9 +58,7 @@ def load(
     UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
     config key of the split, for error messages.
     """
-    if "://" in data_dir:
-        raise UserError(f"config.data.data_dir is a local folder, found {data_dir!r}")
-    data_dir = os.path.abspath(os.path.expanduser(data_dir))
+    data_dir = local_folder(data_dir)
     languages = source_language, target_language
     known = ("builtin", "parallel_text", *wmt.CORPORA)
     if corpus not in known:
@@ -69,7 +67,7 @@ def load(
             f"config.data.corpus is one of {', '.join(known)}, found {corpus!r}; did you mean "
             f"{nearest}?"
         )
-    files = []
+    files, check = [], lambda: None
     if corpus == "parallel_text":
         files = text_files.find(pathlib.Path(directory).expanduser(), split, languages, key)
         pairs_config = builders.text_config(files, languages)
@@ -85,14 +83,22 @@ def load(
         else:
             build = functools.partial(wmt.builder, corpus, data_dir)
             folder = wmt.corpus_folder(corpus, data_dir)
+            check = functools.partial(wmt.check_archives, corpus, data_dir)
     with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
-        builder = builders.prepare_corpus(build, folder, split)
+        builder = builders.prepare_corpus(build, folder, split, check)
     info = builder.info.splits[split]
     content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()
     records = builder.as_data_source(split=split)
     name = f"{builder.name}-{digest[:16]}"
     return Corpus(name, *languages, records, tuple(map(str, files)))
+
+
+def local_folder(data_dir: str) -> str:
+    """Returns the absolute path of `data_dir`; UserError if it is a URL."""
+    if "://" in data_dir:
+        raise UserError(f"config.data.data_dir is a local folder, found {data_dir!r}")
+    return os.path.abspath(os.path.expanduser(data_dir))
 
 
 def _check_names(corpus: str, split: str, languages: tuple[str, str], key: str) -> None:

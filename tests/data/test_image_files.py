@@ -1,0 +1,123 @@
+"""Images on disk: what is read is what was written, and what is wrong with a file is one line."""
+
+import gzip
+import io
+import shutil
+
+import numpy as np
+import pytest
+from helpers.miniature_images import encoded, idx, patterns, write_class_folders, write_idx
+from PIL import Image
+
+from transformer.data import image_files
+from transformer.errors import UserError
+
+KEY = "config.data.train"
+
+
+def pixels(files):
+    return [np.asarray(Image.open(io.BytesIO(content))) for content in files.contents()]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_idx_files_hold_the_images_and_labels(tmp_path, suffix):
+    images, labels = patterns(7, classes=3)
+    labels = labels * 2 + 1  # the classes 1, 3 and 5
+    write_idx(tmp_path, "train", images, labels, suffix)
+    files = image_files.find(tmp_path, "train", KEY)
+    assert files.classes == ("1", "3", "5")
+    assert [files.classes[i] for i in files.labels] == [str(label) for label in labels]
+    assert np.array_equal(pixels(files), images)
+    assert files.names[6] == f"train-images-idx3-ubyte{suffix} image 6"
+
+
+def test_the_digest_is_of_the_content_alone(tmp_path):
+    images, labels = patterns(6)
+    digests = set()
+    for suffix in ("", ".gz"):
+        write_idx(tmp_path / suffix, "train", images, labels, suffix)
+        digests.add(image_files.find(tmp_path / suffix, "train", KEY).digest)
+    assert len(digests) == 1
+    for changed in ((images ^ (images == images.max()), labels), (images, labels[::-1])):
+        write_idx(tmp_path / "other", "train", *changed)
+        digests.add(image_files.find(tmp_path / "other", "train", KEY).digest)
+    write_idx(tmp_path / "other", "train", images.reshape(6, 4, 16), labels)
+    digests.add(image_files.find(tmp_path / "other", "train", KEY).digest)
+    assert len(digests) == 4
+
+
+def test_class_folders_do_not_depend_on_names_of_files_or_their_order(tmp_path):
+    images, labels = patterns(12, classes=2)
+    names = [("cat", "dog")[label] for label in labels]
+    write_class_folders(tmp_path / "a" / "train", images, names)
+    write_class_folders(tmp_path / "b" / "train", images[::-1], names[::-1])
+    (tmp_path / "b" / "train" / "cat" / ".DS_Store").write_bytes(b"hidden files are passed over")
+    a, b = (image_files.find(tmp_path / x, "train", KEY) for x in ("a", "b"))
+    assert (a.classes, a.labels, a.digest) == (b.classes, b.labels, b.digest)
+    assert np.array_equal(pixels(a), pixels(b))
+    known = {image.tobytes(): name for image, name in zip(images, names, strict=True)}
+    assert [known[x.tobytes()] for x in pixels(a)] == [a.classes[i] for i in a.labels]
+    assert len(set(a.labels[:6])) == 2  # the order is not that of the classes
+    shutil.move(tmp_path / "b" / "train" / "cat", tmp_path / "b" / "train" / "tiger")
+    assert image_files.find(tmp_path / "b", "train", KEY).digest != a.digest
+
+
+IMAGES, LABELS = patterns(5)
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (idx(IMAGES)[:-1], idx(LABELS), "images.*truncated or damaged.*5 x 8 x 8 bytes, but 319"),
+        (idx(IMAGES), idx(LABELS) + b"x", "labels.*truncated or damaged.*5 bytes, but 6 follow"),
+        (idx(IMAGES), idx(LABELS[:4]), "5 images but .* has 4 labels"),
+        (idx(LABELS), idx(LABELS), "no idx file of bytes in 3 dimensions.*00000801.*00000803"),
+        (b"", idx(LABELS), "no idx file .* begins with nothing"),
+        (idx(IMAGES[:0]), idx(LABELS[:0]), "has no image"),
+    ],
+)
+def test_a_wrong_idx_file_is_named(tmp_path, images, labels, message):
+    (tmp_path / "t-images-idx3-ubyte").write_bytes(images)
+    (tmp_path / "t-labels-idx1-ubyte").write_bytes(labels)
+    with pytest.raises(UserError, match=message) as error:
+        image_files.find(tmp_path, "t", KEY)
+    assert "\n" not in str(error.value)
+    assert str(tmp_path) in str(error.value)
+
+
+@pytest.mark.parametrize("content", [gzip.compress(idx(IMAGES))[:-20], idx(IMAGES)])
+def test_a_truncated_gzip_file_is_named(tmp_path, content):
+    (tmp_path / "t-images-idx3-ubyte.gz").write_bytes(content)
+    (tmp_path / "t-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(LABELS)))
+    with pytest.raises(UserError, match=r"t-images-idx3-ubyte.gz is truncated, damaged or no gzip"):
+        image_files.find(tmp_path, "t", KEY)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("dog/1.png", b"no image", r"dog/1.png is a damaged image, or no PNG or JPEG"),
+        ("dog/1.png", encoded(IMAGES[0])[:-30], r"dog/1.png is a damaged image"),
+        ("dog/1.jpg", encoded(IMAGES[0], "jpeg")[:-90], r"dog/1.jpg is a damaged image"),
+        ("dog/1.png", encoded(np.zeros((3, 3), np.uint16)), "1.png has more than 8 bits a channel"),
+        ("dog/notes.txt", b"text", r"dog/notes.txt is no image, expected .png, .jpg, .jpeg"),
+        ("labels.csv", b"text", r"labels.csv is a file, expected a folder of images"),
+        ("dog/.hidden", b"", r"dog is empty: a class has at least one image"),
+    ],
+)
+def test_what_is_wrong_in_class_folders_is_named(tmp_path, name, content, message):
+    write_class_folders(tmp_path / "train", IMAGES, ["cat"] * 5)
+    (tmp_path / "train" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "train" / name).write_bytes(content)
+    with pytest.raises(UserError, match=message) as error:
+        list(image_files.find(tmp_path, "train", KEY).contents())
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_split_says_what_is_expected_and_what_is_there(tmp_path):
+    write_idx(tmp_path, "train", IMAGES, LABELS)
+    message = r"config.data.test='t10k': expected a folder .*t10k.* has train-images-idx3-ubyte"
+    with pytest.raises(UserError, match=message):
+        image_files.find(tmp_path, "t10k", "config.data.test")
+    with pytest.raises(UserError, match="is empty or missing"):
+        image_files.find(tmp_path / "nowhere", "train", KEY)

@@ -1,0 +1,221 @@
+"""Loads labelled images by name, through TFDS: your own files, CIFAR-10 or ImageNet.
+
+A split is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
+"""
+
+import dataclasses
+import difflib
+import functools
+import hashlib
+import io
+import itertools
+import math
+import pathlib
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow_datasets as tfds
+from PIL import Image
+from tensorflow_datasets.core.download import checksums
+from tensorflow_datasets.core.download import resource as tfds_resource
+from tensorflow_datasets.datasets.imagenet2012 import imagenet2012_dataset_builder as imagenet
+from tensorflow_datasets.image_classification import cifar
+
+from transformer.data import builders, downloads, image_files
+from transformer.data.corpora import local_folder
+from transformer.data.image_files import ImageFiles
+from transformer.errors import UserError
+from transformer.storage import paths
+
+SHARD_BYTES = 1 << 28  # in memory at once: TFDS holds the shard that it writes
+OWN = "own_images"
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class ImagesConfig(tfds.core.BuilderConfig):
+    """The content of a split; its name carries a hash of the content, see `PairsConfig`."""
+
+    files: ImageFiles
+
+
+class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
+    """Writes image i of a split as record i, encoded as in its file (idx: as PNG)."""
+
+    VERSION = tfds.core.Version("1.0.0")
+    NAMES = "name"  # the feature that says which image it is
+
+    def _info(self):
+        features = tfds.features.FeaturesDict(
+            {
+                "image": tfds.features.Image(shape=(None, None, None)),
+                "label": tfds.features.ClassLabel(names=self.builder_config.files.classes),
+                "name": tfds.features.Text(),
+            }
+        )
+        return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
+
+    def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
+        del dl_manager  # nothing to download
+        files = self.builder_config.files
+        columns = zip(files.contents(), files.labels, files.names, strict=True)
+        examples = enumerate(dict(zip(("image", "label", "name"), x, strict=True)) for x in columns)
+        num_shards = math.ceil(files.num_bytes / SHARD_BYTES)
+        # TFDS writes shards one after the other: they can share one iterator, as in `Pairs`.
+        size = math.ceil(len(files.labels) / num_shards)
+        shard = functools.partial(itertools.islice, examples, size)
+        return {"images": [shard] * math.ceil(len(files.labels) / size)}
+
+
+class Cifar10(cifar.Cifar10, skip_registration=True):
+    """TFDS's CIFAR-10, with PNGs by Pillow: TFDS encodes them by TensorFlow."""
+
+    NAMES = "id"
+
+    def _generate_examples(
+        self, split_prefix: str, filepaths: Iterable[str]
+    ) -> Iterator[tuple[int, dict]]:
+        # A record is a label and the red, the green and the blue 32 x 32 pixels.
+        size = 1 + 3 * 32 * 32
+        records = (x for path in filepaths for x in np.fromfile(path, np.uint8).reshape(-1, size))
+        for index, record in enumerate(records):
+            image = image_files.encode_png(record[1:].reshape(3, 32, 32).transpose(1, 2, 0))
+            yield index, {"id": f"{split_prefix}{index:05d}", "image": image, "label": record[0]}
+
+
+class Imagenet2012(imagenet.Builder, skip_registration=True):
+    """TFDS's ImageNet (ILSVRC 2012), without its calls of TensorFlow.
+
+    TFDS calls it to open the archives, and to convert two dozen images to RGB or JPEG. The test
+    split is left out: its labels are not public.
+    """
+
+    NAMES = "file_name"
+    pkg_dir_path = tfds.core.tfds_path("datasets/imagenet2012")
+    ARCHIVES = ("ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar")
+
+    def _split_generators(self, dl_manager: Any) -> dict[str, Iterator]:
+        folder = pathlib.Path(dl_manager.manual_dir)
+        train, validation = (folder / name for name in self.ARCHIVES)
+        # TFDS's file has the labels in the order of the images' names.
+        with tarfile.open(validation) as archive:
+            names = sorted(archive.getnames())
+        labels = (self.pkg_dir_path / "validation_labels.txt").read_text().split()
+        of_name = dict(zip(names, labels, strict=False))
+        archives = map(dl_manager.iter_archive, (train, validation))
+        return {
+            "train": self._generate_examples(next(archives)),
+            "validation": imagenet.imagenet_common.generate_examples_validation(
+                next(archives), of_name
+            ),
+        }
+
+    def _fix_image(self, image_fname: str, image: Any) -> Any:
+        if image_fname not in (*imagenet.CMYK_IMAGES, *imagenet.PNG_IMAGES):
+            return image
+        file = io.BytesIO()
+        with Image.open(io.BytesIO(image.read())) as opened:
+            opened.convert("RGB").save(file, "jpeg", quality=95)
+        return io.BytesIO(file.getvalue())
+
+
+KNOWN = {"cifar10": Cifar10, "imagenet2012": Imagenet2012}
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledImages:
+    """One split of labelled images, by index."""
+
+    fingerprint: str  # of the content
+    classes: tuple[str, ...]
+    records: Sequence[dict]  # the TFDS data source: {'image': PNG or JPEG, 'label': index, ...}
+    names: str  # the key of a record that says which image it is
+    files: tuple[str, ...] = ()  # of own images: the folder, or the two idx files
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def read(self, indices: Iterable[int]) -> tuple[list[bytes], np.ndarray, list[str]]:
+        """Returns (encoded images, labels as indices into `classes`, names), in this order."""
+        records = self.records.__getitems__([int(i) for i in indices])
+        return (
+            [record["image"] for record in records],
+            np.array([record["label"] for record in records], np.int64),
+            [record[self.names].decode() for record in records],
+        )
+
+
+def load(
+    corpus: str, split: str, *, directory: str, data_dir: str, key: str = "split"
+) -> LabelledImages:
+    """Returns one split of labelled images; prepares it under `data_dir` first if necessary.
+
+    `corpus` is OWN or a name in KNOWN. The split may be a part, as in TFDS: 'train[:55000]',
+    'train[90%:]'. For OWN it is a stem in `directory`, see `image_files.find`. UserError, of one
+    line, for what the user can mend. `key` is the config key of the split, for error messages.
+    """
+    if corpus not in (OWN, *KNOWN):
+        nearest = difflib.get_close_matches(corpus, (OWN, *KNOWN), n=1, cutoff=0.0)[0]
+        raise UserError(
+            f"config.data.corpus is one of {', '.join((OWN, *KNOWN))}, found {corpus!r}; did you "
+            f"mean {nearest}?"
+        )
+    data_dir = local_folder(data_dir)
+    stem, bracket, part = split.partition("[")
+    files = ()
+    if corpus == OWN:
+        found = image_files.find(pathlib.Path(directory).expanduser(), stem, key)
+        files, classes, stem = found.files, found.classes, "images"
+        config = ImagesConfig(name=f"{len(classes)}-classes-{found.digest[:16]}", files=found)
+        kind, build = OwnImages, functools.partial(OwnImages, config=config, data_dir=data_dir)
+        folder = builders.corpus_folder(data_dir, OwnImages, config)
+        check = lambda: None
+    else:
+        kind, build = KNOWN[corpus], functools.partial(KNOWN[corpus], data_dir=data_dir)
+        folder = pathlib.Path(data_dir, corpus, str(kind.VERSION))
+        check = functools.partial(check_archives, corpus, data_dir)
+    with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
+        builder = builders.prepare_corpus(build, folder, stem, check)
+    split_of_builder = stem + bracket + part
+    try:
+        info = builder.info.splits[split_of_builder]
+    except ValueError as error:
+        reason = " ".join(str(error).split()).replace("images", split.partition("[")[0])
+        raise UserError(f"{key}={split!r}: {reason}") from error
+    if not info.num_examples:
+        raise UserError(f"{key}={split!r} has no image")
+    content = builder.info.full_name, split_of_builder, info.num_examples, info.num_bytes
+    digest = hashlib.sha256(repr(content).encode()).hexdigest()
+    skip = {"image": tfds.decode.SkipDecoding()}  # images.py decodes: TFDS would pick OpenCV
+    records = builder.as_data_source(split=split_of_builder, decoders=skip)
+    classes = tuple(builder.info.features["label"].names)
+    return LabelledImages(f"{corpus}-{digest[:16]}", classes, records, kind.NAMES, files)
+
+
+def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
+    """Returns {URL: (manual, downloaded)}, the two places where TFDS looks for each archive.
+
+    ImageNet's have no URL: users register, download them and put them into `manual`.
+    """
+    folder = pathlib.Path(data_dir, "downloads")
+    if corpus == "imagenet2012":
+        return {name: (folder / "manual" / name,) * 2 for name in Imagenet2012.ARCHIVES}
+    # Not data_dir: a builder reads the corpus prepared there, which may be damaged.
+    url = Cifar10(data_dir=str(folder))._cifar_info.url
+    file = tfds_resource.get_dl_fname(url, checksums.get_all_url_infos()[url].checksum)
+    return {url: (folder / "manual" / pathlib.Path(url).name, folder / corpus / file)}
+
+
+def check_archives(corpus: str, data_dir: str) -> None:
+    """UserError if an archive is neither on disk nor can be downloaded."""
+    places = archives(corpus, data_dir)
+    if corpus == "imagenet2012":
+        missing = [manual for manual, _ in places.values() if not manual.exists()]
+        if missing:
+            raise UserError(
+                f"imagenet2012: {' and '.join(map(str, missing))} not found: register at "
+                "https://image-net.org/download-images, download the archives and put them there"
+            )
+    else:
+        downloads.check(corpus, places, f"train on your own images with the corpus {OWN!r}")

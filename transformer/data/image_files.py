@@ -1,0 +1,170 @@
+"""Labelled images as they lie on disk: a pair of idx files, or a folder for each class."""
+
+import gzip
+import hashlib
+import io
+import math
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from transformer.errors import UserError
+
+SUFFIXES = (".png", ".jpg", ".jpeg")  # in either case
+# What Pillow raises for a file that is no image, or a damaged or enormous one.
+BROKEN = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
+
+
+class ImageFiles(NamedTuple):
+    """The labelled images of a split, read one by one."""
+
+    classes: tuple[str, ...]
+    labels: list[int]  # of each image, its index in `classes`
+    names: list[str]  # of each image: 'cat/7.png', 'train-images-idx3-ubyte.gz image 7'
+    digest: str  # sha256 of images and labels
+    num_bytes: int  # about as many as the images take
+    files: tuple[str, ...]
+    contents: Callable[[], Iterator[bytes]]  # yields each image as PNG or JPEG
+
+
+def find(directory: Path, split: str, key: str) -> ImageFiles:
+    """Returns the images of a split, by its stem in `directory`.
+
+    The stem is a folder that has a folder of PNG and JPEG images for each class, or that of two idx
+    files, the format of MNIST: STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte, plain or .gz.
+    `key` is the split's config key, for error messages. UserError for what is missing or damaged.
+    """
+    if (directory / split).is_dir():
+        return class_folders(directory / split)
+    files = []
+    for end in ("-images-idx3-ubyte", "-labels-idx1-ubyte"):
+        candidates = [directory / f"{split}{end}{suffix}" for suffix in ("", ".gz")]
+        present = [file for file in candidates if file.is_file()]
+        if not present:
+            there = sorted(path.name for path in directory.glob("*"))
+            state = f"has {', '.join(there[:20]) or 'nothing'}" if there else "is empty or missing"
+            raise UserError(
+                f"{key}={split!r}: expected a folder {directory / split} with a folder of images "
+                f"for each class, or the idx file {candidates[0]}[.gz]; {directory} {state}"
+            )
+        files += present[:1]
+    return idx_files(*files)
+
+
+# Class folders
+
+
+def class_folders(folder: Path) -> ImageFiles:
+    """Returns the images of FOLDER/CLASS/IMAGE.png (or .jpg, .jpeg).
+
+    Images are in the order of their checksums: it depends on neither names nor the file system, and
+    any part of the split, such as its last tenth, has images of all classes. UserError for a class
+    without images, and for what is neither a folder of images nor an image.
+    """
+    folders = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    images = []
+    for of_class in folders:
+        if not of_class.is_dir():
+            raise UserError(f"{of_class} is a file, expected a folder of images for each class")
+        inside = [path for path in sorted(of_class.iterdir()) if not path.name.startswith(".")]
+        if not inside:
+            raise UserError(f"{of_class} is empty: a class has at least one image")
+        for path in inside:
+            if path.suffix.lower() not in SUFFIXES or not path.is_file():
+                raise UserError(f"{path} is no image, expected {', '.join(SUFFIXES)}; remove it")
+            images.append((hashlib.sha256(path.read_bytes()).hexdigest(), of_class.name, path))
+    if not images:
+        raise UserError(f"{folder} is empty, expected a folder of images for each class")
+    images.sort()
+    classes = tuple(sorted({name for _, name, _ in images}))
+    content = "".join(f"{digest} {name}\n" for digest, name, _ in images)
+
+    def contents() -> Iterator[bytes]:
+        for _, _, path in images:
+            encoded = path.read_bytes()
+            check_image(encoded, str(path))
+            yield encoded
+
+    return ImageFiles(
+        classes=classes,
+        labels=[classes.index(name) for _, name, _ in images],
+        names=[f"{name}/{path.name}" for _, name, path in images],
+        digest=hashlib.sha256(content.encode()).hexdigest(),
+        num_bytes=sum(path.stat().st_size for _, _, path in images),
+        files=(str(folder),),
+        contents=contents,
+    )
+
+
+def check_image(encoded: bytes, name: str) -> None:
+    """UserError unless `encoded` is a whole PNG or JPEG with 8 bits a channel."""
+    try:
+        with Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG")) as image:
+            image.load()
+            mode = image.mode
+    except BROKEN as error:
+        raise UserError(f"{name} is a damaged image, or no PNG or JPEG: {error}") from error
+    if mode.startswith(("I", "F")):
+        raise UserError(f"{name} has more than 8 bits a channel: convert it to 8")
+
+
+# idx files
+
+
+def idx_files(images_file: Path, labels_file: Path) -> ImageFiles:
+    """Returns the images of a pair of idx files; a class is called by its number, '7'.
+
+    The format is described at http://yann.lecun.com/exdb/mnist: a magic number, a big-endian int32
+    for each dimension, then a byte for each pixel or label.
+    """
+    images, labels = read_idx(images_file, 3), read_idx(labels_file, 1)
+    if len(images) != len(labels):
+        raise UserError(
+            f"{images_file} has {len(images)} images but {labels_file} has {len(labels)} labels"
+        )
+    if not images.size:
+        raise UserError(f"{images_file} has no image of at least one pixel")
+    numbers, classes = np.unique(labels, return_inverse=True)
+    digest = hashlib.sha256(repr(images.shape).encode() + images.tobytes() + labels.tobytes())
+    return ImageFiles(
+        classes=tuple(map(str, numbers)),
+        labels=classes.tolist(),
+        names=[f"{images_file.name} image {i}" for i in range(len(images))],
+        digest=digest.hexdigest(),
+        num_bytes=images.size,
+        files=(str(images_file), str(labels_file)),
+        contents=lambda: map(encode_png, images),
+    )
+
+
+def read_idx(file: Path, num_dimensions: int) -> np.ndarray:
+    """Returns an idx file of unsigned bytes with so many dimensions; UserError if it is none."""
+    try:
+        with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as opened:
+            content = opened.read()
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise UserError(f"{file} is truncated, damaged or no gzip file: {error}") from error
+    start, magic = 4 + 4 * num_dimensions, bytes((0, 0, 8, num_dimensions))
+    if content[:4] != magic or len(content) < start:
+        raise UserError(
+            f"{file} is no idx file of bytes in {num_dimensions} dimensions: it begins with "
+            f"{content[:4].hex() or 'nothing'}, expected {magic.hex()}"
+        )
+    shape = np.frombuffer(content[4:start], ">u4").tolist()
+    if math.prod(shape) != len(content) - start:
+        raise UserError(
+            f"{file} is truncated or damaged: its header says {' x '.join(map(str, shape))} bytes, "
+            f"but {len(content) - start:,} follow"
+        )
+    return np.frombuffer(content[start:], np.uint8).reshape(shape)
+
+
+def encode_png(image: np.ndarray) -> bytes:
+    """Returns a uint8 image [H, W] or [H, W, 3] as PNG, without loss."""
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "png", compress_level=1)
+    return file.getvalue()

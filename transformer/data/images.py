@@ -1,0 +1,157 @@
+"""Labelled images -> the arrays of a batch: decoded, cropped, resized and augmented."""
+
+import concurrent.futures
+import io
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from PIL import Image
+
+from transformer.data.image_corpora import LabelledImages
+from transformer.data.image_files import BROKEN
+from transformer.errors import UserError
+
+MODES = {1: "L", 3: "RGB"}  # Pillow's, by the number of channels
+BOX_TRIES = 10
+
+
+class View(NamedTuple):
+    """How an image becomes an array [size, size, channels].
+
+    Without augmentation (padding 0, flip False, min_area 0) it is the central square, whose side is
+    `central_crop` of the image's shorter side, resized.
+    """
+
+    size: int
+    channels: int  # 1: grey, 3: colour
+    central_crop: float
+    padding: int = 0  # then a random crop out of the array with so many black pixels around it
+    flip: bool = False  # mirrors every other image, left to right
+    min_area: float = 0.0  # instead of the central square: a random box of at least this area
+
+
+def check(view: View) -> None:
+    """UserError for invalid values of `config.data`."""
+    if view.size < 1 or view.padding < 0:
+        raise UserError(
+            "config.data.size is at least 1 and config.data.padding at least 0, found "
+            f"{view.size} and {view.padding}"
+        )
+    if view.channels not in MODES:
+        raise UserError(f"config.data.channels is 1 (grey) or 3 (colour), found {view.channels}")
+    if not 0 < view.central_crop <= 1:
+        raise UserError(
+            f"config.data.central_crop is above 0 and at most 1, found {view.central_crop}"
+        )
+    if not 0 <= view.min_area <= 1:
+        raise UserError(f"config.data.min_area is from 0 to 1, found {view.min_area}")
+
+
+def example(rows: int, view: View) -> dict:
+    """Returns the shapes and dtypes of a batch from `assemble`, as ShapeDtypeStructs."""
+    shape = (rows, view.size, view.size, view.channels)
+    return {
+        "inputs": {"images": jax.ShapeDtypeStruct(shape, jnp.uint8)},
+        "targets": jax.ShapeDtypeStruct((rows,), jnp.int32),
+        "weights": jax.ShapeDtypeStruct((rows,), jnp.float32),
+    }
+
+
+def assemble(
+    images: LabelledImages,
+    class_ids: np.ndarray,
+    view: View,
+    num_threads: int,
+    items: np.ndarray,
+    row_of_item: np.ndarray,
+    shape: tuple[int, int],
+    key: tuple = (),
+) -> dict:
+    """Returns a batch of images: items[i] in row row_of_item[i] of shape[0] rows.
+
+    {'inputs': {'images'}, 'targets', 'weights'}: uint8 [rows, size, size, channels], which the
+    model normalises; int32 [rows], class_ids[label]; float32 [rows], 1 where there is an image. An
+    item's augmentation is drawn from `key` = (seed, t) and the item. The images are decoded in
+    `num_threads` threads.
+    """
+    batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), example(shape[0], view))
+    encoded, labels, names = images.read(items)
+
+    def fill(part: range) -> None:
+        for i in part:
+            rng = np.random.default_rng((*key, int(items[i]))) if is_random(view) else None
+            array = viewed(decode(encoded[i], names[i], view.channels), view, rng)
+            batch["inputs"]["images"][row_of_item[i]] = array
+
+    parts = [range(start, len(items), num_threads) for start in range(num_threads)]
+    if num_threads == 1:
+        fill(*parts)
+    else:  # Pillow decodes and resizes without the interpreter's lock
+        with concurrent.futures.ThreadPoolExecutor(num_threads, "images") as threads:
+            list(threads.map(fill, parts))
+    batch["targets"][row_of_item] = class_ids[labels]
+    batch["weights"][row_of_item] = 1
+    return batch
+
+
+def decode(encoded: bytes, name: str, channels: int) -> Image.Image:
+    """Decodes a PNG or JPEG to 1 or 3 channels; UserError, with the name, if it is damaged."""
+    try:
+        with Image.open(io.BytesIO(encoded)) as image:
+            return image.convert(MODES[channels])
+    except BROKEN as error:
+        raise UserError(f"{name} is a damaged image, or no image: {error}") from error
+
+
+def is_random(view: View) -> bool:
+    """Returns whether a view has augmentation."""
+    return bool(view.padding or view.flip or view.min_area)
+
+
+def viewed(image: Image.Image, view: View, rng: np.random.Generator | None) -> np.ndarray:
+    """Returns the view of an image, uint8 [size, size, channels]; `rng` draws its augmentation."""
+    box = random_box(image.size, view.min_area, rng) if view.min_area else None
+    box = box or central_box(image.size, view.central_crop)
+    # Bilinear with antialiasing; an image that has the right size already is not changed.
+    resized = image.crop(box).resize((view.size, view.size), Image.Resampling.BILINEAR)
+    array = np.asarray(resized, np.uint8).reshape(view.size, view.size, view.channels)
+    if view.padding:
+        margins = (view.padding, view.padding)
+        top, left = rng.integers(0, 2 * view.padding + 1, 2)
+        padded = np.pad(array, (margins, margins, (0, 0)))
+        array = padded[top : top + view.size, left : left + view.size]
+    if view.flip and rng.random() < 0.5:
+        array = array[:, ::-1]
+    return array
+
+
+def central_box(size: tuple[int, int], share: float) -> tuple[int, int, int, int]:
+    """Returns (left, top, right, bottom) of the central square of an image of (width, height).
+
+    Example: of 8 x 4 with share 0.5, the square (3, 1, 5, 3).
+    """
+    width, height = size
+    side = max(1, round(share * min(size)))
+    left, top = (width - side) // 2, (height - side) // 2
+    return left, top, left + side, top + side
+
+
+def random_box(
+    size: tuple[int, int], min_area: float, rng: np.random.Generator
+) -> tuple[int, int, int, int] | None:
+    """Returns a random box of `min_area` to all of the area, 3:4 to 4:3 (Szegedy et al. 2015).
+
+    Where no draw of BOX_TRIES fits into the image, None.
+    """
+    width, height = size
+    for _ in range(BOX_TRIES):
+        area = rng.uniform(min_area, 1) * width * height
+        ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
+        w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 1 <= w <= width and 1 <= h <= height:
+            left, top = rng.integers((width - w + 1, height - h + 1)).tolist()
+            return left, top, left + w, top + h
+    return None
