@@ -37,8 +37,8 @@ keys and their values: python launch.py --config=configs/quickstart.py --help. A
 code that is executed: only use configs that you trust.
 
 A mode that needs a trained workdir takes the config from there, except the keys that belong to a
-machine (compilation_cache, data.data_dir, parallel, evaluate.ensemble, vocabulary.model): these
-have their defaults unless set on the command line.
+machine (compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.init_from,
+vocabulary.model): these have their defaults unless set on the command line.
 
 Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a mistake
 of the user, explained in one line; 143 training was signalled to stop (SIGTERM, SIGHUP, SIGUSR1,

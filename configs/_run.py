@@ -30,6 +30,10 @@ def get_config() -> ConfigDict:
     config.train.num_steps = 100_000  # updates
     config.train.accumulate = 1  # micro-batches per update: less memory, same gradient
     config.train.seed = 0  # of init, dropout, vocabulary and the order of the data
+    # Start a new run with the best params of this workdir (fresh optimizer); "": with random ones.
+    config.train.init_from = ""
+    # What starts anew nevertheless: comma-separated prefixes of paths, such as "head,encoder_0".
+    config.train.init_skip = ""
     config.train.profile = 0  # steps to trace into WORKDIR/profile (docs/performance.md); 0: off
     config.train.log_every = 100  # steps between two lines of metrics
     config.train.save_every = 1500  # steps between two checkpoints: the paper's ten minutes

@@ -1,6 +1,7 @@
 """The seam: another task, and another architecture, go through launch.py as they are."""
 
 import json
+import shutil
 import signal
 import sys
 
@@ -101,6 +102,24 @@ def test_a_toy_task_that_is_signalled_saves_and_stops(toy, tmp_path, monkeypatch
         toy(tmp_path / "run")
     assert status.value.code == 143
     assert (tmp_path / "run" / "checkpoints" / "26").is_dir()
+
+
+def test_a_run_starts_from_the_best_params_of_another(toy, tmp_path, capsys):
+    """Only once: when it is resumed, the other run may be gone."""
+
+    def error(workdir, **changes):
+        toy(workdir, **changes)
+        return json.loads(capsys.readouterr().out)["error"]
+
+    still = {"optimizer__schedule__value": 0.0, "train__num_steps": 10}
+    best = error(tmp_path / "first", train__num_steps=40)
+    assert error(tmp_path / "random", **still) > 2 * best
+    second = {"train__init_from": tmp_path / "first", **still}
+    assert error(tmp_path / "second", **second) == best
+    shutil.rmtree(tmp_path / "first")
+    assert error(tmp_path / "second", **{**second, "train__num_steps": 20}) == best
+    with pytest.raises(UserError, match=r"config.train.init_from=\S*first: "):
+        toy(tmp_path / "third", **second)
 
 
 def test_modes_of_every_task_work(toy, tmp_path, capsys):

@@ -126,6 +126,11 @@ class CheckpointStore:
         restores = {item: ocp.args.StandardRestore(like)}
         return self._manager.restore(step, args=ocp.args.Composite(**restores))[item]
 
+    def shapes(self, step: int, item: str) -> Tree:
+        """Returns an item of a step as jax.ShapeDtypeStructs. Not collective."""
+        saved = self._manager.item_metadata(step)[item].tree
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), saved)
+
     def _check_shapes(self, step: int, item: str, like: Tree) -> None:
         """Raises UserError for a shape mismatch; Orbax would truncate or pad arrays silently."""
         saved = _shapes(self._manager.item_metadata(step)[item].tree)

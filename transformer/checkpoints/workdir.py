@@ -92,6 +92,7 @@ def write_vocabulary(workdir: Path, models: Sequence[bytes]) -> tokenizer.Vocabu
 FREE = (
     *("train.num_steps", "train.accumulate", "train.profile", "train.log_every"),
     *("train.save_every", "train.keep", "optimizer.schedule."),
+    *("train.init_from", "train.init_skip"),  # read by a new run only
     *("parallel.", "evaluate.", "plan.", "compilation_cache"),
 )
 

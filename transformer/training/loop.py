@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import optax
 from ml_collections import ConfigDict
 
+from transformer.checkpoints import initial
 from transformer.checkpoints.manager import Checkpoints
 from transformer.checkpoints.workdir import write_config
 from transformer.data.batches import Batches, prefetch
@@ -167,7 +168,10 @@ def start(
         identity=task.identity,
         best_is=task.best_is,
     )
-    state = first_state(task.init, optimizer, config.train.seed, checkpoints, layout)
+    load_params, options = None, (config.train.init_from, config.train.init_skip)
+    if config.train.init_from:
+        load_params = functools.partial(initial.load, *options, task.identity, layout)
+    state = first_state(task.init, optimizer, config.train.seed, checkpoints, layout, load_params)
     write_config(config, workdir)
     return checkpoints, state, compile_step(step_function, layout, state)
 
@@ -236,8 +240,13 @@ def first_state(
     seed: int,
     checkpoints: Checkpoints | None,
     layout: Layout,
+    load_params: Callable[[Tree], dict[str, jax.Array]] | None = None,
 ) -> TrainState:
-    """Returns the state of the newest undamaged checkpoint, or one with random params."""
+    """Returns the state of the newest undamaged checkpoint, or one with random params.
+
+    Where there is no checkpoint, `load_params(shapes)` gives {path: array}, which take the place of
+    random params.
+    """
     initialise = functools.partial(init_state, init, optimizer)
     shapes = jax.eval_shape(initialise, jax.random.key(seed))
     like = to_restore(shapes, layout)
@@ -248,8 +257,15 @@ def first_state(
         step = jax.jit(lambda: jnp.int32(number), out_shardings=like.step.sharding)()
         state = TrainState(step, rest["skipped"], params, rest["opt_state"])
         return from_saved(state, layout)
+    loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
     shardings = state_shardings(shapes, layout)
-    return jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
+    state = jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
+    if not load_params:
+        return state
+    params = initial.replaced(state.params, loaded)
+    # Again, for an optimizer whose first state depends on the params.
+    restart = lambda params: init_state(lambda _: params, optimizer, None)
+    return jax.jit(restart, out_shardings=shardings)(params)
 
 
 def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:

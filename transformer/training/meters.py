@@ -83,6 +83,7 @@ class Meters:
         rates = {name: metrics.pop(name) for name in ("gradient_norm", "learning_rate")}
         skipped, positions = int(metrics.pop("skipped")), metrics.pop("positions")
         at_peak, _ = metrics.pop("seconds_at_peak"), metrics.pop("finite")
+        filled = metrics.pop("filled", weight)
         # The loss first. (Compiled functions return dicts sorted by key.)
         names = sorted(metrics, key=lambda name: (name != "loss", name))
         means = {name: metrics[name] / weight for name in names}
@@ -92,7 +93,7 @@ class Meters:
             **means,
             **rates,
             "skipped": skipped,
-            "padding": 1 - weight / positions,  # of the target side
+            "padding": 1 - filled / positions,  # of the target side
             f"{unit}s_per_second": weight / times["step_seconds"],
             **times,
         }

@@ -1,0 +1,141 @@
+"""A new run starts from another run's params: by path and shape, or not at all."""
+
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from helpers import tiny
+from helpers.checkpoints import flip_a_bit, one_line
+
+from transformer.checkpoints import initial, manager
+from transformer.distributed import layout
+from transformer.distributed.layout import state_shardings
+from transformer.errors import UserError
+
+IDENTITY = {"vocabulary": "pieces", "labels": "good bad"}
+
+
+def params(seed, classes=2):
+    draw = lambda *shape: np.random.default_rng(seed).standard_normal(shape, np.float32)
+    layer = {"inner": {"kernel": draw(8, 16)}, "outer": {"kernel": draw(16, 8)}}
+    return {"encoder": layer, "head": {"kernel": draw(8, classes)}, "header": draw(3)}
+
+
+def save(folder, identity=IDENTITY, **scores):
+    """A run whose checkpoint of step 10 + i, of params(i), has a score."""
+    checkpoints = manager.Checkpoints(folder, keep=3, every=1, identity=identity, best_is="highest")
+    for i, score in scores.items():
+        step, tree = int(i[1:]), jax.device_put(params(int(i[1:])), place().replicated)
+        checkpoints.save(step, tree, {"opt_state": (), "skipped": tree["header"]})
+        checkpoints.save_best(step, tree, score)
+    checkpoints.close()
+    return folder
+
+
+def place(strategy="jit", num_devices=1, mesh=(0, 1, 1)):
+    return layout.make_layout(strategy, mesh, num_devices)
+
+
+def load(folder, new=None, skip="", identity=IDENTITY, run_layout=None):
+    shapes = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), params(9) if new is None else new
+    )
+    return initial.load(str(folder), skip, identity, run_layout or place(), shapes)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return save(tmp_path_factory.mktemp("run"), s1=3.0, s2=5.0, s3=4.0)
+
+
+@pytest.mark.parametrize(
+    "run_layout", [("pmap", 8), ("jit", 1), ("jit", 8, (2, 2, 2))], ids=lambda x: f"{x[0]}-{x[1]}"
+)
+def test_the_best_params_come_as_training_holds_them(saved, run_layout):
+    run_layout = place(*run_layout)
+    loaded = load(saved, run_layout=run_layout)
+    found = initial.replaced(params(9), loaded)
+    tiny.assert_same_bits(found, params(2))
+    expected = state_shardings(params(9), run_layout)
+    for x, sharding in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert x.sharding.is_equivalent_to(sharding, x.ndim)
+
+
+def test_a_skipped_prefix_starts_anew(saved):
+    """'head' is no prefix of 'header'; a new head may have another shape."""
+    new = params(9, classes=5)
+    found = initial.replaced(new, load(saved, new, skip=" head , encoder/outer"))
+    expected = {**params(2), "head": new["head"]}
+    expected["encoder"] = {"inner": params(2)["encoder"]["inner"], "outer": new["encoder"]["outer"]}
+    tiny.assert_same_bits(found, expected)
+
+
+def test_a_head_that_only_the_other_run_has_can_be_skipped(saved):
+    new = {name: x for name, x in params(9).items() if name != "head"}
+    assert "head/kernel" not in load(saved, new, skip="head")
+    with pytest.raises(UserError) as error:
+        load(saved, new)
+    assert "the parameter head/kernel has the shape (8, 2) there and is missing here" in one_line(
+        error
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"head": {"kernel": np.zeros((8, 5))}},
+            "head/kernel has the shape (8, 2) there and has the shape (8, 5) here",
+        ),
+        (
+            {"footer": np.zeros(2)},
+            "the parameter footer is missing there and has the shape (2,) here",
+        ),
+    ],
+)
+def test_any_other_mismatch_names_the_parameter(saved, changes, words):
+    with pytest.raises(UserError) as error:
+        load(saved, params(9) | changes)
+    assert words in one_line(error)
+    assert "config.train.init_skip" in str(error.value)
+
+
+def test_a_prefix_of_nothing_is_refused(saved):
+    with pytest.raises(UserError, match=r"config\.train\.init_skip: 'haed' is no prefix"):
+        load(saved, skip="haed")
+
+
+def test_another_identity_is_refused_unless_it_is_skipped(saved):
+    other = IDENTITY | {"labels": "cat dog"}
+    with pytest.raises(
+        UserError, match=r"has another labels than this run[^\n]*init_skip 'labels'"
+    ):
+        load(saved, skip="head", identity=other)
+    assert "head/kernel" not in load(saved, skip="head,labels", identity=other)
+    assert load(saved, identity={"vocabulary": "pieces", "more": "not compared"})
+
+
+def test_another_vocabulary_is_refused_with_the_file_to_use(tmp_path):
+    save(tmp_path, s1=1.0)
+    (tmp_path / "vocabulary").mkdir()
+    (tmp_path / "vocabulary" / "shared.model").touch()
+    with pytest.raises(UserError) as error:
+        load(tmp_path, identity={"vocabulary": "others"})
+    assert f"--config.vocabulary.model={tmp_path}/vocabulary/shared.model" in one_line(error)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    save(tmp_path, s1=1.0)
+    files = filter(Path.is_file, (tmp_path / "best" / "1" / "params").rglob("*"))
+    flip_a_bit(max(files, key=lambda path: path.stat().st_size))
+    with pytest.raises(UserError, match=r"^damaged: "):
+        load(tmp_path)
+
+
+def test_a_folder_without_a_best_checkpoint_is_refused_early(tmp_path, saved):
+    initial.check(str(saved))
+    with pytest.raises(
+        UserError, match=r"config\.train\.init_from=\S*: \S*/best holds no complete"
+    ):
+        initial.check(str(tmp_path))

@@ -1,0 +1,102 @@
+"""Params of another run to start a new one from (`train.init_from`), such as pre-trained ones."""
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any
+
+import flax.traverse_util
+import jax
+
+from transformer.checkpoints import store
+from transformer.checkpoints.manager import best_step
+from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
+from transformer.checkpoints.weights import DamagedError
+from transformer.distributed.layout import Layout, from_saved, to_restore
+from transformer.errors import UserError
+from transformer.monitoring import progress
+from transformer.storage import paths
+
+Tree = Any
+
+
+def check(init_from: str) -> None:
+    """Raises UserError if `config.train.init_from` is not a run with a best checkpoint."""
+    folder = paths.path(init_from)
+    if not store.steps(folder / BEST):
+        raise UserError(
+            f"config.train.init_from={folder}: {folder / BEST} holds no complete checkpoint; "
+            "expected the workdir of a run that has been validated"
+        )
+
+
+def load(
+    init_from: str, init_skip: str, identity: dict[str, str], layout: Layout, params: Tree
+) -> dict[str, jax.Array]:
+    """Returns {path: array} of the best params of another run, as training holds them. Collective.
+
+    `params` are the new run's jax.ShapeDtypeStructs. Both runs must have the same parameters, by
+    path and shape, except those below a prefix in `init_skip` ('head' is one of 'head/bias', not of
+    'header'), which are left out. Both runs must have the same identity, such as the vocabulary,
+    except for the names in `init_skip`. UserError names what differs.
+    """
+    folder, skip = paths.path(init_from), [x.strip() for x in init_skip.split(",") if x.strip()]
+    skipped = lambda path: any(f"{path}/".startswith(f"{prefix}/") for prefix in skip)
+    expected = flax.traverse_util.flatten_dict(params, sep="/")
+    with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,), read_only=True)) as saved:
+        step = best_step(saved, saved.steps())
+        if faults := saved.faults(step):
+            raise DamagedError(", ".join(faults))
+        shapes = saved.shapes(step, PARAMS)
+        found = flax.traverse_util.flatten_dict(shapes, sep="/")
+        saved_identity = saved.about(step)["identity"]
+        _check_identity(folder, saved_identity, identity, skip)
+        for path in sorted(found.keys() | expected.keys()):
+            here, there = (getattr(x.get(path), "shape", None) for x in (expected, found))
+            if here != there and not skipped(path):
+                raise UserError(
+                    f"config.train.init_from={folder}: the parameter {path} {_of_shape(there)} "
+                    f"there and {_of_shape(here)} here; with a prefix of its path in "
+                    "config.train.init_skip it starts anew"
+                )
+        for prefix in skip:
+            known = any(f"{path}/".startswith(f"{prefix}/") for path in found | expected)
+            if not known and prefix not in identity:
+                raise UserError(
+                    f"config.train.init_skip: {prefix!r} is no prefix of a parameter's path, such "
+                    f"as {min(expected)!r}"
+                )
+        restored = from_saved(saved.restore(step, PARAMS, to_restore(shapes, layout)), layout)
+    flat = flax.traverse_util.flatten_dict(restored, sep="/")
+    kept = {path: x for path, x in flat.items() if not skipped(path)}
+    new = [path for path in expected if skipped(path)]
+    logging.info(
+        "starting from %s, step %d: %s; %s",
+        *(folder, step, progress.quantity(sum(x.size for x in kept.values()), "parameter")),
+        f"{', '.join(sorted(new)[:10])} start anew" if new else "none starts anew",
+    )
+    return kept
+
+
+def replaced(params: Tree, loaded: dict[str, jax.Array]) -> Tree:
+    """Returns params with the arrays of some paths replaced by those that `load` gave."""
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    return flax.traverse_util.unflatten_dict({**flat, **loaded}, sep="/")
+
+
+def _of_shape(shape: tuple[int, ...] | None) -> str:
+    return "is missing" if shape is None else f"has the shape {shape}"
+
+
+def _check_identity(
+    folder: Path, saved: dict[str, str], identity: dict[str, str], skip: list[str]
+) -> None:
+    """Raises UserError if another run's ids or classes mean something else."""
+    for name in sorted(saved.keys() & identity.keys() - {*skip}):
+        if saved[name] != identity[name]:
+            files = ",".join(map(str, sorted((folder / "vocabulary").glob("*.model"))))
+            hint = f"train with --config.vocabulary.model={files}, or " if files else ""
+            raise UserError(
+                f"config.train.init_from={folder} has another {name} than this run: {hint}list in "
+                f"config.train.init_skip {name!r} and the parameters that depend on it"
+            )
