@@ -31,7 +31,7 @@ def save(folder: Path, model: Transformer, parameters: Tree, pieces: Sequence[st
         embeddings.weight = embedding
         side.position_encodings.encodings = positions[0]
         for i, layer in enumerate(side.layer):
-            ours = parameters[f"{name}_{i}"]
+            ours = parameters[name][f"layers_{i}"]
             _attention(layer.self_attention, ours, "self_attention")
             if name == "decoder":
                 _attention(layer.attention, ours, "cross_attention")
@@ -39,7 +39,7 @@ def save(folder: Path, model: Transformer, parameters: Tree, pieces: Sequence[st
             _linear(layer.ffn.linear_1, ours["feed_forward"]["outer"])
             _norm(layer.ffn.layer_norm, ours["feed_forward_residual"]["layer_norm"])
         if model.final_norm:
-            _norm(side.layer_norm, parameters[f"{name}_norm"])
+            _norm(side.layer_norm, parameters[name]["norm"])
     spec.decoder.projection.weight = embedding
     spec.config.layer_norm_epsilon = model.norm_epsilon
     spec.config.bos_token = spec.config.decoder_start_token = pieces[tokenizer.START]

@@ -11,7 +11,7 @@ import pytest
 from helpers import tiny
 from helpers.tiny import PRE, logits
 
-from transformer.models import attention, transformer
+from transformer.models import attention, positions, stack
 from transformer.models.ensemble import Ensemble
 from transformer.models.layers import EncoderLayer
 from transformer.models.transformer import CHOICES, Transformer
@@ -44,7 +44,7 @@ class RelativeTransformer(Transformer):
     """The Transformer of that fork."""
 
     def setup(self):
-        with mock.patch.object(transformer, "MultiHeadAttention", RelativeAttention):
+        with mock.patch.object(stack, "MultiHeadAttention", RelativeAttention):
             super().setup()
 
 
@@ -299,7 +299,7 @@ def test_attention_is_given_the_positions_of_queries_and_keys():
     parameters = tiny.parameters(model, inputs)
     moved = inputs | {"source_positions": inputs["source_positions"] + 5}
     both = moved | {"target_positions": inputs["target_positions"] + 5}
-    with mock.patch.object(transformer, "sinusoids", return_value=0.0):
+    with mock.patch.object(positions, "sinusoids", return_value=0.0):
         run = tiny.jit(lambda inputs: model.apply({"params": parameters}, **inputs, train=False))
         plain, moved, both = run(inputs), run(moved), run(both)
     assert np.abs(plain - moved).max() > 0.1
@@ -312,9 +312,9 @@ def test_attention_is_given_the_positions_of_queries_and_keys():
 def test_key_and_value_size_default_to_a_heads_share():
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     shares = tiny.shapes(tiny.model(key_size=0, value_size=0), inputs)
-    attention = shares["encoder_0"]["self_attention"]
+    attention = shares["encoder"]["layers_0"]["self_attention"]
     assert attention["query"]["kernel"].shape == attention["value"]["kernel"].shape == (16, 2, 8)
-    apart = tiny.shapes(tiny.model(), inputs)["decoder_1"]["cross_attention"]
+    apart = tiny.shapes(tiny.model(), inputs)["decoder"]["layers_1"]["cross_attention"]
     assert apart["query"]["kernel"].shape == apart["key"]["kernel"].shape == (16, 2, 6)
     assert apart["value"]["kernel"].shape == (16, 2, 5)
     assert apart["output"]["kernel"].shape == (2, 5, 16)
@@ -387,8 +387,8 @@ def test_attention_weights_are_sown():
     _, sown = sow(model, parameters, inputs)
     real_source = inputs["source_segments"] > 0
     for layer in range(2):
-        encoder = sown["intermediates"][f"encoder_{layer}"]
-        decoder = sown["intermediates"][f"decoder_{layer}"]
+        encoder = sown["intermediates"]["encoder"][f"layers_{layer}"]
+        decoder = sown["intermediates"]["decoder"][f"layers_{layer}"]
         for module, part, queries, keys in (
             (encoder, "self_attention", real_source, real_source),
             (decoder, "self_attention", real, real),
@@ -564,13 +564,13 @@ def test_embeddings_begin_normal():
         "source_embedding": 300,
         "target_embedding": 301,
         "output_embedding": 301,
-        "source_position_embedding": 302,
-        "target_position_embedding": 302,
+        "source_positions": 302,
+        "target_positions": 302,
     }
     for matrix in matrices.values():
         assert float(matrix.std()) == pytest.approx(64**-0.5, rel=0.03)
         assert abs(float(matrix.mean())) < 0.004
-    norm = params["encoder_0"]["feed_forward_residual"]["layer_norm"]
+    norm = params["encoder"]["layers_0"]["feed_forward_residual"]["layer_norm"]
     assert (norm["scale"] == 1).all()
     assert (norm["bias"] == 0).all()
 
@@ -598,7 +598,7 @@ def test_dropout_is_random_in_training_only(name):
             capture_intermediates=lambda module, _: isinstance(module, EncoderLayer),
             mutable=["intermediates"],
         )
-        return logits, captured["intermediates"]["encoder_0"]["__call__"][0]
+        return logits, captured["intermediates"]["encoder"]["layers_0"]["__call__"][0]
 
     first, first_encoded = run(0)
     again, _ = run(0)

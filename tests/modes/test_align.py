@@ -93,8 +93,8 @@ def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, 
     ids = [np.array(side)[None] for side in reversal.ids([SOURCE, TARGET])]
     with nn.intercept_methods(keep):
         run.model.apply({"params": run.params}, **pairs.inputs_of_single_pairs(*ids), train=False)
-    place = f"{stack}_{layer}/{part}"
-    kernels = run.params[f"{stack}_{layer}"][part]
+    place = f"{stack}/layers_{layer}/{part}"
+    kernels = run.params[stack][f"layers_{layer}"][part]
     q_TK, k_SK = (
         went_in[f"{place}/{side}"] @ np.asarray(kernels[side]["kernel"], np.float64)[:, head]
         for side in ("query", "key")

@@ -49,16 +49,20 @@ def from_torch(named):
     def feed_forward(name):
         return {"inner": linear(f"{name}.linear1"), "outer": linear(f"{name}.linear2")}
 
-    tree = {"target_embedding": {"embedding": named["embedding.weight"]}}
+    tree = {
+        "target_embedding": {"embedding": named["embedding.weight"]},
+        "encoder": {},
+        "decoder": {},
+    }
     for i in range(L):
         encoder, decoder = f"encoder.layers.{i}", f"decoder.layers.{i}"
-        tree[f"encoder_{i}"] = {
+        tree["encoder"][f"layers_{i}"] = {
             "self_attention": attention(f"{encoder}.self_attn"),
             "self_attention_residual": {"layer_norm": layer_norm(f"{encoder}.norm1")},
             "feed_forward": feed_forward(encoder),
             "feed_forward_residual": {"layer_norm": layer_norm(f"{encoder}.norm2")},
         }
-        tree[f"decoder_{i}"] = {
+        tree["decoder"][f"layers_{i}"] = {
             "self_attention": attention(f"{decoder}.self_attn"),
             "self_attention_residual": {"layer_norm": layer_norm(f"{decoder}.norm1")},
             "cross_attention": attention(f"{decoder}.multihead_attn"),
@@ -67,8 +71,8 @@ def from_torch(named):
             "feed_forward_residual": {"layer_norm": layer_norm(f"{decoder}.norm3")},
         }
     if "encoder.norm.weight" in named:
-        tree["encoder_norm"] = layer_norm("encoder.norm")
-        tree["decoder_norm"] = layer_norm("decoder.norm")
+        tree["encoder"]["norm"] = layer_norm("encoder.norm")
+        tree["decoder"]["norm"] = layer_norm("decoder.norm")
     return tree
 
 

@@ -1,10 +1,10 @@
 """Models: what turns a batch's inputs into logits, and predicts one token after the other.
 
 Read `transformer.py` first: the paper's model, its encoder, its decoder, one step of decoding. It
-is made of `layers.py` (section 3.1), `attention.py` and `scores.py` (3.2) and `positions.py` (3.5).
-What is there for speed alone is in `dense.py` (matrix products, random bits of dropout) and
-`cache.py` (the KV cache, which beams share). `recurrent.py` is what came before. `fields.py` checks
-values of the config, `ensemble.py` makes one model of several.
+is made of `stack.py` and `layers.py` (section 3.1), `attention.py` and `scores.py` (3.2) and
+`positions.py` (3.5). What is there for speed alone is in `dense.py` (matrix products, random bits
+of dropout) and `cache.py` (the KV cache, which beams share). `recurrent.py` is what came before.
+`fields.py` checks values of the config, `ensemble.py` makes one model of several.
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
 name in the table below, `config.model` has its fields. What a model has to have:

@@ -85,17 +85,17 @@ class DecoderLayer(nn.Module):
 
     self_attention: nn.Module
     self_attention_residual: nn.Module
-    cross_attention: nn.Module
-    cross_attention_residual: nn.Module
+    cross_attention: nn.Module | None  # None in a decoder-only model
+    cross_attention_residual: nn.Module | None
     feed_forward: nn.Module
     feed_forward_residual: nn.Module
 
     def __call__(
         self,
         x_BTD: Array,
-        memory: KeysValues,
+        memory: KeysValues | None,
         view: View,
-        memory_view: View,
+        memory_view: View | None,
         *,
         train: bool,
         cache: KeysValues | None = None,
@@ -121,5 +121,6 @@ class DecoderLayer(nn.Module):
 
         feed_forward = functools.partial(self.feed_forward, train=train)
         x_BTD = self.self_attention_residual(x_BTD, self_attention, train=train)
-        x_BTD = self.cross_attention_residual(x_BTD, cross_attention, train=train)
+        if self.cross_attention is not None:
+            x_BTD = self.cross_attention_residual(x_BTD, cross_attention, train=train)
         return self.feed_forward_residual(x_BTD, feed_forward, train=train), cache

@@ -1,9 +1,27 @@
 """Positional encodings (paper 3.5)."""
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 Array = jax.Array
+
+
+class PositionEncoding(nn.Module):
+    """Adds an encoding of each position: sinusoids of a layout, or 'learned' vectors."""
+
+    kind: str
+    max_positions: int  # how many positions are learned; sinusoids have no limit
+
+    @nn.compact
+    def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
+        D = x_BTD.shape[-1]
+        if self.kind != "learned":
+            return x_BTD + sinusoids(positions_BT, D, self.kind)
+        normal = nn.initializers.normal(D**-0.5)
+        table_PD = self.param("embedding", normal, (self.max_positions, D))
+        # Padding may have positions beyond the learned ones.
+        return x_BTD + jnp.take(table_PD, jnp.minimum(positions_BT, self.max_positions - 1), axis=0)
 
 
 def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:

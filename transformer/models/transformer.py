@@ -7,23 +7,18 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError
 from transformer.models import cache as kv_cache
-from transformer.models import dense, fields, layers
-from transformer.models.attention import KeysValues, MultiHeadAttention, View, same_segment
+from transformer.models import dense, fields, stack
+from transformer.models.attention import KeysValues, View, same_segment
 from transformer.models.cache import KVCache
-from transformer.models.positions import sinusoids
-from transformer.models.scores import SCORES
+from transformer.models.positions import PositionEncoding
 
 Array = jax.Array
 
 CHOICES = {
-    "score": SCORES,
-    "norm": ("post", "pre"),
+    **stack.CHOICES,
     "positions": ("interleaved", "concatenated", "learned"),
     "tied_embeddings": ("all", "target", "none"),
-    "activation": tuple(layers.ACTIVATIONS),
-    "dtype": ("float32", "bfloat16"),
 }
 
 
@@ -59,55 +54,14 @@ class Transformer(nn.Module):
 
     def setup(self) -> None:
         self._check()
-        dtype = jnp.dtype(self.dtype)
-        attention = functools.partial(
-            MultiHeadAttention,
-            d_model=self.d_model,
-            num_heads=self.num_heads,
-            key_size=self._head_size(self.key_size),
-            value_size=self._head_size(self.value_size),
-            score=self.score,
-            use_bias=self.attention_bias,
-            dropout_rate=self.attention_dropout_rate,
-            dtype=dtype,
-        )
-        feed_forward = functools.partial(
-            layers.FeedForward,
-            d_ff=self.d_ff,
-            activation=self.activation,
-            dropout_rate=self.activation_dropout_rate,
-            dtype=dtype,
-        )
-        residual = functools.partial(
-            layers.Residual,
-            norm=self.norm,
-            norm_epsilon=self.norm_epsilon,
-            dropout_rate=self.dropout_rate,
-            dtype=dtype,
-        )
-        self.encoder = [
-            layers.EncoderLayer(
-                self_attention=attention(),
-                self_attention_residual=residual(),
-                feed_forward=feed_forward(),
-                feed_forward_residual=residual(),
-            )
-            for _ in range(self.num_layers)
-        ]
-        self.decoder = [
-            layers.DecoderLayer(
-                self_attention=attention(),
-                self_attention_residual=residual(),
-                cross_attention=attention(),
-                cross_attention_residual=residual(),
-                feed_forward=feed_forward(),
-                feed_forward_residual=residual(),
-            )
-            for _ in range(self.num_layers)
-        ]
-        if self.final_norm:
-            self.encoder_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=dtype)
-            self.decoder_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=dtype)
+        stack_fields = {
+            "num_layers": self.num_layers,
+            "sublayers": stack.sublayers(self),
+            "final_norm": self.final_norm,
+            "remat": self.remat,
+        }
+        self.encoder = stack.Encoder(**stack_fields)
+        self.decoder = stack.Decoder(**stack_fields, cross_attention=True)
 
         # The paper shares one matrix (3.4) and does not give its initial values. A lookup is
         # multiplied by sqrt(d_model), so N(0, 1/d_model) gives an input of variance 1.
@@ -119,10 +73,10 @@ class Transformer(nn.Module):
             self.source_embedding = embedding_table(num_embeddings=self.source_vocab_size)
         if self.tied_embeddings == "none":
             self.output_embedding = embedding_table(num_embeddings=self.target_vocab_size)
-        self.source_position_embedding = self.target_position_embedding = None
-        if self.positions == "learned":
-            self.source_position_embedding = embedding_table(num_embeddings=self.max_positions)
-            self.target_position_embedding = embedding_table(num_embeddings=self.max_positions)
+        encoding = functools.partial(
+            PositionEncoding, kind=self.positions, max_positions=self.max_positions
+        )
+        self.source_positions, self.target_positions = encoding(), encoding()
         self.dropout = dense.Dropout(rate=self.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
@@ -154,16 +108,7 @@ class Transformer(nn.Module):
         memory_mask_BTS = same_segment(target_segments, source_segments)
         view = View(mask_BTT, target_positions, target_positions)
         memory_view = View(memory_mask_BTS, target_positions, source_positions)
-
-        # nn.remat takes a function of a submodule and the arrays whose gradients it computes.
-        def decode(layer: nn.Module, x_BTD: Array, memory_BSD: Array) -> Array:
-            memory = layer.cross_attention.project(memory_BSD)
-            return layer(x_BTD, memory, view, memory_view, train=train)[0]
-
-        decode = nn.remat(decode) if self.remat and train else decode
-        for layer in self.decoder:
-            x_BTD = decode(layer, x_BTD, memory_BSD)
-        return self.decoder_norm(x_BTD) if self.final_norm else x_BTD
+        return self.decoder(x_BTD, memory_BSD, view, memory_view, train=train)
 
     def logits(self, x_BTD: Array) -> Array:
         """Returns the logits [B, T, V] before the softmax (paper 3.4), in float32."""
@@ -173,15 +118,10 @@ class Transformer(nn.Module):
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
     ) -> Array:
         """Returns the encoder's output [B, S, D], the memory; the inputs are those of `hidden`."""
-        embeddings = self.source_embedding, self.source_position_embedding
+        embeddings = self.source_embedding, self.source_positions
         x_BSD = self._embed(*embeddings, source, source_positions, train=train)
         mask_BSS = same_segment(source_segments, source_segments)
-        view = View(mask_BSS, source_positions, source_positions)
-        encode = lambda layer, x_BSD: layer(x_BSD, view, train=train)  # for nn.remat, as above
-        encode = nn.remat(encode) if self.remat and train else encode
-        for layer in self.encoder:
-            x_BSD = encode(layer, x_BSD)
-        return self.encoder_norm(x_BSD) if self.final_norm else x_BSD
+        return self.encoder(x_BSD, View(mask_BSS, source_positions, source_positions), train=train)
 
     def prepare(
         self, memory_BSD: Array, memory_mask_BS: Array, room: int, num_beams: int
@@ -191,9 +131,8 @@ class Transformer(nn.Module):
         Each row of `memory_BSD` is one sentence, from position 0 on, projected to each layer's keys
         and values here, once. The W beams of a sentence share these and its KV cache.
         """
-        keys_values = [layer.cross_attention.project(memory_BSD) for layer in self.decoder]
-        cache = kv_cache.empty_cache(keys_values, room, num_beams)
-        return (keys_values, memory_mask_BS), cache
+        cache = self.decoder.empty_cache(memory_BSD[:, :1], room, num_beams)
+        return (self.decoder.project(memory_BSD), memory_mask_BS), cache
 
     def step(
         self,
@@ -225,18 +164,12 @@ class Transformer(nn.Module):
         memory_view = View(memory_mask_BS[:, None, :], positions_BQ, memory_positions_BS)
 
         x_BQD = self._embed_target(tokens_BQ, positions_BQ, train=False)
-        updated = []
-        for layer, layer_memory, layer_cache in zip(
-            self.decoder, memories, cache.keys_values, strict=True
-        ):
-            x_BQD, layer_cache = layer(
-                x_BQD, layer_memory, view, memory_view, cache=layer_cache, slot=slot, train=False
-            )
-            updated.append(layer_cache)
-        x_BQD = self.decoder_norm(x_BQD) if self.final_norm else x_BQD
+        x_BQD, keys_values = self.decoder.step(
+            x_BQD, memories, view, memory_view, cache.keys_values, slot
+        )
         # Query t * W + w back to [B, W, T].
         logits_BWTV = self.logits(x_BQD).reshape(B, T, W, -1).swapaxes(1, 2)
-        return logits_BWTV, KVCache(updated, ancestry_BWP)
+        return logits_BWTV, KVCache(keys_values, ancestry_BWP)
 
     # Static: they are called outside `apply`, and use no params.
     reorder = staticmethod(kv_cache.reorder)
@@ -253,14 +186,10 @@ class Transformer(nn.Module):
         A multiply-add is two. Only matrix products count, attention between all positions of a row,
         padding included; the backward pass is two forward passes, and `remat` is not counted.
         """
-        D, F, H = self.d_model, self.d_ff, self.num_heads
-        K, C = self._head_size(self.key_size), self._head_size(self.value_size)
-        # Of one position: four projections, and its scores and sums over all positions.
-        attention = 2 * D * H * (K + C) + length * H * (K + C)
-        feed_forward = 2 * D * F
+        attention, feed_forward = stack.multiply_adds(self, length)
         encoder = self.num_layers * (attention + feed_forward)
         decoder = self.num_layers * (2 * attention + feed_forward)
-        logits = D * self.target_vocab_size
+        logits = self.d_model * self.target_vocab_size
         return 3 * 2 * rows * length * (encoder + decoder + logits)
 
     @nn.nowrap
@@ -273,48 +202,32 @@ class Transformer(nn.Module):
         }
         return {
             name: jnp.stack(
-                [sown[f"{stack}_{i}"][part]["attention"][0] for i in range(self.num_layers)]
+                [sown[half][f"layers_{i}"][part]["attention"][0] for i in range(self.num_layers)]
             )
-            for name, (stack, part) in parts.items()
+            for name, (half, part) in parts.items()
         }
 
     def _embed_target(self, target: Array, positions: Array, *, train: bool) -> Array:
-        embeddings = self.target_embedding, self.target_position_embedding
+        embeddings = self.target_embedding, self.target_positions
         return self._embed(*embeddings, target, positions, train=train)
 
     def _embed(
         self,
         embedding: nn.Embed,
-        position_embedding: nn.Embed | None,
+        add_positions: nn.Module,
         ids_BT: Array,
         positions_BT: Array,
         *,
         train: bool,
     ) -> Array:
         """Adds positions to sqrt(d_model) times the embeddings; dropout (paper 3.4, 3.5, 5.4)."""
-        x_BTD = embedding(ids_BT) * self.d_model**0.5
-        if position_embedding is None:
-            x_BTD += sinusoids(positions_BT, self.d_model, self.positions)
-        else:
-            # Padding may have positions beyond the learned ones.
-            x_BTD += position_embedding(jnp.minimum(positions_BT, self.max_positions - 1))
+        x_BTD = add_positions(embedding(ids_BT) * self.d_model**0.5, positions_BT)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
-
-    def _head_size(self, size: int) -> int:
-        return size or self.d_model // self.num_heads
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
         fields.check_choices(self, CHOICES)
-        fields.check_at_least(self, 1, ("d_model", "d_ff", "num_heads", "num_layers"))
-        fields.check_at_least(self, 0, ("key_size", "value_size", "max_positions", "norm_epsilon"))
-        rates = ("dropout_rate", "attention_dropout_rate", "activation_dropout_rate")
-        fields.check_rates(self, rates)
+        stack.check_numbers(self)
+        fields.check_at_least(self, 0, ("max_positions",))
         fields.check_even(self, 4, ("d_model",))
         fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")
-        sizes_given = self.key_size and self.value_size
-        if self.d_model % self.num_heads and not sizes_given:
-            raise UserError(
-                f"config.model.d_model={self.d_model} has to be a multiple of "
-                f"config.model.num_heads={self.num_heads} (or give key_size and value_size)"
-            )
