@@ -4,6 +4,7 @@ import collections
 import contextlib
 import importlib
 import os
+import pathlib
 import resource
 import sys
 import tempfile
@@ -54,6 +55,14 @@ def _programs():
 def data_dir():
     """Where TFDS keeps its data sets, and we the ids."""
     return shared.made_once("data", os.mkdir)
+
+
+@pytest.fixture(scope="session")
+def test_data():
+    """The folder of real data, which the environment names."""
+    if folder := os.environ.get("TRANSFORMER_TEST_DATA"):
+        return pathlib.Path(folder)
+    return pytest.skip("TRANSFORMER_TEST_DATA does not name the folder of real data")
 
 
 @pytest.fixture(scope="session")

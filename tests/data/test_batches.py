@@ -18,7 +18,7 @@ from transformer.distributed import layout, step
 
 def evaluation_batches(tokens, batch_tokens=5 * LENGTH):
     """Evaluation batches, as in transformer/tasks/translation_evaluator.py."""
-    pairs = np.arange(len(tokens.source_lengths))
+    pairs = np.arange(len(tokens.sides["source"].lengths))
     groups = packing.one_per_row(tokens.lengths, pairs, LENGTH)
     assemble = functools.partial(pair_arrays.assemble, tokens)
     return batches.Batches(groups, batch_tokens, None, assemble)
@@ -152,7 +152,7 @@ def test_blank_and_long_training_pairs_are_dropped_and_counted(tokenised, vocabu
 def test_evaluation_drops_nothing(tokenised, vocabulary, batch_tokens):
     source = Source(8, count=120, longest=30, blank=[(0, 0), (3, 1), (5, 0), (5, 1)])
     tokens = tokenised(source)
-    longest = int(max(tokens.source_lengths.max(), tokens.target_lengths.max()))
+    longest = int(max(tokens.sides["source"].lengths.max(), tokens.sides["target"].lengths.max()))
     assert longest > 2 * LENGTH
     batched = evaluation_batches(tokens, batch_tokens)
     assert sorted(epoch(batched, 0)) == sorted(pairs_of(source, vocabulary))

@@ -30,7 +30,7 @@ ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
 
 def test_order_is_kept_over_several_shards(text, monkeypatch):
-    monkeypatch.setattr(builders, "SHARD_PAIRS", 7)
+    monkeypatch.setattr(builders, "SHARD_RECORDS", 7)
     numbers = [str(i) for i in range(50)]
     corpus = text({"train.de": lines(numbers), "train.en": lines(numbers[::-1])})
     assert everything(corpus) == (numbers, numbers[::-1])

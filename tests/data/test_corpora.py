@@ -17,6 +17,7 @@ from helpers.corpora import (
 )
 
 from transformer.data import corpora
+from transformer.errors import UserError
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 # Parallel text: record i is line i.
@@ -39,6 +40,50 @@ def test_either_direction_shares_one_copy_but_no_fingerprint(text, tmp_path):
     assert everything(backward) == (ENGLISH, GERMAN)
     assert forward.fingerprint != backward.fingerprint
     assert len(list((tmp_path / "data" / "parallel_text").glob("*-*-*"))) == 1
+
+
+# Plain text: record i is line i.
+
+
+def plain(folder, split="train.txt"):
+    return corpora.load_text(split, directory=str(folder), data_dir=str(folder / "data"))
+
+
+def test_plain_text_is_read_line_by_line(tmp_path):
+    (tmp_path / "train.txt").write_bytes(lines(ENGLISH))
+    text = plain(tmp_path)
+    assert everything(text) == (ENGLISH,)
+    assert text.read([3, 0, 3]) == ([ENGLISH[3], ENGLISH[0], ENGLISH[3]],)
+    assert text.files == (str(tmp_path / "train.txt"),)
+
+
+def test_the_fingerprint_of_plain_text_is_of_its_content(tmp_path):
+    (tmp_path / "train.txt").write_bytes(lines(ENGLISH))
+    (tmp_path / "same.txt").write_bytes(lines(ENGLISH, "\r\n"))
+    whole = plain(tmp_path)
+    part = plain(tmp_path, "train.txt[:75%]")
+    assert everything(part) == (ENGLISH[:3],)
+    assert part.fingerprint != whole.fingerprint
+    (tmp_path / "train.txt").write_bytes(lines([*ENGLISH[:3], "other"]))
+    assert everything(plain(tmp_path)) == ([*ENGLISH[:3], "other"],)
+    assert plain(tmp_path).fingerprint != whole.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("content", "split", "words"),
+    [
+        (b"", "train.txt", "train.txt is empty"),
+        (b"a\n", "train.txt[:50%]", "train.txt, from 0 to 50 %, is empty"),
+        (b"a\nb\n\xff\n", "train.txt", "train.txt, line 3, is not UTF-8"),
+        (b"a\n", "missing.txt", "split='missing.txt': expected one of"),
+    ],
+)
+def test_plain_text_that_cannot_be_read_is_one_line(tmp_path, content, split, words):
+    (tmp_path / "train.txt").write_bytes(content)
+    for _ in range(2):  # nothing is left that a second attempt would take for the corpus
+        with pytest.raises(UserError, match=words) as error:
+            plain(tmp_path, split)
+        one_line(error)
 
 
 # WMT 2014, by TFDS's own code, from miniature archives.

@@ -42,7 +42,7 @@ def test_nothing_is_logged_where_nothing_is_dropped(tokenised, caplog):
 
 def test_pairs_of_just_the_longest_length_are_kept(tokenised):
     tokens = tokenised(Source(0))
-    longest = np.maximum(tokens.source_lengths, tokens.target_lengths)
+    longest = np.maximum(tokens.sides["source"].lengths, tokens.sides["target"].lengths)
     most = int(longest.max())
     assert len(packing.select_trainable(tokens.lengths, most)) == 150
     assert len(packing.select_trainable(tokens.lengths, most - 1)) == (longest < most).sum() < 150

@@ -6,7 +6,7 @@ import pytest
 
 from transformer.data import batches, packing, pairs, tokenizer
 from transformer.data.tokenizer import END, PAD, START
-from transformer.data.tokens import Tokens
+from transformer.data.tokens import Side, Tokens
 
 SOURCES = [[11, 12, END], [13, END], [14, 15, 16, END]]
 TARGETS = [[7, 8, END], [9, END], [10, 10, 10, 10, END]]
@@ -14,10 +14,8 @@ TARGETS = [[7, 8, END], [9, END], [10, 10, 10, 10, END]]
 
 @pytest.fixture
 def tokens(tmp_path):
-    arrays = []
-    for side in (SOURCES, TARGETS):
-        arrays += [np.concatenate(side), np.cumsum([0, *map(len, side)])]
-    return Tokens(*arrays, tmp_path)
+    side = lambda items: Side(np.concatenate(items), np.cumsum([0, *map(len, items)]))
+    return Tokens({"source": side(SOURCES), "target": side(TARGETS)}, tmp_path)
 
 
 def test_packed_pairs_are_laid_out_as_in_the_docstring(tokens):

@@ -7,6 +7,7 @@ import os
 import pytest
 from helpers.corpora import ENGLISH, GERMAN, everything, lines, one_line, prepared
 
+from transformer.data import text_files
 from transformer.errors import UserError
 
 
@@ -123,3 +124,83 @@ def test_several_files_of_one_name(text):
 def test_parallel_text_wants_two_languages(text, source, target):
     with pytest.raises(ValueError, match=r"\Aconfig\.data\.source_language .* two different codes"):
         text({"train.de": b"a\n", "train.en": b"x\n"}, source=source, target=target)
+
+
+# Parts of plain text.
+
+
+TEXT = ["first line", "", "drei 🏠", "four", "fünf"]
+
+
+def parts(folder, split, key="config.data.train"):
+    return text_files.find_parts(folder, split, key)
+
+
+def content(folder, split):
+    found = [line for part in parts(folder, split) for line in text_files.lines_of_part(part)]
+    return [line.decode() for line in found]
+
+
+def test_a_split_is_a_file_or_several_or_parts_of_them(tmp_path):
+    (tmp_path / "a.txt").write_bytes(lines(TEXT))
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(lines(["x", "y"])))
+    assert content(tmp_path, "a.txt") == TEXT
+    assert content(tmp_path, "b.txt, a.txt[:40%]") == ["x", "y", *TEXT[:2]]
+    assert content(tmp_path, "a.txt[40%:]") == TEXT[2:]
+    assert content(tmp_path, "a.txt[20%:60%]") == TEXT[1:3]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("unit", ["", " of characters"])
+def test_parts_that_meet_have_all_of_the_text_once(tmp_path, unit, end):
+    """Of characters, too; then a line may be cut in two."""
+    (tmp_path / "a.txt").write_bytes("\n".join(TEXT).encode() + end)
+    whole = "\n".join(TEXT) + "\n"
+    for percent in range(1, 100):
+        head = content(tmp_path, f"a.txt[:{percent}%{unit}]")
+        tail = content(tmp_path, f"a.txt[{percent}%:{unit}]")
+        if not unit:
+            assert (head, tail) == (TEXT[: len(head)], TEXT[len(head) :])
+            assert len(head) == 5 * percent // 100
+            continue
+        cut = len(whole) * percent // 100
+        joined = lambda some: "".join(f"{line}\n" for line in some)
+        assert joined(head) in (whole[:cut], whole[:cut] + "\n")  # a cut line ends, too
+        assert joined(tail) == whole[cut:]
+
+
+@pytest.mark.parametrize(
+    ("split", "words"),
+    [
+        (
+            "b.txt",
+            r"expected one of .*b\.txt, .*b\.txt\.gz, .*b\.txt\.xz, found none; .* has a",
+        ),
+        (
+            "a.txt[:9]",
+            r"expected FILE or a part of it, such as FILE\[:90%\].* 'a.txt\[:9\]'",
+        ),
+        ("a.txt[50%:50%]", "expected FILE or a part"),
+        ("a.txt[:101%]", "expected FILE or a part"),
+        ("a.txt,", "expected FILE or a part of it.*, found ''"),
+        ("", "expected FILE or a part of it.*, found ''"),
+        ("folder", "is a folder, expected a file"),
+        ("c.txt", r"c\.txt or .*c\.txt\.gz: remove all but one"),
+    ],
+)
+def test_a_split_that_names_no_file_is_one_line(tmp_path, split, words):
+    (tmp_path / "folder").mkdir()
+    for name in ("a.txt", "c.txt", "c.txt.gz"):
+        (tmp_path / name).write_bytes(b"a\n")
+    with pytest.raises(UserError, match=rf"\Aconfig\.data\.train='.*{words}") as error:
+        parts(tmp_path, split)
+    one_line(error)
+
+
+def test_tiny_shakespeare_is_cut_where_others_cut_it(test_data):
+    """90 % of 1,115,394 characters; line breaks count."""
+    part = lambda slice: content(test_data / "tinyshakespeare", f"input.txt[{slice} of characters]")
+    train, validation = part(":90%"), part("90%:")
+    assert sum(len(line) + 1 for line in train) == 1_003_854 + 1  # the end of the line that is cut
+    assert sum(len(line) + 1 for line in validation) == 111_540
+    assert validation[:4] == ["?", "", "GREMIO:", "Good morrow, neighbour Baptista."]

@@ -1,6 +1,7 @@
 """A corpus's ids are written once; no half-written cache is ever read or left."""
 
 import errno
+import itertools
 import os
 import pathlib
 import signal
@@ -13,7 +14,7 @@ import pytest
 from helpers.batching import pairs_of
 from helpers.corpora import LENGTH, Source
 
-from transformer.data import packing, tokenizer
+from transformer.data import characters, packing, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.errors import UserError
 
@@ -27,8 +28,9 @@ def test_second_call_reads_the_cache(tokenised):
     second = tokenised(source)
     assert source.reads == 1
     assert second.directory == first.directory
-    for x, y in zip(first[:4], second[:4], strict=True):
-        np.testing.assert_array_equal(x, y)
+    for name in ("source", "target"):
+        for x, y in zip(first.sides[name], second.sides[name], strict=True):
+            np.testing.assert_array_equal(x, y)
 
 
 def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
@@ -50,11 +52,11 @@ def test_chunks_make_no_difference(vocabulary, tmp_path):
     source.pairs = source.pairs * 60  # 9000 pairs: two chunks
     tokens = tokenise(source, vocabulary, tmp_path)
     assert source.reads == 2
-    assert len(tokens.source_lengths) == 9000
+    assert len(tokens.sides["source"].lengths) == 9000
     once = pairs_of(Source(0), vocabulary)
     for i in (0, 8190, 8191, 8192, 8193, 8999):
-        start, stop = tokens.target_offsets[i : i + 2]
-        assert tuple(tokens.target[start:stop].tolist()) == once[i % 150][1]
+        start, stop = tokens.sides["target"].offsets[i : i + 2]
+        assert tuple(tokens.sides["target"].ids[start:stop].tolist()) == once[i % 150][1]
 
 
 def test_failed_writer_leaves_nothing(vocabulary, tmp_path):
@@ -92,7 +94,7 @@ def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_pat
 
     both = tokenizer.Vocabulary(vocabulary.source, vocabulary.source)
     tokens = tokenise(Source(0), both, tmp_path / "tokens")
-    assert len(tokens.source_lengths) == 150
+    assert len(tokens.sides["source"].lengths) == 150
     assert draft.name.startswith(tokens.directory.name)  # it was the same cache
     assert set((tmp_path / "tokens").iterdir()) == {tokens.directory}
 
@@ -111,7 +113,7 @@ def test_of_two_writers_the_first_to_finish_serves_both(vocabulary, tmp_path):
     ours = tokenise(source, vocabulary, tmp_path)
     assert ours.directory == others[0].directory
     assert list(tmp_path.iterdir()) == [ours.directory]
-    np.testing.assert_array_equal(ours.target, others[0].target)
+    np.testing.assert_array_equal(ours.sides["target"].ids, others[0].sides["target"].ids)
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_file_over):
@@ -135,3 +137,33 @@ def test_without_locks_drafts_are_left_alone(vocabulary, tmp_path, monkeypatch):
     (tmp_path / "0123-draft-abc").mkdir()
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     assert set(tmp_path.iterdir()) == {tokens.directory, tmp_path / "0123-draft-abc"}
+
+
+class Lines:
+    """Plain text, which has one side."""
+
+    fingerprint = "lines"
+
+    def __init__(self, lines):
+        self.lines = lines
+
+    def __len__(self):
+        return len(self.lines)
+
+    def read(self, indices):
+        return ([self.lines[i] for i in indices],)
+
+
+@pytest.mark.parametrize("kind", ["pieces", "characters"])
+def test_plain_text_has_one_side(vocabulary, tmp_path, kind):
+    lines = ["abc d", "", "fed"] * 3000  # more than a chunk
+    encoder = tokenizer.Pieces(vocabulary.source)
+    if kind == "characters":
+        encoder = characters.load(characters.learn(lines), "test")
+    tokens = tokenise(Lines(lines), encoder, tmp_path)
+    [(name, side)] = tokens.sides.items()
+    assert name == "text"
+    items = [side.ids[start:stop] for start, stop in itertools.pairwise(side.offsets)]
+    assert [ids.tolist() for ids in items] == encoder.encode(lines)
+    assert encoder.decode(items) == lines
+    np.testing.assert_array_equal(tokens.lengths, [side.lengths])

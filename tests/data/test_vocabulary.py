@@ -1,9 +1,9 @@
-"""A run's SentencePiece models: read from files, or learnt from either side, or both."""
+"""A run's vocabulary: read from files, or learnt from plain text, either side, or both."""
 
 import pytest
 from helpers.corpora import SIZE, Source, text
 
-from transformer.data import tokenizer, vocabulary
+from transformer.data import characters, tokenizer, vocabulary
 from transformer.errors import UserError
 
 
@@ -73,3 +73,34 @@ def test_files_that_cannot_be_models_are_one_line(files, shared, words, tmp_path
     (tmp_path / "wrong").write_bytes(b"text")
     with pytest.raises(UserError, match=rf"\A.*{words}.*\Z"):
         vocabulary.read_models(files, shared=shared)
+
+
+class Lines(Source):
+    """Plain text: the targets of the pairs."""
+
+    def read(self, indices):
+        return super().read(indices)[1:]
+
+
+TEXT_OPTIONS = {"character_coverage": 1.0, "max_sentences": 0, "seed": 0}
+
+
+def test_plain_text_has_pieces_or_characters():
+    text = Lines("text", count=300)
+    pieces = vocabulary.learn_text(text, kind="bpe", size=290, **TEXT_OPTIONS)
+    loaded = vocabulary.load({"vocabulary/text.model": pieces})
+    assert isinstance(loaded, tokenizer.Pieces)
+    assert letters(loaded.processor) == set("abcdef")
+    table = vocabulary.learn_text(text, kind="characters", size=0, **TEXT_OPTIONS)
+    assert table == b" abcdef"
+    assert vocabulary.load({"vocabulary/text.characters": table}) == characters.Characters(
+        " abcdef"
+    )
+    [lines] = text.read(range(300))
+    assert loaded.decode(loaded.encode(lines)) == lines
+
+
+def test_a_vocabulary_of_pairs_is_loaded_from_one_file_or_two():
+    model = tokenizer.learn(text(0), size=SIZE, kind="bpe", character_coverage=1.0)
+    assert vocabulary.load({"shared.model": model}).shared
+    assert not vocabulary.load({"source.model": model, "target.model": model}).shared

@@ -238,8 +238,9 @@ def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_pa
     """Pairs of up to 12 pieces: unpacked rows have static lengths of up to 16."""
     config = config_of(data__pack=pack, data__row_length=32, data__max_length=12)
     lengths = np.arange(200) % 11 + 2
-    side = (np.full(lengths.sum(), 7), np.concatenate([[0], np.cumsum(lengths)]))
-    training = translation.training_batches(config, tokens.Tokens(*side, *side, tmp_path))
+    side = tokens.Side(np.full(lengths.sum(), 7), np.concatenate([[0], np.cumsum(lengths)]))
+    both = tokens.Tokens({"source": side, "target": side}, tmp_path)
+    training = translation.training_batches(config, both)
     shapes = [training.shape(t) for t in range(len(training))]
     filled, longest = translation.example(config, 0)["targets"].shape
     assert longest == length == max(length for _, length in shapes)

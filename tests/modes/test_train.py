@@ -10,6 +10,7 @@ from helpers import tiny
 from helpers.runs import newest, without_times
 
 from transformer.checkpoints import workdir
+from transformer.data import vocabulary
 from transformer.errors import UserError
 from transformer.modes import train
 from transformer.modes.command_line import WRITTEN
@@ -139,7 +140,7 @@ def test_a_damaged_config_is_written_again(
     else:
         (copy / "config.json").write_bytes(content)
     # Not learnt again: the checkpoints are of the vocabulary that is there.
-    monkeypatch.setattr(translation.vocabulary, "learn_models", None)
+    monkeypatch.setattr(vocabulary, "learn_models", None)
     train.train(tiny_config(), copy)
     assert "config.json will be rewritten from --config" in caplog.text
     assert json.loads((copy / "config.json").read_bytes()) == before

@@ -5,6 +5,7 @@ import types
 
 import pytest
 from helpers import corpora
+from ml_collections import ConfigDict
 
 from transformer.data import tokenizer
 from transformer.errors import UserError
@@ -55,3 +56,16 @@ def test_every_sentence_of_a_split_is_evaluated_or_none(tiny_config, tmp_path):
     expected = rf"max_positions={longest - 1} is too small: the split 'test' .* of {longest} pieces"
     with pytest.raises(UserError, match=expected):
         lengths(position_limit=longest - 1)
+
+
+def test_a_split_of_plain_text_is_what_its_key_names(tmp_path):
+    (tmp_path / "all.txt").write_text("".join(f"{i}\n" for i in range(10)))
+    data = {"train": "all.txt[:90%]", "validation": "all.txt[90%:]", "test": "gone.txt"}
+    data |= {"directory": str(tmp_path), "data_dir": str(tmp_path / "data")}
+    config = ConfigDict({"data": data})
+    assert splits.text(config, "train").read(range(9)) == (list("012345678"),)
+    assert splits.text(config, "validation").read([0]) == (["9"],)
+    with pytest.raises(UserError, match=r"\Aconfig\.data\.test='gone\.txt': expected one of"):
+        splits.text(config, "test")
+    with pytest.raises(UserError, match=r"text has the splits train, .* found 'other'"):
+        splits.text(config, "other")

@@ -67,13 +67,13 @@ def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, caplog, damag
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     whole = contents(tokens.directory)
     assert checksums.NAME in whole
-    kept = np.array(tokens.source)
+    kept = np.array(tokens.sides["source"].ids)
     for name in whole:
         damage(tokens.directory / name)
         caplog.clear()
         again = tokenise(Source(0), vocabulary, tmp_path)
         assert contents(tokens.directory) == whole
-        np.testing.assert_array_equal(again.source, kept)
+        np.testing.assert_array_equal(again.sides["source"].ids, kept)
         (said,) = warnings(caplog)
         assert str(tokens.directory / name) in said
         assert "\n" not in said
@@ -98,10 +98,10 @@ def test_whole_ids_are_not_written_again_and_packings_do_not_count(vocabulary, t
 
 def test_who_reads_damaged_ids_when_they_are_made_anew_keeps_his(vocabulary, tmp_path):
     tokens = tokenise(Source(0), vocabulary, tmp_path)
-    before = np.array(tokens.target)
+    before = np.array(tokens.sides["target"].ids)
     (tokens.directory / "source_offsets.npy").unlink()
     tokenise(Source(0), vocabulary, tmp_path)
-    np.testing.assert_array_equal(tokens.target, before)
+    np.testing.assert_array_equal(tokens.sides["target"].ids, before)
 
 
 def test_ids_are_looked_at_by_each_process_alone(vocabulary, tmp_path, monkeypatch):
@@ -115,8 +115,8 @@ def test_ids_are_looked_at_by_each_process_alone(vocabulary, tmp_path, monkeypat
 
 def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, tmp_path):
     tokens = tokenise(Source(0), vocabulary, tmp_path)
-    whole, expected = contents(tokens.directory), np.array(tokens.source)
-    read = lambda _: np.array(tokenise(Source(0), vocabulary, tmp_path).source)
+    whole, expected = contents(tokens.directory), np.array(tokens.sides["source"].ids)
+    read = lambda _: np.array(tokenise(Source(0), vocabulary, tmp_path).sides["source"].ids)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for _ in range(5):
             truncate(tokens.directory / "source.ids")

@@ -9,10 +9,12 @@ from pathlib import Path
 import ml_collections
 
 from transformer.checkpoints.config_files import flatten
-from transformer.data import tokenizer
+from transformer.data import characters, tokenizer, vocabulary
 from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.storage import checksums, paths
+
+Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters
 
 
 def read_config(workdir: Path) -> ml_collections.ConfigDict:
@@ -40,7 +42,7 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
     raise UserError(f"damaged: {path} is not a JSON object, but {str(values)[:40]!r}")
 
 
-def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokenizer.Vocabulary:
+def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> Vocabulary:
     """Loads a run's vocabulary.
 
     UserError if a file is missing or damaged, or its fingerprint is not that of the config.
@@ -54,36 +56,43 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> tokeniz
         raise UserError(
             f"damaged: {', '.join(faults)}: the run cannot be used without its vocabulary"
         )
-    pieces = [tokenizer.load(file.read_bytes(), str(file)) for file in files]
-    vocabulary = tokenizer.Vocabulary(pieces[0], pieces[-1])
+    loaded = vocabulary.load({str(file): file.read_bytes() for file in files})
     expected = config.vocabulary.fingerprint  # "" if config.json was lost; checkpoints have it, too
-    if expected and vocabulary.fingerprint != expected:
+    if expected and loaded.fingerprint != expected:
         raise UserError(
-            f"{files[0].parent} holds the vocabulary {vocabulary.fingerprint}, but this run was "
+            f"{files[0].parent} holds the vocabulary {loaded.fingerprint}, but this run was "
             f"trained with {expected}: ids would stand for other pieces"
         )
-    return vocabulary
+    return loaded
 
 
 def vocabulary_files(workdir: Path, config: ml_collections.ConfigDict) -> list[Path]:
-    """Returns the paths of a workdir's SentencePiece models: one if shared, else source, target."""
-    names = ("shared",) if config.vocabulary.shared else ("source", "target")
-    return [workdir / "vocabulary" / f"{name}.model" for name in names]
+    """Returns the paths of a workdir's vocabulary: one file, or one for source and for target.
 
-
-def write_vocabulary(workdir: Path, models: Sequence[bytes]) -> tokenizer.Vocabulary:
-    """Writes one SentencePiece model, or two (source, target), and returns them as a vocabulary.
-
-    WORKDIR/vocabulary gets each model, a readable table of its pieces, and checksums of the files.
+    The vocabulary of pairs has the key `shared`, that of plain text has not.
     """
-    names = ("shared",) if len(models) == 1 else ("source", "target")
-    pieces = [tokenizer.load(model, name) for model, name in zip(models, names, strict=True)]
-    for name, model, table in zip(names, models, map(tokenizer.table, pieces), strict=True):
-        paths.write_file(workdir / "vocabulary" / f"{name}.model", model)
-        paths.write_file(workdir / "vocabulary" / f"{name}.vocab", table.encode())
-    content = checksums.checksums_of(workdir / "vocabulary")
-    paths.write_file(workdir / "vocabulary" / checksums.NAME, content)
-    return tokenizer.Vocabulary(pieces[0], pieces[-1])
+    options = config.vocabulary
+    if "shared" in options:
+        names = ("shared.model",) if options.shared else ("source.model", "target.model")
+    else:
+        names = ("text.characters",) if options.kind == "characters" else ("text.model",)
+    return [workdir / "vocabulary" / name for name in names]
+
+
+def write_vocabulary(files: Sequence[Path], contents: Sequence[bytes]) -> Vocabulary:
+    """Writes the files of a vocabulary (`vocabulary_files`), and returns it loaded.
+
+    Beside them are a readable table of each model's pieces, and checksums of all files.
+    """
+    loaded = vocabulary.load(dict(zip(map(str, files), contents, strict=True)))
+    for file, content in zip(files, contents, strict=True):
+        paths.write_file(file, content)
+        if file.suffix == ".model":
+            table = tokenizer.table(tokenizer.load(content, str(file)))
+            paths.write_file(file.with_suffix(".vocab"), table.encode())
+    folder = files[0].parent
+    paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder))
+    return loaded
 
 
 # Keys, or prefixes of keys, that may change when a run is resumed: number of steps, logging,

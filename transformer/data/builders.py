@@ -1,4 +1,4 @@
-"""TFDS builders: sentence pairs -> ArrayRecord files, in folders named after their content."""
+"""TFDS builders: pairs or lines -> ArrayRecord files, in folders named after their content."""
 
 import contextlib
 import dataclasses
@@ -11,7 +11,7 @@ import math
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
@@ -23,70 +23,79 @@ from transformer.storage import checksums, paths
 from transformer.storage.lock import try_lock
 
 SPLITS = ("train", "validation", "test")
-SHARD_PAIRS = 1 << 17  # in memory at once: TFDS holds the shard that it writes
+SHARD_RECORDS = 1 << 17  # in memory at once: TFDS holds the shard that it writes
 
 
-# Builders of our own corpora: they write the pairs in order, one shard at a time.
+# Builders of our own corpora: they write the records in order, one shard at a time.
 
 
 @dataclasses.dataclass(eq=False, kw_only=True)
-class PairsConfig(tfds.core.BuilderConfig):
+class RecordsConfig(tfds.core.BuilderConfig):
     """The content of a corpus. Its name has to carry a hash of the content.
 
-    TFDS compares names only: it would serve the old sentences after an edit.
+    TFDS compares names only: it would serve the old records after an edit.
     """
 
-    languages: tuple[str, str]
-    splits: Callable[[], dict[str, tuple[int, Iterator]]]  # {split: (number of pairs, pairs)}
+    features: tfds.features.FeatureConnector
+    splits: Callable[[], dict[str, tuple[int, Iterator[dict]]]]  # {split: (how many, records)}
 
 
-class Pairs(tfds.core.ShardBasedBuilder, skip_registration=True):
-    """Writes pair i as record i.
+class Records(tfds.core.ShardBasedBuilder, skip_registration=True):
+    """Writes the i-th record of a split as its record i.
 
-    GeneratorBasedBuilder with disable_shuffling would give the same order, but holds all pairs in
+    GeneratorBasedBuilder with disable_shuffling would give the same order, but holds all records in
     memory, and needs TensorFlow beyond 1 GB.
     """
 
     VERSION = tfds.core.Version("1.0.0")
 
     def _info(self):
-        features = tfds.features.Translation(languages=self.builder_config.languages)
+        features = self.builder_config.features
         return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
 
     def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
         del dl_manager  # nothing to download
-        first, second = self.builder_config.languages
         shards = {}
-        for split, (count, pairs) in self.builder_config.splits().items():
-            examples = enumerate({first: a, second: b} for a, b in pairs)
+        for split, (count, records) in self.builder_config.splits().items():
+            examples = enumerate(records)
             # TFDS writes shards one after the other, so that they can share one iterator: the
-            # first takes pairs 0 to SHARD_PAIRS - 1, the second goes on from there.
-            shard = functools.partial(itertools.islice, examples, SHARD_PAIRS)
-            shards[split] = [shard] * math.ceil(count / SHARD_PAIRS)
+            # first takes records 0 to SHARD_RECORDS - 1, the second goes on from there.
+            shard = functools.partial(itertools.islice, examples, SHARD_RECORDS)
+            shards[split] = [shard] * math.ceil(count / SHARD_RECORDS)
         return shards
 
 
-class Builtin(Pairs):
+class Builtin(Records):
     """Writes the Korean-English corpus that `grammar` generates."""
 
 
-class ParallelText(Pairs):
+class ParallelText(Records):
     """Writes two aligned text files as one split, so that train and test sets are independent."""
 
 
-def builtin_config() -> PairsConfig:
+class PlainText(Records):
+    """Writes the lines of text files, or of parts of them, as one split."""
+
+
+def builtin_config() -> RecordsConfig:
     """Returns the config of the built-in corpus, named after the code and seed that generate it."""
     sources = [pathlib.Path(module.__file__).read_bytes() for module in (lexicon, grammar)]
     digest = hashlib.sha256(b"%d %s %s" % (grammar.SEED, *sources)).hexdigest()
 
     def splits():
         pairs = grammar.sentence_pairs(grammar.SEED)
-        return {split: (len(pairs[split]), iter(pairs[split])) for split in SPLITS}
+        return {split: (len(pairs[split]), _records("ko", "en", pairs[split])) for split in SPLITS}
 
-    return PairsConfig(name=f"ko-en-{digest[:16]}", languages=("ko", "en"), splits=splits)
+    features = tfds.features.Translation(languages=("ko", "en"))
+    return RecordsConfig(name=f"ko-en-{digest[:16]}", features=features, splits=splits)
 
 
-def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsConfig:
+def _records(first: str, second: str, pairs: Iterable[tuple]) -> Iterator[dict]:
+    """Yields pairs of texts as records of the two languages."""
+    return ({first: a, second: b} for a, b in pairs)
+
+
+def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> RecordsConfig:
     """Returns the config of a corpus of two aligned files, named after their content.
 
     UserError if a file is empty or their numbers of lines differ.
@@ -107,10 +116,34 @@ def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> PairsCon
 
     def splits() -> dict[str, tuple[int, Iterator]]:
         lines = (text_files.lines(file) for _, _, file in sides)
-        return {"pairs": (counts[0], zip(*lines, strict=True))}
+        return {"pairs": (counts[0], _records(first, second, zip(*lines, strict=True)))}
 
+    features = tfds.features.Translation(languages=(first, second))
     name = f"{first}-{second}-{digest[:16]}"
-    return PairsConfig(name=name, languages=(first, second), splits=splits)
+    return RecordsConfig(name=name, features=features, splits=splits)
+
+
+def plain_text_config(parts: Sequence[text_files.Part]) -> RecordsConfig:
+    """Returns the config of the lines of these parts, named after their content.
+
+    UserError if a part is empty.
+    """
+    digest = hashlib.sha256()
+    for part in parts:
+        content, _ = text_files.digest_and_count(part.file)
+        digest.update(repr((content, *part[1:])).encode())
+
+    def splits() -> dict[str, tuple[int, Iterator]]:
+        counts = [sum(1 for _ in text_files.lines_of_part(part)) for part in parts]
+        for part, count in zip(parts, counts, strict=True):
+            if not count:
+                share = "" if part[1:3] == (0, 100) else f", from {part.start} to {part.stop} %,"
+                raise UserError(f"{part.file}{share} is empty")
+        lines = itertools.chain.from_iterable(map(text_files.lines_of_part, parts))
+        return {"text": (sum(counts), ({"text": line} for line in lines))}
+
+    features = tfds.features.FeaturesDict({"text": tfds.features.Text()})
+    return RecordsConfig(name=digest.hexdigest()[:16], features=features, splits=splits)
 
 
 # Preparation: by one process, under a lock.
@@ -181,7 +214,7 @@ def _prepare(build: Callable[[], Any], folder: pathlib.Path, check: Callable[[],
     check()
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        # TFDS calls back wmt._pairs (WMT) or Pairs._shard_iterators_per_split to read the text.
+        # TFDS calls back wmt._pairs (WMT) or Records._shard_iterators_per_split to read the text.
         with _quiet(), downloads.without_tensorflow(), wmt.line_by_line():
             build().download_and_prepare(file_format="array_record")
     finally:

@@ -1,4 +1,4 @@
-"""Loads a corpus by name, through TFDS: WMT 2014, parallel text files, or the built-in corpus.
+"""Loads a corpus through TFDS: WMT 2014, parallel text, the built-in corpus; or plain text.
 
 A corpus is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
 """
@@ -9,10 +9,11 @@ import functools
 import hashlib
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from transformer.data import builders, text_files, wmt
-from transformer.data.builders import SPLITS, Builtin, ParallelText
+from transformer.data.builders import SPLITS, Builtin, ParallelText, PlainText
 from transformer.errors import UserError
 from transformer.storage import paths
 
@@ -38,6 +39,39 @@ class Corpus:
             [record[self.source_language].decode() for record in records],
             [record[self.target_language].decode() for record in records],
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """One split of plain text: lines by index."""
+
+    fingerprint: str  # of the content; part of every cache key derived from it
+    records: Sequence[dict[str, bytes]]  # the TFDS data source: {"text": line}
+    files: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def read(self, indices: Iterable[int]) -> tuple[list[str]]:
+        """Returns the only side of these records: (lines,), in this order."""
+        records = self.records.__getitems__([int(i) for i in indices])
+        return ([record["text"].decode() for record in records],)
+
+
+def load_text(split: str, *, directory: str, data_dir: str, key: str = "split") -> Text:
+    """Returns the lines of text files; prepares them under `data_dir` first if necessary.
+
+    `split` names files in `directory`, or parts of them (`text_files.find_parts`). Record i is line
+    i: where documents are to be kept apart, a line is one; where the text is one stream, the line
+    breaks between records are part of it. `key` is the config key of the split, for error messages.
+    """
+    data_dir = local_folder(data_dir)
+    parts = text_files.find_parts(pathlib.Path(directory).expanduser(), split, key)
+    config = builders.plain_text_config(parts)
+    build = functools.partial(PlainText, config=config, data_dir=data_dir)
+    folder = builders.corpus_folder(data_dir, PlainText, config)
+    records, fingerprint = _prepared(build, folder, "text")
+    return Text(fingerprint, records, tuple(str(part.file) for part in parts))
 
 
 def load(
@@ -84,14 +118,28 @@ def load(
             build = functools.partial(wmt.builder, corpus, data_dir)
             folder = wmt.corpus_folder(corpus, data_dir)
             check = functools.partial(wmt.check_archives, corpus, data_dir)
-    with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
+    records, fingerprint = _prepared(build, folder, split, direction=languages, check=check)
+    return Corpus(fingerprint, *languages, records, tuple(map(str, files)))
+
+
+def _prepared(
+    build: Callable[[], Any],
+    folder: pathlib.Path,
+    split: str,
+    *,
+    direction: tuple[str, ...] = (),
+    check: Callable[[], None] = lambda: None,
+) -> tuple[Sequence[dict], str]:
+    """Returns the records of a split, and a fingerprint of its content and the direction.
+
+    `build`, `folder` and `check` are those of `builders.prepare_corpus`.
+    """
+    with paths.full_disk_as_user_error(folder.parents[2]):  # data_dir
         builder = builders.prepare_corpus(build, folder, split, check)
     info = builder.info.splits[split]
-    content = builder.info.full_name, split, languages, info.shard_lengths, info.num_bytes
+    content = builder.info.full_name, split, direction, info.shard_lengths, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()
-    records = builder.as_data_source(split=split)
-    name = f"{builder.name}-{digest[:16]}"
-    return Corpus(name, *languages, records, tuple(map(str, files)))
+    return builder.as_data_source(split=split), f"{builder.name}-{digest[:16]}"
 
 
 def local_folder(data_dir: str) -> str:

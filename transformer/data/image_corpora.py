@@ -62,7 +62,7 @@ class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
         columns = zip(files.contents(), files.labels, files.names, strict=True)
         examples = enumerate(dict(zip(("image", "label", "name"), x, strict=True)) for x in columns)
         num_shards = math.ceil(files.num_bytes / SHARD_BYTES)
-        # TFDS writes shards one after the other: they can share one iterator, as in `Pairs`.
+        # TFDS writes shards one after the other: they can share one iterator, as in `Records`.
         size = math.ceil(len(files.labels) / num_shards)
         shard = functools.partial(itertools.islice, examples, size)
         return {"images": [shard] * math.ceil(len(files.labels) / size)}

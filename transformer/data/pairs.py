@@ -6,7 +6,7 @@ import numpy as np
 
 from transformer.data import packing, tokenizer
 from transformer.data.batches import Batches
-from transformer.data.tokens import Tokens
+from transformer.data.tokens import Side, Tokens
 
 
 def example(rows: int, length: int) -> dict:
@@ -37,11 +37,11 @@ def assemble(
         target_segments    1      1  1    2      2    0    0
         weights            1      1  1    1      1    0    0
     """
-    source, source_positions, source_segments = _lay(
-        tokens.source, tokens.source_offsets, pair_indices, row_of_pair, shape
+    source, source_positions, source_segments = lay(
+        tokens.sides["source"], pair_indices, row_of_pair, shape
     )
-    targets, target_positions, target_segments = _lay(
-        tokens.target, tokens.target_offsets, pair_indices, row_of_pair, shape
+    targets, target_positions, target_segments = lay(
+        tokens.sides["target"], pair_indices, row_of_pair, shape
     )
     # Shifted right for the decoder. Each sentence of a row begins with START, where the roll puts
     # the END of the sentence before it.
@@ -62,29 +62,26 @@ def assemble(
     }
 
 
-def _lay(
-    ids: np.ndarray,
-    offsets: np.ndarray,
-    pair_indices: np.ndarray,
-    row_of_pair: np.ndarray,
-    shape: tuple[int, int],
+def lay(
+    side: Side, items: np.ndarray, row_of_item: np.ndarray, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lays out one side: (ids, positions, segments), int32 of `shape`, 0 on padding.
+    """Lays out items of one side: (ids, positions, segments), int32 of `shape`, 0 on padding.
 
     Sentences follow each other in their row. Positions restart with each sentence, segments number
     a row's sentences from 1. Example with rows of 7: lengths 3 2 4 in the rows 0 0 1 give `first` 0
     0 2, `column` 0 3 0 and `flat_index` 0 1 2, 3 4, 7 8 9 10.
     """
-    lengths = offsets[pair_indices + 1] - offsets[pair_indices]
+    starts_of_items = side.offsets[items]
+    lengths = side.offsets[items + 1] - starts_of_items
     starts = np.cumsum(lengths) - lengths
-    first = np.searchsorted(row_of_pair, row_of_pair)  # the first pair in each pair's row
+    first = np.searchsorted(row_of_item, row_of_item)  # the first item in each item's row
     column = starts - starts[first]
     position = packing.concatenate_ranges(np.zeros_like(lengths), lengths)
-    flat_index = np.repeat(row_of_pair * shape[1] + column, lengths) + position
+    flat_index = np.repeat(row_of_item * shape[1] + column, lengths) + position
     arrays = np.zeros((3, shape[0] * shape[1]), np.int32)
-    arrays[0, flat_index] = ids[np.repeat(offsets[pair_indices], lengths) + position]
+    arrays[0, flat_index] = side.ids[np.repeat(starts_of_items, lengths) + position]
     arrays[1, flat_index] = position
-    arrays[2, flat_index] = np.repeat(np.arange(len(pair_indices)) - first + 1, lengths)
+    arrays[2, flat_index] = np.repeat(np.arange(len(items)) - first + 1, lengths)
     ids, positions, segments = arrays.reshape(3, *shape)
     return ids, positions, segments
 

@@ -1,19 +1,21 @@
-"""Aligned text files -> lines: plain, .gz or .xz, strict UTF-8, one sentence per line."""
+"""Text files -> lines: plain, .gz or .xz, strict UTF-8; two aligned ones, or parts of some."""
 
 import codecs
 import contextlib
 import functools
 import gzip
 import hashlib
+import itertools
 import lzma
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from transformer.errors import UserError
 
+SUFFIXES = "", ".gz", ".xz"
 GZIP = b"\x1f\x8b"  # the magic number of gzip; no UTF-8 text begins with it
 
 
@@ -32,21 +34,21 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str = "split")
     if "," in split:
         sides = [[folder / Path(name.strip()).expanduser()] for name in split.split(",")]
     else:
-        suffixes = "", ".gz", ".xz"
-        sides = [[folder / f"{split}.{language}{x}" for x in suffixes] for language in languages]
+        sides = [[folder / f"{split}.{language}{x}" for x in SUFFIXES] for language in languages]
     if len(sides) != 2:
         raise UserError(f"{key} is a stem or SOURCE_FILE,TARGET_FILE, found {split!r}")
-    files = []
-    for candidates in sides:
-        present = [file for file in candidates if file.is_file()]
-        if len(present) > 1:
-            raise UserError(
-                f"{key}={split!r} could be {' or '.join(map(str, present))}: remove all but one"
-            )
-        if not present:
-            raise UserError(f"{key}={split!r}: {_why_missing(folder, candidates, languages, key)}")
-        files += present
-    return files
+    why = functools.partial(_why_missing, folder, languages=languages, key=key)
+    return [_only_file(candidates, f"{key}={split!r}", why) for candidates in sides]
+
+
+def _only_file(candidates: list[Path], setting: str, why: Callable[[list[Path]], str]) -> Path:
+    """Returns the one candidate that is a file; UserError, which begins with `setting`, if not."""
+    present = [file for file in candidates if file.is_file()]
+    if len(present) > 1:
+        raise UserError(f"{setting} could be {' or '.join(map(str, present))}: remove all but one")
+    if not present:
+        raise UserError(f"{setting}: {why(candidates)}")
+    return present[0]
 
 
 def _why_missing(folder: Path, candidates: list[Path], languages: Sequence[str], key: str) -> str:
@@ -63,6 +65,50 @@ def _why_missing(folder: Path, candidates: list[Path], languages: Sequence[str],
         f"expected one of {', '.join(map(str, candidates))}, found none "
         f"(set {key} to another stem, or to SOURCE_FILE,TARGET_FILE{no_test}); {folder} {state}"
     )
+
+
+class Part(NamedTuple):
+    """A part of a text file, from `start` to `stop` in percent of its lines, or characters."""
+
+    file: Path
+    start: int
+    stop: int
+    of_characters: bool
+
+
+def find_parts(folder: Path, split: str, key: str = "split") -> list[Part]:
+    """Returns the parts of text files that a split names, in order.
+
+    `split` is 'FILE', or several separated by commas; FILE.gz and FILE.xz are found, too. A FILE
+    may end in a slice, as in TFDS: 'all.txt[:90%]' are the first 90 % of its lines, and
+    'all.txt[90%: of characters]' the last 10 % of its characters, line breaks included, which may
+    begin in the middle of a line. UserError unless each file is there exactly once.
+    """
+
+    def why_missing(candidates: list[Path]) -> str:
+        if candidates[0].is_dir():
+            return f"{candidates[0]} is a folder, expected a file"
+        state = "is no folder"
+        if folder.is_dir():
+            state = f"has {', '.join(sorted(f.name for f in folder.iterdir())[:20]) or 'no files'}"
+        return (
+            f"expected one of {', '.join(map(str, candidates))}, found none; {folder} "
+            f"(config.data.directory) {state}"
+        )
+
+    parts = []
+    for name in map(str.strip, split.split(",")):
+        found = re.fullmatch(r"(.+?)(?:\[(?:(\d+)%)?:(?:(\d+)%)?( of characters)?\])?", name)
+        start, stop = (int(found[2] or 0), int(found[3] or 100)) if found else (0, 0)
+        if not start < stop <= 100 or found[1].endswith("]"):
+            raise UserError(
+                f"{key}={split!r}: expected FILE or a part of it, such as FILE[:90%], FILE[90%:], "
+                f"FILE[:90% of characters], found {name!r}"
+            )
+        candidates = [folder / Path(found[1] + suffix).expanduser() for suffix in SUFFIXES]
+        file = _only_file(candidates, f"{key}={split!r}", why_missing)
+        parts.append(Part(file, start, stop, bool(found[4])))
+    return parts
 
 
 @contextlib.contextmanager
@@ -116,3 +162,25 @@ def lines(file: Path) -> Iterator[bytes]:
             except UnicodeDecodeError as error:
                 raise UserError(f"{file}, line {number}, is not UTF-8: {error}") from error
             yield line
+
+
+def lines_of_part(part: Part) -> Iterator[bytes]:
+    """Yields the lines of a part of a file, without their ends.
+
+    A part of n characters or lines begins at n * start // 100, so that parts which meet overlap in
+    nothing and miss nothing. A cut between characters of a line makes two lines of it.
+    """
+    size = (lambda line: len(line.decode()) + 1) if part.of_characters else (lambda line: 1)
+    total = sum(map(size, lines(part.file)))
+    first, last = total * part.start // 100, total * part.stop // 100
+    if not part.of_characters:
+        yield from itertools.islice(lines(part.file), first, last)
+        return
+    position = 0  # of the line's first character in the file
+    for line in lines(part.file):
+        text = line.decode() + "\n"
+        # A line at 100 to 120 and a part of 110 to 200: the line's characters 10 to 100.
+        piece = text[max(0, first - position) : max(0, last - position)]
+        position += len(text)
+        if piece:
+            yield piece.removesuffix("\n").encode()

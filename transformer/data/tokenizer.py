@@ -1,9 +1,10 @@
-"""Text <-> ids: SentencePiece vocabularies.
+"""Text <-> ids: SentencePiece vocabularies, of pairs (`Vocabulary`) or of plain text (`Pieces`).
 
 The special ids 0 to 3 are the same in every vocabulary. Padding is 0, so that a zeroed array is an
 empty one.
 """
 
+import dataclasses
 import functools
 import hashlib
 import io
@@ -20,6 +21,32 @@ PAD, END, UNKNOWN, START = 0, 1, 2, 3
 KINDS = ("bpe", "unigram")
 
 
+@dataclasses.dataclass(frozen=True)
+class Pieces:
+    """The vocabulary of one side: a SentencePiece model. `characters.Characters` is another."""
+
+    processor: sentencepiece.SentencePieceProcessor
+    pad, end, unknown, start = PAD, END, UNKNOWN, START
+
+    def __len__(self) -> int:
+        return len(self.processor)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        return encode(self.processor, texts)
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        return decode(self.processor, ids)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.processor)
+
+    @property
+    def sides(self) -> dict[str, "Pieces"]:
+        """Of plain text this is the whole vocabulary (see tokens.py)."""
+        return {"text": self}
+
+
 class Vocabulary(NamedTuple):
     """The SentencePiece models of the source and the target: one object if they are shared."""
 
@@ -29,6 +56,10 @@ class Vocabulary(NamedTuple):
     @property
     def shared(self) -> bool:
         return self.source is self.target
+
+    @property
+    def sides(self) -> dict[str, Pieces]:
+        return {"source": Pieces(self.source), "target": Pieces(self.target)}
 
     @property
     def fingerprint(self) -> str:

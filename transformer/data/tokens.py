@@ -1,7 +1,8 @@
-"""Sentence pairs -> ids, once: a cache on disk of flat memory-mapped arrays, keyed by content.
+"""Text -> ids, once: a cache on disk of flat memory-mapped arrays, keyed by content.
 
-A cache is a folder `KEY` with source.ids, source_offsets.npy, target.ids, target_offsets.npy and
-checksums.json. It is written as `KEY-draft-*` and renamed, so that readers never see half of it.
+A corpus has one or more sides: sentence pairs have a source and a target, plain text has one. A
+cache is a folder `KEY` with SIDE.ids and SIDE_offsets.npy of each side, and checksums.json. It is
+written as `KEY-draft-*` and renamed, so that readers never see half of it.
 """
 
 import contextlib
@@ -10,59 +11,75 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from transformer.data import tokenizer
 from transformer.storage import checksums, paths
 from transformer.storage.lock import try_lock
 
-# Counter(total=n) is a context manager that gives a function of the number of further pairs done.
+# Counter(total=n) is a context manager that gives a function of the number of further items done.
 Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
 
 
-class PairSource(Protocol):
+class Texts(Protocol):
     """The interface of a corpus that `tokenise` needs, such as `corpora.Corpus`."""
 
     fingerprint: str
 
     def __len__(self) -> int: ...
-    def read(self, indices: range) -> tuple[list[str], list[str]]: ...
+    def read(self, indices: range) -> tuple[list[str], ...]: ...  # the texts of each side
+
+
+class Encoder(Protocol):
+    """The vocabulary of one side, such as `tokenizer.Pieces`; each of its lists ends with END."""
+
+    def __len__(self) -> int: ...
+    def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
+
+
+class Encoders(Protocol):
+    """The vocabulary of a corpus: an encoder a side, named, in the order in which `read` has them.
+
+    It is `tokenizer.Vocabulary` for pairs; the vocabulary of plain text is its own only side.
+    """
+
+    fingerprint: str
+    sides: dict[str, Encoder]
+
+
+class Side(NamedTuple):
+    """One side of a corpus as flat ids: item i is ids[offsets[i] : offsets[i + 1]].
+
+    Each item ends with END; a blank one has length 1. Example: [7 8 END] and [END] are ids 7 8 END
+    END with offsets 0 3 4.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.offsets)
 
 
 class Tokens(NamedTuple):
-    """A corpus as flat ids: pair i's source is source[source_offsets[i] : source_offsets[i + 1]].
+    """A corpus as ids: {'source': Side, 'target': Side} of pairs, {'text': Side} of plain text."""
 
-    Each sentence ends with END; a blank one has length 1. Example: the sources [7 8 END] and [END]
-    are source 7 8 END END with source_offsets 0 3 4.
-    """
-
-    source: np.ndarray
-    source_offsets: np.ndarray
-    target: np.ndarray
-    target_offsets: np.ndarray
+    sides: dict[str, Side]
     directory: Path  # the cache, which also holds what is derived from it (packing)
 
     @property
-    def source_lengths(self) -> np.ndarray:
-        return np.diff(self.source_offsets)
-
-    @property
-    def target_lengths(self) -> np.ndarray:
-        return np.diff(self.target_offsets)
-
-    @property
-    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """(source_lengths, target_lengths), as packing takes them."""
-        return self.source_lengths, self.target_lengths
+    def lengths(self) -> tuple[np.ndarray, ...]:
+        """The lengths of each side's items, as packing takes them."""
+        return tuple(side.lengths for side in self.sides.values())
 
 
 def tokenise(
-    corpus: PairSource,
-    vocabulary: tokenizer.Vocabulary,
+    corpus: Texts,
+    vocabulary: Encoders,
     cache: Path,
     *,
     counter: Counter = lambda *, total: contextlib.nullcontext(lambda count: None),
@@ -85,19 +102,19 @@ def tokenise(
     return read(corpus.fingerprint, vocabulary, cache)
 
 
-def read(fingerprint: str, vocabulary: tokenizer.Vocabulary, cache: Path) -> Tokens:
+def read(fingerprint: str, vocabulary: Encoders, cache: Path) -> Tokens:
     """Returns the ids that `tokenise` has written for the corpus of that fingerprint.
 
     Does not verify checksums: `tokenise` did so at the start of the run, at about a second per GB.
     """
-    directory, arrays = _folder(fingerprint, vocabulary, cache), []
-    for side, processor in zip(("source", "target"), vocabulary, strict=True):
-        ids = np.memmap(directory / f"{side}.ids", _id_type(processor), "r")
-        arrays += [ids, np.load(directory / f"{side}_offsets.npy")]
-    return Tokens(*arrays, directory)
+    directory, sides = _folder(fingerprint, vocabulary, cache), {}
+    for name, encoder in vocabulary.sides.items():
+        ids = np.memmap(directory / f"{name}.ids", _id_type(encoder), "r")
+        sides[name] = Side(ids, np.load(directory / f"{name}_offsets.npy"))
+    return Tokens(sides, directory)
 
 
-def _folder(fingerprint: str, vocabulary: tokenizer.Vocabulary, cache: Path) -> Path:
+def _folder(fingerprint: str, vocabulary: Encoders, cache: Path) -> Path:
     key = hashlib.sha256(f"{fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     return Path(cache) / key
 
@@ -158,28 +175,27 @@ def _id_type(pieces: Sized) -> type:
 
 
 def _write_tokens(
-    corpus: PairSource,
-    vocabulary: tokenizer.Vocabulary,
+    corpus: Texts,
+    vocabulary: Encoders,
     directory: Path,
     advance: Callable[[int], None],
     chunk: int = 8192,
 ) -> None:
-    """Writes a corpus's ids and offsets, `chunk` pairs at a time."""
-    lengths = ([], [])  # of the source and the target, an array per chunk
-    with (
-        open(directory / "source.ids", "wb") as source,
-        open(directory / "target.ids", "wb") as target,
-    ):
+    """Writes a corpus's ids and offsets, `chunk` items at a time."""
+    sides = vocabulary.sides
+    lengths = {name: [] for name in sides}  # an array per chunk
+    with contextlib.ExitStack() as stack:
+        files = {n: stack.enter_context(open(directory / f"{n}.ids", "wb")) for n in sides}
         for start in range(0, len(corpus), chunk):
             texts = corpus.read(range(start, min(start + chunk, len(corpus))))
-            for side, file in enumerate((source, target)):
-                sentences = tokenizer.encode(vocabulary[side], texts[side])
-                lengths[side].append(np.array([len(ids) for ids in sentences], np.int32))
-                flat = [i for ids in sentences for i in ids]
-                file.write(np.array(flat, _id_type(vocabulary[side])).tobytes())
+            for (name, encoder), side_texts in zip(sides.items(), texts, strict=True):
+                items = encoder.encode(side_texts)
+                lengths[name].append(np.array([len(ids) for ids in items], np.int32))
+                flat = [i for ids in items for i in ids]
+                files[name].write(np.array(flat, _id_type(encoder)).tobytes())
             advance(len(texts[0]))
-    for side, name in enumerate(("source", "target")):
-        offsets = np.cumsum(np.concatenate([[0], *lengths[side]]), dtype=np.int64)
+    for name in sides:
+        offsets = np.cumsum(np.concatenate([[0], *lengths[name]]), dtype=np.int64)
         np.save(directory / f"{name}_offsets.npy", offsets)
 
 

@@ -1,4 +1,4 @@
-"""The splits of a config's corpus, as sentence pairs and as token ids."""
+"""The splits of a config's corpus, as sentence pairs or plain text, and as token ids."""
 
 import functools
 import logging
@@ -8,6 +8,7 @@ from pathlib import Path
 import flax.linen as nn
 import ml_collections
 
+from transformer.checkpoints.workdir import Vocabulary
 from transformer.data import builders, corpora, tokenizer
 from transformer.data.tokens import Tokens, read, tokenise
 from transformer.errors import UserError
@@ -43,18 +44,28 @@ def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
     )
 
 
+def text(config: ml_collections.ConfigDict, split: str) -> corpora.Text:
+    """Returns a split's lines: of the files that config.data.SPLIT names."""
+    data = config.data
+    if split not in builders.SPLITS:
+        known = ", ".join(builders.SPLITS)
+        raise UserError(f"config.evaluate.split: text has the splits {known}, found {split!r}")
+    key = f"config.data.{split}"
+    return corpora.load_text(data[split], directory=data.directory, data_dir=data.data_dir, key=key)
+
+
 def tokens(
     config: ml_collections.ConfigDict,
-    pairs: corpora.Corpus,
-    vocabulary: tokenizer.Vocabulary,
+    corpus: corpora.Corpus | corpora.Text,
+    vocabulary: Vocabulary,
     what: str,
 ) -> Tokens:
     """Returns a corpus's token ids, cached under `data.data_dir`; `what` labels the progress."""
     counter = functools.partial(progress.counter, what)
-    return tokenise(pairs, vocabulary, _cache(config), counter=counter)
+    return tokenise(corpus, vocabulary, _cache(config), counter=counter)
 
 
-def prepared_tokens(config: ml_collections.ConfigDict, vocabulary: tokenizer.Vocabulary) -> Tokens:
+def prepared_tokens(config: ml_collections.ConfigDict, vocabulary: Vocabulary) -> Tokens:
     """Returns the token ids of the training split of a prepared config, without its corpus."""
     return read(config.data.fingerprint, vocabulary, _cache(config))
 
@@ -75,7 +86,7 @@ def evaluation_tokens(
     UserError if a sentence is longer than the model's positions.
     """
     ids = tokens(config, pairs, vocabulary, f"tokenise {split}")
-    longest = int(max(ids.source_lengths.max(), ids.target_lengths.max()))
+    longest = int(max(lengths.max() for lengths in ids.lengths))
     limit = getattr(model, "position_limit", math.inf)
     if longest > limit:
         raise UserError(

@@ -5,8 +5,6 @@ label-smoothed cross entropy, the score BLEU.
 """
 
 import functools
-import importlib.metadata
-import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -19,14 +17,14 @@ import sacrebleu
 
 from transformer import models
 from transformer.checkpoints import workdir
-from transformer.data import packing, pairs, text_files, tokenizer, vocabulary
+from transformer.data import packing, pairs, tokenizer, vocabulary
 from transformer.data.batches import Batches
 from transformer.data.corpora import Corpus
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.monitoring import progress
-from transformer.tasks import losses, splits, trained
+from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.task import Task, abstract_params, init_params
 from transformer.tasks.translation_evaluator import Evaluator
 
@@ -103,15 +101,7 @@ def prepare(
     final = splits.final_split(config)
     corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
     train = corpora["train"]
-    config.data.fingerprint = train.fingerprint
-    if saved_config is None:
-        vocab = _reusable_vocabulary(config, folder) or _write_vocabulary(config, train, folder)
-    else:
-        if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
-            raise UserError(_changed_text(config, folder))
-        config.vocabulary.fingerprint = saved_config.vocabulary.fingerprint
-        vocab = workdir.read_vocabulary(folder, config)
-    config.vocabulary.fingerprint = vocab.fingerprint
+    vocab = vocabularies.prepare(config, folder, saved_config, train, _learn_vocabulary)
     # Validation scores the model that is trained, the final evaluation the ensemble.
     run_model = model(config, _sizes(vocab))
     ensemble = Ensemble((run_model, *(member for _, _, member in trained.ensemble(config))))
@@ -121,16 +111,12 @@ def prepare(
     return config
 
 
-def _write_vocabulary(
-    config: ml_collections.ConfigDict, train: Corpus, folder: Path
-) -> tokenizer.Vocabulary:
-    """Writes the vocabulary into the workdir: the files of `vocabulary.model`, or a learnt one."""
+def _learn_vocabulary(config: ml_collections.ConfigDict, train: Corpus) -> list[bytes]:
+    """Returns the models of the vocabulary: the files of `vocabulary.model`, or learnt ones."""
     options = config.vocabulary
     if options.model:
-        return workdir.write_vocabulary(
-            folder, vocabulary.read_models(options.model, shared=options.shared)
-        )
-    learnt = vocabulary.learn_models(
+        return vocabulary.read_models(options.model, shared=options.shared)
+    return vocabulary.learn_models(
         train,
         shared=options.shared,
         kind=options.kind,
@@ -138,48 +124,6 @@ def _write_vocabulary(
         character_coverage=options.character_coverage,
         max_sentences=options.max_sentences,
         seed=config.train.seed,
-    )
-    return workdir.write_vocabulary(folder, learnt)
-
-
-def _reusable_vocabulary(
-    config: ml_collections.ConfigDict, folder: Path
-) -> tokenizer.Vocabulary | None:
-    """Returns the workdir's vocabulary if learning again would give the same one, else None.
-
-    That is so after --mode=prepare with the same text, settings, seed and SentencePiece version.
-    """
-
-    def settings(config: ml_collections.ConfigDict, learner: str) -> tuple:
-        options = {**config.vocabulary, "fingerprint": ""}
-        return options, config.data.fingerprint, config.train.seed, learner
-
-    try:
-        saved_config = workdir.read_config(folder)
-        vocab = workdir.read_vocabulary(folder, saved_config)
-        learner = saved_config.versions.sentencepiece
-    except (UserError, AttributeError):  # missing or damaged: learn it again
-        return None
-    wanted = settings(config, importlib.metadata.version("sentencepiece"))
-    if config.vocabulary.model or settings(saved_config, learner) != wanted:
-        return None
-    logging.info("reusing the vocabulary in %s: same text, same settings", folder)
-    return vocab
-
-
-def _changed_text(config: ml_collections.ConfigDict, folder: Path) -> str:
-    """Returns the error message for a resumed run whose training text has changed."""
-    data = config.data
-    text = f"the corpus {data.corpus}"
-    if data.corpus == "parallel_text":
-        languages = data.source_language, data.target_language
-        files = text_files.find(
-            Path(data.directory).expanduser(), data.train, languages, "config.data.train"
-        )
-        text = f"the text of {files[0]} or {files[1]}"
-    return (
-        f"{folder} was trained on different text: {text} has changed since (config.data."
-        "fingerprint); restore the old text, or give another --workdir"
     )
 
 

@@ -87,7 +87,7 @@ class Evaluator:
         that a run fails before its first step and not at its first validation.
         """
         self._batch_sums(params, self._batches.first_of_each_length()[0])
-        self._translator.rehearse(params, self._tokens.source_lengths)
+        self._translator.rehearse(params, self._tokens.sides["source"].lengths)
 
     def scores(
         self, params: Tree, should_stop: Callable[[], bool] = lambda: False

@@ -1,0 +1,83 @@
+"""The vocabulary of plain text in a workdir; tests/modes/test_prepare.py has that of pairs."""
+
+import pytest
+from ml_collections import ConfigDict
+
+from transformer.checkpoints import workdir
+from transformer.data import characters, tokenizer
+from transformer.errors import UserError
+from transformer.tasks import splits, vocabularies
+
+OPTIONS = {"size": 290, "character_coverage": 1.0, "max_sentences": 0, "model": ""}
+
+
+@pytest.fixture
+def prepared(tmp_path, monkeypatch):
+    """A function that prepares a vocabulary of some text; `learnt` counts how often one is learnt.
+
+    It returns (config, vocabulary).
+    """
+
+    def prepare(text="the small dog\n", kind="characters", saved_config=None, **changes):
+        (tmp_path / "train.txt").write_text(text * 9)
+        data = {"train": "train.txt", "directory": str(tmp_path), "data_dir": str(tmp_path / "d")}
+        config = ConfigDict(
+            {
+                "data": {**data, "fingerprint": ""},
+                "vocabulary": {**OPTIONS, "kind": kind, "fingerprint": "", **changes},
+                "train": {"seed": 0},
+                "parallel": {},
+            }
+        )
+        train = splits.text(config, "train")
+        folder = tmp_path / "run"
+        vocab = vocabularies.prepare(config, folder, saved_config, train, learn)
+        workdir.write_config(config, folder)
+        return config, vocab
+
+    def learn(*arguments):
+        prepare.learnt += 1
+        return vocabularies.learn_text(*arguments)
+
+    prepare.learnt, prepare.workdir = 0, tmp_path / "run"
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "cls"),
+    [
+        ("characters", "text.characters", characters.Characters),
+        ("bpe", "text.model", tokenizer.Pieces),
+    ],
+)
+def test_plain_text_gets_a_vocabulary_of_one_file(prepared, kind, name, cls):
+    config, vocab = prepared(kind=kind)
+    assert isinstance(vocab, cls)
+    assert config.vocabulary.fingerprint == vocab.fingerprint
+    [file] = workdir.vocabulary_files(prepared.workdir, config)
+    assert file == prepared.workdir / "vocabulary" / name
+    assert workdir.read_vocabulary(prepared.workdir, config).fingerprint == vocab.fingerprint
+    prepared(kind=kind)
+    assert prepared.learnt == 1
+    file.write_bytes(b"ab")
+    with pytest.raises(UserError, match=rf"damaged: .*{name}"):
+        workdir.read_vocabulary(prepared.workdir, config)
+    prepared(kind=kind)
+    assert prepared.learnt == 2
+
+
+def test_a_model_file_is_used_as_it_is(prepared, tmp_path):
+    _, first = prepared(kind="bpe")
+    [file] = (tmp_path / "run" / "vocabulary").glob("*.model")
+    copy = file.rename(tmp_path / "copy.model")
+    _, second = prepared(text="another text\n", kind="bpe", model=str(copy))
+    assert second.fingerprint == first.fingerprint
+
+
+def test_a_resumed_run_keeps_its_text_and_vocabulary(prepared):
+    saved_config, first = prepared()
+    _, again = prepared(saved_config=saved_config)
+    assert again == first
+    with pytest.raises(UserError, match=r"different text: the text of .*train\.txt has changed"):
+        prepared(text="other\n", saved_config=saved_config)
+    assert prepared.learnt == 1

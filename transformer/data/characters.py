@@ -1,0 +1,77 @@
+"""Text <-> ids: a table of characters, for language models of characters.
+
+The special ids are those of tokenizer.py; the characters follow them, in the order of their code
+points.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from transformer.errors import UserError
+
+FIRST = 4  # the id of the first character
+
+
+@dataclasses.dataclass(frozen=True)
+class Characters:
+    """The characters of a vocabulary: characters[i] has the id FIRST + i.
+
+    A line break is no character: each line of a corpus is a text, and ends with END.
+    """
+
+    characters: str
+    pad, end, unknown, start = PAD, END, UNKNOWN, START
+
+    def __len__(self) -> int:
+        return FIRST + len(self.characters)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of texts, each with END at its end; UNKNOWN for an unknown character."""
+        ids = self._ids
+        return [[*(ids.get(c, UNKNOWN) for c in text), END] for text in texts]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Returns the texts of ids, U+FFFD for UNKNOWN; the other special ids are dropped."""
+        special = {UNKNOWN: "\ufffd", PAD: "", END: "", START: ""}
+        character = lambda i: special[i] if i < FIRST else self.characters[i - FIRST]
+        return ["".join(character(int(i)) for i in text) for text in ids]
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.characters.encode()).hexdigest()[:16]
+
+    @property
+    def sides(self) -> dict[str, "Characters"]:
+        """Of plain text this is the whole vocabulary (see tokens.py)."""
+        return {"text": self}
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {character: FIRST + i for i, character in enumerate(self.characters)}
+
+
+def learn(texts: Iterable[str]) -> bytes:
+    """Returns the content of a table's file: all characters of the texts, UTF-8, nothing between.
+
+    UserError if there are none.
+    """
+    found = set()
+    for text in texts:
+        found.update(text)
+    if not found:
+        raise UserError("the training text is blank: there are no characters to learn")
+    return "".join(sorted(found)).encode()
+
+
+def load(content: bytes, name: str) -> Characters:
+    """Loads the content of a table's file; `name` is for error messages. UserError if damaged."""
+    try:
+        characters = content.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{name} is not a table of characters: {error}") from error
+    if not characters or len(set(characters)) < len(characters):
+        raise UserError(f"{name} is not a table of characters: it is empty, or has one twice")
+    return Characters(characters)
