@@ -58,3 +58,9 @@ def test_only_names_of_the_table_are_imported(name):
 def test_fields_are_exactly_the_models(fields, line):
     with pytest.raises(UserError, match=rf"^config\.model\.{line}"):
         models.build("transformer", fields, **SIZE)
+
+
+def test_a_model_of_another_task_is_refused():
+    line = "'recurrent' is a model of another task: Recurrent has no num_classes, vocab_size"
+    with pytest.raises(UserError, match=rf"^config\.architecture={line}$"):
+        models.build("recurrent", {"d_model": 8}, vocab_size=9, num_classes=2)

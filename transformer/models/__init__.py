@@ -4,10 +4,14 @@ Read `transformer.py` first: the paper's model, its encoder, its decoder, one st
 is made of `stack.py` and `layers.py` (section 3.1), `attention.py` and `scores.py` (3.2) and
 `positions.py` (3.5). What is there for speed alone is in `dense.py` (matrix products, random bits
 of dropout) and `cache.py` (the KV cache, which beams share). `recurrent.py` is what came before.
-`fields.py` checks values of the config, `ensemble.py` makes one model of several.
+`fields.py` checks values of the config, `ensemble.py` makes one model of several. Texts are
+classified by `text_encoder.py` (encoder-only; also the masked language model), `self_attentive.py`
+and `intra_attention.py` (self-attention before the Transformer).
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
-name in the table below, `config.model` has its fields. What a model has to have:
+name in the table below, `config.model` has its fields. A classifier's `__call__(..., *, train)`
+returns logits_BV; data/texts.py has the inputs of a text. It may sow values [B] into the collection
+'losses', which are added to the loss. What a translation model has to have:
 
     __call__(source, target, source_positions, target_positions, source_segments, target_segments,
              *, train) -> logits_BTV
@@ -65,14 +69,19 @@ from transformer.errors import UserError
 MODELS = {
     "transformer": "transformer.models.transformer:Transformer",
     "recurrent": "transformer.models.recurrent:Recurrent",
+    "masked_language_model": "transformer.models.text_encoder:MaskedLanguageModel",
+    "text_classifier": "transformer.models.text_encoder:TextClassifier",
+    "self_attentive": "transformer.models.self_attentive:SelfAttentive",
+    "intra_attention": "transformer.models.intra_attention:IntraAttention",
 }
 
 
 def build(architecture: str, fields: dict, **sizes: int) -> nn.Module:
     """Builds the model that `MODELS` lists under this name; its module is imported only now.
 
-    `sizes` are the fields that the data decide on: source_vocab_size, target_vocab_size. UserError
-    if the name is not in the table, or if `fields` are not exactly the model's other fields.
+    `sizes` are the fields that the data decide on, such as source_vocab_size and num_classes.
+    UserError if the name is not in the table or the model of another task, or if `fields` are not
+    exactly the model's other fields.
     """
     if architecture not in MODELS:
         raise UserError(
@@ -80,7 +89,13 @@ def build(architecture: str, fields: dict, **sizes: int) -> nn.Module:
         )
     module, name = MODELS[architecture].split(":")
     model = getattr(importlib.import_module(module), name)
-    known = {f.name for f in dataclasses.fields(model)} - {"parent", "name", *sizes}
+    known = {f.name for f in dataclasses.fields(model)} - {"parent", "name"}
+    if lacking := sizes.keys() - known:
+        raise UserError(
+            f"config.architecture={architecture!r} is a model of another task: {name} has no "
+            f"{', '.join(sorted(lacking))}"
+        )
+    known -= sizes.keys()
     for field in sorted(known ^ fields.keys()):
         lacks = f"is no field of {name}" if field in fields else "is missing"
         raise UserError(f"config.model.{field} {lacks}: the fields are {', '.join(sorted(known))}")

@@ -1,0 +1,75 @@
+"""The LSTM with intra-attention equals a loop over positions; its weights, and padding."""
+
+import numpy as np
+import pytest
+from helpers import texts, tiny
+
+from transformer.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def run():
+    """(params, batch, logits, weights [B, T, S])."""
+    model, batch = texts.intra_attention(), texts.inputs()
+    params = tiny.parameters(model, batch)
+    logits, sown = texts.applied(model, params, batch, mutable="intermediates")
+    return params, batch, logits, sown["intermediates"]["attention"][0][:, 0]
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def test_it_is_a_loop_over_positions(run):
+    """Cheng et al. 2016, equations 4 to 9, with lists in place of tapes."""
+    params, batch, logits, weights = run
+    step = params["recurrent"]
+    for row, count in enumerate(batch["segments"].sum(axis=1)):
+        hs, cs, attended = [], [], np.zeros(5)
+        for t, token in enumerate(batch["ids"][row, :count]):
+            x, memory, before = params["embedding"]["embedding"][token], np.zeros(5), attended
+            attended = np.zeros(5)
+            if hs:
+                query = x @ step["input"]["kernel"] + before @ step["attended"]["kernel"]
+                keys = np.array(hs) @ step["key"]["kernel"]
+                exp = np.exp(np.tanh(keys + query) @ step["v"])
+                a = exp / exp.sum()
+                np.testing.assert_allclose(weights[row, t, :t], a, atol=1e-5)
+                attended, memory = a @ np.array(hs), a @ np.array(cs)
+            gates = np.concatenate([attended, x]) @ step["gates"]["kernel"] + step["gates"]["bias"]
+            i, f, o, new = np.split(gates, 4)
+            cs.append(sigmoid(f) * memory + sigmoid(i) * np.tanh(new))
+            hs.append(sigmoid(o) * np.tanh(cs[-1]))
+        pooled = np.mean(hs, axis=0)
+        hidden = np.maximum(pooled @ params["hidden"]["kernel"] + params["hidden"]["bias"], 0)
+        expected = hidden @ params["head"]["kernel"] + params["head"]["bias"]
+        np.testing.assert_allclose(logits[row], expected, atol=1e-5)
+
+
+def test_weights_sum_to_one_over_earlier_positions(run):
+    weights = run[3]
+    np.testing.assert_allclose(weights.sum(axis=2)[:, 1:], 1, atol=1e-6)
+    assert (np.triu(weights) == 0).all()  # the first position has nothing to read
+
+
+def test_padding_does_not_change_a_class(run):
+    params, batch, logits, _ = run
+    found = texts.applied(texts.intra_attention(), params, texts.wider(batch))
+    np.testing.assert_allclose(found[:3], logits, atol=1e-5)
+    assert np.isfinite(found).all()
+
+
+def test_fields_that_cannot_work_are_refused():
+    with pytest.raises(UserError, match=r"config\.model\.state_size is at least 1, found 0"):
+        tiny.shapes(texts.intra_attention(state_size=0), texts.inputs())
+    with pytest.raises(UserError, match=r"config\.model\.dropout_rate is from 0"):
+        tiny.shapes(texts.intra_attention(dropout_rate=1.0), texts.inputs())
+
+
+def test_flops_are_those_of_the_compiled_matrix_products():
+    """XLA counts the body of a loop once: one position, which may read all others."""
+    model = texts.intra_attention(d_model=64, state_size=64, attention_size=64, d_ff=1)
+    batch = texts.inputs((8,) * 8, 8)
+    forward = lambda p, x: model.apply({"params": p}, **x, train=False)
+    compiled = tiny.jit(forward).lower(tiny.shapes(model, batch), batch).compile()
+    assert model.flops(8, 8) / 3 / 8 == pytest.approx(compiled.cost_analysis()["flops"], rel=0.06)

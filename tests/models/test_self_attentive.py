@@ -1,0 +1,109 @@
+"""The structured self-attentive embedding: the paper's equations, its penalty, padding."""
+
+import jax
+import numpy as np
+import pytest
+from helpers import texts, tiny
+
+from transformer.errors import UserError
+from transformer.models.self_attentive import redundancy
+from transformer.tasks import classes
+
+
+@pytest.fixture(scope="module")
+def run():
+    """(params, batch, logits, what was sown) of a model of two hops."""
+    model, batch = texts.self_attentive(), texts.inputs()
+    params = tiny.parameters(model, batch)
+    return (
+        params,
+        batch,
+        *texts.applied(
+            model, params, batch, mutable=["intermediates", "losses"], capture_intermediates=True
+        ),
+    )
+
+
+def test_the_penalty_by_hand():
+    """A = (1 0 0; 0 1/2 1/2) has A A^T = (1 0; 0 1/2); two hops on one position, ones."""
+    apart, same = [[1, 0, 0], [0, 0.5, 0.5]], [[0, 1, 0], [0, 1, 0]]
+    one_each = [[0, 0, 1], [1, 0, 0]]
+    found = redundancy(np.array([apart, same, one_each], np.float32))
+    np.testing.assert_allclose(found, [0.25, 2, 0])
+
+
+def test_hops_are_the_papers_equations(run):
+    params, batch, logits, sown = run
+    h_BSC = sown["intermediates"]["recurrent"]["__call__"][0]
+    scores_BSR = np.tanh(h_BSC @ params["inner"]["kernel"]) @ params["hops"]["kernel"]
+    (weights_BHTS,) = sown["intermediates"]["attention"]
+    for row, count in enumerate(batch["segments"].sum(axis=1)):
+        exp = np.exp(scores_BSR[row, :count])
+        weights_RS = (exp / exp.sum(axis=0)).T
+        np.testing.assert_allclose(weights_BHTS[row, 0, :, :count], weights_RS, atol=1e-6)
+        assert (weights_BHTS[row, 0, :, count:] == 0).all()
+        penalty = 0.7 * ((weights_RS @ weights_RS.T - np.eye(2)) ** 2).sum()
+        assert sown["losses"]["penalty"][0][row] == pytest.approx(penalty, rel=1e-5)
+        m = (weights_RS @ h_BSC[row, :count]).reshape(-1)
+        hidden = np.maximum(m @ params["hidden"]["kernel"] + params["hidden"]["bias"], 0)
+        expected = hidden @ params["head"]["kernel"] + params["head"]["bias"]
+        np.testing.assert_allclose(logits[row], expected, atol=1e-5)
+
+
+def test_states_are_of_both_directions(run):
+    """The state of the first token changes with the last one, that of the last with the first."""
+    params, batch, _, _ = run
+    changed = {**batch, "ids": batch["ids"].copy()}
+    changed["ids"][0, 4] += 1
+    states = [
+        texts.applied(
+            texts.self_attentive(), params, x, mutable="intermediates", capture_intermediates=True
+        )[1]["intermediates"]["recurrent"]["__call__"][0]
+        for x in (batch, changed)
+    ]
+    differs = np.abs(states[0] - states[1])[0] > 1e-6
+    assert differs[0, 5:].any()
+    assert not differs[0, :5].any()
+    assert differs[4].any()
+
+
+def test_padding_does_not_change_a_class_or_the_penalty(run):
+    params, batch, logits, sown = run
+    found, again = texts.applied(
+        texts.self_attentive(), params, texts.wider(batch), mutable=["losses"]
+    )
+    np.testing.assert_allclose(found[:3], logits, atol=1e-5)
+    np.testing.assert_allclose(
+        again["losses"]["penalty"][0][:3], sown["losses"]["penalty"][0], atol=1e-5
+    )
+    assert np.isfinite(found).all()
+
+
+def test_the_penalty_is_in_the_loss_of_real_rows(run):
+    params, batch, _, sown = run
+    rows = {
+        "inputs": batch,
+        "targets": np.array([0, 1, 2]),
+        "weights": np.array([1, 0, 1], np.float32),
+    }
+    found = classes.training_loss(
+        params, rows, model=texts.self_attentive(), rng=jax.random.key(0), label_smoothing=0.0
+    )
+    penalties = sown["losses"]["penalty"][0]
+    assert found["penalty"] == pytest.approx(penalties[0] + penalties[2], rel=1e-5)
+
+
+def test_fields_that_cannot_work_are_refused():
+    with pytest.raises(UserError, match=r"config\.model\.num_hops is at least 1, found 0"):
+        tiny.shapes(texts.self_attentive(num_hops=0), texts.inputs())
+    with pytest.raises(UserError, match=r"config\.model\.penalty is at least 0, found -1"):
+        tiny.shapes(texts.self_attentive(penalty=-1.0), texts.inputs())
+
+
+def test_flops_are_those_of_the_compiled_matrix_products():
+    """XLA counts the body of a loop once; so the recurrent part is that of a single position."""
+    model = texts.self_attentive(d_model=64, state_size=64, attention_size=64, num_hops=8, d_ff=256)
+    batch = texts.inputs((1,) * 8, 1)
+    forward = lambda p, x: model.apply({"params": p}, **x, train=False)
+    compiled = tiny.jit(forward).lower(tiny.shapes(model, batch), batch).compile()
+    assert model.flops(8, 1) / 3 == pytest.approx(compiled.cost_analysis()["flops"], rel=0.06)

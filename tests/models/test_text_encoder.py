@@ -1,0 +1,157 @@
+"""Encoder-only models: padding and neighbours change nothing, heads aside the params are shared."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+from flax.traverse_util import flatten_dict
+from helpers import texts, tiny
+
+from transformer.errors import UserError
+from transformer.tasks import losses
+
+MASKED = np.array([[1, 4, 0], [2, 0, 0], [1, 3, 6]])  # columns; row 1 has one masked token
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+@pytest.mark.parametrize("positions", ["interleaved", "learned"])
+def test_padding_does_not_change_a_class(pooling, positions):
+    model, batch = texts.classifier(pooling=pooling, positions=positions), texts.inputs()
+    params = tiny.parameters(model, batch)
+    expected = texts.applied(model, params, batch)
+    found = texts.applied(model, params, texts.wider(batch))
+    assert expected.shape == (3, texts.CLASSES)
+    np.testing.assert_allclose(found[:3], expected, atol=1e-5)
+    assert np.isfinite(found).all()
+
+
+def test_pooling_reads_the_tokens_it_names():
+    """Without attention between tokens, only the first one changes the class of 'first'."""
+    batch = texts.inputs()
+    other = {**batch, "ids": np.where(batch["positions"] == 2, 5, batch["ids"])}
+    for pooling, differs in (("first", False), ("mean", True)):
+        model = texts.classifier(pooling=pooling)
+        params = tiny.parameters(model, batch)
+        for layer in params["encoder"].values():
+            layer["self_attention"]["output"]["kernel"][:] = 0
+        found = [texts.applied(model, params, x) for x in (batch, other)]
+        assert (np.abs(found[0] - found[1]).max() > 1e-3) == differs
+
+
+def test_the_mean_is_of_real_tokens():
+    """Equal tokens have equal vectors without positions, so their number does not matter."""
+    batch = texts.inputs((2, 5), 8)
+    batch = {**batch, "ids": 7 * batch["segments"], "positions": 0 * batch["positions"]}
+    model = texts.classifier()
+    found = texts.applied(model, tiny.parameters(model, batch), batch)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
+def test_a_token_depends_on_both_sides():
+    batch = {**texts.inputs(), "masked": MASKED}
+    model = texts.masked_model()
+    params = tiny.parameters(model, batch)
+    expected = texts.applied(model, params, batch)
+    for column in (0, 3):  # before and after column 1, the first masked token of row 0
+        changed = {**batch, "ids": batch["ids"].copy()}
+        changed["ids"][0, column] += 1
+        assert np.abs(texts.applied(model, params, changed)[0, 0] - expected[0, 0]).max() > 1e-3
+
+
+def test_packed_texts_do_not_see_each_other():
+    one = {**texts.inputs((5, 3)), "masked": np.array([[1, 4], [1, 2]])}
+    packed = {
+        name: np.concatenate([one[name][0, :5], one[name][1, :3]])[None] for name in texts.inputs()
+    }
+    packed["segments"] = np.array([[1] * 5 + [2] * 3])
+    packed["masked"] = np.array([[1, 4, 6, 7]])
+    model = texts.masked_model()
+    params = tiny.parameters(model, one)
+    expected = texts.applied(model, params, one)
+    found = texts.applied(model, params, packed)
+    np.testing.assert_allclose(found[0], expected.reshape(4, -1), atol=1e-5)
+
+
+def test_only_masked_tokens_have_a_loss_and_a_gradient():
+    """Which column a masked slot of weight 0 names, and its target, do not matter to the bit."""
+    model = texts.masked_model()
+    weights = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1]], np.float32)
+    targets = np.array([[4, 5, 0], [6, 0, 0], [7, 8, 9]])
+    batch = {"inputs": {**texts.inputs(), "masked": MASKED}, "targets": targets, "weights": weights}
+    other = {**batch, "targets": np.where(weights, targets, 11)}
+    other["inputs"] = {**batch["inputs"], "masked": np.where(weights, MASKED, 2)}
+    params = tiny.parameters(model, batch["inputs"])
+
+    @tiny.jit
+    def gradient(params, batch):
+        loss = lambda params: losses.cross_entropy(
+            model.apply({"params": params}, **batch["inputs"], train=False),
+            *(batch["targets"], batch["weights"]),
+            **tiny.SMOOTHING,
+        )
+        return jax.grad(lambda params: loss(params)["loss"])(params), loss(params)
+
+    found, expected = gradient(params, other), gradient(params, batch)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), found, expected)
+    assert expected[1]["weight"] == 6
+    assert min(np.abs(leaf).max() for leaf in jax.tree.leaves(expected[0]["encoder"])) > 0
+
+
+def test_a_classifier_has_the_params_of_the_masked_model_but_for_the_head():
+    batch = texts.inputs()
+    shapes = [
+        {path: x.shape for path, x in flatten_dict(tiny.shapes(model, inputs), sep="/").items()}
+        for model, inputs in (
+            (texts.classifier(positions="learned"), batch),
+            (texts.masked_model(positions="learned"), {**batch, "masked": MASKED}),
+        )
+    ]
+    body = [{k: v for k, v in x.items() if not k.startswith("head/")} for x in shapes]
+    assert body[0] == body[1]
+    assert body[0] != shapes[0] != shapes[1] != body[1]
+
+
+def test_hidden_and_logits_make_the_model():
+    model, batch = texts.masked_model(), {**texts.inputs(), "masked": MASKED}
+    params = tiny.parameters(model, batch)
+    hidden = texts.applied(model, params, batch, method="hidden")
+    found = model.apply({"params": params}, hidden, method="logits")
+    np.testing.assert_allclose(found, texts.applied(model, params, batch), atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [64, 128])
+def test_flops_are_those_of_the_compiled_matrix_products(length):
+    """XLA counts elementwise operations as well: a few percent at this width."""
+    sizes = {"d_model": 128, "d_ff": 512, "key_size": 0, "value_size": 0, "vocab_size": 1000}
+    for model in (texts.classifier(**sizes), texts.masked_model(**sizes)):
+        batch = texts.inputs((length,) * 4, length)
+        if not isinstance(model, type(texts.classifier())):
+            batch["masked"] = np.zeros((4, length // 7 + 1), np.int32)
+        forward = lambda p, x, model=model: model.apply({"params": p}, **x, train=False)
+        compiled = tiny.jit(forward).lower(tiny.shapes(model, batch), batch).compile()
+        assert model.flops(4, length) / 3 == pytest.approx(
+            compiled.cost_analysis()["flops"], rel=0.06
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pooling": "max"}, r"config\.model\.pooling is one of 'first', 'mean', found 'max'"),
+        ({"norm": "batch"}, r"config\.model\.norm is one of"),
+        (
+            {"positions": "learned", "max_positions": 0},
+            r"config\.model\.max_positions is at least 1",
+        ),
+        ({"num_heads": 0}, r"config\.model\.num_heads is at least 1"),
+    ],
+)
+def test_fields_that_cannot_work_are_refused(changes, message):
+    with pytest.raises(UserError, match=message):
+        tiny.shapes(texts.classifier(**changes), texts.inputs())
+
+
+def test_only_learned_positions_are_limited():
+    assert texts.classifier(positions="learned", max_positions=9).position_limit == 9
+    assert texts.masked_model().position_limit == math.inf

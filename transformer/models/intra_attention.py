@@ -1,0 +1,99 @@
+"""An LSTM with intra-attention (LSTMN; Cheng et al. 2016, section 3.1), as a classifier.
+
+In place of the state before, each position reads a weighted sum of all states before it.
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer.models import fields
+from transformer.models.attention import attend
+from transformer.models.text_encoder import mean
+
+Array = jax.Array
+
+
+class IntraAttention(nn.Module):
+    """Maps a text to logits of its class; a row holds one text."""
+
+    vocab_size: int
+    num_classes: int
+    d_model: int  # of the embeddings
+    state_size: int  # of the hidden states and of the memories
+    attention_size: int  # inside the scores
+    d_ff: int  # of the classifier's hidden layer
+    dropout_rate: float  # of the embeddings and of the classifier's input
+
+    takes_packed_rows = False
+
+    @nn.compact
+    def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
+        """Returns logits [B, V]; ids and segments (0 on padding, else 1) are int [B, S]."""
+        fields.check_at_least(self, 1, ("d_model", "state_size", "attention_size", "d_ff"))
+        fields.check_rates(self, ("dropout_rate",))
+        dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
+        x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))
+        steps = nn.scan(
+            Step,
+            variable_broadcast="params",
+            split_rngs={"params": False},
+            in_axes=1,
+            out_axes=1,
+        )(self.state_size, self.attention_size, name="recurrent")
+        B, S = ids.shape
+        tape = lambda size: jnp.zeros((B, S, size))
+        tapes = tape(self.attention_size), tape(self.state_size), tape(self.state_size)
+        first = jnp.int32(0), jnp.zeros((B, self.state_size)), tapes
+        _, (h_BSC, weights_BTS) = steps(first, x_BSD)  # query t reads the positions before it
+        self.sow("intermediates", "attention", weights_BTS[:, None])  # H = 1, as of a single head
+        pooled_BC = mean(h_BSC, segments > 0)
+        x_BF = nn.relu(nn.Dense(self.d_ff, name="hidden")(dropout(pooled_BC)))
+        return nn.Dense(self.num_classes, name="head")(dropout(x_BF))
+
+    def flops(self, rows: int, length: int) -> int:
+        """Returns the FLOPs of a training step: three times those of the forward pass."""
+        C, A = self.state_size, self.attention_size
+        recurrent = 4 * C * (self.d_model + C) + A * (self.d_model + 2 * C)
+        attention = length * (A + 2 * C)  # scores of all positions, and sums of two tapes
+        classifier = self.d_ff * (C + self.num_classes)
+        return 3 * 2 * rows * (length * (recurrent + attention) + classifier)
+
+
+class Step(nn.Module):
+    """Computes the state at one position from those at all positions before it."""
+
+    state_size: int
+    attention_size: int
+
+    @nn.compact
+    def __call__(self, carry: tuple, x_BD: Array) -> tuple[tuple, tuple[Array, Array]]:
+        """Returns the next carry, and (h_BC, weights_BS).
+
+        The carry is the position t, the attended h~ of the position before, and the tapes: keys W h
+        [B, S, A], hidden states h [B, S, C] and memories c [B, S, C] of the positions before t.
+        """
+        t, attended_BC, (keys_BSA, h_BSC, c_BSC) = carry
+        project = lambda name: nn.Dense(self.attention_size, use_bias=False, name=name)
+        # Equations 4 to 6: a = v . tanh(W_h h + W_x x + W_h~ h~), softmax, sums of both tapes.
+        query_BA = project("input")(x_BD) + project("attended")(attended_BC)
+        v_A = self.param(
+            "v", nn.initializers.normal(self.attention_size**-0.5), query_BA.shape[-1:]
+        )
+        scores_BS = jnp.tanh(keys_BSA + query_BA[:, None]) @ v_A
+        before_BTS = (jnp.arange(keys_BSA.shape[1]) < t)[None, None]
+        tapes_BHSC = jnp.concatenate([h_BSC, c_BSC], axis=-1)[:, None]
+        context_BTHC, weights_BHTS = attend(
+            scores_BS[:, None, None], before_BTS, tapes_BHSC, lambda x: x
+        )
+        attended_BC, memory_BC = jnp.split(context_BTHC[:, 0, 0], 2, axis=-1)
+        # Equations 7 to 9: an LSTM cell whose state is (h~, c~).
+        gates = nn.Dense(4 * self.state_size, name="gates")
+        i, f, o, new = jnp.split(gates(jnp.concatenate([attended_BC, x_BD], axis=-1)), 4, axis=-1)
+        c_BC = nn.sigmoid(f) * memory_BC + nn.sigmoid(i) * jnp.tanh(new)
+        h_BC = nn.sigmoid(o) * jnp.tanh(c_BC)
+        tapes = [
+            jax.lax.dynamic_update_slice_in_dim(tape, value[:, None], t, axis=1)
+            for tape, value in ((keys_BSA, project("key")(h_BC)), (h_BSC, h_BC), (c_BSC, c_BC))
+        ]
+        return (t + 1, attended_BC, tuple(tapes)), (h_BC, weights_BHTS[:, 0, 0])

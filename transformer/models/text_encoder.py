@@ -1,0 +1,157 @@
+"""Encoder-only Transformers: a masked language model and a classifier of texts.
+
+Devlin et al. 2019 (BERT). Both have the same parameters but for their `head`, so that a classifier
+can start from a pre-trained model (train.init_from, with train.init_skip "head").
+"""
+
+import functools
+import math
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer.models import dense, fields, stack
+from transformer.models.attention import View, same_segment
+from transformer.models.layers import ACTIVATIONS
+from transformer.models.positions import PositionEncoding
+
+Array = jax.Array
+CHOICES = stack.CHOICES | {"positions": ("interleaved", "concatenated", "learned")}
+
+
+class TextEncoder(nn.Module):
+    """Maps each token to a vector that depends on all tokens of its text.
+
+    The fields are those of `Transformer`. As in its encoder, and unlike in BERT, the embeddings are
+    multiplied by sqrt(d_model), and their sum with the positions is not normalised.
+    """
+
+    vocab_size: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    num_layers: int
+    key_size: int
+    value_size: int
+    score: str
+    norm: str
+    final_norm: bool
+    norm_epsilon: float
+    positions: str
+    max_positions: int
+    activation: str
+    attention_bias: bool
+    dropout_rate: float
+    attention_dropout_rate: float
+    activation_dropout_rate: float
+    dtype: str
+    remat: bool
+
+    def setup(self) -> None:
+        fields.check_choices(self, CHOICES)
+        fields.check_even(self, 4, ("d_model",))
+        stack.check_numbers(self)
+        fields.check_at_least(self, 1 if self.positions == "learned" else 0, ("max_positions",))
+        normal = nn.initializers.normal(self.d_model**-0.5)
+        self.embedding = nn.Embed(self.vocab_size, self.d_model, embedding_init=normal)
+        self.add_positions = PositionEncoding(self.positions, self.max_positions)
+        self.encoder = stack.Encoder(
+            num_layers=self.num_layers,
+            sublayers=stack.sublayers(self),
+            final_norm=self.final_norm,
+            remat=self.remat,
+        )
+        self.dropout = dense.Dropout(rate=self.dropout_rate)
+
+    def encode(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
+        """Returns a vector for each token, [B, S, D].
+
+        All inputs are int [B, S]. Segments number the texts of a packed row from 1, 0 is padding; a
+        token attends to its own text only. Positions count from 0 in each text.
+        """
+        x_BSD = self.add_positions(self.embedding(ids) * self.d_model**0.5, positions)
+        x_BSD = self.dropout(x_BSD.astype(self.dtype), deterministic=not train)
+        view = View(same_segment(segments, segments), positions, positions)
+        return self.encoder(x_BSD, view, train=train)
+
+    @property
+    def position_limit(self) -> float:
+        """Returns how many positions a text may have: as many as are learned, or any number."""
+        return self.max_positions if self.positions == "learned" else math.inf
+
+    def encoder_flops(self, rows: int, length: int) -> int:
+        """Returns the FLOPs of a training step but for the head: three forward passes."""
+        return 3 * 2 * rows * length * self.num_layers * sum(stack.multiply_adds(self, length))
+
+
+class MaskedLanguageModel(TextEncoder):
+    """Predicts tokens that were masked, from the tokens on both sides of them."""
+
+    def setup(self) -> None:
+        super().setup()
+        self.head = MaskedHead(self.activation, self.norm_epsilon, jnp.dtype(self.dtype))
+
+    def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
+        """Returns logits [B, T, V] of the T masked tokens; the inputs are those of `hidden`."""
+        return self.logits(self.hidden(*inputs, **named_inputs, train=train))
+
+    def hidden(
+        self, ids: Array, masked: Array, positions: Array, segments: Array, *, train: bool
+    ) -> Array:
+        """Returns the vectors [B, T, D] at the columns `masked` [B, T]; the rest as `encode`."""
+        x_BSD = self.encode(ids, positions, segments, train=train)
+        return jnp.take_along_axis(x_BSD, masked[:, :, None], axis=1)
+
+    def logits(self, x_BTD: Array) -> Array:
+        """Returns the logits [B, T, V]; the embeddings are the output matrix, too."""
+        return self.head(x_BTD, self.embedding.embedding)
+
+    def flops(self, rows: int, length: int) -> int:
+        """Returns the FLOPs of a training step in which one token of seven is masked."""
+        head = self.d_model * (self.d_model + self.vocab_size)
+        return self.encoder_flops(rows, length) + 3 * 2 * rows * (length // 7 + 1) * head
+
+
+class MaskedHead(nn.Module):
+    """Transforms a vector and compares it with each embedding (BERT's "cls/predictions")."""
+
+    activation: str
+    norm_epsilon: float
+    dtype: jnp.dtype
+
+    @nn.compact
+    def __call__(self, x_BTD: Array, matrix_VD: Array) -> Array:
+        linear = functools.partial(nn.Dense, kernel_init=dense.glorot_uniform, dtype=self.dtype)
+        x_BTD = ACTIVATIONS[self.activation](linear(x_BTD.shape[-1], name="transform")(x_BTD))
+        x_BTD = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype, name="norm")(x_BTD)
+        bias_V = self.param("bias", nn.initializers.zeros, matrix_VD.shape[:1])
+        return dense.logits(x_BTD, matrix_VD) + bias_V
+
+
+class TextClassifier(TextEncoder):
+    """Maps a text to logits of its class; a row holds one text."""
+
+    num_classes: int
+    pooling: str  # 'first': the vector of the first token, START; 'mean': of all tokens
+
+    def setup(self) -> None:
+        super().setup()
+        fields.check_choices(self, {"pooling": ("first", "mean")})
+        self.head = nn.Dense(self.num_classes)
+
+    def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
+        """Returns logits [B, V] in float32; the inputs are those of `encode`."""
+        x_BSD = self.encode(ids, positions, segments, train=train).astype(jnp.float32)
+        pooled_BD = x_BSD[:, 0] if self.pooling == "first" else mean(x_BSD, segments > 0)
+        return self.head(self.dropout(pooled_BD, deterministic=not train))
+
+    def flops(self, rows: int, length: int) -> int:
+        """Returns the FLOPs of a training step."""
+        return self.encoder_flops(rows, length) + 3 * 2 * rows * self.d_model * self.num_classes
+
+
+def mean(x_BSD: Array, real_BS: Array) -> Array:
+    """Returns the mean over the real positions, [B, D]; zeros for a row of padding."""
+    count_B1 = jnp.maximum(real_BS.sum(axis=1, keepdims=True), 1)
+    return jnp.einsum("BSD,BS->BD", x_BSD, real_BS.astype(x_BSD.dtype)) / count_B1
