@@ -55,6 +55,15 @@ def test_sinusoids_of_position_1_in_numbers():
     np.testing.assert_allclose(got, concatenated, atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["none", "rotary", "shaw"])
+def test_positions_that_are_none_of_the_inputs_are_not_added(kind):
+    x, at = np.ones((1, 3, 4), np.float32), np.arange(3)[None]
+    encoding = positions.PositionEncoding(kind=kind, max_positions=0)
+    variables = encoding.init(jax.random.key(0), x, at)
+    assert not variables
+    np.testing.assert_array_equal(encoding.apply(variables, x, at), x)
+
+
 def rotation(position, size):
     """Su et al. 2021, equation 15: a block for each pair of components."""
     matrix = np.zeros((size, size))

@@ -8,17 +8,42 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer.errors import UserError
+
 Array = jax.Array
-# Relative positions, with the score functions under which they are relative: rotating q and k leaves
-# only products of the two, and score(q, k + a) = score(q, k) + score(q, a) only where it is linear.
+# Relative positions, with the score functions that they go with: rotations keep their distance only
+# in products of q and k, and score(q, k + a) is score(q, k) + score(q, a) only where it is linear.
 RELATIVE = {
     "rotary": ("scaled_dot", "dot", "cosine"),
     "shaw": ("scaled_dot", "dot", "general"),
 }
+KINDS = ("interleaved", "concatenated", "learned", "none", *RELATIVE)
+
+
+def check(kind: str, score: str, key_size: int, max_distance: int) -> None:
+    """Raises UserError for a score or a size that does not go with this kind of positions."""
+    if score not in (scores := RELATIVE.get(kind, (score,))):
+        raise UserError(
+            f"config.model.score={score!r} does not go with config.model.positions={kind!r}: "
+            f"it would not be relative; the scores that do are {', '.join(map(repr, scores))}"
+        )
+    if kind == "rotary" and key_size % 2:
+        raise UserError(
+            f"config.model.positions='rotary' rotates pairs: the size of a head's keys is even, "
+            f"found {key_size} (config.model.key_size, or d_model / num_heads)"
+        )
+    if kind == "shaw" and not max_distance:
+        raise UserError(
+            "config.model.positions='shaw' needs config.model.max_distance of at least 1, where "
+            "distances are clipped (16 in the paper's base)"
+        )
 
 
 class PositionEncoding(nn.Module):
-    """Adds an encoding of each position: sinusoids of a layout, or 'learned' vectors."""
+    """Adds an encoding of each position: sinusoids of a layout, or 'learned' vectors.
+
+    Of the other kinds, 'none' knows no positions, and self-attention compares RELATIVE ones.
+    """
 
     kind: str
     max_positions: int  # how many positions are learned; sinusoids have no limit
@@ -26,6 +51,8 @@ class PositionEncoding(nn.Module):
     @nn.compact
     def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
         D = x_BTD.shape[-1]
+        if self.kind == "none" or self.kind in RELATIVE:
+            return x_BTD
         if self.kind != "learned":
             return x_BTD + sinusoids(positions_BT, D, self.kind)
         normal = nn.initializers.normal(D**-0.5)
@@ -79,8 +106,8 @@ def distance_rows(query_positions_BT: Array, key_positions_BS: Array, max_distan
 def take_distances(x_BHTR: Array, rows_BTS: Array) -> Array:
     """Returns x_BHTS: for each key what x has for its distance from the query.
 
-    Neither this nor the sum below makes an array [B, T, S, K], as Shaw et al. 2018, 3.3; forward and
-    backward take 0.53 of the time of products with one-hot distances on a CPU.
+    Neither this nor the sum below makes an array [B, T, S, K] (Shaw et al. 2018, 3.3). On a CPU
+    attention takes 0.53 of the time that it does with products of one-hot distances.
     """
     return jnp.take_along_axis(x_BHTR, rows_BTS[:, None], axis=-1)
 
