@@ -125,6 +125,11 @@ def test_what_optax_does_not_have_is_refused(name, arguments, words):
             {"init_value": 0.0, "warmup_steps": 4, "decay_steps": 10},
             "config.optimizer.schedule.peak_value: warmup_cosine_decay_schedule needs this",
         ),
+        (
+            "warmup_cosine_decay_schedule",
+            {"init_value": 0.0, "peak_value": 1.0, "warmup_steps": 4, "decay_steps": 4},
+            "config.optimizer.schedule: .* positive decay_steps",
+        ),
     ],
 )
 def test_schedules_that_are_none_are_refused(name, arguments, words):

@@ -107,7 +107,8 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     abstract_devices = slice_of_pod(options.topology) if options.topology else ()
     layout = make_layout(parallel.strategy, parallel.mesh, options.num_devices, abstract_devices)
     model = task_module.model(config, task_module.sizes(config, None))
-    filled, length = jax.tree.leaves(task_module.example(config, 0))[0].shape
+    filled, *rest = jax.tree.leaves(task_module.example(config, 0))[0].shape
+    length = rest[0] if len(rest) == 1 else 1  # images have more than one further dimension
     rows = rows_for_devices(filled, layout.num_row_shards * config.train.accumulate)
     logging.info(
         "compiling the step for %s, (data, fsdp, tensor) = %s, %d rows of %d positions; this takes "

@@ -43,8 +43,8 @@ Tree = Any
 
 # What to do if a step does not fit into memory.
 OUT_OF_MEMORY_REMEDY = (
-    "lower config.data.batch_tokens, raise config.train.accumulate, or set config.model.remat=True "
-    "if the model has it"
+    "lower config.data.batch_tokens (or batch_images), raise config.train.accumulate, or set "
+    "config.model.remat=True if the model has it"
 )
 
 

@@ -40,7 +40,10 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
             f"warmup_cosine_decay_schedule, found {name!r}"
         )
     # Optax's schedules count from 0, ours from 1: update 1 gets optax's rate of count 0.
-    schedule = _bound(make, "config.optimizer.schedule", arguments)()
+    try:
+        schedule = _bound(make, "config.optimizer.schedule", arguments)()
+    except ValueError as error:  # of values that contradict each other
+        raise UserError(f"config.optimizer.schedule: {' '.join(str(error).split())}") from error
     return lambda step: jnp.float32(schedule(jnp.asarray(step, jnp.int32) - 1))
 
 
