@@ -6,12 +6,14 @@ is made of `stack.py` and `layers.py` (section 3.1), `attention.py` and `scores.
 of dropout) and `cache.py` (the KV cache, which beams share). `recurrent.py` is what came before.
 `fields.py` checks values of the config, `ensemble.py` makes one model of several. Texts are
 classified by `text_encoder.py` (encoder-only; also the masked language model), `self_attentive.py`
-and `intra_attention.py` (self-attention before the Transformer).
+and `intra_attention.py` (self-attention before the Transformer), images by `vision.py`, whose
+patches are made in `patches.py`.
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
 name in the table below, `config.model` has its fields. A classifier's `__call__(..., *, train)`
-returns logits_BV; data/texts.py has the inputs of a text. It may sow values [B] into the collection
-'losses', which are added to the loss. What a translation model has to have:
+returns logits_BV; data/texts.py has the inputs of a text, data/images.py those of an image. It may
+sow values [B] into the collection 'losses', which are added to the loss. What a translation model
+has to have:
 
     __call__(source, target, source_positions, target_positions, source_segments, target_segments,
              *, train) -> logits_BTV
@@ -54,9 +56,9 @@ argument of jit; `fields.py` has checks of their values. A model may have
 
 Arrays have their shape as a suffix, the same letters as in the einsums: B batch, S source (key)
 length, T target (query) length, D d_model, H heads, K size of a head's queries and keys (the
-paper's d_k), C of its values (d_v), F d_ff, V vocabulary, W beams, L layers, R rows of a table of
-distances. In decoding, P is how many positions a KV cache has room for, N = P * W are its slots,
-and Q = T * W the queries of T tokens of W beams.
+paper's d_k), C of its values (d_v), F d_ff, V vocabulary, W beams, L layers. In decoding, P is how
+many positions a KV cache has room for, N = P * W are its slots, and Q = T * W the queries of T
+tokens of W beams.
 """
 
 import dataclasses
@@ -73,6 +75,7 @@ MODELS = {
     "text_classifier": "transformer.models.text_encoder:TextClassifier",
     "self_attentive": "transformer.models.self_attentive:SelfAttentive",
     "intra_attention": "transformer.models.intra_attention:IntraAttention",
+    "vision_transformer": "transformer.models.vision:VisionTransformer",
 }
 
 

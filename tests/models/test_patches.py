@@ -1,0 +1,67 @@
+"""Patches of images, and learned positions on their grid."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.models.patches import ConvolutionalStem, LinearPatches, interpolate
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_a_strided_convolution_is_a_product_of_the_pixels_of_each_patch():
+    images = random(2, 6, 9, 3)
+    model = LinearPatches(d_model=5, patch_size=3, dtype=jnp.float32)
+    params = {"linear": {"kernel": random(3, 3, 3, 5, seed=1), "bias": random(5, seed=2)}}
+    patches = np.asarray(model.apply({"params": params}, images))
+    pixels = images.reshape(2, 2, 3, 3, 3, 3).swapaxes(2, 3).reshape(2, 2, 3, 27)
+    expected = pixels @ params["linear"]["kernel"].reshape(27, 5) + params["linear"]["bias"]
+    np.testing.assert_allclose(patches, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "grid"), [(16, 4), (28, 7), (13, 4)])
+def test_a_stem_halves_the_image_and_doubles_the_channels(size, grid):
+    model = ConvolutionalStem(d_model=12, num_halvings=2, norm_epsilon=1e-6, dtype=jnp.float32)
+    shapes = jax.eval_shape(
+        lambda: model.init_with_output(jax.random.key(0), jnp.ones((2, size, size, 1)))
+    )
+    output, variables = shapes
+    assert output.shape == (2, grid, grid, 12)
+    kernels = {name: p["kernel"].shape for name, p in variables["params"].items() if "Conv" in name}
+    assert kernels == {"Conv_0": (3, 3, 1, 6), "Conv_1": (3, 3, 6, 12), "Conv_2": (1, 1, 12, 12)}
+
+
+def test_a_stem_sees_the_same_thing_in_another_place():
+    """An image moved by a patch gives the patches of its inside moved by one."""
+    model = ConvolutionalStem(d_model=8, num_halvings=2, norm_epsilon=1e-6, dtype=jnp.float32)
+    image = random(1, 32, 32, 1)
+    shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), image)["params"])
+    params = jax.tree.map(lambda x: random(*x.shape, seed=x.size), shapes)
+    see = tiny.jit(lambda image: model.apply({"params": params}, image))
+    here, there = see(image), see(np.roll(image, 4, axis=2))
+    np.testing.assert_allclose(there[:, :, 3:7], here[:, :, 2:6], rtol=1e-4, atol=1e-4)
+    assert np.abs(np.asarray(there - here)).max() > 0.1
+
+
+def test_positions_of_the_same_grid_are_not_changed():
+    positions = random(3, 5, 4)
+    tiny.assert_same_bits(interpolate(positions, (3, 5)), positions)
+
+
+@pytest.mark.parametrize("grid", [(6, 5), (3, 10), (8, 2)])
+def test_interpolated_positions_are_bilinear(grid):
+    """What is constant stays so; each axis is interpolated on its own; a line stays a line."""
+    np.testing.assert_allclose(
+        interpolate(np.full((3, 5, 1), 2.5, np.float32), grid), 2.5, rtol=1e-6
+    )
+    rows, columns = random(3, 1, 4), random(1, 5, 4, seed=1)
+    by_axis = interpolate(rows, (grid[0], 1)) + interpolate(columns, (1, grid[1]))
+    np.testing.assert_allclose(interpolate(rows + columns, grid), by_axis, atol=1e-5)
+    line = np.arange(8, dtype=np.float32)[:, None, None]
+    # A cell's position is that of its middle: 16 cells for 8 are a quarter before and after.
+    inside = np.asarray(interpolate(line, (16, 1)))[1:-1, 0, 0]
+    np.testing.assert_allclose(inside, (np.arange(1, 15) + 0.5) / 2 - 0.5, atol=1e-5)

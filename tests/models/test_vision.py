@@ -1,0 +1,173 @@
+"""The Vision Transformer: what an image becomes, and what its classes depend on."""
+
+import functools
+import math
+
+import jax
+import numpy as np
+import pytest
+from helpers import tiny
+
+from configs import image_classification
+from transformer.errors import UserError
+from transformer.models.patches import interpolate
+from transformer.models.vision import VisionTransformer
+
+ARGUMENTS = {
+    **image_classification.get_config().model,  # the paper's, but for
+    "num_classes": 3,
+    "image_size": 12,
+    "patch_size": 4,
+    "position_grid": 3,
+    "mean": (0.4, 0.5, 0.6),
+    "std": (0.1, 0.2, 0.3),
+    "d_model": 8,
+    "d_ff": 12,
+    "num_heads": 2,
+    "num_layers": 2,
+    "dropout_rate": 0.0,
+    "activation_dropout_rate": 0.0,
+}
+STEMS = pytest.mark.parametrize("stem", ["patches", "convolutions"])
+POOLING = pytest.mark.parametrize("pooling", ["token", "mean"])
+
+
+def vision(**changes):
+    return VisionTransformer(**{**ARGUMENTS, **changes})
+
+
+def images(count=3, size=12, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (count, size, size, 3)).astype(np.uint8)
+
+
+def parameters(model, size=12):
+    return tiny.parameters(model, {"images": images(1, size)})
+
+
+def logits(model, params, images):
+    return tiny.logits(model, params, {"images": images})
+
+
+def test_the_encoders_input_is_normalised_pixels_times_a_matrix_plus_positions():
+    model = vision()
+    params = parameters(model)
+    embed = functools.partial(model.apply, {"params": params}, method="embed", train=False)
+    embedded = np.asarray(embed(images()))
+    pixels = (images() / 255 - np.array(ARGUMENTS["mean"])) / np.array(ARGUMENTS["std"])
+    pixels = pixels.reshape(3, 3, 4, 3, 4, 3).swapaxes(2, 3).reshape(3, 9, 48)
+    linear = params["patches"]["linear"]
+    expected = pixels @ linear["kernel"].reshape(48, 8) + linear["bias"]
+    expected += params["positions"].reshape(9, 8)
+    np.testing.assert_allclose(embedded[:, 1:], expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(embedded[:, 0], np.repeat(params["token"][0], 3, axis=0))
+
+
+@STEMS
+@POOLING
+def test_an_image_is_classified_by_itself(stem, pooling):
+    model = vision(stem=stem, pooling=pooling)
+    params = parameters(model)
+    together = logits(model, params, images())
+    assert (together.shape, together.dtype) == ((3, 3), np.float32)
+    for i in range(3):
+        np.testing.assert_allclose(
+            logits(model, params, images()[i : i + 1])[0], together[i], atol=1e-5
+        )
+    assert np.abs(together[0] - together[1]).max() > 0.01
+
+
+@POOLING
+def test_only_positions_tell_where_a_patch_is(pooling):
+    model = vision(pooling=pooling)
+    params = parameters(model)
+    patches = images().reshape(3, 3, 4, 3, 4, 3).swapaxes(2, 3).reshape(3, 9, 4, 4, 3)
+    order = np.random.default_rng(1).permutation(9)
+    moved = patches[:, order].reshape(3, 3, 3, 4, 4, 3).swapaxes(2, 3).reshape(3, 12, 12, 3)
+    change = logits(model, params, images()) - logits(model, params, moved)
+    assert np.abs(change).max() > 0.01
+    params = {**params, "positions": params["positions"] * 0}
+    change = logits(model, params, images()) - logits(model, params, moved)
+    assert np.abs(change).max() < 1e-4
+
+
+@POOLING
+def test_a_larger_image_has_the_positions_interpolated(pooling):
+    """As fine-tuning at another resolution, or evaluating at it: the same params serve both."""
+    model, larger = vision(pooling=pooling), vision(pooling=pooling, position_grid=6, image_size=24)
+    params = parameters(model)
+    assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, parameters(model, size=24))
+    positions = np.asarray(interpolate(params["positions"], (6, 6)))
+    expected = logits(larger, {**params, "positions": positions}, images(size=24))
+    np.testing.assert_allclose(logits(model, params, images(size=24)), expected, atol=1e-5)
+
+
+def test_before_training_all_classes_are_equally_likely():
+    model = vision()
+    params = tiny.jit(lambda rng: model.init(rng, images(), train=False)["params"])(
+        jax.random.key(0)
+    )
+    assert not logits(model, params, images()).any()
+
+
+def products(jaxpr):
+    """The FLOPs of all matrix products and convolutions in a program."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            total += 2 * math.prod(shape[i] for i in contracted) * equation.outvars[0].aval.size
+        elif equation.primitive.name == "conv_general_dilated":
+            kernel = equation.invars[1].aval.shape  # [height, width, in, out]
+            total += 2 * math.prod(kernel[:3]) * equation.outvars[0].aval.size
+        for value in equation.params.values():
+            if hasattr(value, "jaxpr"):
+                total += products(value.jaxpr)
+    return total
+
+
+@POOLING
+def test_flops_are_three_times_the_products_of_the_forward_pass(pooling):
+    model = vision(pooling=pooling)
+    call = lambda params: model.apply({"params": params}, images(5), train=False)
+    shapes = tiny.shapes(model, {"images": images(1)})
+    assert model.flops(5, 1) == 3 * products(jax.make_jaxpr(call)(shapes).jaxpr) > 0
+
+
+def test_parameters_of_the_papers_models():
+    """ViT-B/16 and ViT-S/16 with 1,000 classes have 86.6 and 22.1 million (their code's counts).
+
+    One vector less: the position of the class token, which is part of the token here.
+    """
+    for changes, expected in (
+        ({}, 86_567_656),
+        ({"d_model": 384, "d_ff": 1536, "num_heads": 6}, 22_050_664),
+    ):
+        model = image_classification.get_config().model.to_dict() | changes
+        model = VisionTransformer(num_classes=1000, image_size=224, **model)
+        shapes = tiny.shapes(model, {"images": np.zeros((1, 224, 224, 3), np.uint8)})
+        count = sum(math.prod(x.shape) for x in jax.tree.leaves(shapes))
+        assert count == expected - model.d_model
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stem": "pixels"}, "config.model.stem is one of 'patches', 'convolutions'"),
+        (
+            {"patch_size": 5},
+            "config.data.size=12 has to be a multiple of config.model.patch_size=5",
+        ),
+        (
+            {"stem": "convolutions", "patch_size": 3},
+            "config.model.patch_size=3 has to be a power of two",
+        ),
+        ({"position_grid": 0}, "config.model.position_grid is at least 1"),
+        ({"mean": (0.5,)}, "config.model.mean and config.model.std have a number for each channel"),
+        ({"std": (0.5, 0.0, 0.5)}, "config.model.std is above 0"),
+        ({"num_heads": 3}, "config.model.d_model=8 has to be a multiple of"),
+    ],
+)
+def test_invalid_fields_are_named(changes, message):
+    with pytest.raises(UserError, match=message):
+        parameters(vision(**changes))

@@ -1,0 +1,145 @@
+"""The Vision Transformer (Dosovitskiy et al. 2021): images -> patches -> encoder -> logits."""
+
+import math
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer.errors import UserError
+from transformer.models import dense, fields, patches, stack
+from transformer.models.attention import View
+
+Array = jax.Array
+CHOICES = {
+    **stack.CHOICES,
+    "stem": ("patches", "convolutions"),
+    "pooling": ("token", "mean"),
+}
+
+
+class VisionTransformer(nn.Module):
+    """Maps images to logits of their classes.
+
+    The fields that are not explained here are those of `stack.py`. Params are float32.
+    """
+
+    num_classes: int
+    image_size: int  # height and width that `flops` is for; images of other sizes work, too
+    patch_size: int  # height and width of a patch, which is one position of the encoder
+    # What makes a vector of a patch: 'patches', a linear map of its pixels (the paper's), or
+    # 'convolutions' (Xiao et al. 2021, "Early convolutions help transformers see better").
+    stem: str
+    pooling: str  # what is classified: 'token', a learned one beside the patches, or their 'mean'
+    position_grid: int  # height and width of the learned positions; another grid interpolates them
+    mean: tuple  # of the pixels of each channel, from 0 to 1: what the model gets is
+    std: tuple  # (pixel / 255 - mean) / std
+    d_model: int
+    d_ff: int
+    num_heads: int
+    num_layers: int
+    key_size: int
+    value_size: int
+    score: str
+    norm: str  # 'pre' in the paper
+    final_norm: bool  # True in the paper
+    norm_epsilon: float
+    activation: str  # 'gelu' in the paper
+    attention_bias: bool
+    dropout_rate: float
+    attention_dropout_rate: float
+    activation_dropout_rate: float
+    dtype: str
+    remat: bool
+
+    def setup(self) -> None:
+        self._check()
+        dtype = jnp.dtype(self.dtype)
+        if self.stem == "patches":
+            self.patches = patches.LinearPatches(
+                d_model=self.d_model, patch_size=self.patch_size, dtype=dtype
+            )
+        else:
+            self.patches = patches.ConvolutionalStem(
+                d_model=self.d_model,
+                num_halvings=int(math.log2(self.patch_size)),
+                norm_epsilon=self.norm_epsilon,
+                dtype=dtype,
+            )
+        normal = nn.initializers.normal(0.02)
+        grid = (self.position_grid, self.position_grid)
+        self.positions = self.param("positions", normal, (*grid, self.d_model))
+        if self.pooling == "token":
+            # The paper adds a learned position to the learned token: one vector is their sum.
+            self.token = self.param("token", normal, (1, 1, self.d_model))
+        self.dropout = dense.Dropout(rate=self.dropout_rate)
+        self.encoder = stack.Encoder(
+            num_layers=self.num_layers,
+            sublayers=stack.sublayers(self),
+            final_norm=self.final_norm,
+            remat=self.remat,
+        )
+        # Zeros, as in the paper's code: all classes are equally likely at first.
+        self.head = nn.Dense(self.num_classes, kernel_init=nn.initializers.zeros)
+
+    def __call__(self, images: Array, *, train: bool) -> Array:
+        """Returns logits [B, V] in float32 of uint8 images [B, height, width, channels]."""
+        x_BSD = self.embed(images, train=train)
+        # Every position sees all positions.
+        places_BS = jnp.broadcast_to(jnp.arange(x_BSD.shape[1]), x_BSD.shape[:2])
+        view = View(jnp.ones((1, 1, x_BSD.shape[1]), bool), places_BS, places_BS)
+        x_BSD = self.encoder(x_BSD, view, train=train)
+        x_BD = x_BSD[:, 0] if self.pooling == "token" else x_BSD.mean(axis=1)
+        return self.head(x_BD.astype(jnp.float32))
+
+    def embed(self, images: Array, *, train: bool) -> Array:
+        """Returns the encoder's input [B, S, D]: patches with their positions, row by row.
+
+        With pooling = 'token', the token is position 0, before the patches.
+        """
+        mean, std = jnp.array(self.mean), jnp.array(self.std)
+        normalised = ((images / 255.0 - mean) / std).astype(self.dtype)
+        x_BHWD = self.patches(normalised)
+        B, H, W, D = x_BHWD.shape
+        x_BHWD += patches.interpolate(self.positions, (H, W))
+        x_BSD = x_BHWD.reshape(B, -1, D)
+        if self.pooling == "token":
+            x_BSD = jnp.concatenate([jnp.broadcast_to(self.token, (B, 1, D)), x_BSD], axis=1)
+        return self.dropout(x_BSD.astype(self.dtype), deterministic=not train)
+
+    def flops(self, rows: int, length: int) -> int:
+        """Returns the FLOPs of a training step on `rows` images; `length` is not used.
+
+        A multiply-add is two; the backward pass is two forward passes. Only matrix products count,
+        and the stem as one linear map of the patches.
+        """
+        del length
+        num_patches = math.ceil(self.image_size / self.patch_size) ** 2
+        positions = num_patches + (self.pooling == "token")
+        encoder = self.num_layers * sum(stack.multiply_adds(self, positions))
+        stem = self.patch_size**2 * len(self.mean) * self.d_model
+        head = self.d_model * self.num_classes
+        return 3 * 2 * rows * (positions * encoder + num_patches * stem + head)
+
+    def _check(self) -> None:
+        """Raises UserError for invalid fields, named by their config key."""
+        fields.check_choices(self, CHOICES)
+        fields.check_at_least(self, 1, ("patch_size", "position_grid"))
+        stack.check_numbers(self)
+        if self.stem == "patches" and self.image_size % self.patch_size:
+            raise UserError(
+                f"config.data.size={self.image_size} has to be a multiple of "
+                f"config.model.patch_size={self.patch_size}"
+            )
+        if self.stem == "convolutions" and self.patch_size & (self.patch_size - 1):
+            raise UserError(
+                f"config.model.patch_size={self.patch_size} has to be a power of two with "
+                "config.model.stem='convolutions', which halve the image"
+            )
+        for name in ("mean", "std"):
+            if len(getattr(self, name)) != len(self.mean) or not self.mean:
+                raise UserError(
+                    "config.model.mean and config.model.std have a number for each channel"
+                )
+        if min(self.std) <= 0:
+            raise UserError(f"config.model.std is above 0, found {self.std}")
