@@ -45,4 +45,7 @@ classes.py and labels.py.
 """
 
 # {config.task: module}. The module is imported on use, and only a module named here ever is.
-TASKS = {"translation": "transformer.tasks.translation"}
+TASKS = {
+    "translation": "transformer.tasks.translation",
+    "image_classification": "transformer.tasks.image_classification",
+}

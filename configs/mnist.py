@@ -1,0 +1,46 @@
+"""MNIST: handwritten digits by a small Vision Transformer with a convolutional stem.
+
+    python launch.py --config=configs/mnist.py --config.data.directory=FOLDER
+
+FOLDER holds train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz and the two of t10k, unpacked or
+not. The last 5,000 training images are for validation.
+"""
+
+from ml_collections import ConfigDict
+
+from configs import image_classification
+
+
+def get_config() -> ConfigDict:
+    config = image_classification.get_config()
+    config.data.corpus = "own_images"
+    config.data.train = "train[:55000]"
+    config.data.validation = "train[55000:]"
+    config.data.test = "t10k"
+    config.data.size = 28
+    config.data.channels = 1
+    config.data.central_crop = 1.0
+    config.data.padding = 2
+    config.data.flip = False
+    config.data.min_area = 0.0
+    config.data.batch_images = 128
+    config.data.num_threads = 1  # tiny images are decoded faster without
+    config.model.patch_size = 8  # 4 x 4 patches
+    config.model.stem = "convolutions"
+    config.model.pooling = "mean"
+    config.model.position_grid = 4
+    config.model.mean = (0.1307,)
+    config.model.std = (0.3081,)
+    config.model.d_model = 96
+    config.model.d_ff = 192
+    config.model.num_heads = 4
+    config.model.num_layers = 3
+    config.model.activation_dropout_rate = 0.0
+    config.optimizer.arguments.weight_decay = 0.05
+    config.optimizer.schedule.peak_value = 2e-3
+    config.optimizer.schedule.warmup_steps = 200
+    config.train.num_steps = 5000
+    config.train.save_every = 500
+    config.evaluate.every = 500
+    config.plan.num_classes = 10
+    return config

@@ -1,0 +1,227 @@
+"""Images are classified end to end: trained, killed and resumed, on several devices, and asked."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from helpers.miniature_images import (
+    encoded,
+    patterns,
+    write_cifar10,
+    write_class_folders,
+    write_idx,
+)
+from helpers.runs import without_times
+
+import launch
+from transformer.checkpoints import manager
+from transformer.errors import UserError
+from transformer.monitoring.log import read
+
+TINY = {
+    "data.size": 8,
+    "data.padding": 1,
+    "data.batch_images": 24,  # divides by 8 devices
+    "data.num_threads": 2,
+    "model.patch_size": 4,
+    "model.position_grid": 2,
+    "model.d_model": 16,
+    "model.d_ff": 16,
+    "model.num_heads": 2,
+    "model.num_layers": 1,
+    "model.dropout_rate": 0.0,
+    "optimizer.schedule.peak_value": 0.01,
+    "optimizer.schedule.warmup_steps": 5,
+    "train.num_steps": 40,
+    "train.log_every": 5,
+    "train.save_every": 10,
+    "evaluate.every": 20,
+    "compilation_cache": "",
+}
+IDX = {"data.train": "train[:100]", "data.validation": "train[100:]", "data.test": "test"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """idx files of 120 and 30 images, and the same of colour in class folders."""
+    folder = tmp_path_factory.mktemp("images")
+    for stem, count, seed in (("train", 120, 0), ("test", 30, 1)):
+        write_idx(folder, stem, *patterns(count, seed=seed), ".gz")
+        images, labels = patterns(count, channels=3, seed=seed)
+        names = [("top", "middle", "bottom")[label] for label in labels]
+        write_class_folders(folder / "colour" / stem, images, names)
+    return folder
+
+
+def train(folder, workdir, config="mnist", **changes):
+    values = {**TINY, "data.directory": folder, "data.data_dir": folder / "data", **changes}
+    arguments = [f"--config.{key}={value}" for key, value in values.items()]
+    launch.main([f"--config=configs/{config}.py", f"--workdir={workdir}", *arguments])
+
+
+def untimed(workdir):
+    return [
+        {k: v for k, v in x.items() if k != "images_per_second"} for x in without_times(workdir)
+    ]
+
+
+@pytest.fixture(scope="module")
+def digits(folder, tmp_path_factory):
+    """A workdir trained on the idx files: to read, never to write into."""
+    workdir = tmp_path_factory.mktemp("runs") / "digits"
+    train(folder, workdir, **IDX)
+    return workdir
+
+
+def test_stripes_are_told_apart(digits):
+    [result] = [json.loads(x) for x in (digits / "evaluations.jsonl").read_text().splitlines()]
+    assert (result["accuracy"], result["images"], result["split"]) == (1.0, 30, "test")
+    _, labels = patterns(30, seed=1)
+    read_lines = lambda name: (
+        (digits / "evaluation" / f"{result['set']}.{name}").read_text().splitlines()
+    )
+    assert read_lines("label") == read_lines("prediction") == [str(label) for label in labels]
+    assert read_lines("image")[7] == "test-images-idx3-ubyte.gz image 7"
+    assert (digits / "vocabulary" / "labels.txt").read_text() == "0\n1\n2\n"
+    first = next(x for x in read(digits) if x["kind"] == "train")
+    assert {"images_per_second", "accuracy", "loss"} <= first.keys()
+    assert first["padding"] == 0
+
+
+def test_a_killed_run_is_resumed_to_the_bit(folder, digits, tmp_path, monkeypatch):
+    """Augmentation included: it is drawn from the seed, the step and the image."""
+
+    class Killed(BaseException):
+        pass
+
+    def killed(self, step, *trees, save=manager.Checkpoints.save):
+        if step == 30:
+            raise Killed
+        return save(self, step, *trees)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manager.Checkpoints, "save", killed)
+        with pytest.raises(Killed):
+            train(folder, tmp_path / "run", **IDX)
+    train(folder, tmp_path / "run", **IDX)
+    assert untimed(tmp_path / "run") == untimed(digits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "mesh"), [("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str)
+def test_strategies_have_the_same_numbers(folder, digits, tmp_path, strategy, mesh):
+    train(folder, tmp_path, **IDX, **{"parallel.strategy": strategy, "parallel.mesh": mesh})
+    for line, expected in zip(untimed(tmp_path), untimed(digits), strict=True):
+        for name in ("loss", "accuracy"):
+            assert line[name] == pytest.approx(expected[name], rel=2e-3, abs=2e-3)
+
+
+def classified(workdir, lines, tmp_path, monkeypatch, capsysbinary, **changes):
+    (tmp_path / "input").write_text("".join(f"{line}\n" for line in lines))
+    capsysbinary.readouterr()
+    arguments = [f"--config.{key}={value}" for key, value in changes.items()]
+    with open(tmp_path / "input") as file:
+        monkeypatch.setattr("sys.stdin", file)
+        launch.main(["--mode=classify", f"--workdir={workdir}", *arguments])
+    return capsysbinary.readouterr().out.decode().splitlines()
+
+
+def test_image_files_of_any_kind_are_classified(digits, tmp_path, monkeypatch, capsysbinary):
+    images, labels = patterns(3, seed=5)
+    colour = np.repeat(images[1].repeat(2, 0).repeat(2, 1)[..., None], 3, axis=-1)
+    for name, content in {
+        "0.png": encoded(images[0]),
+        "1.PNG": encoded(colour),  # twice the size
+        "2.jpeg": encoded(images[2], "jpeg", quality=95),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+    files = [tmp_path / name for name in ("0.png", "1.PNG", "2.jpeg")]
+    asked = tmp_path, monkeypatch, capsysbinary
+    answers = [line.split("\t") for line in classified(digits, files, *asked)]
+    assert [label for label, _ in answers] == [str(label) for label in labels]
+    assert all(0.5 < float(probability) <= 1 for _, probability in answers)
+    [answer] = classified(digits, files[:1], *asked, **{"config.classify.format"[7:]: "json"})
+    assert json.loads(answer)["input"] == str(files[0])
+    assert sum(json.loads(answer)["probabilities"].values()) == pytest.approx(1)
+    (tmp_path / "damaged.png").write_bytes(encoded(images[0])[:-30])
+    for name, message in {
+        "missing.png": r"line 2: '.*missing.png' is no file, expected the path of an image",
+        "damaged.png": r"line 2: .*damaged.png is a damaged image",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            classified(digits, [files[0], tmp_path / name], *asked)
+        assert capsysbinary.readouterr().out.count(b"\n") == 1  # the line before is answered
+
+
+@pytest.mark.slow
+def test_class_folders_from_images_to_score(folder, tmp_path):
+    """Another size and resolution, with all augmentation."""
+    changes = {"data.directory": folder / "colour", "data.test": "test", "data.min_area": 0.8}
+    train(folder, tmp_path, "own_images", **changes, **{"train.num_steps": 60, "data.flip": True})
+    [result] = [json.loads(x) for x in (tmp_path / "evaluations.jsonl").read_text().splitlines()]
+    assert result["accuracy"] > 0.9
+    assert (tmp_path / "vocabulary" / "labels.txt").read_text() == "bottom\nmiddle\ntop\n"
+    names = (tmp_path / "evaluation" / f"{result['set']}.image").read_text().splitlines()
+    assert {name.split("/")[0] for name in names} == {"bottom", "middle", "top"}
+
+
+@pytest.mark.slow
+def test_cifar10_from_its_archive_to_score(tmp_path):
+    write_cifar10(tmp_path / "data", patterns(60, 10, 32, 3), patterns(20, 10, 32, 3, seed=1))
+    splits = {"data.train": "train[:40]", "data.validation": "train[40:]"}
+    changes = {"data.data_dir": tmp_path / "data", "data.size": 32, "data.num_threads": 1}
+    steps = {"train.num_steps": 6, "train.save_every": 6, "evaluate.every": 6}
+    train(tmp_path, tmp_path / "run", "cifar10", **splits, **changes, **steps)
+    result = json.loads((tmp_path / "run" / "evaluations.jsonl").read_text())
+    assert (result["set"], result["images"]) == ("test", 20)
+
+
+def test_a_class_that_training_never_saw_is_named(folder, tmp_path):
+    images, labels = patterns(8)
+    write_idx(tmp_path, "train", images, labels)
+    write_idx(tmp_path, "test", images, labels + 1)
+    message = (
+        r"test-labels-idx1-ubyte: the label '3' is in no training item; the classes are 0, 1, 2"
+    )
+    with pytest.raises(UserError, match=message):
+        train(
+            tmp_path, tmp_path / "run", **{**IDX, "data.train": "train", "data.validation": "train"}
+        )
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_changed_training_images_are_not_resumed(digits, tmp_path):
+    shutil.copytree(digits, tmp_path / "run")
+    write_idx(tmp_path, "train", *patterns(120, seed=9))
+    message = r"was trained on other images: config.data.train='train\[:100\]' of .* has changed"
+    with pytest.raises(UserError, match=message):
+        train(tmp_path, tmp_path / "run", **IDX)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data.batch_images": 0}, "config.data.batch_images is at least 1"),
+        ({"data.channels": 3}, "config.data.channels=3 needs as many numbers in config.model.mean"),
+        ({"data.padding": -1}, "config.data.padding at least 0"),
+        ({"model.patch_size": 6}, "config.model.patch_size=6 has to be a power of two"),
+        ({"loss.label_smoothing": 1.0}, "config.loss.label_smoothing is at least 0 and below 1"),
+        ({"train.num_steps": 4}, "config.optimizer.schedule: .*positive decay_steps"),
+        ({"data.train": "nothing"}, "config.data.train='nothing': expected a folder"),
+    ],
+)
+def test_what_cannot_work_is_one_line(folder, tmp_path, changes, message):
+    with pytest.raises(UserError, match=message) as error:
+        train(folder, tmp_path / "run", **{**IDX, **changes})
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
+@pytest.mark.slow
+def test_a_plan_needs_no_images(tmp_path, capsys):
+    arguments = [f"--config.{key}={value}" for key, value in TINY.items()]
+    launch.main(["--mode=plan", "--config=configs/cifar10.py", f"--workdir={tmp_path}", *arguments])
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["rows"], plan["length"]) == (24, 1)
+    assert plan["flops_per_step"] > 0

@@ -1,0 +1,222 @@
+"""Image classification: labelled images -> batches, loss, scores."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import flax.linen as nn
+import ml_collections
+import numpy as np
+
+from transformer import models
+from transformer.data import builders, image_corpora, images
+from transformer.data.batches import Batches
+from transformer.data.image_corpora import LabelledImages
+from transformer.data.images import View
+from transformer.data.packing import Rows
+from transformer.errors import UserError
+from transformer.monitoring import progress
+from transformer.tasks import classes, labels, splits
+from transformer.tasks.task import Task, abstract_params, init_params
+
+MODES = ("classify",)
+FREE = (
+    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
+    *("data.num_threads", "model.dtype", "model.remat", "classify."),
+)
+CHUNK_IMAGES = 1024  # images in memory at once, where only their names and labels are read
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+    """Raises UserError for invalid values, before anything is written or compiled."""
+    data, view = config.data, training_view(config)
+    images.check(view)
+    if data.batch_images < 1 or data.num_threads < 0:
+        raise UserError(
+            "config.data.batch_images is at least 1 and config.data.num_threads at least 0, found "
+            f"{data.batch_images} and {data.num_threads}"
+        )
+    classes.check(**config.loss)
+    checked = model(config, sizes(config, None))
+    if len(checked.mean) != data.channels:
+        raise UserError(
+            f"config.data.channels={data.channels} needs as many numbers in config.model.mean and "
+            f"config.model.std, found {checked.mean} and {checked.std}"
+        )
+    abstract_params(checked, example(config, 1))
+
+
+def prepare(
+    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
+) -> ml_collections.ConfigDict:
+    """Builds missing corpora, writes a new run's classes; returns the config with fingerprints.
+
+    Reads every split that the run needs later, so that a missing file fails now. `saved_config` is
+    the workdir's; None in a new run, in its first process.
+    """
+    train = labelled_images(config, "train")
+    config.data.fingerprint = train.fingerprint
+    if saved_config is None:
+        names = labels.write(folder, train.classes)
+    else:
+        if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
+            raise UserError(
+                f"{folder} was trained on other images: config.data.train={config.data.train!r} of "
+                f"{', '.join(train.files) or config.data.corpus} has changed since (config.data."
+                "fingerprint); restore the old ones, or give another --workdir"
+            )
+        names = labels.read(folder, saved_config.vocabulary.labels_fingerprint)
+    config.vocabulary.labels_fingerprint = labels.fingerprint(names)
+    for split in ("train", "validation", splits.final_split(config)):
+        class_ids(labelled_images(config, split), names, split)
+    return config
+
+
+def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
+    """Returns the labels' fingerprint, which says what classes mean; "" before `prepare`."""
+    return {"labels": config.vocabulary.labels_fingerprint}
+
+
+def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+    """Returns the number of classes and the images' size; without a workdir from the config."""
+    num_classes = config.plan.num_classes
+    if folder is not None:
+        num_classes = len(labels.read(folder, config.vocabulary.labels_fingerprint))
+    return {"num_classes": num_classes, "image_size": config.data.size}
+
+
+def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
+    """Builds the flax module of `config.architecture` for classes and images of these sizes."""
+    return models.build(config.architecture, config.model.to_dict(), **sizes)
+
+
+def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+    """Returns a batch of jax.ShapeDtypeStruct; `rows` 0: a full batch."""
+    return images.example(rows or config.data.batch_images, evaluation_view(config))
+
+
+def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+    """Returns the training loss, (params, batch, *, rng) -> {name: sum over the images}."""
+    return functools.partial(classes.training_loss, model=model, **config.loss)
+
+
+def evaluator(
+    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
+) -> classes.Evaluator:
+    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+
+    Its outputs have the lines 'image', which image it is, and 'label'.
+    """
+    split = splits.final_split(config) if split == "final" else split
+    names = labels.read(folder, config.vocabulary.labels_fingerprint)
+    corpus = labelled_images(config, split)
+    image_names, image_labels = [], []
+    for start in range(0, len(corpus), CHUNK_IMAGES):
+        chunk = range(start, min(start + CHUNK_IMAGES, len(corpus)))
+        _, of_chunk, names_of_chunk = corpus.read(chunk)
+        image_names += names_of_chunk
+        image_labels += [corpus.classes[i] for i in of_chunk]
+    return classes.Evaluator(
+        model,
+        batches_of(config, corpus, class_ids(corpus, names, split), evaluation_view(config), None),
+        split=split,
+        files=corpus.files[:1],  # of idx files that of the images, which gives the set its name
+        dataset={"image": image_names, "label": image_labels},
+        labels=names,
+        unit="image",
+        label_smoothing=config.loss.label_smoothing,
+        remedy="lower config.data.batch_images",
+    )
+
+
+def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+    """Builds the `Task` of a prepared workdir."""
+    names = labels.read(folder, config.vocabulary.labels_fingerprint)
+    trained_model = model(config, sizes(config, folder))
+    validation = evaluator(config, folder, trained_model, "validation")
+    corpus = labelled_images(config, "train")
+    ids = class_ids(corpus, names, "train")
+    batches = batches_of(config, corpus, ids, training_view(config), config.train.seed)
+    return Task(
+        model=trained_model,
+        init=functools.partial(init_params, trained_model, example(config, 1)),
+        batches=batches,
+        loss=loss(config, trained_model),
+        evaluate=validation.scores,
+        rehearse=validation.rehearse,
+        best_by="accuracy",
+        best_is="highest",
+        unit="image",
+        summarise=lambda means: {},
+        identity=identity(config),
+        about=(
+            f"{progress.quantity(len(corpus), 'training image')} of {len(names)} classes in "
+            f"{progress.quantity(len(batches), 'batch', 'batches')} of {config.data.batch_images} "
+            f"an epoch, prepared in {config.data.data_dir}"
+        ),
+    )
+
+
+def reader(
+    config: ml_collections.ConfigDict, folder: Path
+) -> Callable[[str, int], dict[str, np.ndarray]]:
+    """Returns a function of the path of a PNG or JPEG and the number of its line: {'images'}."""
+    del folder
+    view = evaluation_view(config)
+
+    def read(line: str, number: int) -> dict[str, np.ndarray]:
+        path = Path(line).expanduser()
+        if not path.is_file():
+            raise UserError(f"line {number}: {line!r} is no file, expected the path of an image")
+        image = images.decode(path.read_bytes(), f"line {number}: {line}", view.channels)
+        return {"images": images.viewed(image, view, None)}
+
+    return read
+
+
+def labelled_images(config: ml_collections.ConfigDict, split: str) -> LabelledImages:
+    """Returns a split's images: 'train', 'validation', 'test', or any that the corpus has."""
+    data, has_key = config.data, split in builders.SPLITS
+    return image_corpora.load(
+        data.corpus,
+        data[split] if has_key else split,
+        directory=data.directory,
+        data_dir=data.data_dir,
+        key=f"config.data.{split}" if has_key else "config.evaluate.split",
+    )
+
+
+def class_ids(corpus: LabelledImages, names: tuple[str, ...], split: str) -> np.ndarray:
+    """Returns the run's class of each of the corpus's classes, int32.
+
+    UserError for a class that training does not have.
+    """
+    place = corpus.files[-1] if corpus.files else f"the split {split!r}"
+    return labels.class_ids(corpus.classes, names, place=lambda i: place)
+
+
+def batches_of(
+    config: ml_collections.ConfigDict,
+    corpus: LabelledImages,
+    ids: np.ndarray,
+    view: View,
+    seed: int | None,
+) -> Batches:
+    """Returns the batches of a corpus, one image a row; in order with seed None."""
+    threads = config.data.num_threads or os.cpu_count()
+    rows = Rows(1, np.arange(len(corpus)), np.arange(len(corpus) + 1))
+    assemble = functools.partial(images.assemble, corpus, ids, view, threads)
+    return Batches([rows], config.data.batch_images, seed, assemble)
+
+
+def evaluation_view(config: ml_collections.ConfigDict) -> View:
+    """Returns what evaluation and --mode=classify see of an image."""
+    return View(config.data.size, config.data.channels, config.data.central_crop)
+
+
+def training_view(config: ml_collections.ConfigDict) -> View:
+    """Returns what training sees of an image."""
+    data = config.data
+    augmentation = {"padding": data.padding, "flip": data.flip, "min_area": data.min_area}
+    return evaluation_view(config)._replace(**augmentation)
