@@ -96,44 +96,10 @@ def sizes_of(arguments: argparse.Namespace) -> dict[str, int]:
 
 def ours(arguments: argparse.Namespace, dtype: str, sizes: dict[str, int]) -> Callable[[], float]:
     """A function that makes one update and gives its loss."""
-    import functools
-
-    import jax
-    import numpy as np
-
-    from transformer.distributed.layout import make_layout
-    from transformer.distributed.step import compile_step, shard_batch
     from transformer.storage import compilation_cache
-    from transformer.tasks import translation
-    from transformer.tasks.task import init_params
-    from transformer.training import loop
 
     compilation_cache.set_compilation_cache(arguments.cache)
-    V, B, S, T = (sizes[letter] for letter in "VBST")
-    config, model = yardstick.transformer(arguments.model, dtype)
-    optimizer, train_step = loop.make_step(config, translation.loss(config, model))
-    init = functools.partial(init_params, model, translation.example(config, 1))
-    layout = make_layout(config.parallel.strategy)
-    state = loop.first_state(init, optimizer, 0, None, layout)
-    compiled = compile_step(train_step, layout, state)
-    random = np.random.default_rng(0)
-    source, targets = (random.integers(4, V, (B, n)).astype(np.int32) for n in (S, T))
-    inputs = {"source": source, "target": np.roll(targets, 1)}
-    for side, n in (("source", S), ("target", T)):
-        inputs[f"{side}_positions"] = np.tile(np.arange(n, dtype=np.int32), (B, 1))
-        inputs[f"{side}_segments"] = np.ones((B, n), np.int32)
-    batch = {"inputs": inputs, "targets": targets, "weights": np.ones((B, T), np.float32)}
-
-    def rows(start: int, stop: int) -> dict:
-        return jax.tree.map(lambda x: x[start:stop], batch)
-
-    def step() -> float:
-        nonlocal state
-        state, sums = compiled(state, shard_batch(rows, B, layout))
-        jax.block_until_ready(state)
-        return float(sums["loss"])
-
-    return step
+    return yardstick.training_step(*yardstick.transformer(arguments.model, dtype), sizes)
 
 
 def theirs(name: str, sizes: dict[str, int]) -> Callable[[], float]:

@@ -1,4 +1,4 @@
-"""What the benchmarks share: two models, and engines that take turns.
+"""What the benchmarks share: two models, a training step, and engines that take turns.
 
 Another engine's Python may import this: it needs nothing of ours before a model is asked for.
 """
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 SIZES = {
     "small": {"V": 8000, "D": 256, "H": 4, "F": 1024, "L": 3},
@@ -26,6 +27,48 @@ def transformer(size: str, dtype: str) -> tuple:
     config.model.dtype = dtype
     vocabulary = {f"{side}_vocab_size": sizes["V"] for side in ("source", "target")}
     return config, models.build(config.architecture, config.model.to_dict(), **vocabulary)
+
+
+def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable[[], float]:
+    """A function that makes one update on random ids [B, S] and [B, T] below V, and gives its loss.
+
+    Every position is filled.
+    """
+    import functools
+
+    import jax
+    import numpy as np
+
+    from transformer.distributed.layout import make_layout
+    from transformer.distributed.step import compile_step, shard_batch
+    from transformer.tasks import translation
+    from transformer.tasks.task import init_params
+    from transformer.training import loop
+
+    V, B, S, T = (sizes[letter] for letter in "VBST")
+    optimizer, train_step = loop.make_step(config, translation.loss(config, model))
+    init = functools.partial(init_params, model, translation.example(config, 1))
+    layout = make_layout(config.parallel.strategy)
+    state = loop.first_state(init, optimizer, 0, None, layout)
+    compiled = compile_step(train_step, layout, state)
+    random = np.random.default_rng(0)
+    source, targets = (random.integers(4, V, (B, n)).astype(np.int32) for n in (S, T))
+    inputs = {"source": source, "target": np.roll(targets, 1)}
+    for side, n in (("source", S), ("target", T)):
+        inputs[f"{side}_positions"] = np.tile(np.arange(n, dtype=np.int32), (B, 1))
+        inputs[f"{side}_segments"] = np.ones((B, n), np.int32)
+    batch = {"inputs": inputs, "targets": targets, "weights": np.ones((B, T), np.float32)}
+
+    def rows(start: int, stop: int) -> dict:
+        return jax.tree.map(lambda x: x[start:stop], batch)
+
+    def step() -> float:
+        nonlocal state
+        state, sums = compiled(state, shard_batch(rows, B, layout))
+        jax.block_until_ready(state)
+        return float(sums["loss"])
+
+    return step
 
 
 def take_turn(

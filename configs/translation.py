@@ -51,11 +51,15 @@ def get_config() -> ConfigDict:
     config.model.value_size = 0  # of a head's values; 0: d_model / num_heads
     config.model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
     config.model.norm = "post"  # LayerNorm after each residual; 'pre': before each sublayer
-    config.model.final_norm = False  # one more LayerNorm after each stack, as pre-norm needs
+    config.model.norm_kind = "layer"  # or 'rms' (RMSNorm in the place of LayerNorm), or 'none'
+    config.model.final_norm = False  # one more norm after each stack, as pre-norm needs
     config.model.norm_epsilon = 1e-6
-    # Sinusoids with sine and cosine 'interleaved', or 'concatenated' (tensor2tensor); or 'learned'.
+    config.model.residual = True  # False: without residual connections
+    # Sinusoids with sine and cosine 'interleaved', or 'concatenated' (tensor2tensor); 'learned';
+    # 'none'; or of self-attention's keys relative to its queries: 'rotary', 'shaw' (positions.py).
     config.model.positions = "interleaved"
     config.model.max_positions = 0  # rows of the table of learned positions
+    config.model.max_distance = 0  # of 'shaw': farther keys are as this far; the paper has 16
     # Which embeddings are one matrix: 'all' (source, target, output), 'target' (target, output),
     # or 'none'.
     config.model.tied_embeddings = "all"

@@ -10,8 +10,9 @@ from transformer.checkpoints import weights
 from transformer.checkpoints.workdir import read_config
 from transformer.distributed import layout
 from transformer.monitoring.log import read
-from transformer.tasks import losses, translation
+from transformer.tasks import losses, translation, translation_evaluator
 from transformer.tasks.task import abstract_params
+from transformer.tasks.translation_evaluator import Evaluator
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 MEANS = {*losses.SUMS, "perplexity"} - {"weight"}
@@ -45,6 +46,19 @@ def without_times(workdir):
     return [
         {name: value for name, value in line.items() if name not in TIMES} for line in read(workdir)
     ]
+
+
+def translate_nothing(patch):
+    """Makes evaluations take the references for the translations."""
+
+    def scores(self, params, should_stop=None):
+        sums = dict.fromkeys(losses.SUMS, 1.0)
+        references = self.dataset["reference"]
+        found = translation_evaluator.score(references, references, tokenize="13a")
+        return {**losses.per_token(sums), **found}
+
+    patch.setattr(Evaluator, "scores", scores)
+    patch.setattr(Evaluator, "rehearse", lambda *_: None)
 
 
 def scalars(workdir):

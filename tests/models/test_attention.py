@@ -27,6 +27,8 @@ def attention_layer(**changes):
         "key_size": K,
         "value_size": C,
         "score": "scaled_dot",
+        "positions": "none",
+        "max_distance": 0,
         "use_bias": True,
         "dropout_rate": 0.0,
         "dtype": jnp.float32,
@@ -40,9 +42,11 @@ def view_of(mask):
     return attention.View(mask, positions(B, T), positions(B, S))
 
 
-def attend_to(module, queries, memory, mask, *, train=False):
+def attend_to(module, queries, memory, mask, view=None, *, train=False):
     """A whole attention layer: projects the memory, attends to it."""
-    return module(queries, module.project(memory), view_of(mask), train=train)
+    view = view_of(mask) if view is None else view
+    keys_values = module.project(memory, view.key_positions_BS)
+    return module(queries, keys_values, view, train=train)
 
 
 def apply_attention(module, variables, *arrays, **options):
@@ -216,3 +220,86 @@ def test_attention_dropout_drops_weights_and_sows_them_whole(arrays):
     again, sown_again = run(train=True, rngs={"dropout": jax.random.key(0)})
     assert np.abs(plain - again).max() > 1e-2
     np.testing.assert_array_equal(*(jax.tree.leaves(s)[0] for s in (sown, sown_again)))
+
+
+# Relative positions
+
+
+def scattered(mask, seed=5):
+    """A view whose positions are not the places in the arrays, and may be far apart."""
+    (B, T, S), random = mask.shape, np.random.default_rng(seed)
+    positions = lambda *shape: jnp.asarray(random.integers(0, 20, shape))
+    return attention.View(mask, positions(B, T), positions(B, S))
+
+
+@pytest.mark.parametrize("score", ["scaled_dot", "dot", "general"])
+def test_shaw_is_equations_3_and_4(arrays, score):
+    """Key and value of a position are those of its state plus those of its clipped distance."""
+    queries, memory, mask = arrays
+    view, far = scattered(mask), 3
+    module = attention_layer(positions="shaw", max_distance=far, score=score)
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+    p = jax.tree.map(lambda x: np.asarray(x, np.float64), variables["params"])
+    project = lambda name, x: np.einsum("bsd,dhk->bshk", x, p[name]["kernel"]) + p[name]["bias"]
+    q, k, v = project("query", queries), project("key", memory), project("value", memory)
+    if score == "general":
+        q = np.einsum("bthk,hkj->bthj", q, p["score_function"]["w"])
+    scale = 1 / math.sqrt(K) if score == "scaled_dot" else 1
+    context = np.zeros((2, 5, H, C))
+    for b, t, h in np.ndindex(2, 5, H):
+        apart = [int(s - view.query_positions_BT[b, t]) for s in view.key_positions_BS[b]]
+        rows = [max(-far, min(far, distance)) + far for distance in apart]
+        seen = np.flatnonzero(mask[b, t])
+        if len(seen):
+            keys = [k[b, s, h] + p["distance_keys"][h, :, rows[s]] for s in seen]
+            values = [v[b, s, h] + p["distance_values"][h, rows[s]] for s in seen]
+            weights = np.exp([scale * q[b, t, h] @ key for key in keys])
+            context[b, t, h] = weights / weights.sum() @ values
+    expected = np.einsum("bthc,hcd->btd", context, p["output"]["kernel"]) + p["output"]["bias"]
+    got = apply_attention(module, variables, *arrays, view)
+    np.testing.assert_allclose(got, expected, atol=3e-5)
+
+
+RELATIVE = [{"positions": "rotary"}, {"positions": "shaw", "max_distance": 3}]
+
+
+@pytest.mark.parametrize("changes", RELATIVE, ids=str)
+def test_relative_positions_are_relative(arrays, changes):
+    """All positions may be moved; those of the keys alone may not."""
+    view = scattered(arrays[2])
+    module = attention_layer(**changes)
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+    moved = view._replace(key_positions_BS=view.key_positions_BS + 7)
+    both = moved._replace(query_positions_BT=view.query_positions_BT + 7)
+    run = functools.partial(apply_attention, module, variables, *arrays)
+    plain, moved, both = run(view), run(moved), run(both)
+    assert np.abs(plain - moved).max() > 1e-2
+    np.testing.assert_allclose(plain, both, atol=1e-5)
+
+
+@pytest.mark.parametrize("changes", RELATIVE, ids=str)
+def test_gradients_of_relative_positions_are_finite(arrays, changes):
+    queries, memory, mask = arrays
+    mask = mask.copy()
+    mask[1, 2] = False
+    module = attention_layer(**changes)
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+
+    @tiny.jit
+    @jax.grad
+    def gradient(variables):
+        return (apply_attention(module, variables, queries, memory, mask) ** 2).sum()
+
+    for path, leaf in jax.tree.leaves_with_path(gradient(variables)["params"]):
+        assert np.isfinite(leaf).all()
+        assert np.abs(leaf).max() > 1e-4 or path[0].key == "key"  # its bias: softmax ignores it
+
+
+@pytest.mark.parametrize("changes", RELATIVE, ids=str)
+def test_relative_positions_keep_the_type_of_the_activations(arrays, changes):
+    module = attention_layer(**changes, dtype=jnp.bfloat16)
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+    got = apply_attention(module, variables, *arrays)
+    assert got.dtype == jnp.bfloat16
+    exact = apply_attention(attention_layer(**changes), variables, *arrays)
+    assert np.sqrt(((got - exact) ** 2).mean()) < 0.03 * exact.std()

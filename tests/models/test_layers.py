@@ -20,7 +20,8 @@ def feed_forward_layer(**changes):
 
 
 def residual_layer(**changes):
-    fields = {"norm": "post", "norm_epsilon": 1e-6, "dropout_rate": 0.0, "dtype": jnp.float32}
+    fields = {"norm": "post", "norm_kind": "layer", "norm_epsilon": 1e-6, "residual": True}
+    fields |= {"dropout_rate": 0.0, "dtype": jnp.float32}
     return layers.Residual(**{**fields, **changes})
 
 
@@ -37,23 +38,32 @@ def test_feed_forward_is_equation_2(activation):
     np.testing.assert_allclose(module.apply(variables, x, train=False), expected, atol=2e-5)
 
 
+@pytest.mark.parametrize("residual", [True, False])
+@pytest.mark.parametrize("kind", ["layer", "rms", "none"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_residual_puts_the_norm_where_it_says(norm):
+def test_residual_puts_the_norm_where_it_says(norm, kind, residual):
     epsilon = 0.1  # large, so that it shows
     x = np.random.default_rng(6).standard_normal((2, 3, D)) + 0.5
     sub_layer = lambda x: 0.5 * x**2 - x
-    module = residual_layer(norm=norm, norm_epsilon=epsilon)
+    module = residual_layer(norm=norm, norm_kind=kind, norm_epsilon=epsilon, residual=residual)
     run = lambda module, x: module(x, sub_layer, train=False)
 
     x32 = jnp.asarray(x, jnp.float32)
     variables = randomised(module.init(jax.random.key(0), x32, method=run))
-    p = variables["params"]["layer_norm"]
+    p = variables.get("params", {}).get(f"{kind}_norm", {})
 
-    def layer_norm(x):
+    def normalise(x):
+        if kind == "none":
+            return x
+        if kind == "rms":  # Zhang and Sennrich 2019, equation 4
+            return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + epsilon) * p["scale"]
         deviation = x - x.mean(axis=-1, keepdims=True)
         return deviation / np.sqrt(x.var(axis=-1, keepdims=True) + epsilon) * p["scale"] + p["bias"]
 
-    expected = {"post": layer_norm(x + sub_layer(x)), "pre": x + sub_layer(layer_norm(x))}
+    expected = {
+        "post": normalise(residual * x + sub_layer(x)),
+        "pre": residual * x + sub_layer(normalise(x)),
+    }
     np.testing.assert_allclose(module.apply(variables, x32, method=run), expected[norm], atol=2e-5)
 
 

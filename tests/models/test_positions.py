@@ -1,7 +1,8 @@
-"""Sinusoids against their formula."""
+"""Sinusoids, rotations and tables of distances against their formulas."""
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -52,3 +53,63 @@ def test_sinusoids_of_position_1_in_numbers():
     np.testing.assert_allclose(got, interleaved, atol=1e-6)
     got = positions.sinusoids(one, 8, "concatenated")[0, 0]
     np.testing.assert_allclose(got, concatenated, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["none", "rotary", "shaw"])
+def test_positions_that_are_none_of_the_inputs_are_not_added(kind):
+    x, at = np.ones((1, 3, 4), np.float32), np.arange(3)[None]
+    encoding = positions.PositionEncoding(kind=kind, max_positions=0)
+    variables = encoding.init(jax.random.key(0), x, at)
+    assert not variables
+    np.testing.assert_array_equal(encoding.apply(variables, x, at), x)
+
+
+def rotation(position, size):
+    """Su et al. 2021, equation 15: a block for each pair of components."""
+    matrix = np.zeros((size, size))
+    for i in range(size // 2):
+        angle = position / 10000 ** (2 * i / size)
+        block = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = block
+    return matrix
+
+
+def test_rotate_is_the_papers_matrix():
+    x = np.random.default_rng(0).standard_normal((2, 3, 2, 6)).astype(np.float32)
+    at = np.array([[0, 1, 7], [2, 30, 4]])
+    got = positions.rotate(x, at)
+    for b, t in np.ndindex(at.shape):
+        expected = x[b, t] @ rotation(at[b, t], 6).T
+        np.testing.assert_allclose(got[b, t], expected, atol=1e-5)
+    assert positions.rotate(x.astype(jnp.bfloat16), at).dtype == jnp.bfloat16
+
+
+def test_a_rotated_product_knows_the_distance_only():
+    random = np.random.default_rng(1)
+    q, k = (random.standard_normal((1, 1, 1, 8)).astype(np.float32) for _ in range(2))
+    at = lambda x, position: positions.rotate(x, np.array([[position]]))
+    product = lambda t, s: float((at(q, t) * at(k, s)).sum())
+    assert product(3, 5) == pytest.approx(product(40, 42), abs=1e-4)
+    assert product(3, 5) == pytest.approx(product(0, 2), abs=1e-4)
+    assert abs(product(3, 5) - product(3, 6)) > 0.05
+    assert abs(product(3, 5) - product(5, 3)) > 0.05
+
+
+def test_rows_of_distances_are_clipped():
+    """A key 0, 1 and 5 positions later, or 1 and 5 earlier."""
+    rows = positions.distance_rows(np.array([[10]]), np.array([[10, 11, 15, 9, 5]]), 2)
+    np.testing.assert_array_equal(rows, [[[2, 3, 4, 1, 0]]])
+
+
+def test_sums_of_distances_are_those_of_a_loop():
+    random = np.random.default_rng(2)
+    rows = random.integers(0, 5, (2, 3, 7))
+    of_distance = random.standard_normal((2, 4, 3, 5)).astype(np.float32)
+    of_key = random.standard_normal((2, 4, 3, 7)).astype(np.float32)
+    taken = positions.take_distances(of_distance, rows)
+    summed = jax.jit(positions.sum_distances, static_argnums=2)(of_key, rows, 5)
+    expected = np.zeros((2, 4, 3, 5))
+    for b, h, t, s in np.ndindex(of_key.shape):
+        assert taken[b, h, t, s] == of_distance[b, h, t, rows[b, t, s]]
+        expected[b, h, t, rows[b, t, s]] += of_key[b, h, t, s]
+    np.testing.assert_allclose(summed, expected, atol=1e-6)

@@ -121,8 +121,11 @@ def test_padding_changes_nothing(changes):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
-    [tiny.model(), tiny.model(**PRE), tiny.model(positions="learned"), relative_model()],
-    ids=["paper", "pre", "learned", "relative"],
+    [
+        *(tiny.model(), tiny.model(**PRE), tiny.model(positions="learned"), relative_model()),
+        *(tiny.model(positions="rotary"), tiny.model(positions="shaw", max_distance=2)),
+    ],
+    ids=["paper", "pre", "learned", "relative", "rotary", "shaw"],
 )
 def test_packed_equals_unpacked(model):
     pairs = tiny.pairs([(5, 4), (3, 6), (4, 3), (6, 5), (2, 2)])
@@ -156,12 +159,16 @@ def test_padding_and_masked_queries_leave_gradients_finite():
 # Decoding
 
 
+NEITHER = {"positions": "none"}
 DECODED = {
     "relative": relative_model(),
     "paper": tiny.model(),
     "pre": tiny.model(**PRE, attention_bias=True),
     "learned": tiny.model(positions="learned", tied_embeddings="none"),
     "concatenated": tiny.model(key_size=0, value_size=0, positions="concatenated"),
+    "rotary": tiny.model(positions="rotary"),
+    "shaw": tiny.model(positions="shaw", max_distance=2),
+    "no norm, no residual": tiny.model(positions="none", norm_kind="none", residual=False),
     "general": tiny.model(score="general"),
     "cosine": tiny.model(score="cosine"),
     "ensemble": Ensemble((tiny.model(), tiny.model(**PRE, key_size=3))),
@@ -306,6 +313,17 @@ def test_attention_is_given_the_positions_of_queries_and_keys():
     np.testing.assert_allclose(plain, both, atol=1e-5)
 
 
+@pytest.mark.parametrize("changes", [{}, {"positions": "rotary"}, NEITHER], ids=str)
+def test_without_positions_the_order_of_the_source_does_not_matter(changes):
+    """And with them it does: what the encoder knows of the order is from them alone."""
+    model = tiny.model(**changes)
+    inputs = tiny.unpacked(tiny.pairs([(6, 4)]), 6, 4)["inputs"]
+    parameters = tiny.parameters(model, inputs)
+    reversed_inputs = inputs | {"source": inputs["source"][:, ::-1]}
+    difference = logits(model, parameters, inputs) - logits(model, parameters, reversed_inputs)
+    assert np.abs(difference).max() < 1e-5 if changes == NEITHER else np.abs(difference).max() > 0.1
+
+
 # Options
 
 
@@ -320,8 +338,14 @@ def test_key_and_value_size_default_to_a_heads_share():
     assert apart["output"]["kernel"].shape == (2, 5, 16)
 
 
+NEEDS = {"shaw": {"max_distance": 3}}
 OPTIONS = [
-    *({name: choice} for name, choices in CHOICES.items() for choice in choices[1:]),
+    *(
+        {name: choice, **NEEDS.get(choice, {})}
+        for name, choices in CHOICES.items()
+        for choice in choices[1:]
+    ),
+    {"residual": False},
     {"attention_bias": True},
     {"final_norm": True},
     {"norm_epsilon": 0.1},
@@ -358,6 +382,11 @@ def test_every_option_builds_runs_and_matters(changes):
         ({"num_heads": 3, "key_size": 0}, "num_heads=3"),
         ({"num_heads": 3, "value_size": 0}, "num_heads=3"),
         ({"source_vocab_size": 11}, "tied_embeddings='all'"),
+        ({"positions": "shaw"}, "positions='shaw' needs config.model.max_distance"),
+        ({"max_distance": -1}, "max_distance is at least 0"),
+        ({"positions": "rotary", "key_size": 5}, "positions='rotary' .* is even, found 5"),
+        ({"positions": "rotary", "score": "general"}, "score='general' does not go with .*rotary"),
+        ({"positions": "shaw", "max_distance": 2, "score": "cosine"}, "score='cosine' does not go"),
     ],
 )
 def test_wrong_sizes_name_the_key(changes, key):
@@ -448,6 +477,8 @@ def closed_formula(
     max_positions,
     tied_embeddings,
     attention_bias,
+    max_distance,
+    norm_kind,
     **_,
 ):
     """How many parameters there are, from the paper's figure 1."""
@@ -457,13 +488,14 @@ def closed_formula(
     if attention_bias:
         attention += 2 * H * K + H * C + D
     network = D * F + F + F * D + D
-    norm = 2 * D
+    norm = {"layer": 2 * D, "rms": D, "none": 0}[norm_kind]
     encoder_layer = attention + network + 2 * norm
     decoder_layer = 2 * attention + network + 3 * norm
     total = L * (encoder_layer + decoder_layer) + final_norm * 2 * norm
     total += target_vocab_size * D
     total += source_vocab_size * D * (tied_embeddings != "all")
     total += target_vocab_size * D * (tied_embeddings == "none")
+    total += 2 * L * (2 * max_distance + 1) * H * (K + C) * (positions == "shaw")
     return total + 2 * max_positions * D * (positions == "learned")
 
 
@@ -499,6 +531,9 @@ def test_parameter_counts_of_the_paper(arguments, expected):
         {"key_size": 3, "value_size": 5, "num_heads": 7, "attention_bias": True},
         {"final_norm": True},
         {"positions": "learned", "max_positions": 50},
+        {"positions": "shaw", "max_distance": 16},
+        {"positions": "rotary", "norm_kind": "rms", "final_norm": True},
+        {"positions": "none", "norm_kind": "none", "final_norm": True, "residual": False},
         {"tied_embeddings": "target", "source_vocab_size": 30_000},
         {"tied_embeddings": "none", "source_vocab_size": 30_000},
         {"norm": "pre", "activation": "gelu", "positions": "concatenated"},
@@ -529,7 +564,10 @@ def products(jaxpr):
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"num_layers": 3}, {"key_size": 3, "value_size": 7}, {"tied_embeddings": "none"}],
+    [
+        *({}, {"num_layers": 3}, {"key_size": 3, "value_size": 7}, {"tied_embeddings": "none"}),
+        {"positions": "shaw", "max_distance": 2},
+    ],
     ids=str,
 )
 def test_flops_are_three_times_the_products_of_the_forward_pass(changes):

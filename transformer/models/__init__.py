@@ -56,9 +56,9 @@ argument of jit; `fields.py` has checks of their values. A model may have
 
 Arrays have their shape as a suffix, the same letters as in the einsums: B batch, S source (key)
 length, T target (query) length, D d_model, H heads, K size of a head's queries and keys (the
-paper's d_k), C of its values (d_v), F d_ff, V vocabulary, W beams, L layers. In decoding, P is how
-many positions a KV cache has room for, N = P * W are its slots, and Q = T * W the queries of T
-tokens of W beams.
+paper's d_k), C of its values (d_v), F d_ff, V vocabulary, W beams, L layers, R rows of a table of
+distances. In decoding, P is how many positions a KV cache has room for, N = P * W are its slots,
+and Q = T * W the queries of T tokens of W beams.
 """
 
 import dataclasses

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import dense
+from transformer.models import dense, positions
 from transformer.models.scores import Score
 
 Array = jax.Array
@@ -21,8 +21,7 @@ class View(NamedTuple):
     """Which keys each query may attend to, and where queries and keys stand in their sentences."""
 
     mask_BTS: Array  # bool; [B, 1, S] is one for all queries
-    # int. For relative and rotary positions, as in the README's "Fork it": no attention here reads
-    # them.
+    # int; read by relative positions only.
     query_positions_BT: Array
     key_positions_BS: Array
 
@@ -38,12 +37,17 @@ def same_segment(query_segments_BT: Array, key_segments_BS: Array) -> Array:
 
 
 def attend(
-    scores_BHTS: Array, mask_BTS: Array, values_BHSC: Array, dropout: Callable[[Array], Array]
+    scores_BHTS: Array,
+    mask_BTS: Array,
+    values_BHSC: Array,
+    dropout: Callable[[Array], Array],
+    further: Callable[[Array], Array] | None = None,
 ) -> tuple[Array, Array]:
     """Returns (context_BTHC, weights_BHTS): sums of values, weighted by the softmax of the scores.
 
     The softmax is over the keys where the mask is True, in float32; a query without such a key gets
     zeros and no gradient. `dropout` is applied to the weights of the sum, not to those returned.
+    `further` maps the weights of the sum to what is added to it [B, T, H, C].
     """
     mask_BHTS = mask_BTS[:, None]
     # Masked scores are the lowest number, not -inf: a softmax of -inf alone is NaN, as is its
@@ -54,7 +58,10 @@ def attend(
     dropped_BHTS = dropout(weights_BHTS).astype(values_BHSC.dtype)
     # einsum("BHTS,BHSC->BHTC")
     context_BHTC = dense.dot_general(dropped_BHTS, values_BHSC, (((3,), (2,)), ((0, 1), (0, 1))))
-    return context_BHTC.swapaxes(1, 2), weights_BHTS
+    context_BTHC = context_BHTC.swapaxes(1, 2)
+    if further is not None:
+        context_BTHC += further(dropped_BHTS)
+    return context_BTHC, weights_BHTS
 
 
 class MultiHeadAttention(nn.Module):
@@ -69,6 +76,8 @@ class MultiHeadAttention(nn.Module):
     key_size: int
     value_size: int
     score: str  # 'scaled_dot' is the paper's, equation 1
+    positions: str  # 'rotary' or 'shaw' (positions.py); anything else is no matter of attention
+    max_distance: int  # of 'shaw'
     use_bias: bool
     dropout_rate: float
     dtype: jnp.dtype
@@ -87,10 +96,20 @@ class MultiHeadAttention(nn.Module):
         self.score_function = Score(self.score)
         self.output = projection(features=self.d_model, axis=(-2, -1))
         self.dropout = dense.Dropout(rate=self.dropout_rate)
+        if self.positions == "shaw":
+            H, K, C, R = self.num_heads, self.key_size, self.value_size, 2 * self.max_distance + 1
+            normal = nn.initializers.normal
+            self.distance_keys = self.param("distance_keys", normal(K**-0.5), (H, K, R))
+            self.distance_values = self.param("distance_values", normal(C**-0.5), (H, R, C))
 
-    def project(self, memory_BSD: Array) -> KeysValues:
-        """Projects a memory [B, S, D] to keys_BHKS and values_BHSC."""
+    def project(self, memory_BSD: Array, positions_BS: Array | None = None) -> KeysValues:
+        """Projects a memory [B, S, D] to keys_BHKS and values_BHSC.
+
+        Rotary keys are rotated here, before they are cached: they need the memory's positions.
+        """
         k_BSHK, v_BSHC = self.key(memory_BSD), self.value(memory_BSD)
+        if self.positions == "rotary":
+            k_BSHK = positions.rotate(k_BSHK, positions_BS)
         return k_BSHK.transpose(0, 2, 3, 1), v_BSHC.swapaxes(1, 2)
 
     def __call__(
@@ -98,8 +117,33 @@ class MultiHeadAttention(nn.Module):
     ) -> Array:
         """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
         k_BHKS, v_BHSC = keys_values
-        scores_BHTS = self.score_function(self.query(queries_BTD), k_BHKS)
+        q_BTHK, values_of_distances = self.query(queries_BTD), None
+        if self.positions == "rotary":
+            q_BTHK = positions.rotate(q_BTHK, view.query_positions_BT)
+        scores_BHTS = self.score_function(q_BTHK, k_BHKS)
+        if self.positions == "shaw":
+            _, queries_BT, keys_BS = view
+            rows_BTS = positions.distance_rows(queries_BT, keys_BS, self.max_distance)
+            scores_BHTS += positions.take_distances(self._distance_scores(q_BTHK), rows_BTS)
+            values_of_distances = functools.partial(self._distance_values, rows_BTS=rows_BTS)
         dropout = functools.partial(self.dropout, deterministic=not train)
-        context_BTHC, weights_BHTS = attend(scores_BHTS, view.mask_BTS, v_BHSC, dropout)
+        context_BTHC, weights_BHTS = attend(
+            scores_BHTS, view.mask_BTS, v_BHSC, dropout, values_of_distances
+        )
         self.sow("intermediates", "attention", weights_BHTS)
         return self.output(context_BTHC)
+
+    def _distance_scores(self, q_BTHK: Array) -> Array:
+        """Returns the score [B, H, T, R] of each distance, a key of its own (equation 5)."""
+        keys_HKR = self.distance_keys.astype(q_BTHK.dtype)
+        # For each row: XLA on CPUs has no bfloat16 product without the batch dimension of k_BHKS.
+        keys_BHKR = jnp.broadcast_to(keys_HKR, (len(q_BTHK), *keys_HKR.shape))
+        return self.score_function(q_BTHK, keys_BHKR)
+
+    def _distance_values(self, weights_BHTS: Array, rows_BTS: Array) -> Array:
+        """Returns the sum [B, T, H, C] of the distances' values (Shaw et al. 2018, equation 3)."""
+        values_HRC = self.distance_values.astype(weights_BHTS.dtype)
+        # Summed in float32: many keys may be at the farthest distance.
+        weights_BHTS = weights_BHTS.astype(jnp.float32)
+        weights_BHTR = positions.sum_distances(weights_BHTS, rows_BTS, values_HRC.shape[1])
+        return jnp.einsum("BHTR,HRC->BTHC", weights_BHTR.astype(values_HRC.dtype), values_HRC)

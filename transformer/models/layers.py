@@ -37,27 +37,48 @@ class FeedForward(nn.Module):
         return linear(features=x_BTD.shape[-1], name="outer")(h_BTF)
 
 
+def normalisation(
+    kind: str, *, epsilon: float, dtype: jnp.dtype, name: str | None = None
+) -> Callable[[Array], Array]:
+    """Returns a normalisation of each position: 'layer' (LayerNorm, the paper's), 'rms' or 'none'.
+
+    RMSNorm (Zhang and Sennrich 2019) has neither the mean nor the bias of LayerNorm (Ba et al.
+    2016). 'none' is the identity.
+    """
+    if kind == "none":
+        return lambda x: x
+    return {"layer": nn.LayerNorm, "rms": nn.RMSNorm}[kind](epsilon=epsilon, dtype=dtype, name=name)
+
+
 class Residual(nn.Module):
     """Wraps a sub-layer in the residual connection, dropout and LayerNorm (paper 3.1 and 5.4).
 
     `norm` is 'post', the paper's LayerNorm(x + Dropout(Sublayer(x))), or 'pre', as in the last
-    version of tensor2tensor (the authors' code): x + Dropout(Sublayer(LayerNorm(x))).
+    version of tensor2tensor (the authors' code): x + Dropout(Sublayer(LayerNorm(x))). `norm_kind`
+    is another normalisation in its place; without `residual`, x + is left out.
     """
 
     norm: str
+    norm_kind: str
     norm_epsilon: float
+    residual: bool
     dropout_rate: float
     dtype: jnp.dtype
 
     @nn.compact
     def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
-        layer_norm = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype, name="layer_norm")
+        name, options = (
+            f"{self.norm_kind}_norm",
+            {"epsilon": self.norm_epsilon, "dtype": self.dtype},
+        )
+        normalise = normalisation(self.norm_kind, **options, name=name)
         dropout = functools.partial(
             dense.Dropout(rate=self.dropout_rate, name="dropout"), deterministic=not train
         )
+        add = lambda y_BTD: x_BTD + y_BTD if self.residual else y_BTD
         if self.norm == "pre":
-            return x_BTD + dropout(sublayer(layer_norm(x_BTD)))
-        return layer_norm(x_BTD + dropout(sublayer(x_BTD)))
+            return add(dropout(sublayer(normalise(x_BTD))))
+        return normalise(add(dropout(sublayer(x_BTD))))
 
 
 class EncoderLayer(nn.Module):
@@ -72,7 +93,7 @@ class EncoderLayer(nn.Module):
         """Returns the layer's output [B, S, D]; `view` is the self-attention mask and positions."""
 
         def self_attention(y_BSD: Array) -> Array:
-            keys_values = self.self_attention.project(y_BSD)
+            keys_values = self.self_attention.project(y_BSD, view.query_positions_BT)
             return self.self_attention(y_BSD, keys_values, view, train=train)
 
         feed_forward = functools.partial(self.feed_forward, train=train)
@@ -111,7 +132,7 @@ class DecoderLayer(nn.Module):
 
         def self_attention(y_BTD: Array) -> Array:
             nonlocal cache  # a sub-layer returns its output only; see Residual
-            keys_values = self.self_attention.project(y_BTD)
+            keys_values = self.self_attention.project(y_BTD, view.query_positions_BT)
             if cache is not None:
                 keys_values = cache = write(cache, slot, keys_values)
             return self.self_attention(y_BTD, keys_values, view, train=train)

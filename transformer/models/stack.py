@@ -1,9 +1,9 @@
 """Stacks of layers: the encoder and the decoder (paper 3.1, figure 1), for all Transformers here.
 
 A model passes itself to `sublayers` and `check_numbers`, and includes CHOICES in its own. It has
-the fields d_model, d_ff, num_heads, num_layers, key_size, value_size, score, norm, norm_epsilon,
-activation, attention_bias, dropout_rate, attention_dropout_rate, activation_dropout_rate and dtype,
-which `Transformer` explains.
+the fields d_model, d_ff, num_heads, num_layers, key_size, value_size, score, positions,
+max_distance, norm, norm_kind, norm_epsilon, residual, activation, attention_bias, dropout_rate,
+attention_dropout_rate, activation_dropout_rate and dtype, which `Transformer` explains.
 """
 
 import functools
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 
 from transformer.errors import UserError
 from transformer.models import cache as kv_cache
-from transformer.models import fields, layers
+from transformer.models import fields, layers, positions
 from transformer.models.attention import KeysValues, MultiHeadAttention, View
 from transformer.models.cache import KVCache
 from transformer.models.scores import SCORES
@@ -24,7 +24,9 @@ from transformer.models.scores import SCORES
 Array = jax.Array
 CHOICES = {
     "score": SCORES,
+    "positions": positions.KINDS,
     "norm": ("post", "pre"),
+    "norm_kind": ("layer", "rms", "none"),
     "activation": tuple(layers.ACTIVATIONS),
     "dtype": ("float32", "bfloat16"),
 }
@@ -56,8 +58,10 @@ def sublayers(model: nn.Module) -> Sublayers:
         dtype=dtype,
     )
     return Sublayers(
-        self_attention=attention,
-        cross_attention=attention,
+        self_attention=functools.partial(
+            attention, positions=model.positions, max_distance=model.max_distance
+        ),
+        cross_attention=functools.partial(attention, positions="none", max_distance=0),
         feed_forward=functools.partial(
             layers.FeedForward,
             d_ff=model.d_ff,
@@ -68,11 +72,15 @@ def sublayers(model: nn.Module) -> Sublayers:
         residual=functools.partial(
             layers.Residual,
             norm=model.norm,
+            norm_kind=model.norm_kind,
             norm_epsilon=model.norm_epsilon,
+            residual=model.residual,
             dropout_rate=model.dropout_rate,
             dtype=dtype,
         ),
-        final_norm=functools.partial(nn.LayerNorm, epsilon=model.norm_epsilon, dtype=dtype),
+        final_norm=functools.partial(
+            layers.normalisation, model.norm_kind, epsilon=model.norm_epsilon, dtype=dtype
+        ),
     )
 
 
@@ -81,7 +89,7 @@ class Encoder(nn.Module):
 
     num_layers: int
     sublayers: Sublayers
-    final_norm: bool  # one more LayerNorm on top, as pre-norm needs; the paper has none
+    final_norm: bool  # one more normalisation on top, as pre-norm needs; the paper has none
     remat: bool  # in training, compute each layer's activations again in the backward pass
 
     def setup(self) -> None:
@@ -162,7 +170,8 @@ class Decoder(nn.Module):
 
     def empty_cache(self, x_BTD: Array, room: int, num_beams: int) -> KVCache:
         """Returns a KV cache of zeros for inputs like x, of which only the shape is used."""
-        keys_values = [layer.self_attention.project(x_BTD) for layer in self.layers]
+        positions_BT = jnp.zeros(x_BTD.shape[:2], jnp.int32)
+        keys_values = [layer.self_attention.project(x_BTD, positions_BT) for layer in self.layers]
         return kv_cache.empty_cache(keys_values, room, num_beams)
 
     def step(
@@ -197,17 +206,20 @@ def head_sizes(model: nn.Module) -> tuple[int, int]:
 
 
 def multiply_adds(model: nn.Module, length: int) -> tuple[int, int]:
-    """Returns the multiply-adds of one position in (attention over `length`, feed-forward)."""
+    """Returns the multiply-adds of one position in (attention over `length`, rest of a layer)."""
     K, C = head_sizes(model)
     # Attention: four projections, and the position's scores and sums over all positions.
     attention = (2 * model.d_model + length) * model.num_heads * (K + C)
-    return attention, 2 * model.d_model * model.d_ff
+    # The rest: the feed-forward network, and the scores and sums of self-attention's distances.
+    num_distances = 2 * model.max_distance + 1 if model.positions == "shaw" else 0
+    distances = num_distances * model.num_heads * (K + C)
+    return attention, 2 * model.d_model * model.d_ff + distances
 
 
 def check_numbers(model: nn.Module) -> None:
     """Raises UserError for an invalid size or rate among the fields that this file reads."""
     fields.check_at_least(model, 1, ("d_model", "d_ff", "num_heads", "num_layers"))
-    fields.check_at_least(model, 0, ("key_size", "value_size", "norm_epsilon"))
+    fields.check_at_least(model, 0, ("key_size", "value_size", "norm_epsilon", "max_distance"))
     rates = ("dropout_rate", "attention_dropout_rate", "activation_dropout_rate")
     fields.check_rates(model, rates)
     sizes_given = model.key_size and model.value_size
@@ -216,3 +228,4 @@ def check_numbers(model: nn.Module) -> None:
             f"config.model.d_model={model.d_model} has to be a multiple of "
             f"config.model.num_heads={model.num_heads} (or give key_size and value_size)"
         )
+    positions.check(model.positions, model.score, head_sizes(model)[0], model.max_distance)

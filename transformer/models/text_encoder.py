@@ -17,7 +17,6 @@ from transformer.models.layers import ACTIVATIONS
 from transformer.models.positions import PositionEncoding
 
 Array = jax.Array
-CHOICES = stack.CHOICES | {"positions": ("interleaved", "concatenated", "learned")}
 
 
 class TextEncoder(nn.Module):
@@ -36,10 +35,13 @@ class TextEncoder(nn.Module):
     value_size: int
     score: str
     norm: str
+    norm_kind: str
     final_norm: bool
     norm_epsilon: float
+    residual: bool
     positions: str
     max_positions: int
+    max_distance: int
     activation: str
     attention_bias: bool
     dropout_rate: float
@@ -49,7 +51,7 @@ class TextEncoder(nn.Module):
     remat: bool
 
     def setup(self) -> None:
-        fields.check_choices(self, CHOICES)
+        fields.check_choices(self, stack.CHOICES)
         fields.check_even(self, 4, ("d_model",))
         stack.check_numbers(self)
         fields.check_at_least(self, 1 if self.positions == "learned" else 0, ("max_positions",))

@@ -17,7 +17,6 @@ Array = jax.Array
 
 CHOICES = {
     **stack.CHOICES,
-    "positions": ("interleaved", "concatenated", "learned"),
     "tied_embeddings": ("all", "target", "none"),
 }
 
@@ -39,10 +38,13 @@ class Transformer(nn.Module):
     value_size: int  # likewise
     score: str  # of queries and keys: 'scaled_dot' (the paper's), or another of scores.py
     norm: str  # 'post' (the paper's) or 'pre'
-    final_norm: bool  # one more LayerNorm on top of each stack; the paper has none
+    final_norm: bool  # one more normalisation on top of each stack; the paper has none
+    norm_kind: str  # 'layer' (the paper's), 'rms' or 'none'
     norm_epsilon: float
-    positions: str  # 'interleaved' sinusoids (the paper's), 'concatenated' ones, or 'learned'
-    max_positions: int  # how many positions are learned; sinusoids have no limit
+    residual: bool  # False: without residual connections
+    positions: str  # 'interleaved' sinusoids (the paper's), or another of positions.KINDS
+    max_positions: int  # how many positions are learned; the others have no limit
+    max_distance: int  # of 'shaw': farther keys are as this far
     tied_embeddings: str  # which are one matrix: 'all'; 'target' and output; 'none'
     activation: str  # 'relu' or 'gelu'
     attention_bias: bool
@@ -186,9 +188,9 @@ class Transformer(nn.Module):
         A multiply-add is two. Only matrix products count, attention between all positions of a row,
         padding included; the backward pass is two forward passes, and `remat` is not counted.
         """
-        attention, feed_forward = stack.multiply_adds(self, length)
-        encoder = self.num_layers * (attention + feed_forward)
-        decoder = self.num_layers * (2 * attention + feed_forward)
+        attention, rest = stack.multiply_adds(self, length)
+        encoder = self.num_layers * (attention + rest)
+        decoder = self.num_layers * (2 * attention + rest)
         logits = self.d_model * self.target_vocab_size
         return 3 * 2 * rows * length * (encoder + decoder + logits)
 

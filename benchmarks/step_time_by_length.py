@@ -1,0 +1,118 @@
+"""The time of a training step against sentence length, of recurrent models and the Transformer.
+
+    python -m benchmarks.step_time_by_length
+    python -m benchmarks.step_time_by_length --picture steps.svg --lengths 16,64,256
+
+Every step has the same number of target positions, and as many source positions: the rows get fewer
+as they get longer. A recurrent model computes the positions of a row one after the other, so that
+its step takes longer the longer the rows are; attention computes them at once, but compares each
+with each. --configs are those of models of about equal size; each takes turns in a process of its
+own, with the allocator that launch.py sets up, and the medians are printed.
+"""
+
+import argparse
+import json
+import os
+import statistics
+from pathlib import Path
+
+from benchmarks import yardstick
+
+CONFIGS = (
+    "configs/multi30k.py",
+    "configs/multi30k_rnn.py:none",
+    "configs/multi30k_rnn.py:additive",
+    "configs/multi30k_rnn.py:dot",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--configs", default=",".join(CONFIGS))
+    parser.add_argument("--lengths", default="8,16,32,64,128", help="positions of a row")
+    parser.add_argument("--positions", type=int, default=2048, help="of a step, per side")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each length in a turn")
+    parser.add_argument("--picture", type=Path, help="a file to draw into: .svg, .png or .pdf")
+    parser.add_argument("--engine", help="one config's turn (for the program itself)")
+    arguments = parser.parse_args()
+    if arguments.engine:
+        turn(arguments)
+    else:
+        report(arguments)
+
+
+def report(arguments: argparse.Namespace) -> None:
+    """Lets the configs take turns, and prints a row for each."""
+    from launch import ALLOCATOR
+
+    found, lengths = {name: [] for name in arguments.configs.split(",")}, lengths_of(arguments)
+    for _ in range(arguments.turns):
+        for name, turns in found.items():
+            environment = {**os.environ, **ALLOCATOR}
+            module = "benchmarks.step_time_by_length"
+            turns.append(yardstick.take_turn(module, name, environment=environment))
+    print("ms a step of rows of   " + "".join(f"{n:>9}" for n in lengths) + "   params")
+    times = {}
+    for name, turns in found.items():
+        times[name] = [
+            1e3 * statistics.median(t["seconds"][str(n)] for t in turns) for n in lengths
+        ]
+        label = name.removeprefix("configs/").replace(".py", "")
+        cells = "".join(f"{t:9.1f}" for t in times[name])
+        print(f"{label:23}{cells}   {turns[0]['params']:,}")
+    if arguments.picture:
+        draw(times, lengths, arguments)
+
+
+def lengths_of(arguments: argparse.Namespace) -> list[int]:
+    return [int(length) for length in arguments.lengths.split(",")]
+
+
+def turn(arguments: argparse.Namespace) -> None:
+    """One config's turn: the median of its step's seconds at each length, as JSON."""
+    import jax
+
+    from transformer import models
+    from transformer.checkpoints import config_files
+    from transformer.tasks import translation
+    from transformer.tasks.task import abstract_params
+
+    config = config_files.load_config(arguments.engine)
+    V, seconds = config.vocabulary.size, {}
+    vocabulary = {f"{side}_vocab_size": V for side in ("source", "target")}
+    model = models.build(config.architecture, config.model.to_dict(), **vocabulary)
+    params = abstract_params(model, translation.example(config, 1))
+    for n in lengths_of(arguments):
+        sizes = {"V": V, "B": max(1, arguments.positions // n), "S": n, "T": n}
+        step = yardstick.training_step(config, model, sizes)
+        for _ in range(2):
+            step()
+        times = yardstick.timed(step, least=3, seconds=arguments.seconds)
+        seconds[n] = statistics.median(times)
+    count = sum(leaf.size for leaf in jax.tree.leaves(params))
+    print(json.dumps({"seconds": seconds, "params": count}))
+
+
+def draw(times: dict[str, list[float]], lengths: list[int], arguments: argparse.Namespace) -> None:
+    """Draws a line for each config."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+    for name, of_config in times.items():
+        axes.plot(lengths, of_config, marker="o", label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(lengths, map(str, lengths))
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(f"positions of a row; {arguments.positions} in a step")
+    axes.set_ylabel("ms a training step")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(arguments.picture)
+
+
+if __name__ == "__main__":
+    main()

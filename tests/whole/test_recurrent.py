@@ -1,0 +1,90 @@
+"""Recurrent models train with the same numbers on eight devices, and resume to the bit."""
+
+import jax
+import numpy as np
+import pytest
+from helpers import tiny
+from helpers.layouts import ADAM, layout_of
+from helpers.runs import newest, translate_nothing, without_times
+
+from configs import quickstart
+from transformer.checkpoints import manager
+from transformer.distributed import inference
+from transformer.distributed.layout import make_layout
+from transformer.models.recurrent import Recurrent
+from transformer.modes import train
+
+FIELDS = {"d_model": 16, "num_layers": 1, "tied_embeddings": "all", "dropout_rate": 0.0}
+
+
+def batch(seed):
+    """Sixteen rows of one pair, of very different lengths; the first two rows are empty."""
+    lengths = np.random.default_rng(seed).integers(1, 9, (14, 2)).tolist()
+    return tiny.batch([[], [], *[[pair] for pair in tiny.pairs(lengths, seed)]], 9, 9)
+
+
+def run(cell, attention, layout, steps=8):
+    """Returns the metrics of each step, and the params after the last."""
+    sizes = {"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY}
+    model = Recurrent(**FIELDS, **sizes, cell=cell, attention=attention)
+    state, curve = tiny.first_state(layout, model, batch(0)["inputs"], ADAM), []
+    step = tiny.train_step(layout, state, model, ADAM)
+    for t in range(steps):
+        state, sums = step(state, tiny.place(batch(t), layout))
+        curve.append({name: float(value) for name, value in sums.items()})
+    return curve, jax.tree.map(np.asarray, inference.gather_params(state.params, layout))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("cell", "attention"), [("gru", "additive"), ("lstm", "dot")])
+def test_eight_devices_train_as_one(cell, attention):
+    """Under pmap, and under jit with the state sharded over four of them."""
+    curve, params = run(cell, attention, layout_of("jit", 1))
+    losses = [sums["loss"] / sums["weight"] for sums in curve]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < losses[0]
+    for strategy, mesh in (("pmap", (8, 1, 1)), ("jit", (2, 4, 1))):
+        found, found_params = run(cell, attention, layout_of(strategy, 8, mesh))
+        for sums, expected in zip(found, curve, strict=True):
+            assert sums == pytest.approx(expected, rel=1e-5)
+        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), found_params, params)
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.slow
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tiny_values, tmp_path, monkeypatch):
+    """Killed before the checkpoint of step 8, it goes on from that of step 4; with dropout."""
+    monkeypatch.setattr(train, "make_layout", lambda *asked: make_layout(*asked, 1))
+    translate_nothing(monkeypatch)
+    config = quickstart.get_config()
+    values = {k: v for k, v in tiny_values.items() if not k.startswith("model.")}
+    config.update_from_flattened_dict(values)
+    config.architecture = "recurrent"
+    config.model = {**FIELDS, "cell": "lstm", "attention": "general", "dropout_rate": 0.2}
+    config.optimizer.schedule.d_model = 16
+    config.data.pack, config.loss.blocks = False, 1
+    config.train.num_steps, config.train.save_every, config.train.log_every = 8, 4, 1
+    config.evaluate.every, config.evaluate.samples = 0, 0
+    start = lambda workdir: train.train(config.copy_and_resolve_references(), workdir)
+    start(tmp_path / "whole")
+    save = manager.Checkpoints.save
+
+    def killed(checkpoints, step, *trees):
+        if step == 8:
+            checkpoints.finish()  # the save of step 4, which goes on in the background
+            raise Killed
+        save(checkpoints, step, *trees)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manager.Checkpoints, "save", killed)
+        with pytest.raises(Killed):
+            start(tmp_path / "killed")
+    assert newest(config, tmp_path / "killed")[0] == 4
+    start(tmp_path / "killed")
+    (step, params), (_, expected) = (newest(config, tmp_path / run) for run in ("killed", "whole"))
+    assert step == 8
+    tiny.assert_same_bits(params, expected)
+    assert without_times(tmp_path / "killed") == without_times(tmp_path / "whole")
