@@ -47,9 +47,12 @@ def get_config() -> ConfigDict:
     config.model.pooling = (
         "token"  # what is classified: a learned token, or the 'mean' of the patches
     )
+    # 'learned', 'none', or of the keys relative to the queries: 'rotary', 'shaw'.
+    config.model.positions = "learned"
     # Height and width of the learned positions: images of another size get them interpolated, such
     # as data.size = 384 after training with 224 (train.init_from).
     config.model.position_grid = 14
+    config.model.max_distance = 0  # of 'shaw'
     config.model.mean = (0.485, 0.456, 0.406)  # of the pixels, for each channel
     config.model.std = (0.229, 0.224, 0.225)
     config.model.d_model = 768
@@ -60,8 +63,10 @@ def get_config() -> ConfigDict:
     config.model.value_size = 0  # likewise
     config.model.score = "scaled_dot"  # of queries and keys: models/scores.py has others
     config.model.norm = "pre"  # or 'post'
+    config.model.norm_kind = "layer"  # or 'rms' (RMSNorm), or 'none'
     config.model.final_norm = True  # one more LayerNorm on top
     config.model.norm_epsilon = 1e-6
+    config.model.residual = True  # False: without residual connections
     config.model.activation = "gelu"  # or 'relu'
     config.model.attention_bias = True
     config.model.dropout_rate = 0.1

@@ -57,7 +57,7 @@ def test_the_encoders_input_is_normalised_pixels_times_a_matrix_plus_positions()
     pixels = pixels.reshape(3, 3, 4, 3, 4, 3).swapaxes(2, 3).reshape(3, 9, 48)
     linear = params["patches"]["linear"]
     expected = pixels @ linear["kernel"].reshape(48, 8) + linear["bias"]
-    expected += params["positions"].reshape(9, 8)
+    expected += params["position_grid"].reshape(9, 8)
     np.testing.assert_allclose(embedded[:, 1:], expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(embedded[:, 0], np.repeat(params["token"][0], 3, axis=0))
 
@@ -85,7 +85,7 @@ def test_only_positions_tell_where_a_patch_is(pooling):
     moved = patches[:, order].reshape(3, 3, 3, 4, 4, 3).swapaxes(2, 3).reshape(3, 12, 12, 3)
     change = logits(model, params, images()) - logits(model, params, moved)
     assert np.abs(change).max() > 0.01
-    params = {**params, "positions": params["positions"] * 0}
+    params = {**params, "position_grid": params["position_grid"] * 0}
     change = logits(model, params, images()) - logits(model, params, moved)
     assert np.abs(change).max() < 1e-4
 
@@ -96,8 +96,8 @@ def test_a_larger_image_has_the_positions_interpolated(pooling):
     model, larger = vision(pooling=pooling), vision(pooling=pooling, position_grid=6, image_size=24)
     params = parameters(model)
     assert jax.tree.map(np.shape, params) == jax.tree.map(np.shape, parameters(model, size=24))
-    positions = np.asarray(interpolate(params["positions"], (6, 6)))
-    expected = logits(larger, {**params, "positions": positions}, images(size=24))
+    positions = np.asarray(interpolate(params["position_grid"], (6, 6)))
+    expected = logits(larger, {**params, "position_grid": positions}, images(size=24))
     np.testing.assert_allclose(logits(model, params, images(size=24)), expected, atol=1e-5)
 
 

@@ -15,6 +15,8 @@ CHOICES = {
     **stack.CHOICES,
     "stem": ("patches", "convolutions"),
     "pooling": ("token", "mean"),
+    # 'rotary' and 'shaw' are relative to the patches' order, row by row.
+    "positions": ("learned", "none", "rotary", "shaw"),
 }
 
 
@@ -31,7 +33,9 @@ class VisionTransformer(nn.Module):
     # 'convolutions' (Xiao et al. 2021, "Early convolutions help transformers see better").
     stem: str
     pooling: str  # what is classified: 'token', a learned one beside the patches, or their 'mean'
+    positions: str  # 'learned' ones are added to the patches
     position_grid: int  # height and width of the learned positions; another grid interpolates them
+    max_distance: int
     mean: tuple  # of the pixels of each channel, from 0 to 1: what the model gets is
     std: tuple  # (pixel / 255 - mean) / std
     d_model: int
@@ -42,8 +46,10 @@ class VisionTransformer(nn.Module):
     value_size: int
     score: str
     norm: str  # 'pre' in the paper
+    norm_kind: str
     final_norm: bool  # True in the paper
     norm_epsilon: float
+    residual: bool
     activation: str  # 'gelu' in the paper
     attention_bias: bool
     dropout_rate: float
@@ -55,20 +61,17 @@ class VisionTransformer(nn.Module):
     def setup(self) -> None:
         self._check()
         dtype = jnp.dtype(self.dtype)
+        options = {"d_model": self.d_model, "dtype": dtype}
         if self.stem == "patches":
-            self.patches = patches.LinearPatches(
-                d_model=self.d_model, patch_size=self.patch_size, dtype=dtype
-            )
+            self.patches = patches.LinearPatches(patch_size=self.patch_size, **options)
         else:
-            self.patches = patches.ConvolutionalStem(
-                d_model=self.d_model,
-                num_halvings=int(math.log2(self.patch_size)),
-                norm_epsilon=self.norm_epsilon,
-                dtype=dtype,
-            )
+            halvings = int(math.log2(self.patch_size))
+            options["norm_epsilon"] = self.norm_epsilon
+            self.patches = patches.ConvolutionalStem(num_halvings=halvings, **options)
         normal = nn.initializers.normal(0.02)
-        grid = (self.position_grid, self.position_grid)
-        self.positions = self.param("positions", normal, (*grid, self.d_model))
+        if self.positions == "learned":
+            grid = (self.position_grid, self.position_grid)
+            self.grid_HWD = self.param("position_grid", normal, (*grid, self.d_model))
         if self.pooling == "token":
             # The paper adds a learned position to the learned token: one vector is their sum.
             self.token = self.param("token", normal, (1, 1, self.d_model))
@@ -101,7 +104,8 @@ class VisionTransformer(nn.Module):
         normalised = ((images / 255.0 - mean) / std).astype(self.dtype)
         x_BHWD = self.patches(normalised)
         B, H, W, D = x_BHWD.shape
-        x_BHWD += patches.interpolate(self.positions, (H, W))
+        if self.positions == "learned":
+            x_BHWD += patches.interpolate(self.grid_HWD, (H, W))
         x_BSD = x_BHWD.reshape(B, -1, D)
         if self.pooling == "token":
             x_BSD = jnp.concatenate([jnp.broadcast_to(self.token, (B, 1, D)), x_BSD], axis=1)
