@@ -70,7 +70,7 @@ def load_text(split: str, *, directory: str, data_dir: str, key: str = "split") 
     config = builders.plain_text_config(parts)
     build = functools.partial(PlainText, config=config, data_dir=data_dir)
     folder = builders.corpus_folder(data_dir, PlainText, config)
-    records, fingerprint = _prepared(build, folder, "text")
+    records, fingerprint = prepared(build, folder, "text")
     return Text(fingerprint, records, tuple(str(part.file) for part in parts))
 
 
@@ -118,11 +118,11 @@ def load(
             build = functools.partial(wmt.builder, corpus, data_dir)
             folder = wmt.corpus_folder(corpus, data_dir)
             check = functools.partial(wmt.check_archives, corpus, data_dir)
-    records, fingerprint = _prepared(build, folder, split, direction=languages, check=check)
+    records, fingerprint = prepared(build, folder, split, direction=languages, check=check)
     return Corpus(fingerprint, *languages, records, tuple(map(str, files)))
 
 
-def _prepared(
+def prepared(
     build: Callable[[], Any],
     folder: pathlib.Path,
     split: str,

@@ -1,0 +1,75 @@
+"""Labelled text comes out of TFDS as it is in the files; mistakes name file and line."""
+
+import gzip
+import lzma
+
+import pytest
+
+from transformer.data import labelled_text
+from transformer.errors import UserError
+
+LINES = ["1\t좋은 영화", "0\t지루 하다", "good\ttabs\tare text", "0\t또 지루하다"]
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load(content=None, split="train.tsv", name="train.tsv", opener=open):
+        if content is not None:
+            with opener(tmp_path / name, "wb") as file:
+                file.write(content if isinstance(content, bytes) else "\n".join(content).encode())
+        return labelled_text.load(
+            split, directory=str(tmp_path), data_dir=str(tmp_path / "data"), key="config.data.train"
+        )
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("name", "opener"),
+    [("train.tsv", open), ("train.tsv.gz", gzip.open), ("train.tsv.xz", lzma.open)],
+)
+def test_texts_and_labels_are_read_in_order(load, tmp_path, name, opener):
+    corpus = load(LINES, name=name, opener=opener)
+    assert len(corpus) == 4
+    assert corpus.labels() == ["1", "0", "good", "0"]
+    assert corpus.read([2, 0]) == (["tabs\tare text", "좋은 영화"],)
+    assert corpus.files == (str(tmp_path / name),)
+
+
+def test_the_fingerprint_is_of_the_content(load):
+    first, again = load(LINES), load(LINES)
+    relabelled = load(["0" + LINES[0][1:], *LINES[1:]])
+    assert first.fingerprint == again.fingerprint != relabelled.fingerprint
+
+
+def test_a_part_and_several_files_know_their_lines(load, tmp_path):
+    load(LINES)
+    corpus = load(LINES[:2], split="train.tsv[50%:],more.tsv", name="more.tsv")
+    assert corpus.labels() == ["good", "0", "1", "0"]
+    places = [corpus.place(i) for i in range(4)]
+    assert places == [
+        *(f"{tmp_path}/train.tsv, line {n}" for n in (3, 4)),
+        *(f"{tmp_path}/more.tsv, line {n}" for n in (1, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [("no tab", "'no tab'"), ("\ttext", r"'\\ttext'"), ("1\t ", r"'1\\t '"), ("", "''")],
+)
+def test_a_line_that_is_not_labelled_is_named(load, line, shown):
+    message = rf"train\.tsv, line 3: expected LABEL<tab>TEXT, found {shown}$"
+    with pytest.raises(UserError, match=message):
+        load([*LINES[:2], line, *LINES[2:]])
+    assert len(load(LINES)) == 4  # nothing is left of the failed one
+
+
+def test_other_mistakes_are_one_line(load):
+    with pytest.raises(UserError, match=r"train\.tsv is empty$"):
+        load(b"")
+    with pytest.raises(UserError, match=r"train\.tsv, line 2, is not UTF-8"):
+        load(b"1\ta\n0\t\xff\n")
+    with pytest.raises(UserError, match=r"^config\.data\.train='gone\.tsv': [^\n]*$"):
+        load(split="gone.tsv")
+    with pytest.raises(UserError, match="cut between lines only"):
+        load(LINES, split="train.tsv[:50% of characters]")

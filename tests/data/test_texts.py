@@ -1,0 +1,144 @@
+"""The arrays of a batch of texts; how many tokens are masked, by what, and from which draw."""
+
+import jax
+import numpy as np
+import pytest
+
+from transformer.data import packing, texts
+from transformer.data.batches import Batches
+from transformer.data.tokenizer import END, PAD, START
+from transformer.data.tokens import Side
+
+VOCABULARY = 1000
+
+
+def side_of(items):
+    return Side(np.concatenate(items), np.cumsum([0, *map(len, items)]))
+
+
+def long_side(count=40, seed=0):
+    """Texts of 1 to 60 ids, END included."""
+    random = np.random.default_rng(seed)
+    lengths = random.integers(1, 61, count)
+    return side_of([[*random.integers(4, VOCABULARY, n - 1), END] for n in lengths])
+
+
+def shapes(batch):
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
+
+
+def test_texts_are_laid_out_as_in_the_docstring():
+    side = side_of([[7, 8, END], [9, END], [10, END]])
+    found = texts.inputs(side, np.array([0, 1, 2]), np.array([0, 0, 2]), (3, 6))
+    assert found["ids"][0].tolist() == [START, 7, 8, START, 9, PAD]
+    assert found["positions"][0].tolist() == [0, 1, 2, 0, 1, 0]
+    assert found["segments"][0].tolist() == [1, 1, 1, 2, 2, 0]
+    assert found["ids"][2].tolist() == [START, 10, *[PAD] * 4]
+    assert not any(array[1].any() for array in found.values())
+
+
+def test_a_full_row_above_is_no_neighbour():
+    """START is at position 0, not where the roll ends."""
+    side = side_of([[7, 8, END], [9, END]])
+    found = texts.inputs(side, np.array([0, 1]), np.array([0, 1]), (2, 3))
+    assert found["ids"].tolist() == [[START, 7, 8], [START, 9, PAD]]
+
+
+def test_one_text_is_its_row():
+    found = texts.one_text([7, 8, END], 5)
+    expected = texts.inputs(side_of([[7, 8, END]]), np.array([0]), np.array([0]), (1, 5))
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name][0])
+
+
+def test_shortened_texts_keep_their_beginning():
+    side = texts.shorten(side_of([[7, 8, 9, END], [9, END], [5, 6, END]]), 3)
+    assert side.lengths.tolist() == [3, 2, 3]
+    assert side.ids.tolist() == [7, 8, 9, 9, END, 5, 6, END]
+
+
+def test_a_labelled_batch_has_the_class_of_each_row():
+    side, classes = side_of([[7, END], [8, 8, END], [9, END]]), np.array([2, 0, 1])
+    batch = texts.labelled(side, classes, np.array([2, 0]), np.array([0, 1]), (4, 4))
+    assert batch["targets"].tolist() == [1, 2, 0, 0]
+    assert batch["weights"].tolist() == [1, 1, 0, 0]
+    assert batch["inputs"]["ids"][:, 1].tolist() == [9, 7, 0, 0]
+    assert shapes(batch) == texts.labelled_example(4, 4)
+
+
+# Masking.
+
+
+def masked(side, items=None, key=(5, 6), length=64, share=0.15):
+    items = np.arange(len(side.lengths)) if items is None else items
+    shape = (len(items), length)
+    options = {"share": share, "vocab_size": VOCABULARY}
+    return texts.masked(side, items, np.arange(len(items)), shape, key, **options)
+
+
+def test_shares_are_those_of_bert():
+    """15 % of the tokens; of these 80 % become MASK, 10 % another token, 10 % stay."""
+    side, counts = long_side(600), np.zeros(3)
+    plain = texts.inputs(side, *[np.arange(600)] * 2, (600, 64))
+    tokens = 0
+    for t in range(5):
+        batch = masked(side, key=(0, t))
+        rows, slots = np.nonzero(batch["weights"])
+        columns = batch["inputs"]["masked"][rows, slots]
+        now, before = batch["inputs"]["ids"][rows, columns], plain["ids"][rows, columns]
+        np.testing.assert_array_equal(batch["targets"][rows, slots], before)
+        counts += [(now == texts.MASK).sum(), (now == before).sum(), 0]
+        counts[2] += len(now) - (now == texts.MASK).sum() - (now == before).sum()
+        tokens += ((plain["segments"] > 0) & (plain["positions"] > 0)).sum()
+        unchanged = np.ones((600, 64), bool)
+        unchanged[rows, columns] = False
+        np.testing.assert_array_equal(
+            batch["inputs"]["ids"][unchanged], plain["ids"][unchanged]
+        )  # START and padding included
+    assert counts.sum() / tokens == pytest.approx(0.15, abs=0.002)
+    np.testing.assert_allclose(counts / counts.sum(), [0.8, 0.1, 0.1], atol=0.01)
+
+
+def test_a_token_is_masked_once_and_never_start():
+    batch = masked(long_side(), share=0.9)
+    for columns, weights, positions in zip(
+        batch["inputs"]["masked"], batch["weights"], batch["inputs"]["positions"], strict=True
+    ):
+        chosen = columns[weights > 0]
+        assert len(set(chosen)) == len(chosen)
+        assert (positions[chosen] > 0).all()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.15, 0.5, 0.99])
+def test_a_row_never_has_more_than_fit(share):
+    """Full rows, whatever the draw."""
+    side = side_of([[*range(4, 67), END]] * 50)
+    batch = masked(side, share=share)
+    assert shapes(batch) == texts.masked_example(50, 64, share)
+    counts = batch["weights"].sum(axis=1)
+    assert set(counts) <= {int(share * 63), int(share * 63) + 1}
+
+
+def test_masks_depend_on_seed_step_and_row_alone():
+    """So any host can make any rows of a batch, and a resumed run sees the same ones."""
+    side = long_side()
+    whole = masked(side)
+    for i in (0, 7, 39):
+        row = masked(side, np.array([i]))
+        for found, expected in zip(*map(jax.tree.leaves, (row, whole)), strict=True):
+            np.testing.assert_array_equal(found[0], expected[i])
+    for key in ((5, 7), (6, 6)):
+        other = masked(side, key=key)
+        assert (other["inputs"]["masked"] != whole["inputs"]["masked"]).any()
+
+
+def test_packed_rows_equal_their_rows_one_by_one(tmp_path):
+    side = long_side(100)
+    rows = packing.pack((side.lengths,), np.arange(100), 64, 0, tmp_path)
+    assemble = lambda *args: texts.masked(side, *args, share=0.15, vocab_size=VOCABULARY)
+    batches = Batches([rows], 8 * 64, 3, assemble)
+    for t in (0, len(batches) + 1):
+        whole = batches.rows(t, 0, 8)
+        for row in range(8):
+            one = batches.rows(t, row, row + 1)
+            jax.tree.map(lambda x, y, i=row: np.testing.assert_array_equal(x[0], y[i]), one, whole)

@@ -1,0 +1,111 @@
+"""Labelled text, LABEL<tab>TEXT a line, through TFDS: texts and labels by index."""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+
+import tensorflow_datasets as tfds
+
+from transformer.data import builders, corpora, text_files
+from transformer.data.text_files import Part
+from transformer.errors import UserError
+
+
+class LabelledLines(builders.Records):
+    """Writes the lines of labelled files, or of parts of them, as one split."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledText:
+    """One split of labelled text."""
+
+    fingerprint: str  # of the content; part of every cache key derived from it
+    records: Sequence[dict[str, bytes]]  # the TFDS data source: {"label": text, "text": text}
+    parts: tuple[Part, ...]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(str(part.file) for part in self.parts)
+
+    def read(self, indices: Iterable[int]) -> tuple[list[str]]:
+        """Returns the only side that is tokenised: (texts,), in this order."""
+        records = self.records.__getitems__([int(i) for i in indices])
+        return ([record["text"].decode() for record in records],)
+
+    def labels(self) -> list[str]:
+        """Returns the label of every text."""
+        return [
+            record["label"].decode() for record in self.records.__getitems__([*range(len(self))])
+        ]
+
+    def place(self, i: int) -> str:
+        """Returns where text i is from: 'train.tsv, line 3'."""
+        for part in self.parts:
+            first, last = _range(part)
+            if i < last - first:
+                return f"{part.file}, line {first + i + 1}"
+            i -= last - first
+        raise IndexError(i)
+
+
+def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> LabelledText:
+    """Returns the lines of labelled files; prepares them under `data_dir` first if necessary.
+
+    `split` names files in `directory`, or parts of them, such as 'train.tsv' or 'train.tsv[:90%]'
+    (`text_files.find_parts`). `key` is its config key. UserError, which names file and line, for a
+    line that is not LABEL<tab>TEXT.
+    """
+    data_dir = corpora.local_folder(data_dir)
+    parts = text_files.find_parts(pathlib.Path(directory).expanduser(), split, key)
+    if any(part.of_characters for part in parts):
+        raise UserError(f"{key}={split!r}: labelled text can be cut between lines only")
+    config = _config(parts)
+    build = functools.partial(LabelledLines, config=config, data_dir=data_dir)
+    folder = builders.corpus_folder(data_dir, LabelledLines, config)
+    records, fingerprint = corpora.prepared(build, folder, "text")
+    return LabelledText(fingerprint, records, tuple(parts))
+
+
+def _config(parts: Sequence[Part]) -> builders.RecordsConfig:
+    """Returns the builder's config of these parts, named after their content."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(repr((text_files.digest_and_count(part.file)[0], *part[1:])).encode())
+
+    def splits() -> dict[str, tuple[int, Iterator]]:
+        ranges = [_range(part) for part in parts]
+        for part, (first, last) in zip(parts, ranges, strict=True):
+            if first == last:
+                raise UserError(f"{part.file} is empty")
+        count = sum(last - first for first, last in ranges)
+        return {"text": (count, itertools.chain.from_iterable(map(_records, parts)))}
+
+    features = {"label": tfds.features.Text(), "text": tfds.features.Text()}
+    return builders.RecordsConfig(
+        name=digest.hexdigest()[:16], features=tfds.features.FeaturesDict(features), splits=splits
+    )
+
+
+def _range(part: Part) -> tuple[int, int]:
+    """Returns the first line of a part, from 0, and the one after its last."""
+    _, count = text_files.digest_and_count(part.file)
+    return count * part.start // 100, count * part.stop // 100
+
+
+def _records(part: Part) -> Iterator[dict]:
+    """Yields {'label', 'text'} of each line; further tabs are text."""
+    first, last = _range(part)
+    numbered = itertools.islice(enumerate(text_files.lines(part.file), start=1), first, last)
+    for number, line in numbered:
+        label, _, text = line.decode().partition("\t")
+        if not label.strip() or not text.strip():
+            raise UserError(
+                f"{part.file}, line {number}: expected LABEL<tab>TEXT, found {line.decode()[:60]!r}"
+            )
+        yield {"label": label, "text": text}

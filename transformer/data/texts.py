@@ -1,0 +1,137 @@
+"""Texts -> the arrays of a batch: with their class, one a row; or with masked tokens, also packed.
+
+The model's inputs are int [rows, length]: `ids`, `positions`, from 0 in each text, and `segments`,
+which number a row's texts from 1. All are 0 on padding.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer.data import packing, pairs
+from transformer.data.tokenizer import START, UNKNOWN
+from transformer.data.tokens import Side
+
+# What stands for a masked token. No text has it: what a vocabulary lacks falls back to bytes.
+MASK = UNKNOWN
+FIRST_PIECE = 4  # the ids before it are special
+KEPT, REPLACED = 0.1, 0.1  # of the masked tokens; the others become MASK (Devlin et al. 2019, 3.1)
+
+
+def inputs(
+    side: Side, items: np.ndarray, row_of_item: np.ndarray, shape: tuple[int, int]
+) -> dict[str, np.ndarray]:
+    """Returns the model's inputs: text items[i] in row row_of_item[i], which is sorted.
+
+    A text begins with START, whose vector may stand for the whole, and has no END. Example: the
+    texts [7 8 END] and [9 END] in a row of 6:
+
+        ids        START 7  8    START 9    PAD
+        positions  0     1  2    0     1    0
+        segments   1     1  1    2     2    0
+    """
+    ids, positions, segments = pairs.lay(side, items, row_of_item, shape)
+    shifted = np.roll(ids, 1)
+    shifted[positions == 0] = START
+    return {"ids": np.where(segments > 0, shifted, 0), "positions": positions, "segments": segments}
+
+
+def shorten(side: Side, max_length: int) -> Side:
+    """Returns texts cut after `max_length` ids, in memory."""
+    lengths = np.minimum(side.lengths, max_length)
+    kept = packing.concatenate_ranges(side.offsets[:-1], lengths)
+    return Side(np.asarray(side.ids)[kept], np.concatenate([[0], np.cumsum(lengths)]))
+
+
+def one_text(ids: list[int], length: int) -> dict[str, np.ndarray]:
+    """Returns the inputs [length] of a text that ends with END."""
+    side, zero = Side(np.array(ids), np.array([0, len(ids)])), np.zeros(1, int)
+    return {name: x[0] for name, x in inputs(side, zero, zero, (1, length)).items()}
+
+
+# With classes.
+
+
+def labelled_example(rows: int, length: int) -> dict:
+    """Returns the shapes and dtypes of a batch from `labelled`, as ShapeDtypeStructs."""
+    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
+    return {
+        "inputs": {"ids": ids, "positions": ids, "segments": ids},
+        "targets": jax.ShapeDtypeStruct((rows,), jnp.int32),
+        "weights": jax.ShapeDtypeStruct((rows,), jnp.float32),
+    }
+
+
+def labelled(
+    side: Side,
+    classes: np.ndarray,
+    items: np.ndarray,
+    row_of_item: np.ndarray,
+    shape: tuple[int, int],
+    key: tuple = (),
+) -> dict:
+    """Returns a batch of texts, one a row, whose targets are the class of each, int [rows].
+
+    `key` is unused: nothing is random.
+    """
+    targets, weights = np.zeros(shape[0], np.int32), np.zeros(shape[0], np.float32)
+    targets[row_of_item], weights[row_of_item] = classes[items], 1
+    batch_inputs = inputs(side, items, row_of_item, shape)
+    return {"inputs": batch_inputs, "targets": targets, "weights": weights}
+
+
+# With masked tokens.
+
+
+def most_masked(share: float, length: int) -> int:
+    """Returns how many tokens of a row can be masked at most."""
+    return int(share * length) + 1
+
+
+def masked_example(rows: int, length: int, share: float) -> dict:
+    """Returns the shapes and dtypes of a batch from `masked`, as ShapeDtypeStructs."""
+    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
+    slots = rows, most_masked(share, length)
+    chosen = jax.ShapeDtypeStruct(slots, jnp.int32)
+    return {
+        "inputs": {"ids": ids, "masked": chosen, "positions": ids, "segments": ids},
+        "targets": chosen,
+        "weights": jax.ShapeDtypeStruct(slots, jnp.float32),
+    }
+
+
+def masked(
+    side: Side,
+    items: np.ndarray,
+    row_of_item: np.ndarray,
+    shape: tuple[int, int],
+    key: tuple[int, int],
+    *,
+    share: float,
+    vocab_size: int,
+) -> dict:
+    """Returns a batch of texts of which a share of the tokens is to be predicted.
+
+    The input `masked` has their columns, `targets` their ids and `weights` 1, each [rows,
+    `most_masked`], with zeros after the last. Of a row's n tokens (without START) share * n are
+    chosen, rounded up or down at random so that this is so on average. What is drawn for a row
+    comes from `key` = (seed, t) and the first text of the row.
+    """
+    batch_inputs = inputs(side, items, row_of_item, shape)
+    ids, positions, segments = (batch_inputs[name] for name in ("ids", "positions", "segments"))
+    slots = shape[0], most_masked(share, shape[1])
+    columns, targets = np.zeros((2, *slots), np.int32)
+    weights = np.zeros(slots, np.float32)
+    rows, first = np.unique(row_of_item, return_index=True)
+    for row, item in zip(rows, items[first], strict=True):
+        random = np.random.default_rng((*key, int(item)))
+        tokens = np.flatnonzero((segments[row] > 0) & (positions[row] > 0))
+        count = int(share * len(tokens) + random.random())
+        chosen = np.sort(random.permutation(tokens)[:count])
+        columns[row, :count], targets[row, :count] = chosen, ids[row, chosen]
+        weights[row, :count] = 1
+        fate, others = random.random(count), random.integers(FIRST_PIECE, vocab_size, count)
+        replaced = np.where(fate < KEPT + REPLACED, others, MASK)
+        ids[row, chosen] = np.where(fate < KEPT, ids[row, chosen], replaced)
+    batch_inputs = {"ids": ids, "masked": columns, "positions": positions, "segments": segments}
+    return {"inputs": batch_inputs, "targets": targets, "weights": weights}
