@@ -48,4 +48,5 @@ classes.py and labels.py.
 TASKS = {
     "translation": "transformer.tasks.translation",
     "image_classification": "transformer.tasks.image_classification",
+    "classification": "transformer.tasks.classification",
 }

@@ -46,12 +46,17 @@ def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
 
 def text(config: ml_collections.ConfigDict, split: str) -> corpora.Text:
     """Returns a split's lines: of the files that config.data.SPLIT names."""
+    name, key = files(config, split)
     data = config.data
+    return corpora.load_text(name, directory=data.directory, data_dir=data.data_dir, key=key)
+
+
+def files(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:
+    """Returns the files of a split of text, as config.data.SPLIT names them, and that key."""
     if split not in builders.SPLITS:
         known = ", ".join(builders.SPLITS)
         raise UserError(f"config.evaluate.split: text has the splits {known}, found {split!r}")
-    key = f"config.data.{split}"
-    return corpora.load_text(data[split], directory=data.directory, data_dir=data.data_dir, key=key)
+    return config.data[split], f"config.data.{split}"
 
 
 def tokens(

@@ -1,0 +1,100 @@
+"""Classification of your own texts: every key with its default.
+
+    python launch.py --config=configs/classification.py --workdir=runs/mine \
+        --config.data.directory=FOLDER
+
+FOLDER holds train.tsv, validation.tsv and test.tsv (or .tsv.gz, .tsv.xz), a line LABEL<tab>TEXT a
+text. Then, for texts without labels,
+
+    python launch.py --mode=classify --workdir=runs/mine < texts.txt
+
+The model is a small encoder-only Transformer. Hardware: a laptop, for 100,000 short texts; a GPU
+for longer ones.
+"""
+
+from ml_collections import ConfigDict
+
+from configs import _run
+
+
+def get_config() -> ConfigDict:
+    config = _run.get_config()
+    config.task = "classification"
+    # Or 'self_attentive', 'intra_attention' (transformer/models/__init__.py), with their own keys
+    # of config.model.
+    config.architecture = "text_classifier"
+
+    config.data = ConfigDict()
+    config.data.directory = ""  # folder of the files
+    config.data.data_dir = "~/tensorflow_datasets"  # where corpora and token caches are stored
+    # Files of LABEL<tab>TEXT lines, or parts of them: 'all.tsv[:90%]', 'a.tsv,b.tsv'.
+    config.data.train = "train.tsv"
+    config.data.validation = "validation.tsv"
+    config.data.test = "test.tsv"  # "": none, the final score is of validation
+    config.data.max_length = 128  # pieces, with the start symbol; the rest of a text is not read
+    config.data.batch_tokens = 8192  # positions of a batch, padding included
+    config.data.fingerprint = ""  # hash of the training texts; filled in by the run
+
+    config.vocabulary = ConfigDict()
+    config.vocabulary.kind = "bpe"  # or 'unigram' (SentencePiece), or 'characters'
+    config.vocabulary.size = 8000
+    config.vocabulary.character_coverage = 0.9995  # rarer characters fall back to bytes
+    config.vocabulary.max_sentences = 1_000_000  # texts to learn from; 0: all
+    config.vocabulary.model = ""  # use this .model file, such as that of a pre-trained run
+    config.vocabulary.fingerprint = ""  # hash of the pieces; filled in by the run
+    config.vocabulary.labels_fingerprint = ""  # hash of the classes; filled in by the run
+
+    config.model = ConfigDict()
+    config.model.d_model = 256
+    config.model.d_ff = 1024
+    config.model.num_heads = 4
+    config.model.num_layers = 4
+    config.model.key_size = 0  # of a head's queries and keys; 0: d_model / num_heads
+    config.model.value_size = 0  # of a head's values; 0: d_model / num_heads
+    config.model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
+    config.model.norm = "pre"  # LayerNorm before each sublayer; 'post': after each residual (BERT)
+    config.model.norm_kind = "layer"  # or 'rms' (RMSNorm in the place of LayerNorm), or 'none'
+    config.model.final_norm = True  # one more norm at the end, as pre-norm needs
+    config.model.norm_epsilon = 1e-6
+    config.model.residual = True  # False: without residual connections
+    # Or sinusoids, 'interleaved' or 'concatenated'; or relative, 'rotary' or 'shaw'; or 'none'.
+    config.model.positions = "learned"
+    config.model.max_positions = 128  # rows of the table of learned positions
+    config.model.max_distance = 0  # of 'shaw': farther keys are as this far; the paper has 16
+    config.model.activation = "gelu"  # or 'relu'
+    config.model.attention_bias = True  # biases in the attention projections
+    config.model.dropout_rate = 0.1  # on embeddings and each sublayer's output
+    config.model.attention_dropout_rate = 0.1  # on attention weights
+    config.model.activation_dropout_rate = 0.0  # inside the feed-forward network
+    config.model.remat = False  # rematerialise activations: less memory, slower
+    config.model.dtype = "float32"  # of activations; or 'bfloat16'. Params are always float32
+    config.model.pooling = "mean"  # of all tokens; 'first': that of the start symbol (BERT)
+
+    config.optimizer.name = "adamw"
+    config.optimizer.arguments = ConfigDict()
+    config.optimizer.arguments.b1 = 0.9
+    config.optimizer.arguments.b2 = 0.98
+    config.optimizer.arguments.weight_decay = 0.01
+    config.optimizer.clip_norm = 1.0
+    config.optimizer.schedule = ConfigDict()
+    config.optimizer.schedule.name = "warmup_cosine_decay_schedule"
+    config.optimizer.schedule.init_value = 0.0
+    config.optimizer.schedule.peak_value = 3e-4
+    config.optimizer.schedule.warmup_steps = 300
+    config.optimizer.schedule.decay_steps = 3000
+
+    config.loss = ConfigDict()
+    config.loss.label_smoothing = 0.0
+
+    config.train.num_steps = 3000
+    config.train.save_every = 300
+    config.evaluate.every = 300
+    config.evaluate.weights = "best"  # by accuracy on the validation set
+
+    config.classify = ConfigDict()  # read by --mode=classify
+    config.classify.format = "text"  # LABEL<tab>PROBABILITY; or 'json', with every class
+    config.classify.batch_size = 256  # lines that are computed at a time
+    config.classify.chunk_lines = 4096  # lines to sort by length at a time
+
+    config.plan.num_classes = 2  # classes to plan for; a run counts those of its training texts
+    return config

@@ -1,0 +1,223 @@
+"""Texts are classified: trained, validated, resumed, and the same from --mode=classify."""
+
+import functools
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from helpers import reviews, tiny
+from helpers.runs import without_times
+
+from transformer.checkpoints import workdir
+from transformer.checkpoints.weights import load
+from transformer.data import labelled_text
+from transformer.distributed import layout
+from transformer.distributed.step import compile_step
+from transformer.errors import UserError
+from transformer.modes import evaluate, plan, train
+from transformer.monitoring.log import read
+from transformer.tasks import classification
+from transformer.tasks.task import abstract_params
+from transformer.training import loop
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reviews")
+    reviews.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def configure(folder):
+    """A function of {config key: value}: the tiny config with these changes."""
+    return functools.partial(reviews.config, folder, folder / "data")
+
+
+@pytest.fixture(scope="module")
+def trained(configure, folder):
+    """A finished run: to read, or to copy."""
+    train.train(configure(), folder / "run")
+    return folder / "run"
+
+
+def params(folder, weights="latest"):
+    config = workdir.read_config(folder)
+    model = classification.model(config, classification.sizes(config, folder))
+    like = layout.to_restore(abstract_params(model, classification.example(config, 1)))
+    options = {"weights": weights, "average_last": 1, "every": 1}
+    return jax.tree.map(
+        np.asarray, load(folder, like, classification.identity(config), **options)[0]
+    )
+
+
+def test_a_run_learns_and_is_scored(trained):
+    lines = read(trained)
+    validations = [x for x in lines if x["kind"] == "validation"]
+    assert [x["step"] for x in validations] == [10, 20, 30, 40]
+    assert validations[0]["loss"] > validations[-1]["loss"]
+    assert max(x["accuracy"] for x in validations) > 0.9
+    assert all(0 <= x["macro_f1"] <= 1 for x in validations)
+    training = next(x for x in lines if x["kind"] == "train")
+    assert {"loss", "accuracy", "texts_per_second"} <= training.keys()
+    assert 0.05 < training["padding"] < 0.6  # of the positions, not of the texts
+    names = {path.name for path in (trained / "evaluation").iterdir()}
+    outputs = ("text", "label", "prediction", "classes", "confusion", "json")
+    assert names == {f"test.{name}" for name in outputs}
+    assert (trained / "vocabulary" / "labels.txt").read_text() == "bad\ngood\nodd\n"
+
+
+def test_the_best_validation_is_what_evaluate_says(trained, tmp_path, capsys):
+    copied = shutil.copytree(trained, tmp_path / "copy")
+    config = workdir.read_config(copied)
+    config.evaluate.split = "validation"
+    evaluate.evaluate(config, copied)
+    said = json.loads(capsys.readouterr().out)
+    lines = {x["step"]: x for x in read(copied) if x["kind"] == "validation"}
+    best = max(lines.values(), key=lambda line: line["accuracy"])
+    assert (said["step"], said["texts"]) == (best["step"], 40)
+    for name in ("loss", "accuracy", "macro_f1"):
+        assert said[name] == pytest.approx(best[name], rel=1e-6)
+
+
+def test_classify_answers_as_evaluated(trained, folder, answered):
+    """Each text by itself, whatever its batch."""
+    texts = [line.split("\t", 1)[1] for line in (folder / "test.tsv").read_text().splitlines()]
+    found = answered("classify", trained, "".join(f"{x}\n" for x in texts).encode())
+    predictions = (trained / "evaluation" / "test.prediction").read_text().splitlines()
+    assert [line.split("\t")[0] for line in found.splitlines()] == predictions
+    answer = answered(
+        "classify", trained, b"so goodly\n\n" + b"x" * 500, **{"classify.format": "json"}
+    )
+    first, blank, long = map(json.loads, answer.splitlines())
+    assert first["label"] == "good"
+    assert list(first["probabilities"]) == list(reviews.LABELS)
+    assert blank["label"] in reviews.LABELS
+    assert long["label"] in reviews.LABELS
+
+
+@pytest.mark.slow
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(trained, configure, tmp_path):
+    dropped = {"model.dropout_rate": 0.2}
+    for num_steps in (17, 40):
+        train.train(configure(**dropped, **{"train.num_steps": num_steps}), tmp_path / "resumed")
+    train.train(configure(**dropped), tmp_path / "whole")
+    tiny.assert_same_bits(params(tmp_path / "resumed"), params(tmp_path / "whole"))
+    ignored = {"texts_per_second"}
+    kept = lambda folder: [
+        {k: v for k, v in x.items() if k not in ignored}
+        for x in without_times(folder)
+        if x["step"] % 10 == 0 and x["kind"] in ("train", "validation")
+    ]
+    assert kept(tmp_path / "resumed") == kept(tmp_path / "whole")
+
+
+JIT = pytest.param("jit", (2, 2, 2), marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), JIT])
+def test_eight_devices_take_the_steps_of_one(trained, strategy, mesh):
+    config = workdir.read_config(trained)
+    task = classification.build(config, trained)
+
+    # Adam would divide a gradient of zero, but for rounding, by its own size.
+    config.optimizer = {"name": "sgd", "arguments": {}, "clip_norm": 1.0}
+    config.optimizer.schedule = {"name": "constant_schedule", "value": 0.5}
+
+    def after_steps(place, count=3):
+        optimizer, step = loop.make_step(config, task.loss)
+        state = loop.first_state(task.init, optimizer, 0, None, place)
+        compiled = compile_step(step, place, state)
+        for t in range(count):
+            batch, _ = loop.load_batch(task.batches, place, 1, t)
+            state, metrics = compiled(state, batch)
+        return state.params, metrics
+
+    one = after_steps(layout.make_layout("jit", (1, 1, 1), 1))
+    eight = after_steps(layout.make_layout(strategy, mesh, 8))
+    for found, expected in zip(*map(jax.tree.leaves, (eight, one)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["self_attentive", "intra_attention"])
+def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, architecture):
+    fields = {"d_model": 16, "state_size": 16, "attention_size": 8, "d_ff": 16, "dropout_rate": 0.0}
+    if architecture == "self_attentive":
+        fields |= {"num_hops": 2, "penalty": 0.1}
+    config = configure()
+    config.architecture, config.model = architecture, fields
+    train.train(config, tmp_path)
+    lines = [x for x in read(tmp_path) if x["kind"] == "validation"]
+    assert lines[-1]["loss"] < 0.8 * lines[0]["loss"]
+    assert ("penalty" in lines[-1]) == (architecture == "self_attentive")
+
+
+def test_a_long_text_is_cut(configure, trained):
+    config = workdir.read_config(trained)
+    config.data.max_length = 8
+    batches = classification.batches_of(
+        config, trained, classification.labelled(config, "test"), None
+    )
+    batch = batches[batches.first_of_each_length()[0]]
+    assert batch["inputs"]["ids"].shape[1] == 8
+    assert batch["inputs"]["segments"][batch["weights"] > 0].all()
+
+
+@pytest.mark.slow
+def test_a_plan_needs_no_text(configure, capsys):
+    config = configure(**{"data.directory": "/nowhere", "plan.num_classes": 7})
+    plan.plan(config, None)
+    assert json.loads(capsys.readouterr().out)["flops_per_step"] > 0
+
+
+def test_a_label_that_training_never_saw_is_named(configure, folder, tmp_path):
+    (tmp_path / "test.tsv").write_text("good\tgoodly\nworse\tbadly\n")
+    for split in ("train", "validation"):
+        shutil.copy(folder / f"{split}.tsv", tmp_path)
+    config = configure(**{"data.directory": str(tmp_path)})
+    with pytest.raises(UserError, match=r"test\.tsv, line 2: the label 'worse' is in no training"):
+        classification.prepare(config, tmp_path / "run", None)
+
+
+def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder, tmp_path):
+    copied, texts = shutil.copytree(trained, tmp_path / "run"), tmp_path / "texts"
+    texts.mkdir()
+    for file in folder.glob("*.tsv"):
+        shutil.copy(file, texts)
+    saved = workdir.read_config(copied)
+    config = configure(**{"data.directory": str(texts)})
+    assert classification.prepare(config, copied, saved).vocabulary == saved.vocabulary
+    (copied / "vocabulary" / "labels.txt").write_text("bad\nodd\ngood\n")
+    with pytest.raises(UserError, match=r"damaged: \S*labels\.txt"):
+        classification.prepare(config, copied, saved)
+    with (texts / "train.tsv").open("a") as file:
+        file.write("new\ttext\n")
+    with pytest.raises(UserError, match=r"trained on different text: the text of \S*train\.tsv"):
+        classification.prepare(config, copied, saved)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data.max_length": 1}, r"config\.data\.max_length is at least 2"),
+        ({"data.batch_tokens": 31}, r"config\.data\.batch_tokens=31 is less than one row"),
+        ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
+        ({"vocabulary.kind": "words"}, r"config\.vocabulary\.kind is one of characters, bpe"),
+        ({"loss.label_smoothing": 1.0}, r"config\.loss\.label_smoothing is at least 0"),
+        ({"model.pooling": "last"}, r"config\.model\.pooling is one of"),
+        ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(configure, changes, message):
+    with pytest.raises(UserError, match=message):
+        classification.check(configure(**changes))
+
+
+def test_labels_are_read_once_a_split(trained, monkeypatch):
+    """The place of a text is looked up for an error only: it reads the file again."""
+    config = workdir.read_config(trained)
+    monkeypatch.setattr(labelled_text.LabelledText, "place", lambda self, i: 1 / 0)
+    assert classification.build(config, trained).best_by == "accuracy"

@@ -1,0 +1,208 @@
+"""Classification of texts: labelled lines -> batches, loss, accuracy and F1."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import flax.linen as nn
+import ml_collections
+import numpy as np
+
+from transformer import models
+from transformer.checkpoints import workdir
+from transformer.data import labelled_text, packing, texts, tokenizer
+from transformer.data.batches import Batches
+from transformer.data.labelled_text import LabelledText
+from transformer.errors import UserError
+from transformer.monitoring import progress
+from transformer.tasks import classes, labels, splits, vocabularies
+from transformer.tasks.task import Task, abstract_params, init_params
+
+MODES = ("classify",)
+FREE = (
+    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
+    *("model.dtype", "model.remat", "vocabulary.model", "classify."),
+)
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+    """Raises UserError for invalid values, before anything is written or compiled."""
+    classes.check(**config.loss)
+    check_texts(config)
+    checked = model(config, sizes(config, None))
+    check_positions(config, checked)
+    abstract_params(checked, example(config, 1))
+
+
+def check_texts(config: ml_collections.ConfigDict) -> None:
+    """Raises UserError for invalid values of `data.max_length`, `batch_tokens` or `vocabulary`."""
+    data, kinds = config.data, ("characters", *tokenizer.KINDS)
+    if config.vocabulary.kind not in kinds:
+        raise UserError(
+            f"config.vocabulary.kind is one of {', '.join(kinds)}, found {config.vocabulary.kind!r}"
+        )
+    if data.max_length < 2:
+        raise UserError(
+            "config.data.max_length is at least 2, a piece and the start symbol, found "
+            f"{data.max_length}"
+        )
+    if data.batch_tokens < data.max_length:
+        raise UserError(
+            f"config.data.batch_tokens={data.batch_tokens} is less than one row, "
+            f"config.data.max_length={data.max_length}"
+        )
+
+
+def check_positions(config: ml_collections.ConfigDict, model: nn.Module) -> None:
+    """Raises UserError for a model that has fewer positions than the longest text."""
+    if (limit := getattr(model, "position_limit", np.inf)) < config.data.max_length:
+        raise UserError(
+            f"config.model.max_positions={limit} learned positions are fewer than "
+            f"config.data.max_length={config.data.max_length}"
+        )
+
+
+def labelled(config: ml_collections.ConfigDict, split: str) -> LabelledText:
+    """Returns a split: the labelled lines of the files that config.data.SPLIT names."""
+    name, key = splits.files(config, split)
+    data = config.data
+    return labelled_text.load(name, directory=data.directory, data_dir=data.data_dir, key=key)
+
+
+def prepare(
+    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
+) -> ml_collections.ConfigDict:
+    """Builds missing corpora, labels, vocabulary and token ids; returns the config with
+    fingerprints.
+
+    Reads every split that the run needs later, so that a missing file or an unknown label fails
+    now. `saved_config` is the workdir's; None in a new run, in its first process.
+    """
+    train = labelled(config, "train")
+    names = sorted(set(train.labels()))
+    if saved_config is not None and saved_config.data.fingerprint in ("", train.fingerprint):
+        names = labels.read(folder, saved_config.vocabulary.labels_fingerprint)
+    config.vocabulary.labels_fingerprint = labels.fingerprint(names)
+    learn = vocabularies.learn_text
+    vocab = vocabularies.prepare(config, folder, saved_config, train, learn)
+    if saved_config is None:
+        labels.write(folder, names)
+    for split in ("train", "validation", splits.final_split(config)):
+        corpus = labelled(config, split)
+        labels.class_ids(corpus.labels(), names, place=corpus.place)
+        splits.tokens(config, corpus, vocab, f"tokenise {split}")
+    return config
+
+
+def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
+    """Returns the fingerprints of vocabulary and labels; "" before `prepare`."""
+    options = config.vocabulary
+    return {"vocabulary": options.fingerprint, "labels": options.labels_fingerprint}
+
+
+def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+    """Returns the numbers of pieces and classes: of the workdir, or without one of the config."""
+    if folder is None:
+        return {"vocab_size": config.vocabulary.size, "num_classes": config.plan.num_classes}
+    vocab = workdir.read_vocabulary(folder, config)
+    names = labels.read(folder, config.vocabulary.labels_fingerprint)
+    return {"vocab_size": len(vocab), "num_classes": len(names)}
+
+
+def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
+    """Builds the flax module of `config.architecture` for these numbers of pieces and classes."""
+    return models.build(config.architecture, config.model.to_dict(), **sizes)
+
+
+def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+    """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0: a full batch."""
+    data = config.data
+    return texts.labelled_example(rows or data.batch_tokens // data.max_length, data.max_length)
+
+
+def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+    """Returns the training loss, (params, batch, *, rng) -> {name: sum over the texts}."""
+
+    def sums(params: dict, batch: dict, *, rng: object) -> dict:
+        filled = (batch["inputs"]["segments"] > 0).sum()
+        items = classes.training_loss(params, batch, model=model, rng=rng, **config.loss)
+        return {**items, "filled": filled}
+
+    return sums
+
+
+def evaluator(
+    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
+) -> classes.Evaluator:
+    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+
+    Its outputs have the lines 'text' and 'label'.
+    """
+    split = splits.final_split(config) if split == "final" else split
+    corpus = labelled(config, split)
+    (lines,) = corpus.read(range(len(corpus)))
+    return classes.Evaluator(
+        model,
+        batches_of(config, folder, corpus, None),
+        split=split,
+        files=corpus.files,
+        dataset={"text": lines, "label": corpus.labels()},
+        labels=labels.read(folder, config.vocabulary.labels_fingerprint),
+        unit="text",
+        label_smoothing=config.loss.label_smoothing,
+        remedy="lower config.data.batch_tokens",
+    )
+
+
+def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+    """Builds the `Task` of a prepared workdir."""
+    names = labels.read(folder, config.vocabulary.labels_fingerprint)
+    trained_model = model(config, sizes(config, folder))
+    validation = evaluator(config, folder, trained_model, "validation")
+    train = labelled(config, "train")
+    batches = batches_of(config, folder, train, config.train.seed)
+    return Task(
+        model=trained_model,
+        init=functools.partial(init_params, trained_model, example(config, 1)),
+        batches=batches,
+        loss=loss(config, trained_model),
+        evaluate=validation.scores,
+        rehearse=validation.rehearse,
+        best_by="accuracy",
+        best_is="highest",
+        unit="text",
+        summarise=lambda means: {},
+        identity=identity(config),
+        about=(
+            f"{progress.quantity(len(train), 'training text')} of {len(names)} classes "
+            f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in "
+            f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
+            f"{config.data.batch_tokens:,} positions"
+        ),
+    )
+
+
+def batches_of(
+    config: ml_collections.ConfigDict, folder: Path, corpus: LabelledText, seed: int | None
+) -> Batches:
+    """Returns a split's texts, one a row of few lengths; texts are cut after `data.max_length`."""
+    data = config.data
+    vocab = workdir.read_vocabulary(folder, config)
+    names = labels.read(folder, config.vocabulary.labels_fingerprint)
+    ids = labels.class_ids(corpus.labels(), names, place=corpus.place)
+    tokens = splits.tokens(config, corpus, vocab, "tokenise")
+    side = texts.shorten(tokens.sides["text"], data.max_length)
+    rows = packing.one_per_row((side.lengths,), np.arange(len(corpus)), data.max_length)
+    return Batches(rows, data.batch_tokens, seed, functools.partial(texts.labelled, side, ids))
+
+
+def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
+    """Returns a function (line, number) -> the model's inputs for one text, cut like all texts."""
+    vocab, most = workdir.read_vocabulary(folder, config), config.data.max_length
+
+    def read(line: str, number: int) -> dict[str, np.ndarray]:
+        ids = vocab.encode([line])[0][:most]
+        lengths = packing.static_lengths(most, most)
+        return texts.one_text(ids, next(length for length in lengths if length >= len(ids)))
+
+    return read
