@@ -1,10 +1,14 @@
 """Images are classified end to end: trained, killed and resumed, on several devices, and asked."""
 
+import functools
 import json
+import math
 import shutil
 
+import jax
 import numpy as np
 import pytest
+from helpers import tiny
 from helpers.miniature_images import (
     encoded,
     patterns,
@@ -13,11 +17,17 @@ from helpers.miniature_images import (
     write_idx,
 )
 from helpers.runs import without_times
+from ml_collections import ConfigDict
 
 import launch
 from transformer.checkpoints import manager
+from transformer.checkpoints.workdir import read_config
+from transformer.distributed import layout
+from transformer.distributed.step import compile_step
 from transformer.errors import UserError
 from transformer.monitoring.log import read
+from transformer.tasks import image_classification, trained
+from transformer.training import loop, update
 
 TINY = {
     "data.size": 8,
@@ -108,13 +118,46 @@ def test_a_killed_run_is_resumed_to_the_bit(folder, digits, tmp_path, monkeypatc
     assert untimed(tmp_path / "run") == untimed(digits)
 
 
+@pytest.fixture(scope="module")
+def params_after_steps(digits):
+    """A function of a strategy and a mesh: the params after three steps of SGD."""
+    config = read_config(digits)
+    config.optimizer.name = "sgd"
+    config.optimizer.arguments = ConfigDict()
+    config.optimizer.schedule = ConfigDict({"name": "constant_schedule", "value": 0.1})
+    task = image_classification.build(config, digits)
+    params = tiny.parameters(task.model, task.batches.rows(0, 0, 1)["inputs"])
+
+    @functools.cache
+    def run(strategy, mesh):
+        run_layout = layout.make_layout(strategy, mesh, math.prod(mesh))
+        optimizer, step = loop.make_step(config, task.loss)
+        state = update.init_state(lambda rng: params, optimizer, None)
+        state = jax.device_put(state, layout.state_shardings(state, run_layout))
+        compiled_step = compile_step(step, run_layout, state)
+        for t in range(3):
+            state, _ = compiled_step(state, loop.load_batch(task.batches, run_layout, 1, t)[0])
+        return jax.tree.map(np.asarray, state.params)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
+)
+def test_strategies_and_devices_give_the_same_params(params_after_steps, strategy, mesh):
+    expected = params_after_steps("pmap", (1, 1, 1))
+    same = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
+    jax.tree.map(same, params_after_steps(strategy, mesh), expected)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "mesh"), [("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str)
-def test_strategies_have_the_same_numbers(folder, digits, tmp_path, strategy, mesh):
-    train(folder, tmp_path, **IDX, **{"parallel.strategy": strategy, "parallel.mesh": mesh})
-    for line, expected in zip(untimed(tmp_path), untimed(digits), strict=True):
-        for name in ("loss", "accuracy"):
-            assert line[name] == pytest.approx(expected[name], rel=2e-3, abs=2e-3)
+def test_a_run_at_another_resolution_starts_from_these_params(folder, digits, tmp_path):
+    """As they are: the positions are interpolated where they are used."""
+    changes = {"data.size": 16, "train.init_from": digits, "train.num_steps": 6}
+    train(folder, tmp_path, **IDX, **changes, **{"optimizer.schedule.peak_value": 0.0})
+    before, after = (trained.load(read_config(x), x).params for x in (digits, tmp_path))
+    tiny.assert_same_bits(after, before)
 
 
 def classified(workdir, lines, tmp_path, monkeypatch, capsysbinary, **changes):
