@@ -7,8 +7,8 @@ Bahdanau et al. 2015, figure 2, and Luong et al. 2015, figure 6: a model that ke
 in one vector gets worse as sentences get longer, one with attention does not. Each WORKDIR has been
 evaluated on --set: evaluation/SET.source, .hypothesis and .reference are read. Sentences are sorted
 into buckets by the number of words of their source. Beside a bucket's BLEU is half the width of its
-95 % confidence interval (sacreBLEU's bootstrap; Koehn 2004). A row compares models on the same
-sentences; two rows are of different sentences. The last row is the whole test set.
+95 % confidence interval (sacreBLEU's bootstrap; Koehn 2004). A column compares models on the same
+sentences; two columns are of different sentences. The last one is the whole test set.
 """
 
 import argparse
@@ -101,15 +101,13 @@ def bleu(
 
 
 def table(scores: dict[str, dict[str, tuple[float, float]]], rows: dict[str, list[int]]) -> str:
-    """Returns a row for each bucket and a column for each run."""
-    width = max(12, *(len(name) + 2 for name in scores))
-    lines = ["words   sentences" + "".join(name.rjust(width) for name in scores)]
-    for bucket, members in rows.items():
-        cells = (
-            f"{score:.1f} ± {half:.1f}".rjust(width)
-            for score, half in (s[bucket] for s in scores.values())
-        )
-        lines.append(f"{bucket:8}{len(members):9}" + "".join(cells))
+    """Returns a row for each run and a column for each bucket."""
+    width = max(len("sentences"), *map(len, scores))
+    lines = ["words".ljust(width) + "".join(bucket.rjust(13) for bucket in rows)]
+    lines += ["sentences".ljust(width) + "".join(f"{len(x):13}" for x in rows.values())]
+    for name, of_run in scores.items():
+        cells = (f"{score:.1f} ± {half:.1f}".rjust(13) for score, half in of_run.values())
+        lines.append(name.ljust(width) + "".join(cells))
     return "\n".join(lines)
 
 

@@ -75,10 +75,12 @@ def turn(arguments: argparse.Namespace) -> None:
 
     from transformer import models
     from transformer.checkpoints import config_files
+    from transformer.storage import compilation_cache
     from transformer.tasks import translation
     from transformer.tasks.task import abstract_params
 
     config = config_files.load_config(arguments.engine)
+    compilation_cache.set_compilation_cache(config.compilation_cache)
     V, seconds = config.vocabulary.size, {}
     vocabulary = {f"{side}_vocab_size": V for side in ("source", "target")}
     model = models.build(config.architecture, config.model.to_dict(), **vocabulary)

@@ -313,6 +313,23 @@ def test_attention_is_given_the_positions_of_queries_and_keys():
     np.testing.assert_allclose(plain, both, atol=1e-5)
 
 
+RELATIVE = [{"positions": "rotary"}, {"positions": "shaw", "max_distance": 3}]
+
+
+@pytest.mark.parametrize("changes", RELATIVE, ids=str)
+def test_relative_positions_of_each_side_may_be_moved(changes):
+    """Only self-attention knows them: cross-attention sees no distance between the two sides."""
+    model = tiny.model(**changes)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    parameters = tiny.parameters(model, inputs)
+    expected = logits(model, parameters, inputs)
+    for side, by in (("source", 5), ("target", 3)):
+        moved = inputs | {f"{side}_positions": inputs[f"{side}_positions"] + by}
+        np.testing.assert_allclose(logits(model, parameters, moved), expected, atol=1e-5)
+        other = inputs | {f"{side}_positions": 2 * inputs[f"{side}_positions"]}
+        assert np.abs(logits(model, parameters, other) - expected).max() > 1e-2
+
+
 @pytest.mark.parametrize("changes", [{}, {"positions": "rotary"}, NEITHER], ids=str)
 def test_without_positions_the_order_of_the_source_does_not_matter(changes):
     """And with them it does: what the encoder knows of the order is from them alone."""
