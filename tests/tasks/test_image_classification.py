@@ -237,6 +237,7 @@ def test_a_class_that_training_never_saw_is_named(folder, tmp_path):
 def test_changed_training_images_are_not_resumed(digits, tmp_path):
     shutil.copytree(digits, tmp_path / "run")
     write_idx(tmp_path, "train", *patterns(120, seed=9))
+    write_idx(tmp_path, "test", *patterns(8))
     message = r"was trained on other images: config.data.train='train\[:100\]' of .* has changed"
     with pytest.raises(UserError, match=message):
         train(tmp_path, tmp_path / "run", **IDX)

@@ -55,7 +55,9 @@ def prepare(
     Reads every split that the run needs later, so that a missing file fails now. `saved_config` is
     the workdir's; None in a new run, in its first process.
     """
-    train = labelled_images(config, "train")
+    final = splits.final_split(config)
+    corpora = {split: labelled_images(config, split) for split in ("train", "validation", final)}
+    train = corpora["train"]
     config.data.fingerprint = train.fingerprint
     if saved_config is None:
         names = labels.write(folder, train.classes)
@@ -68,8 +70,8 @@ def prepare(
             )
         names = labels.read(folder, saved_config.vocabulary.labels_fingerprint)
     config.vocabulary.labels_fingerprint = labels.fingerprint(names)
-    for split in ("train", "validation", splits.final_split(config)):
-        class_ids(labelled_images(config, split), names, split)
+    for split, corpus in corpora.items():
+        class_ids(corpus, names, split)
     return config
 
 
