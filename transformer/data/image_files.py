@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from transformer.errors import UserError
 
@@ -102,14 +102,20 @@ def class_folders(folder: Path) -> ImageFiles:
 
 def check_image(encoded: bytes, name: str) -> None:
     """UserError unless `encoded` is a whole PNG or JPEG with 8 bits a channel."""
+    if open_image(encoded, name).mode.startswith(("I", "F")):
+        raise UserError(f"{name} has more than 8 bits a channel: convert it to 8")
+
+
+def open_image(encoded: bytes, name: str) -> Image.Image:
+    """Decodes a PNG or JPEG; UserError, with the name, if it is damaged or something else."""
     try:
         with Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG")) as image:
             image.load()
-            mode = image.mode
+            return image
+    except UnidentifiedImageError as error:
+        raise UserError(f"{name} is a damaged image, or no PNG or JPEG") from error
     except BROKEN as error:
-        raise UserError(f"{name} is a damaged image, or no PNG or JPEG: {error}") from error
-    if mode.startswith(("I", "F")):
-        raise UserError(f"{name} has more than 8 bits a channel: convert it to 8")
+        raise UserError(f"{name} is a damaged image: {error}") from error
 
 
 # idx files

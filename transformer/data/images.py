@@ -1,7 +1,6 @@
 """Labelled images -> the arrays of a batch: decoded, cropped, resized and augmented."""
 
 import concurrent.futures
-import io
 import math
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from transformer.data.image_corpora import LabelledImages
-from transformer.data.image_files import BROKEN
+from transformer.data.image_files import open_image
 from transformer.errors import UserError
 
 MODES = {1: "L", 3: "RGB"}  # Pillow's, by the number of channels
@@ -99,11 +98,7 @@ def assemble(
 
 def decode(encoded: bytes, name: str, channels: int) -> Image.Image:
     """Decodes a PNG or JPEG to 1 or 3 channels; UserError, with the name, if it is damaged."""
-    try:
-        with Image.open(io.BytesIO(encoded)) as image:
-            return image.convert(MODES[channels])
-    except BROKEN as error:
-        raise UserError(f"{name} is a damaged image, or no image: {error}") from error
+    return open_image(encoded, name).convert(MODES[channels])
 
 
 def is_random(view: View) -> bool:
