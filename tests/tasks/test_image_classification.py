@@ -143,7 +143,13 @@ def params_after_steps(digits):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
+    ("strategy", "mesh"),
+    [
+        ("pmap", (8, 1, 1)),
+        pytest.param("jit", (8, 1, 1), marks=pytest.mark.slow),
+        pytest.param("jit", (2, 2, 2), marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_strategies_and_devices_give_the_same_params(params_after_steps, strategy, mesh):
     expected = params_after_steps("pmap", (1, 1, 1))
