@@ -121,6 +121,16 @@ def test_every_mesh_trains_as_one_device(one_device_dropout, mesh):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str)
+def test_distances_train_as_one_device(strategy, mesh):
+    """Shaw's tables of distances are gathered from, and summed into, on each device."""
+    changes = {**DIVISIBLE, "positions": "shaw", "max_distance": 3, "dropout_rate": 0.0}
+    changes |= {"attention_dropout_rate": 0.0, "activation_dropout_rate": 0.0}
+    found = run(layout_of(strategy, 8, mesh), **changes)
+    assert_same_run(found, run(layout_of("jit", 1), **changes))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mesh", [(2, 2, 2), (1, 8, 1), (1, 1, 8)], ids=str)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_dimensions_that_a_mesh_does_not_divide_are_replicated(one_device, mesh, accumulate):

@@ -168,7 +168,6 @@ DECODED = {
     "concatenated": tiny.model(key_size=0, value_size=0, positions="concatenated"),
     "rotary": tiny.model(positions="rotary"),
     "shaw": tiny.model(positions="shaw", max_distance=2),
-    "no norm, no residual": tiny.model(positions="none", norm_kind="none", residual=False),
     "general": tiny.model(score="general"),
     "cosine": tiny.model(score="cosine"),
     "ensemble": Ensemble((tiny.model(), tiny.model(**PRE, key_size=3))),

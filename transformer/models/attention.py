@@ -76,7 +76,7 @@ class MultiHeadAttention(nn.Module):
     key_size: int
     value_size: int
     score: str  # 'scaled_dot' is the paper's, equation 1
-    positions: str  # 'rotary' or 'shaw' (positions.py); anything else is no matter of attention
+    positions: str  # 'rotary' or 'shaw' (positions.py); other kinds leave attention as it is
     max_distance: int  # of 'shaw'
     use_bias: bool
     dropout_rate: float

@@ -67,11 +67,10 @@ class Residual(nn.Module):
 
     @nn.compact
     def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
-        name, options = (
-            f"{self.norm_kind}_norm",
-            {"epsilon": self.norm_epsilon, "dtype": self.dtype},
+        name = f"{self.norm_kind}_norm"
+        normalise = normalisation(
+            self.norm_kind, epsilon=self.norm_epsilon, dtype=self.dtype, name=name
         )
-        normalise = normalisation(self.norm_kind, **options, name=name)
         dropout = functools.partial(
             dense.Dropout(rate=self.dropout_rate, name="dropout"), deterministic=not train
         )

@@ -107,7 +107,7 @@ def take_distances(x_BHTR: Array, rows_BTS: Array) -> Array:
     """Returns x_BHTS: for each key what x has for its distance from the query.
 
     Neither this nor the sum below makes an array [B, T, S, K] (Shaw et al. 2018, 3.3). On a CPU
-    attention takes 0.53 of the time that it does with products of one-hot distances.
+    attention takes half the time that it does with products of one-hot distances.
     """
     return jnp.take_along_axis(x_BHTR, rows_BTS[:, None], axis=-1)
 
