@@ -21,6 +21,9 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
   python launch.py --mode=classify --workdir=DIR < texts.txt
       Writes LABEL<tab>PROBABILITY for each line of standard input, a text or the path of an image.
 
+  python launch.py --mode=generate --workdir=DIR < prompts.txt
+      Continues each line of standard input by a language model.
+
   python launch.py --mode=verify --workdir=DIR
       Compares the files of all checkpoints with their checksums.
 

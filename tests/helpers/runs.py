@@ -10,8 +10,8 @@ from transformer.checkpoints import weights
 from transformer.checkpoints.workdir import read_config
 from transformer.distributed import layout
 from transformer.monitoring.log import read
-from transformer.tasks import losses, translation, translation_evaluator
-from transformer.tasks.task import abstract_params
+from transformer.tasks import losses, translation_evaluator
+from transformer.tasks.task import abstract_params, load_task
 from transformer.tasks.translation_evaluator import Evaluator
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
@@ -33,9 +33,10 @@ FINAL_KEYS = VALIDATION_KEYS - {"samples"} | {
 
 def newest(config, workdir):
     """The newest step and its parameters, on one device."""
-    model = translation.model(config, translation.sizes(read_config(workdir), workdir))
-    like = layout.to_restore(abstract_params(model, translation.example(config, 1)))
-    identity = translation.identity(read_config(workdir))
+    task = load_task(config.task)
+    model = task.model(config, task.sizes(read_config(workdir), workdir))
+    like = layout.to_restore(abstract_params(model, task.example(config, 1)))
+    identity = task.identity(read_config(workdir))
     options = {"weights": "latest", "average_last": 1, "every": 1}
     found, steps = weights.load(workdir, like, identity, **options)
     return steps[-1], jax.tree.map(np.asarray, found)

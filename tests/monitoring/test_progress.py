@@ -32,6 +32,15 @@ def logged_lines(caplog, clock, items, **options):
     return [record.getMessage() for record in caplog.records]
 
 
+def test_what_is_counted_may_be_no_lines(caplog, clock):
+    caplog.set_level(logging.INFO)
+    with counter("score", total=4, every=0, unit="row") as advance:
+        clock[0] += 2
+        advance(2)
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["score: 2 rows, 1.0 a second, 2 s left", "score: 2 rows in 2.0 s, 1.0 a second"]
+
+
 def test_progress_has_count_rate_and_time_left(caplog, capsys, clock):
     """One line an item: pytest's standard error is not a terminal."""
     assert logged_lines(caplog, clock, iter(range(3)), total=63, every=0) == [

@@ -71,6 +71,7 @@ from transformer.errors import UserError
 MODELS = {
     "transformer": "transformer.models.transformer:Transformer",
     "recurrent": "transformer.models.recurrent:Recurrent",
+    "language_model": "transformer.models.language_model:LanguageModel",
     "masked_language_model": "transformer.models.text_encoder:MaskedLanguageModel",
     "text_classifier": "transformer.models.text_encoder:TextClassifier",
     "self_attentive": "transformer.models.self_attentive:SelfAttentive",

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from transformer.models.attention import KeysValues
+from transformer.models.attention import KeysValues, View
 
 Array = jax.Array
 
@@ -81,6 +81,35 @@ def history_mask(ancestry_BWP: Array, positions_T: Array) -> Array:
     wrote_BWPW = ancestry_BWP[..., None] == jnp.arange(W)
     mask_BTWPW = past_TP[None, :, None, :, None] & wrote_BWPW[:, None]
     return mask_BTWPW.reshape(B, len(positions_T) * W, P * W)
+
+
+class Queries(NamedTuple):
+    """T further tokens of W beams, as Q = T * W queries in the order of the slots they write.
+
+    Token t of beam w is query t * W + w; its keys and values go to slot (position + t) * W + w.
+    """
+
+    tokens_BQ: Array
+    view: View  # which slots each query sees: the history of its beam
+    slot: Array  # of query 0
+    ancestry_BWP: Array  # with the new tokens
+
+    def per_beam(self, x_BQV: Array) -> Array:
+        """Returns the queries' outputs as [B, W, T, V]."""
+        B, W, _ = self.ancestry_BWP.shape
+        return x_BQV.reshape(B, -1, W, x_BQV.shape[-1]).swapaxes(1, 2)
+
+
+def queries(tokens_BWT: Array, position: Array, ancestry_BWP: Array) -> Queries:
+    """Returns the queries of tokens from `position` on, for a step of a decoder with a KV cache."""
+    B, W, T = tokens_BWT.shape
+    positions_T = position + jnp.arange(T)
+    positions_BQ = jnp.broadcast_to(jnp.repeat(positions_T, W), (B, T * W))
+    ancestry_BWP = write_ancestry(ancestry_BWP, position, T)
+    mask_BQN = history_mask(ancestry_BWP, positions_T)
+    view = View(mask_BQN, positions_BQ, slot_positions(ancestry_BWP))
+    tokens_BQ = tokens_BWT.swapaxes(1, 2).reshape(B, T * W)
+    return Queries(tokens_BQ, view, position * W, ancestry_BWP)
 
 
 def slot_positions(ancestry_BWP: Array) -> Array:

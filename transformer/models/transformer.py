@@ -149,29 +149,19 @@ class Transformer(nn.Module):
         is 1 in a search; a larger T scores a known prefix in one call. cache.py says how beams
         share the keys and values.
         """
-        B, W, T = tokens_BWT.shape
         memories, memory_mask_BS = memory
-        positions_T = position + jnp.arange(T)
-        # Q = T * W queries, in the order of the slots they write: token t of beam w is query
-        # t * W + w, and its keys and values go to slot (position + t) * W + w.
-        slot = position * W
-        tokens_BQ = tokens_BWT.swapaxes(1, 2).reshape(B, T * W)
-        positions_BQ = jnp.broadcast_to(jnp.repeat(positions_T, W), (B, T * W))
-        ancestry_BWP = kv_cache.write_ancestry(cache.ancestry_BWP, position, T)
-        mask_BQN = kv_cache.history_mask(ancestry_BWP, positions_T)
-        view = View(mask_BQN, positions_BQ, kv_cache.slot_positions(ancestry_BWP))
+        queries = kv_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
+        positions_BQ = queries.view.query_positions_BT
         memory_positions_BS = jnp.broadcast_to(
             jnp.arange(memory_mask_BS.shape[1]), memory_mask_BS.shape
         )
         memory_view = View(memory_mask_BS[:, None, :], positions_BQ, memory_positions_BS)
-
-        x_BQD = self._embed_target(tokens_BQ, positions_BQ, train=False)
+        x_BQD = self._embed_target(queries.tokens_BQ, positions_BQ, train=False)
         x_BQD, keys_values = self.decoder.step(
-            x_BQD, memories, view, memory_view, cache.keys_values, slot
+            x_BQD, memories, queries.view, memory_view, cache.keys_values, queries.slot
         )
-        # Query t * W + w back to [B, W, T].
-        logits_BWTV = self.logits(x_BQD).reshape(B, T, W, -1).swapaxes(1, 2)
-        return logits_BWTV, KVCache(keys_values, ancestry_BWP)
+        logits_BWTV = queries.per_beam(self.logits(x_BQD))
+        return logits_BWTV, KVCache(keys_values, queries.ancestry_BWP)
 
     # Static: they are called outside `apply`, and use no params.
     reorder = staticmethod(kv_cache.reorder)

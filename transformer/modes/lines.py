@@ -70,9 +70,9 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
         yield {**values, **{name: _encodable(values[name]) for name in names if name in values}}
 
 
-def write(file: BinaryIO, text: str) -> None:
-    """Writes a line and flushes it."""
-    file.write(f"{_encodable(text)}\n".encode())
+def write(file: BinaryIO, text: str, end: str = "\n") -> None:
+    """Writes a line, or with another `end` a part of one, and flushes it."""
+    file.write(f"{_encodable(text)}{end}".encode())
     file.flush()
 
 

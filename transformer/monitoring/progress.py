@@ -21,17 +21,17 @@ def progress(
 
 @contextlib.contextmanager
 def counter(
-    what: str, *, total: int | None = None, every: float = 30.0
+    what: str, *, total: int | None = None, every: float = 30.0, unit: str = "line"
 ) -> Iterator[Callable[[int], None]]:
-    """Yields a function `advance(count)` that shows the progress of a job over lines.
+    """Yields a function `advance(count)` that shows the progress of a job over lines, or `unit`s.
 
     If standard error is a terminal, it shows a bar; otherwise it logs a line `every` so many
-    seconds. Both have the number of lines done, lines a second and, if the total is known, the time
+    seconds. Both have the number of units done, units a second and, if the total is known, the time
     left. At the end, a summary is logged.
     """
     start = shown = time.perf_counter()
     bar = tqdm.tqdm(
-        desc=what, total=total, unit=" lines", file=sys.stderr, disable=None, leave=False
+        desc=what, total=total, unit=f" {unit}s", file=sys.stderr, disable=None, leave=False
     )
     done = 0
 
@@ -43,14 +43,13 @@ def counter(
         if bar.disable and now - shown > every:
             shown, rate = now, done / (now - start)
             left = f", {duration((total - done) / rate)} left" if total and done else ""
-            lines = quantity(done, "line")
-            logging.info("%s: %s, %s a second%s", what, lines, _rounded(rate), left)
+            logging.info("%s: %s, %s a second%s", what, quantity(done, unit), _rounded(rate), left)
 
     with bar:
         yield advance
     seconds = time.perf_counter() - start
-    lines, rate = quantity(done, "line"), _rounded(done / seconds)
-    logging.info("%s: %s in %.1f s, %s a second", what, lines, seconds, rate)
+    units, rate = quantity(done, unit), _rounded(done / seconds)
+    logging.info("%s: %s in %.1f s, %s a second", what, units, seconds, rate)
 
 
 class Progress:

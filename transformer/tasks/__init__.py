@@ -47,6 +47,7 @@ classes.py and labels.py.
 # {config.task: module}. The module is imported on use, and only a module named here ever is.
 TASKS = {
     "translation": "transformer.tasks.translation",
+    "language_modelling": "transformer.tasks.language_modelling",
     "image_classification": "transformer.tasks.image_classification",
     "classification": "transformer.tasks.classification",
 }

@@ -13,9 +13,9 @@ import sacrebleu
 from transformer.data import batches, packing, tokenizer
 from transformer.data.pairs import assemble as assemble_pairs
 from transformer.decoding.translator import Translator
-from transformer.distributed import inference, processes, step
-from transformer.monitoring import memory, progress
-from transformer.tasks import losses, splits
+from transformer.distributed import processes
+from transformer.monitoring import progress
+from transformer.tasks import losses, split_loss, splits
 
 Tree = dict
 
@@ -78,7 +78,10 @@ class Evaluator:
         self._tokenize = config.evaluate.tokenize
         self._samples = config.evaluate.samples
         options = tuple((name, value) for name, value in config.loss.items() if name != "blocks")
-        self._sums = functools.partial(_sums, model=model, options=options)
+        remedy = "lower config.decode.batch_tokens"
+        self._of_batch = functools.partial(
+            split_loss.of_batch, model=model, options=options, remedy=remedy
+        )
 
     def rehearse(self, params: Tree) -> None:
         """Computes loss and translations once in their largest shapes.
@@ -145,13 +148,7 @@ class Evaluator:
     ) -> dict:
         """Returns the sums of `losses.cross_entropy` over batch t, as floats."""
         _raise_if(should_stop)
-        num_rows, length = self._batches.shape(t)
-        padded = step.rows_for_devices(num_rows, inference.num_devices(params))
-        batch = self._batches.rows(t, 0, padded)
-        what = f"the loss of {num_rows} rows of {length} positions"
-        with memory.fits_in_memory(what, "lower config.decode.batch_tokens"):
-            sums = self._sums(params, inference.shard_rows(batch, params))
-            return jax.tree.map(float, sums)
+        return self._of_batch(params, self._batches, t)
 
     def _sample(self, translations: list[str]) -> str:
         """Formats a few sentences, evenly spaced over the split, for the log."""
@@ -169,14 +166,3 @@ class Evaluator:
 def _raise_if(should_stop: Callable[[], bool]) -> None:
     if should_stop():
         raise StoppedError
-
-
-@functools.partial(jax.jit, static_argnames=("model", "options"))
-def _sums(params: Tree, batch: dict, *, model: nn.Module, options: tuple) -> dict:
-    """Returns the sums of `losses.cross_entropy` of a forward pass without dropout.
-
-    `options` are the (name, value) of its keywords.
-    """
-    logits_BTV = model.apply({"params": params}, **batch["inputs"], train=False)
-    targets_and_weights = batch["targets"], batch["weights"]
-    return losses.cross_entropy(logits_BTV, *targets_and_weights, **dict(options))

@@ -1,0 +1,113 @@
+"""Continuations: window by window what the full pass says, whatever the batch, block or devices."""
+
+import functools
+import itertools
+
+import jax
+import numpy as np
+import pytest
+from helpers import language
+
+from transformer.decoding.continuations import check, continuations
+from transformer.distributed import layout
+from transformer.errors import UserError
+
+NEVER = (0, 3)
+PROMPTS = [[5, 6, 7], [], [4] * 20, [9, 8]]
+OPTIONS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def run():
+    model = language.model()
+    return model, language.parameters(model)
+
+
+def tokens_of(run, prompts, keys, count, *, context=8, params=None, **changes):
+    """The first `count` tokens of each row, prompts included."""
+    model, own = run
+    blocks = continuations(
+        own if params is None else params,
+        prompts,
+        keys,
+        model=model,
+        context=context,
+        start=1,
+        never=NEVER,
+        **{**OPTIONS, **changes},
+    )
+    found = np.zeros((len(prompts), 0), int)
+    for block in blocks:
+        found = np.concatenate([found, block], axis=1)
+        if found.shape[1] >= count:
+            return found[:, :count].tolist()
+
+
+def greedy(run, prompt, count, context):
+    """The likeliest tokens, by full passes over the windows of the module's docstring."""
+    inputs, first = [1], 0
+    while len(inputs) <= count:
+        n = len(inputs) - 1  # the token to predict
+        if n - first == context:
+            first = n - context // 2
+        logits = language.logits(*run, inputs[first:])[-1].copy()
+        logits[list(NEVER)] = -np.inf
+        inputs.append(prompt[n] if n < len(prompt) else int(logits.argmax()))
+    return inputs[1:]
+
+
+@pytest.mark.parametrize("context", [1, 5, 8])
+def test_greedy_tokens_are_those_of_full_passes(run, context):
+    """Also behind the context, and of a prompt that is longer than it."""
+    keys = [(i, 0) for i in range(4)]
+    found = tokens_of(run, PROMPTS, keys, 30, context=context, top_k=1)
+    for prompt, tokens in zip(PROMPTS, found, strict=True):
+        assert tokens == greedy(run, prompt, 30, context)
+
+
+def test_the_draws_of_a_row_are_its_own(run):
+    """Not those of other rows, of blocks or of devices; they depend on its keys and the seed."""
+    keys = [(i, i % 2) for i in range(4)]
+    expected = tokens_of(run, PROMPTS, keys, 30)
+    for i in (0, 2):
+        assert tokens_of(run, [PROMPTS[i]], [keys[i]], 30, block=1) == [expected[i]]
+    place = layout.make_layout("pmap", (0, 1, 1)).replicated
+    params = jax.device_put(run[1], place)
+    assert tokens_of(run, PROMPTS, keys, 30, params=params) == expected
+    same = tokens_of(run, [PROMPTS[0]] * 3, [(0, 0), (0, 1), (1, 0)], 30)
+    other = tokens_of(run, [PROMPTS[0]], [(0, 0)], 30, seed=1)
+    assert same[0] == expected[0]
+    for one, two in itertools.combinations([*same, *other], 2):
+        assert one != two
+        assert one[:3] == two[:3] == PROMPTS[0]
+
+
+def test_tokens_are_drawn_by_their_probability(run):
+    count, prompt = 4000, [5, 6, 7]
+    draw = functools.partial(tokens_of, run, [prompt] * count, [(i, 0) for i in range(count)], 4)
+    logits = language.logits(*run, [1, *prompt])[-1].copy()
+    logits[list(NEVER)] = -np.inf
+    for temperature in (1.0, 0.5):
+        probs = np.exp(logits / temperature) / np.exp(logits / temperature).sum()
+        found = np.bincount([x[3] for x in draw(temperature=temperature)], minlength=13) / count
+        assert np.abs(found - probs).max() < 4 * np.sqrt(0.25 / count)
+        assert not found[list(NEVER)].any()
+    likeliest = set(np.argsort(-logits)[:3].tolist())
+    assert {x[3] for x in draw(top_k=3)} == likeliest
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("max_tokens", 0, "at least 1"),
+        ("lines", -1, "at least 0"),
+        ("temperature", 0.0, "above 0, at most 1000"),
+        ("top_p", 1.5, "above 0, at most 1,"),
+        ("temperature", float("nan"), "above 0"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(key, value, words):
+    options = {"max_tokens": 1, "num_samples": 1, "batch_size": 1, "lines": 0, **OPTIONS}
+    check(options)
+    with pytest.raises(UserError, match=rf"\Aconfig\.generate\.{key} is {words}"):
+        check({**options, key: value})

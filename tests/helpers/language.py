@@ -1,0 +1,80 @@
+"""A tiny language model, its text and its config."""
+
+import random
+
+import numpy as np
+from helpers import tiny
+
+from configs import language_modelling
+from transformer.data import streams
+from transformer.models.language_model import LanguageModel
+
+ARGUMENTS = {
+    **language_modelling.get_config().model,
+    **{"vocab_size": 13, "d_model": 16, "d_ff": 24, "num_heads": 2, "num_layers": 2},
+    **{"key_size": 6, "value_size": 5, "max_positions": 12, "dropout_rate": 0.0},
+}
+
+
+def model(**changes):
+    return LanguageModel(**{**ARGUMENTS, **changes})
+
+
+def parameters(model, seed=0):
+    inputs = {name: np.zeros((1, 4), np.int32) for name in ("tokens", "positions", "segments")}
+    return tiny.parameters(model, inputs, seed)
+
+
+def logits(model, params, tokens):
+    """The logits behind each of some tokens, which are the beginning of a text."""
+    # Padded, so that one program serves all lengths.
+    ids = np.zeros((1, 12), np.int32)
+    ids[0, : len(tokens)] = tokens
+    segments = (np.arange(12) < len(tokens)).astype(np.int32)[None]
+    inputs = {"tokens": ids, "positions": np.arange(12)[None], "segments": segments}
+    return tiny.logits(model, params, inputs)[0, : len(tokens)]
+
+
+def write_text(folder, count=60, seed=0):
+    """Writes all.txt: random lines of few words."""
+    chosen = random.Random(seed)
+    words = ["the", "cat", "sees", "a", "dog", "bee"]
+    lines = [" ".join(chosen.choices(words, k=chosen.randint(0, 6))) for _ in range(count)]
+    (folder / "all.txt").write_text("".join(f"{line}\n" for line in lines))
+    return lines
+
+
+def config(folder, changes=None):
+    """The config of a tiny run on the text that `write_text` has written into the folder."""
+    config = language_modelling.get_config()
+    values = {
+        "compilation_cache": "",
+        "data.directory": str(folder),
+        "data.data_dir": str(folder / "data"),
+        "data.train": "all.txt[:80%]",
+        "data.validation": "all.txt[80%:]",
+        "data.context_length": 12,
+        "data.batch_tokens": 8 * 12,
+        "vocabulary.kind": "characters",
+        "vocabulary.size": 18,
+        "model.d_ff": 24,
+        "model.d_model": 16,
+        "model.num_heads": 2,
+        "model.num_layers": 1,
+        "model.max_positions": 12,
+        "optimizer.schedule.warmup_steps": 2,
+        "optimizer.schedule.decay_steps": 12,
+        "train.num_steps": 12,
+        "train.log_every": 1,
+        "train.save_every": 6,
+        "evaluate.every": 3,
+        "evaluate.batch_tokens": 8 * 12,
+    }
+    config.update_from_flattened_dict({**values, **(changes or {})})
+    return config
+
+
+def whole_stream(ids, length):
+    """One batch of all windows of a stream, in order."""
+    rows = streams.windows(len(ids), length)
+    return streams.assemble(ids, rows.items, rows.items, (len(rows), length))

@@ -1,0 +1,142 @@
+"""--mode=generate: continuations in order, a line each or streamed, as text or JSON."""
+
+import json
+
+import pytest
+from helpers import language
+from helpers.corpora import learn
+
+from transformer.checkpoints import workdir
+from transformer.data import characters, tokenizer
+from transformer.errors import UserError
+from transformer.modes import generate, lines
+from transformer.tasks import trained
+
+LETTERS = " abcdefgh"
+PROMPTS = ["ab", "", "abc" * 9, "h g"]
+
+
+@pytest.fixture
+def answered(tmp_path, monkeypatch, capsysbinary):
+    """A function of standard input and options of config.generate: what is written."""
+    model = language.model(vocab_size=len(LETTERS) + 4)
+    params = language.parameters(model)
+    monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+
+    def run(content, **changes):
+        config = language.config(tmp_path)
+        config.update_from_flattened_dict({f"generate.{k}": x for k, x in changes.items()})
+        config.generate.max_tokens = changes.get("max_tokens", 20)
+        workdir.write_vocabulary(workdir.vocabulary_files(tmp_path, config), [LETTERS.encode()])
+        (tmp_path / "input").write_bytes(content)
+        with open(tmp_path / "input") as file:
+            monkeypatch.setattr("sys.stdin", file)
+            try:
+                generate.generate(config, tmp_path)
+            finally:
+                written.append(capsysbinary.readouterr().out.decode())
+        return written[-1]
+
+    written = run.written = []
+    return run
+
+
+def text(prompts):
+    return "".join(f"{prompt}\n" for prompt in prompts).encode()
+
+
+def objects(prompts, **more):
+    return "".join(json.dumps({"prompt": prompt, **more}) + "\n" for prompt in prompts).encode()
+
+
+def test_each_prompt_has_its_continuation_in_order_whatever_the_batches(answered):
+    found = answered(text(PROMPTS), lines=1)
+    assert found.count("\n") == len(PROMPTS)
+    assert found == answered(text(PROMPTS), lines=1, batch_size=1)
+    answers = [
+        json.loads(x)
+        for x in answered(objects(PROMPTS, id=3), lines=1, format="json").split("\n")[:-1]
+    ]
+    assert [x["continuation"] for x in answers] == found.split("\n")[:-1]
+    assert [(x["prompt"], x["id"]) for x in answers] == [(prompt, 3) for prompt in PROMPTS]
+    assert len(set(found.split("\n"))) > 3
+
+
+def test_several_lines_are_followed_by_an_empty_one(answered):
+    [answer] = answered(objects(["ab"]), format="json").split("\n")[:-1]
+    several = json.loads(answer)["continuation"]
+    assert len(several) == 20
+    assert "\n" in several
+    assert answered(b"ab\n") == several + "\n\n"
+    two = answered(b"ab\n", lines=2, max_tokens=1000)
+    assert two.count("\n") == 1 + 2  # between its lines, behind it, and the empty one
+    assert two.startswith(several[: two.index("\n")])
+
+
+def test_samples_of_a_prompt_differ_and_the_first_is_that_of_one(answered):
+    one = answered(text(PROMPTS), lines=1).split("\n")[:-1]
+    three = answered(text(PROMPTS), lines=1, num_samples=3).split("\n")[:-1]
+    assert three[::3] == one
+    assert len(set(three)) > 8
+    answers = [
+        json.loads(x)["continuations"]
+        for x in answered(objects(PROMPTS), lines=1, num_samples=3, format="json").split("\n")[:-1]
+    ]
+    assert [x for answer in answers for x in answer] == three
+
+
+@pytest.mark.parametrize("num_lines", [0, 1])
+def test_what_is_streamed_is_what_is_written_at_once(answered, num_lines, monkeypatch):
+    whole = answered(text(PROMPTS), lines=num_lines, num_samples=2)
+    writes, write = [], lines.write
+    monkeypatch.setattr(lines, "write", lambda *x, **y: writes.append(x[1]) or write(*x, **y))
+    assert answered(text(PROMPTS), lines=num_lines, num_samples=2, stream=True) == whole
+    assert max(map(len, writes)) == 1
+
+
+def test_prompts_that_the_model_does_not_see_as_a_whole_are_said(answered, caplog):
+    answered(text(["ab", "a" * 12, "a?b€"]))
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == [
+        "line 2: the prompt has 12 tokens, of which the model sees the last 7 to 12 "
+        "(config.data.context_length=12)",
+        "line 3: the prompt has 2 characters unknown to the vocabulary",
+    ]
+
+
+def test_prompts_before_a_bad_line_are_answered(answered):
+    content = objects(["ab", "c"]) + b'{"text": "d"}\n'
+    with pytest.raises(UserError, match=r'^line 3: expected a string under "prompt"'):
+        answered(content, format="json")
+    assert answered.written[-1].count("\n") == 2
+
+
+def test_nothing_in_nothing_out(answered):
+    assert answered(b"") == ""
+
+
+def test_a_continuation_of_pieces_keeps_its_first_space():
+    """Alone, it would be decoded without."""
+    vocabulary = tokenizer.Pieces(learn("text"))
+    [ids] = vocabulary.encode(["abc de f"])
+    for length in range(1, len(ids) - 1):
+        prompt = generate.Prompt(0, {}, ids[:length])
+        [known] = vocabulary.decode([ids[:length]])
+        assert known + generate.continuation(vocabulary, prompt, ids[length:-1]) == "abc de f"
+
+
+def test_a_character_of_several_tokens_is_written_as_a_whole(capsysbinary):
+    vocabulary = tokenizer.Pieces(learn("text"))
+    [ids] = vocabulary.encode(["a가b나"])  # three bytes each
+    blocks = [[ids[: i + 1]] for i in range(len(ids) - 2)]  # without the last byte
+    generate.write_as_it_comes(vocabulary, generate.Prompt(0, {}, []), iter(blocks))
+    written = capsysbinary.readouterr().out.decode()
+    assert written.startswith("a가b")
+    assert "가" not in written.rstrip("\n")[3:]
+    assert written.count("\ufffd") in (1, 2)
+
+
+def test_line_breaks_of_a_prompt_are_line_ends():
+    table = characters.Characters(LETTERS)
+    [prompt] = generate.read_prompts([{"prompt": "ab\nc"}], table, 12)
+    assert prompt.ids == [5, 6, table.end, 7]

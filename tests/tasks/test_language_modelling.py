@@ -1,0 +1,143 @@
+"""The language modelling task: its checks, batches, training, resuming, devices."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from helpers import language, tiny
+from helpers.runs import newest, without_times
+
+from transformer.checkpoints import workdir
+from transformer.distributed import layout
+from transformer.distributed.inference import gather_params
+from transformer.distributed.step import compile_step
+from transformer.errors import UserError
+from transformer.modes import command_line, prepare, train
+from transformer.tasks import language_modelling
+from transformer.training import loop
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"vocabulary.kind": "words"}, "vocabulary.kind is one of bpe, unigram, characters"),
+        ({"vocabulary.model": "a.model"}, "vocabulary.model='a.model' is a SentencePiece model"),
+        ({"data.context_length": 0}, "data.context_length is at least 1"),
+        ({"data.batch_tokens": 11}, "data.batch_tokens=11 is less than one row"),
+        ({"evaluate.batch_tokens": 11}, "evaluate.batch_tokens=11 is less than one row"),
+        ({"model.max_positions": 11}, "model.max_positions=11 learned positions are fewer"),
+        ({"model.norm": "none of them"}, "model.norm is one of"),
+        ({"loss.blocks": 0}, "loss.blocks is at least 1"),
+        ({"generate.top_p": 0.0}, "generate.top_p is above 0"),
+        ({"data.train": "gone.txt"}, "data.train='gone.txt': expected one of"),
+        ({"data.train": "all.txt[:1%]"}, r".*all.txt, from 0 to 1 %, is empty"),
+    ],
+)
+def test_what_cannot_work_is_one_line(tmp_path, changes, words):
+    language.write_text(tmp_path)
+    with pytest.raises(UserError, match=rf"\A(config\.)?{words}"):
+        prepare.prepare(language.config(tmp_path, changes), tmp_path / "run")
+
+
+def test_a_batch_has_the_shapes_of_the_example_and_an_epoch_most_of_the_text(tmp_path):
+    lines = language.write_text(tmp_path)
+    config = language.config(tmp_path)
+    task = prepare.prepare(config, tmp_path / "run")
+    shapes = lambda batch: jax.tree.map(lambda x: (x.shape, np.dtype(x.dtype)), batch)
+    assert shapes(task.batches[0]) == shapes(language_modelling.example(config, 0))
+    num_tokens = sum(len(line) + 1 for line in lines[:48])
+    total = sum(task.batches[t]["weights"].sum() for t in range(len(task.batches)))
+    assert total == -(-num_tokens // 12) * 12
+    assert f"{num_tokens:,} training tokens" in task.about
+    assert (task.best_by, task.best_is) == ("nats_per_token", "lowest")
+    saved = workdir.read_config(tmp_path / "run")
+    assert task.identity == {"vocabulary": saved.vocabulary.fingerprint} != {"vocabulary": ""}
+    assert language_modelling.sizes(config, None) == {"vocab_size": 18}
+
+
+def trained(folder, workdir, **changes):
+    """Trains in a workdir; the newest step and its params, and the log but for times."""
+    values = {key.replace("__", "."): x for key, x in changes.items()}
+    config = language.config(folder, values)
+    train.train(config.copy_and_resolve_references(), workdir)
+    return newest(config, workdir), without_times(workdir)
+
+
+@pytest.mark.slow
+def test_a_run_learns_keeps_its_best_and_is_resumed_to_the_bit(tmp_path, capsys):
+    language.write_text(tmp_path, count=400)
+    (_, params), whole = trained(tmp_path, tmp_path / "whole")
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    nats = {x["step"]: x["nats_per_token"] for x in whole if x["kind"] == "validation"}
+    assert list(nats) == [3, 6, 9, 12]
+    assert nats[12] < nats[3]
+    best = min(nats, key=nats.get)
+    assert (result["step"], result["nats_per_token"]) == (best, pytest.approx(nats[best]))
+    assert [path.name for path in (tmp_path / "whole" / "best").iterdir()] == [str(best)]
+    trained(tmp_path, tmp_path / "parts", train__num_steps=6)
+    (step, same), parts = trained(tmp_path, tmp_path / "parts")
+    assert step == 12
+    tiny.assert_same_bits(same, params)
+    in_training = lambda log: [x for x in log if x["kind"] in ("train", "validation")]
+    assert in_training(parts) == in_training(whole)
+
+
+LAYOUTS = [("pmap", 1, (0, 1, 1)), ("pmap", 8, (0, 1, 1)), ("jit", 8, (2, 2, 2))]
+
+
+def test_strategies_and_meshes_give_the_same_numbers(tmp_path):
+    """One device, eight with a row each, and eight that share params, too."""
+    language.write_text(tmp_path)
+    config = language.config(tmp_path, {"model.dropout_rate": 0.0})
+    task = prepare.prepare(config, tmp_path / "run")
+    found = []
+    for strategy, num_devices, mesh in LAYOUTS:
+        place = layout.make_layout(strategy, mesh, num_devices)
+        optimizer, step_function = loop.make_step(config, task.loss)
+        state = loop.first_state(task.init, optimizer, 0, None, place)
+        step = compile_step(step_function, place, state)
+        for t in range(3):
+            batch, _ = loop.load_batch(task.batches, place, 1, t)
+            state, metrics = step(state, batch)
+        scores = task.evaluate(gather_params(state.params, place), lambda: False)
+        found.append([float(metrics["loss"] / metrics["weight"]), scores["nats_per_token"]])
+    np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_run_that_gets_no_better_stops_early(tmp_path):
+    language.write_text(tmp_path)
+    still = {"optimizer__schedule__peak_value": 0.0, "optimizer__schedule__end_value": 0.0}
+    (step, _), _ = trained(tmp_path, tmp_path / "run", evaluate__patience=2, **still)
+    assert step == 9  # the best is that of step 3
+
+
+def test_modes_of_other_tasks_are_refused_and_name_generate(tmp_path):
+    config = language.config(tmp_path)
+    workdir.write_config(config, tmp_path)
+    with pytest.raises(UserError, match=r"task 'language_modelling': use --mode=generate"):
+        command_line.parse(["--mode=translate", f"--workdir={tmp_path}"])
+    mode, _, found = command_line.parse(
+        ["--mode=generate", f"--workdir={tmp_path}", "--config.generate.top_k=3"]
+    )
+    assert (mode, found.generate.top_k) == ("generate", 3)
+
+
+def test_the_loss_is_of_tokens_and_has_a_gradient(tmp_path):
+    """Also in blocks of logits."""
+    language.write_text(tmp_path)
+    config = language.config(tmp_path)
+    task = prepare.prepare(config, tmp_path / "run")
+    params = tiny.jit(task.init)(jax.random.key(0))
+    gradients = []
+    for blocks in (1, 3):
+        config.loss.blocks = blocks
+        loss = language_modelling.loss(config, task.model)
+        sums = lambda params, loss=loss: loss(params, task.batches[0], rng=jax.random.key(0))[
+            "loss"
+        ]
+        gradients.append(tiny.jit(jax.grad(sums))(params))
+    close = lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+    jax.tree.map(close, *gradients)
+    assert all(np.abs(x).max() > 0 for x in jax.tree.leaves(gradients[0]))

@@ -1,0 +1,155 @@
+"""Prompts -> continuations: a decoder-only model samples one token after the other.
+
+The rows of a batch go in step: token n of each is forced as long as it is of the prompt, then
+sampled. The model sees a window of at most `context` tokens. Where the window is full, a new one
+begins with the last half of it, so that a text, prompt included, may be of any length. With a
+context of 4, and letters for tokens (START is what comes before the text):
+
+    window         predicts
+    START A B C    A B C D
+    C D E F        . E F G    C and D are computed again, at the positions 0 and 1
+    E F G H        . G H I
+"""
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from transformer.data import tokenizer
+from transformer.decoding import sampling
+from transformer.distributed import inference
+from transformer.errors import UserError
+
+Array = jax.Array
+Tree = dict
+
+LEAST = {
+    **{"max_tokens": 1, "num_samples": 1, "batch_size": 1},
+    **{"lines": 0, "top_k": 0, "seed": 0},
+}
+MOST = {"temperature": 1000, "top_p": 1}  # and above 0
+BLOCK = 16  # tokens that are sampled between two looks at them
+
+
+def check(options: dict[str, int | float | str]) -> None:
+    """Raises UserError for a wrong value; `options` has the keys of config.generate."""
+    for key, least in LEAST.items():
+        if not least <= options[key] < 2**31:
+            raise UserError(
+                f"config.generate.{key} is at least {least} and below 2^31, found {options[key]}"
+            )
+    for key, most in MOST.items():
+        if not 0 < options[key] <= most:
+            raise UserError(
+                f"config.generate.{key} is above 0, at most {most}, found {options[key]}"
+            )
+
+
+def continuations(
+    params: Tree,
+    prompts: Sequence[Sequence[int]],
+    random_keys: Sequence[tuple[int, int]],
+    *,
+    model: nn.Module,
+    context: int,
+    start: int,
+    never: tuple[int, ...],
+    seed: int,
+    block: int = BLOCK,
+    **options: float,
+) -> Iterator[np.ndarray]:
+    """Yields further tokens of all rows, int [rows, 1 to BLOCK], without end; prompts come first.
+
+    `start` is the token before the first, `never` are tokens that are not sampled. The draws of a
+    row depend on `seed`, its pair of `random_keys` and the number of the token alone, not on other
+    rows. `options` are temperature, top_k and top_p. With `block` 1 tokens come one by one.
+    """
+    count, devices = len(prompts), inference.num_devices(params)
+    num_rows = -(-count // devices) * devices
+    longest = max(map(len, prompts))
+    prompts_BM = tokenizer.padded(prompts, num_rows, longest)
+    keys = np.zeros((num_rows, 2), np.int32)
+    keys[:count] = random_keys
+    # Column n is the model's input for token n: the token before it.
+    inputs_BT = np.full((num_rows, 1), start, np.int32)
+    kept = context // 2
+    block = math.gcd(math.gcd(context, kept), block)  # so that a window ends with a block
+    first, cache = 0, None  # the input at position 0 of the window, and its KV cache
+    window = functools.partial(_window, params, model=model, context=context)
+    advance = functools.partial(
+        _advance, params, model=model, never=never, seed=seed, **dict(options)
+    )
+    while True:
+        n = inputs_BT.shape[1] - 1
+        if cache is None:
+            cache = window(inference.shard_rows(inputs_BT[:, :0], params))
+        elif n - first == context:
+            first = n - kept
+            cache = window(inference.shard_rows(inputs_BT[:, first:n], params))
+        forced_BK = np.zeros((num_rows, block), np.int32)
+        of_prompt = prompts_BM[:, n : n + block]
+        forced_BK[:, : of_prompt.shape[1]] = of_prompt
+        rows = inference.shard_rows((inputs_BT[:, n], forced_BK, keys), params)
+        tokens_BK, cache = advance(cache, *rows, np.int32(n), np.int32(n - first))
+        inputs_BT = np.concatenate([inputs_BT, np.asarray(tokens_BK)], axis=1)
+        yield inputs_BT[:count, n + 1 :]
+
+
+@functools.partial(jax.jit, static_argnames=("model", "context"))
+def _window(params: Tree, tokens_BT: Array, *, model: nn.Module, context: int) -> Tree:
+    """Returns the cache of a window that begins with these tokens, perhaps none."""
+    apply = functools.partial(model.apply, {"params": params})
+    memory = apply(train=False, method="encode")
+    no_source_BS = jnp.ones((len(tokens_BT), 1), bool)
+    memory, cache = apply(memory, no_source_BS, context, 1, method="prepare")
+    if tokens_BT.shape[1]:
+        _, cache = apply(tokens_BT[:, None], jnp.int32(0), memory, cache, method="step")
+    return cache
+
+
+@functools.partial(
+    jax.jit, static_argnames=("model", "never", "seed", "temperature", "top_k", "top_p")
+)
+def _advance(
+    params: Tree,
+    cache: Tree,
+    last_B: Array,
+    forced_BK: Array,
+    keys: Array,
+    n: Array,
+    position: Array,
+    *,
+    model: nn.Module,
+    never: tuple[int, ...],
+    seed: int,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+) -> tuple[Array, Tree]:
+    """Returns the tokens n, n + 1, ... of all rows, [B, K], and the cache behind them.
+
+    `last_B`, token n - 1, stands at `position` of the window; `forced_BK` has PAD where a token is
+    sampled.
+    """
+    apply = functools.partial(model.apply, {"params": params})
+    rng_B = jnp.broadcast_to(jax.random.key(seed), last_B.shape)
+    for number_B in keys.T:
+        rng_B = jax.vmap(jax.random.fold_in)(rng_B, number_B)
+
+    def extend(carry: tuple, forced_B: Array) -> tuple:
+        cache, last_B, k = carry
+        logits, cache = apply(last_B[:, None, None], position + k, (), cache, method="step")
+        logits_BV = logits[:, 0, 0].at[:, list(never)].set(-jnp.inf)
+        logits_BV = sampling.truncate(logits_BV / temperature, top_k=top_k, top_p=top_p)
+        rng_of_n_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, n + k)
+        token_B = jax.vmap(jax.random.categorical)(rng_of_n_B, logits_BV)
+        token_B = jnp.where(forced_B == tokenizer.PAD, token_B, forced_B)
+        return (cache, token_B, k + 1), token_B
+
+    (cache, _, _), tokens_KB = jax.lax.scan(extend, (cache, last_B, jnp.int32(0)), forced_BK.T)
+    return tokens_KB.T, cache

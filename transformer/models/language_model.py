@@ -1,0 +1,146 @@
+"""The decoder-only language model (Radford et al. 2018, "Improving Language Understanding").
+
+It is the Transformer's decoder without cross-attention: P(x_t | x_<t) of one stream of tokens.
+"""
+
+import math
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer.models import cache as kv_cache
+from transformer.models import dense, fields, stack
+from transformer.models.attention import View, same_segment
+from transformer.models.cache import KVCache
+from transformer.models.positions import PositionEncoding
+
+Array = jax.Array
+
+
+class LanguageModel(nn.Module):
+    """Maps the tokens so far to the logits of the next one.
+
+    Params are float32. Activations have `dtype`, except in softmax, loss and position encodings,
+    which are always float32.
+    """
+
+    vocab_size: int
+    d_model: int
+    d_ff: int
+    num_heads: int
+    num_layers: int
+    key_size: int  # of one head; 0: d_model / num_heads
+    value_size: int  # likewise
+    score: str  # of queries and keys: 'scaled_dot', or another of scores.py
+    norm: str  # 'pre' (GPT-2's) or 'post'
+    norm_kind: str  # 'layer', 'rms' or 'none'
+    final_norm: bool  # one more normalisation on top, as pre-norm needs
+    norm_epsilon: float
+    residual: bool  # False: without residual connections
+    positions: str  # 'learned' (GPT's), or another of positions.KINDS
+    max_positions: int  # how many positions are learned; the others have no limit
+    max_distance: int  # of 'shaw': farther keys are as this far
+    tied_embeddings: bool  # whether embedding and output are one matrix
+    activation: str  # 'gelu' or 'relu'
+    attention_bias: bool
+    dropout_rate: float  # of sub-layers' outputs and of the embedded input
+    attention_dropout_rate: float
+    activation_dropout_rate: float  # inside the feed-forward network
+    dtype: str
+    remat: bool  # in training, compute each layer's activations again in the backward pass
+
+    def setup(self) -> None:
+        fields.check_choices(self, stack.CHOICES)
+        fields.check_at_least(self, 1 if self.positions == "learned" else 0, ("max_positions",))
+        fields.check_even(self, 4, ("d_model",))
+        stack.check_numbers(self)
+        self.decoder = stack.Decoder(
+            num_layers=self.num_layers,
+            sublayers=stack.sublayers(self),
+            cross_attention=False,
+            final_norm=self.final_norm,
+            remat=self.remat,
+        )
+        normal = nn.initializers.normal(self.d_model**-0.5)
+        self.embedding = nn.Embed(self.vocab_size, self.d_model, embedding_init=normal)
+        if not self.tied_embeddings:
+            self.output_embedding = nn.Embed(self.vocab_size, self.d_model, embedding_init=normal)
+        self.add_positions = PositionEncoding(kind=self.positions, max_positions=self.max_positions)
+        self.dropout = dense.Dropout(rate=self.dropout_rate)
+
+    def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
+        """Returns logits [B, T, V] in float32; the inputs are those of `hidden`."""
+        return self.logits(self.hidden(*inputs, **named_inputs, train=train))
+
+    def hidden(self, tokens: Array, positions: Array, segments: Array, *, train: bool) -> Array:
+        """Returns the output [B, T, D] after each token, which `logits` maps to the vocabulary.
+
+        All inputs are int [B, T]. `tokens` are already shifted right: the logits at position t are
+        of the token behind tokens[t]. Segments number the texts of a row from 1, 0 is padding;
+        positions count from 0 in each. A token sees those before it in its own text, and itself.
+        """
+        mask_BTT = same_segment(segments, segments)
+        mask_BTT &= positions[:, :, None] >= positions[:, None, :]
+        x_BTD = self._embed(tokens, positions, train=train)
+        view = View(mask_BTT, positions, positions)
+        return self.decoder(x_BTD, None, view, None, train=train)
+
+    def logits(self, x_BTD: Array) -> Array:
+        """Returns the logits [B, T, V] before the softmax, in float32."""
+        output = self.embedding if self.tied_embeddings else self.output_embedding
+        return dense.logits(x_BTD, output.embedding)
+
+    def encode(self, *_: Array, train: bool) -> tuple[()]:
+        """Returns the memory, which is empty: there is no source."""
+        del train
+        return ()
+
+    def prepare(
+        self, memory: tuple[()], memory_mask_BS: Array, room: int, num_beams: int
+    ) -> tuple[tuple[()], KVCache]:
+        """Returns the memory, and a cache with room for `room` tokens; of the mask B counts."""
+        x_B1D = jnp.zeros((len(memory_mask_BS), 1, self.d_model), self.dtype)
+        return memory, self.decoder.empty_cache(x_B1D, room, num_beams)
+
+    def step(
+        self, tokens_BWT: Array, position: Array, memory: tuple[()], cache: KVCache
+    ) -> tuple[Array, KVCache]:
+        """Returns logits [B, W, T, V] after each of T further tokens of W beams, and the cache.
+
+        `tokens` stand from `position` on. T is 1 to generate; a prompt can be one larger step.
+        """
+        del memory
+        queries = kv_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
+        x_BQD = self._embed(queries.tokens_BQ, queries.view.query_positions_BT, train=False)
+        x_BQD, keys_values = self.decoder.step(
+            x_BQD, None, queries.view, None, cache.keys_values, queries.slot
+        )
+        logits_BWTV = queries.per_beam(self.logits(x_BQD))
+        return logits_BWTV, KVCache(keys_values, queries.ancestry_BWP)
+
+    # Static: they are called outside `apply`, and use no params.
+    reorder = staticmethod(kv_cache.reorder)
+    grow = staticmethod(kv_cache.grow)
+
+    @property
+    def position_limit(self) -> float:
+        """Returns how many positions a text may have: as many as are learned, or any number."""
+        return self.max_positions if self.positions == "learned" else math.inf
+
+    def flops(self, rows: int, length: int) -> int:
+        """Returns the FLOPs of a training step on `rows` rows of `length` tokens.
+
+        They are counted as in `Transformer.flops`.
+        """
+        layers = self.num_layers * sum(stack.multiply_adds(self, length))
+        return 3 * 2 * rows * length * (layers + self.d_model * self.vocab_size)
+
+    def _embed(self, tokens_BT: Array, positions_BT: Array, *, train: bool) -> Array:
+        """Adds positions to the embeddings, which are of variance 1; dropout."""
+        x_BTD, scale = self.embedding(tokens_BT), self.d_model**0.5
+        if self.positions == "learned":  # both tables are N(0, 1/d_model), as GPT's are alike
+            x_BTD = self.add_positions(x_BTD, positions_BT) * scale
+        else:
+            x_BTD = self.add_positions(x_BTD * scale, positions_BT)
+        return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)

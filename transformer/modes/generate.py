@@ -1,0 +1,189 @@
+"""--mode=generate: a language model's continuations of the prompts on standard input."""
+
+import functools
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import ml_collections
+import numpy as np
+
+from transformer.checkpoints.workdir import Vocabulary, read_vocabulary
+from transformer.decoding import compiled
+from transformer.decoding.continuations import BLOCK, continuations
+from transformer.errors import UserError
+from transformer.modes import lines
+from transformer.monitoring import memory, progress
+from transformer.tasks import trained
+
+
+class Prompt(NamedTuple):
+    """A line of standard input, and its tokens."""
+
+    number: int  # of the line, from 0
+    values: dict  # {"prompt": text}, and a JSON object's further keys
+    ids: list[int]
+
+
+def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
+    """Reads prompts, a line or JSON object each, and writes their continuations in order.
+
+    A continuation is `config.generate.max_tokens` long, or ends after `config.generate.lines` line
+    breaks. With `lines` 1 each is one line; otherwise it may have several, and an empty one
+    follows. With JSON it is added to the object, under "continuation", or "continuations" if there
+    are several samples. On a terminal, or with `config.generate.stream`, tokens are written as they
+    come. A prompt may be longer than the context; a warning says how much of it the model sees.
+    """
+    options, form = config.generate, config.generate.format
+    interactive = sys.stdin.isatty()
+    stream = form == "text" and (interactive or options.stream)
+    values = lines.columns(lines.read(sys.stdin.buffer), ("prompt",), needed=1, form=form)
+    vocabulary = read_vocabulary(workdir, config)
+    prompts = read_prompts(values, vocabulary, config.data.context_length)
+    run = trained.load(config, workdir)
+    logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
+    if interactive:
+        logging.info("ready: type a prompt and press Enter; Ctrl-D ends")
+    sample = functools.partial(
+        continuations,
+        compiled.cast_params(run.params, dtype=getattr(run.model, "dtype", "float32")),
+        model=run.model,
+        context=config.data.context_length,
+        start=vocabulary.end,  # a text begins where a line has ended
+        never=(vocabulary.pad, vocabulary.start, vocabulary.unknown),
+        block=1 if stream else BLOCK,
+        **{key: options[key] for key in ("seed", "temperature", "top_k", "top_p")},
+    )
+    bounds = {"max_tokens": options.max_tokens, "num_lines": options.lines}
+    end = "" if options.lines == 1 else "\n"
+    samples = range(options.num_samples)
+    size = 1 if stream or interactive else max(1, options.batch_size // len(samples))
+    for batch in batches(prompts, size):
+        rows = [(prompt, number) for prompt in batch for number in samples]
+        if stream:
+            for row in rows:
+                write_as_it_comes(vocabulary, row[0], drawn(sample, [row], vocabulary, **bounds))
+                lines.write(sys.stdout.buffer, end, end="")
+            continue
+        with memory.fits_in_memory("generation", "lower config.generate.batch_size"):
+            *_, ids = drawn(sample, rows, vocabulary, **bounds)
+        texts = [continuation(vocabulary, row[0], x) for row, x in zip(rows, ids, strict=True)]
+        for i, prompt in enumerate(batch):
+            of_prompt = texts[i * len(samples) : (i + 1) * len(samples)]
+            for line in _format(prompt, of_prompt, form, end):
+                lines.write(sys.stdout.buffer, line)
+
+
+def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -> Iterator[Prompt]:
+    """Yields the prompts of these lines; warns of those that the model cannot see as a whole."""
+    for number, line in enumerate(values):
+        # Without END: the prompt's line goes on. A JSON string may have line breaks.
+        texts = vocabulary.encode(line["prompt"].split("\n"))
+        ids = [i for text in texts for i in text][:-1]
+        if len(ids) >= context:
+            logging.warning(
+                "line %d: the prompt has %d tokens, of which the model sees the last %d to %d "
+                "(config.data.context_length=%d)",
+                *(number + 1, len(ids), context // 2 + 1, context, context),
+            )
+        if unknown := ids.count(vocabulary.unknown):
+            logging.warning(
+                "line %d: the prompt has %s unknown to the vocabulary",
+                *(number + 1, progress.quantity(unknown, "character")),
+            )
+        yield Prompt(number, line, ids)
+
+
+def batches(prompts: Iterable[Prompt], size: int) -> Iterator[list[Prompt]]:
+    """Yields `size` prompts at a time; an error in a line is raised behind the prompts before."""
+    batch = []
+    try:
+        for prompt in prompts:
+            batch.append(prompt)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except UserError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def drawn(
+    sample: Callable[[list, list], Iterator[np.ndarray]],
+    rows: list[tuple[Prompt, int]],
+    vocabulary: Vocabulary,
+    *,
+    max_tokens: int,
+    num_lines: int,
+) -> Iterator[list[list[int]]]:
+    """Yields the ids of the continuations so far, one a row, until all are complete.
+
+    `rows` are prompts, and the number of the sample. A continuation has `max_tokens` ids, or fewer
+    if it ends with its line break number `num_lines`, which is left out.
+    """
+    ids = [[] for _ in rows]
+    remaining = [len(prompt.ids) for prompt, _ in rows]  # tokens of the prompt still to come
+    done = [False] * len(rows)
+    keys = [(prompt.number, number) for prompt, number in rows]
+    for block in sample([prompt.ids for prompt, _ in rows], keys):
+        for i, tokens in enumerate(block.tolist()):
+            for token in tokens[remaining[i] :]:
+                ends_line = num_lines and token == vocabulary.end
+                if ends_line and ids[i].count(vocabulary.end) == num_lines - 1:
+                    done[i] = True
+                if not done[i]:
+                    ids[i].append(token)
+                done[i] = done[i] or len(ids[i]) == max_tokens
+            remaining[i] = max(0, remaining[i] - len(tokens))
+        yield ids
+        if all(done):
+            return
+
+
+def write_as_it_comes(
+    vocabulary: Vocabulary, prompt: Prompt, blocks: Iterator[list[list[int]]]
+) -> None:
+    """Writes the continuation of one row while it grows."""
+    written = text = ""
+    for [ids] in blocks:
+        text = continuation(vocabulary, prompt, ids)
+        # The bytes of a character may be several tokens; until the last, it is U+FFFD.
+        whole = text.rstrip("\ufffd")
+        if len(whole) > len(written):
+            lines.write(sys.stdout.buffer, whole[len(written) :], end="")
+            written = whole
+    lines.write(sys.stdout.buffer, text[len(written) :])
+
+
+def continuation(vocabulary: Vocabulary, prompt: Prompt, ids: list[int]) -> str:
+    """Returns the text behind a prompt.
+
+    Prompt and continuation are decoded together: pieces at the begin of a text have no space.
+    """
+    return _text(vocabulary, prompt.ids + ids)[len(_text(vocabulary, prompt.ids)) :]
+
+
+def _text(vocabulary: Vocabulary, ids: list[int]) -> str:
+    """Returns the text of ids, in which END stands for a line break."""
+    texts = [[]]
+    for i in ids:
+        if i == vocabulary.end:
+            texts.append([])
+        else:
+            texts[-1].append(i)
+    # Byte pieces can spell a line break, too.
+    return "\n".join(text.replace("\n", " ") for text in vocabulary.decode(texts))
+
+
+def _format(prompt: Prompt, texts: list[str], form: str, end: str) -> Iterator[str]:
+    """Yields the output lines of one prompt; `end` follows each text."""
+    if form == "json":
+        answer = {"continuation": texts[0]} if len(texts) == 1 else {"continuations": texts}
+        yield lines.to_json({**prompt.values, **answer})
+    else:
+        yield from (text + end for text in texts)

@@ -1,0 +1,107 @@
+"""Loss and perplexity of a language model on a split."""
+
+import functools
+import logging
+import math
+from collections.abc import Callable, Sequence
+
+import flax.linen as nn
+import ml_collections
+import numpy as np
+
+from transformer.checkpoints.workdir import Vocabulary
+from transformer.data import streams
+from transformer.data.batches import Batches
+from transformer.monitoring import progress
+from transformer.tasks import losses, split_loss, splits
+
+Tree = dict
+
+
+class Evaluator:
+    """Scores params on one split, of which each token is predicted exactly once.
+
+    `dataset` is the split's text, {'text': lines}, and `files` are the paths it was read from.
+    `settings` holds what else a result depends on.
+    """
+
+    def __init__(
+        self,
+        config: ml_collections.ConfigDict,
+        vocabulary: Vocabulary,
+        model: nn.Module,
+        split: str,
+    ):
+        data = config.data
+        logging.info(
+            "split %s: %r, config.data.directory=%r; token ids are cached in "
+            "config.data.data_dir=%r",
+            *(split, data[split], data.directory, data.data_dir),
+        )
+        corpus = splits.text(config, split)
+        self.split, self.files = split, list(corpus.files)
+        [lines] = corpus.read(range(len(corpus)))
+        self.dataset = self.outputs = {"text": lines}
+        ids = splits.tokens(config, corpus, vocabulary, f"tokenise {split}").sides["text"].ids
+        unknown = int((ids == vocabulary.unknown).sum())
+        if unknown:
+            logging.warning(
+                "split %s: %s of %d are unknown to the vocabulary, and count as one token each",
+                *(split, progress.quantity(unknown, "character"), len(ids)),
+            )
+        self.settings = {"tokens": len(ids), **counts(lines), "unknown": unknown}
+        self._batches = Batches(
+            [streams.windows(len(ids), data.context_length)],
+            config.evaluate.batch_tokens,
+            None,
+            functools.partial(streams.assemble, ids),
+        )
+        options = {
+            "model": model,
+            "options": tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
+            "remedy": "lower config.evaluate.batch_tokens",
+        }
+        self._of_batch = functools.partial(split_loss.of_batch, **options)
+        self._of_split = functools.partial(split_loss.of_split, **options, what=f"score {split}")
+
+    def rehearse(self, params: Tree) -> None:
+        """Computes the loss of a batch; UserError if it does not fit into the devices' memory."""
+        self._of_batch(params, self._batches, self._batches.first_of_each_length()[0])
+
+    def scores(
+        self, params: Tree, should_stop: Callable[[], bool] = lambda: False
+    ) -> dict[str, float] | None:
+        """Returns means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'), and
+        'word_perplexity' and 'bits_per_character'. Collective; None if stopped (see split_loss).
+
+        The nats of all tokens, line breaks included, are divided by the words between white space,
+        which line breaks are not, or by the characters, which they are.
+        """
+        sums = self._of_split(params, self._batches, should_stop=should_stop)
+        if sums is None:
+            return None
+        nats = sums["nats_per_token"]
+        return {
+            **losses.per_token(sums),
+            "word_perplexity": math.exp(min(nats / max(1, self.settings["words"]), 700.0)),
+            "bits_per_character": nats / math.log(2) / self.settings["characters"],
+        }
+
+    def rows(self, scores: dict) -> dict[str, str]:
+        """Formats scores as a table, {name: text}, with the main score first."""
+        size = self.settings
+        return {
+            "perplexity": f"{scores['perplexity']:.3f} per token ({size['tokens']:,})",
+            "per word": f"{scores['word_perplexity']:.2f} ({size['words']:,} words)",
+            "bits": f"{scores['bits_per_character']:.4f} per character ({size['characters']:,})",
+            "nats": f"{scores['nats_per_token']:.4f} per token",
+            "accuracy": f"{scores['accuracy']:.1%} of tokens",
+        }
+
+
+def counts(lines: Sequence[str]) -> dict[str, int]:
+    """Returns the numbers of words (between white space) and of characters, with line breaks."""
+    return {
+        "words": sum(len(line.split()) for line in lines),
+        "characters": int(np.sum([len(line) + 1 for line in lines])),
+    }
