@@ -50,4 +50,5 @@ TASKS = {
     "language_modelling": "transformer.tasks.language_modelling",
     "image_classification": "transformer.tasks.image_classification",
     "classification": "transformer.tasks.classification",
+    "masked_language": "transformer.tasks.masked_language",
 }

@@ -1,0 +1,212 @@
+"""Masked pre-training: trained, validated on the same masks, and a start for a classifier."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from flax.traverse_util import flatten_dict
+from helpers import reviews, tiny
+from helpers.runs import without_times
+
+from configs import masked_language as defaults
+from transformer.checkpoints import workdir
+from transformer.data import texts
+from transformer.distributed import layout
+from transformer.errors import UserError
+from transformer.modes import evaluate, train
+from transformer.monitoring.log import read
+from transformer.tasks import classification, masked_language, trained
+from transformer.training import loop
+
+MODEL = {f"model.{name}": x for name, x in reviews.MODEL.items()}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reviews")
+    reviews.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def configure(folder):
+    """A function of {config key: value}: a tiny config on the unlabelled text of the reviews."""
+
+    def configure(**changes):
+        config = defaults.get_config()
+        config.update_from_flattened_dict(
+            {
+                **MODEL,
+                "data.directory": str(folder),
+                "data.data_dir": str(folder / "data"),
+                "data.train": "train.tsv",
+                "data.validation": "validation.tsv",
+                "data.labelled": True,
+                "data.max_length": 32,
+                "data.batch_tokens": 1024,
+                "vocabulary.size": 300,
+                "compilation_cache": "",
+                "optimizer.schedule.peak_value": 1e-2,
+                "optimizer.schedule.warmup_steps": 5,
+                "optimizer.schedule.decay_steps": 30,
+                "train.num_steps": 30,
+                "train.save_every": 10,
+                "train.log_every": 10,
+                "evaluate.every": 15,
+                **changes,
+            }
+        )
+        return config
+
+    return configure
+
+
+@pytest.fixture(scope="module")
+def pretrained(configure, folder):
+    """A finished run: to read, or to copy."""
+    train.train(configure(), folder / "run")
+    return folder / "run"
+
+
+def scores(config, folder):
+    run = trained.load(config, folder)
+    return masked_language.evaluator(config, folder, run.model, "validation").scores(run.params)
+
+
+def test_a_run_learns_and_is_scored(pretrained, capsys):
+    lines = read(pretrained)
+    validations = [x for x in lines if x["kind"] == "validation"]
+    assert [x["step"] for x in validations] == [15, 30]
+    assert validations[1]["nats_per_token"] < validations[0]["nats_per_token"] < np.log(300)
+    training = next(x for x in lines if x["kind"] == "train")
+    assert {"loss", "perplexity", "masked_tokens_per_second"} <= training.keys()
+    assert 0 <= training["padding"] < 0.6  # of the positions, not 85 %
+    evaluate.evaluate(workdir.read_config(pretrained), pretrained)
+    said = json.loads(capsys.readouterr().out)
+    assert (said["split"], said["texts"], said["mask_share"]) == ("validation", 40, 0.15)
+    best = min(validations, key=lambda line: line["nats_per_token"])
+    assert said["nats_per_token"] == pytest.approx(best["nats_per_token"], rel=1e-6)
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_validation_masks_the_same_tokens_each_time(pretrained, pack):
+    """Whatever the batches; other masks would give another loss."""
+    config = workdir.read_config(pretrained)
+    config.data.pack = pack
+    found = [scores(config, pretrained)]
+    config.data.batch_tokens = 200
+    found.append(scores(config, pretrained))
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+def test_training_masks_others_each_epoch(pretrained):
+    config = workdir.read_config(pretrained)
+    batches = masked_language.build(config, pretrained).batches
+    epochs = [batches[t] for t in range(2 * len(batches))]
+    assert any((b["inputs"]["ids"] == texts.MASK).any() for b in epochs)
+
+    def masks(epoch):
+        """(original row, masked columns) of each row, in any order."""
+        rows = []
+        for batch in epoch:
+            originals = batch["inputs"]["ids"].copy()
+            for row, columns, targets, weights in zip(
+                originals,
+                batch["inputs"]["masked"],
+                batch["targets"],
+                batch["weights"],
+                strict=True,
+            ):
+                row[columns[weights > 0]] = targets[weights > 0]
+                rows.append((row.tobytes(), columns[weights > 0].tobytes()))
+        return rows
+
+    first, second = masks(epochs[: len(batches)]), masks(epochs[len(batches) :])
+    assert sorted(row for row, _ in first) == sorted(row for row, _ in second)
+    assert len(set(first) & set(second)) < 0.2 * len(first)
+
+
+def test_labels_are_not_read(pretrained):
+    """No piece has a label's word with its tab, and texts begin after it."""
+    lines = (pretrained / "evaluation" / "validation.text").read_text().splitlines()
+    assert len(lines) == 40
+    assert not any("\t" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(pretrained, configure, tmp_path):
+    for num_steps in (13, 30):
+        train.train(configure(**{"train.num_steps": num_steps}), tmp_path / "run")
+    kept = lambda folder: [
+        {k: v for k, v in x.items() if k != "masked_tokens_per_second"}
+        for x in without_times(folder)
+        if x["step"] in (10, 15, 20, 30) and x["kind"] in ("train", "validation")
+    ]
+    assert kept(tmp_path / "run") == kept(pretrained)
+
+
+def test_a_classifier_starts_from_it(pretrained, folder, tmp_path):
+    """All params but those of the head, whose first values are its own."""
+    changes = {
+        "vocabulary.kind": "bpe",
+        "vocabulary.model": str(pretrained / "vocabulary" / "text.model"),
+        "train.init_from": str(pretrained),
+        "train.init_skip": "head",
+    }
+    config = reviews.config(folder, folder / "data", **changes)
+    config = classification.prepare(config, tmp_path, None)
+    task = classification.build(config, tmp_path)
+    place = layout.make_layout("pmap")
+    state = loop.start(config, task, tmp_path, place)[1]
+    found = flatten_dict(state.params, sep="/")
+    best = trained.load(workdir.read_config(pretrained), pretrained)
+    expected = flatten_dict(best.params, sep="/")
+    heads = {"head/kernel", "head/bias"}
+    assert found.keys() - expected.keys() <= heads
+    for path in found.keys() - heads:
+        tiny.assert_same_bits(found[path], expected[path])
+    random = task.init(jax.random.key(0))
+    tiny.assert_same_bits(found["head/kernel"], random["head"]["kernel"])
+
+
+def test_another_vocabulary_is_refused(pretrained, folder, tmp_path):
+    changes = {"train.init_from": str(pretrained), "train.init_skip": "head"}
+    config = reviews.config(folder, folder / "data", **changes)
+    config = classification.prepare(config, tmp_path, None)
+    task = classification.build(config, tmp_path)
+    with pytest.raises(UserError, match=r"another vocabulary than this run: train with --config"):
+        loop.start(config, task, tmp_path, layout.make_layout("pmap"))
+
+
+def test_plain_text_with_blank_lines(configure, folder, tmp_path):
+    """A blank line has nothing to predict."""
+    lines = [line.split("\t")[1] for line in (folder / "train.tsv").read_text().splitlines()]
+    (tmp_path / "train.txt").write_text("\n\n".join(lines))
+    shutil.copy(tmp_path / "train.txt", tmp_path / "validation.txt")
+    config = configure(
+        **{
+            "data.labelled": False,
+            "data.directory": str(tmp_path),
+            "data.train": "train.txt",
+            "data.validation": "validation.txt",
+        }
+    )
+    config = masked_language.prepare(config, tmp_path / "run", None)
+    assert len(masked_language.build(config, tmp_path / "run").batches.items) == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data.mask_share": 0.0}, r"config\.data\.mask_share is above 0 and below 1, found 0\.0"),
+        ({"data.mask_share": 1.0}, r"config\.data\.mask_share is above 0"),
+        ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
+        ({"architecture": "text_classifier"}, r"config\.model\.num_classes is missing"),
+        ({"loss.blocks": 0}, r"config\.loss\.blocks is at least 1"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(configure, changes, message):
+    with pytest.raises(UserError, match=message):
+        masked_language.check(configure(**changes))

@@ -1,0 +1,204 @@
+"""Masked language modelling (Devlin et al. 2019): predict tokens from those on both sides of them.
+
+What it learns is a start for a classifier of texts (train.init_from).
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import flax.linen as nn
+import ml_collections
+
+from transformer import models
+from transformer.checkpoints import workdir
+from transformer.data import labelled_text, packing, texts
+from transformer.data.batches import Batches
+from transformer.data.corpora import Text
+from transformer.errors import UserError
+from transformer.monitoring import progress
+from transformer.tasks import classification, losses, split_loss, splits, vocabularies
+from transformer.tasks.task import Task, abstract_params, init_params
+
+Tree = dict
+
+MODES = ()
+FREE = (
+    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
+    *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
+)
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+    """Raises UserError for invalid values, before anything is written or compiled."""
+    losses.check(**config.loss)
+    classification.check_texts(config)
+    if not 0 < config.data.mask_share < 1:
+        raise UserError(
+            f"config.data.mask_share is above 0 and below 1, found {config.data.mask_share}"
+        )
+    checked = model(config, sizes(config, None))
+    classification.check_positions(config, checked)
+    abstract_params(checked, example(config, 1))
+
+
+def corpus_of(config: ml_collections.ConfigDict, split: str) -> Text | labelled_text.LabelledText:
+    """Returns a split: a text a line; with `data.labelled`, that of LABEL<tab>TEXT lines."""
+    return (
+        classification.labelled(config, split)
+        if config.data.labelled
+        else splits.text(config, split)
+    )
+
+
+def prepare(
+    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
+) -> ml_collections.ConfigDict:
+    """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
+
+    Reads every split that the run needs later, so that a missing file fails now. `saved_config` is
+    the workdir's; None in a new run, in its first process.
+    """
+    names = dict.fromkeys(("train", "validation", splits.final_split(config)))
+    corpora = {split: corpus_of(config, split) for split in names}
+    learn = vocabularies.learn_text
+    vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"], learn)
+    for split, corpus in corpora.items():
+        splits.tokens(config, corpus, vocab, f"tokenise {split}")
+    return config
+
+
+def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
+    """Returns the vocabulary's fingerprint, which says what ids mean; "" before `prepare`."""
+    return {"vocabulary": config.vocabulary.fingerprint}
+
+
+def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+    """Returns the vocabulary's size: of the workdir, or without one `config.vocabulary.size`."""
+    if folder is None:
+        return {"vocab_size": config.vocabulary.size}
+    return {"vocab_size": len(workdir.read_vocabulary(folder, config))}
+
+
+def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
+    """Builds the flax module of `config.architecture` for a vocabulary of this size."""
+    return models.build(config.architecture, config.model.to_dict(), **sizes)
+
+
+def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+    """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0: a full batch."""
+    data = config.data
+    rows = rows or data.batch_tokens // data.max_length
+    return texts.masked_example(rows, data.max_length, data.mask_share)
+
+
+def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+    """Returns the training loss, (params, batch, *, rng) -> {name: sum over the masked tokens}."""
+
+    def sums(params: Tree, batch: dict, *, rng: object) -> dict:
+        filled = (batch["inputs"]["segments"] > 0).sum()
+        tokens = losses.translation_loss(params, batch, model=model, rng=rng, **config.loss)
+        return {**tokens, "filled": filled}
+
+    return sums
+
+
+def batches_of(
+    config: ml_collections.ConfigDict, folder: Path, corpus: Text, seed: int | None
+) -> Batches:
+    """Returns a split's texts, cut after `data.max_length`, with tokens masked at random.
+
+    With seed None, for validation, a text has the same masks each time.
+    """
+    data, vocab = config.data, workdir.read_vocabulary(folder, config)
+    tokens = splits.tokens(config, corpus, vocab, "tokenise")
+    side = texts.shorten(tokens.sides["text"], data.max_length)
+    items = packing.select_trainable((side.lengths,), data.max_length)
+    if data.pack:
+        order = config.train.seed
+        rows = [packing.pack((side.lengths,), items, data.max_length, order, tokens.directory)]
+    else:
+        rows = packing.one_per_row((side.lengths,), items, data.max_length)
+    masked = functools.partial(texts.masked, side, share=data.mask_share, vocab_size=len(vocab))
+    fixed = lambda items, row_of_item, shape, key: masked(items, row_of_item, shape, (0, 0))
+    return Batches(rows, data.batch_tokens, seed, fixed if seed is None else masked)
+
+
+class Evaluator:
+    """Scores params on one split, some tokens of which are masked, the same ones each time.
+
+    `dataset` is the split's text, {'text': lines}, and `files` are the paths it was read from.
+    """
+
+    def __init__(
+        self, config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
+    ):
+        corpus = corpus_of(config, split)
+        (lines,) = corpus.read(range(len(corpus)))
+        self.split, self.files = split, list(corpus.files)
+        self.dataset = self.outputs = {"text": lines}
+        self.settings = {"texts": len(lines), "mask_share": config.data.mask_share}
+        self._batches = batches_of(config, folder, corpus, None)
+        options = {
+            "model": model,
+            "options": tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
+            "remedy": "lower config.data.batch_tokens",
+        }
+        self._of_batch = functools.partial(split_loss.of_batch, **options)
+        self._of_split = functools.partial(split_loss.of_split, **options, what=f"score {split}")
+
+    def rehearse(self, params: Tree) -> None:
+        """Computes the loss of a batch; UserError if it does not fit into the devices' memory."""
+        self._of_batch(params, self._batches, self._batches.first_of_each_length()[0])
+
+    def scores(
+        self, params: Tree, should_stop: Callable[[], bool] = lambda: False
+    ) -> dict[str, float] | None:
+        """Returns means per masked token: 'loss', 'nats_per_token', 'perplexity', 'accuracy'.
+
+        Collective; None if stopped (see split_loss).
+        """
+        sums = self._of_split(params, self._batches, should_stop=should_stop)
+        return None if sums is None else losses.per_token(sums)
+
+    def rows(self, scores: dict) -> dict[str, str]:
+        """Formats scores as a table, {name: text}, with the main score first."""
+        return {
+            "nats": f"{scores['nats_per_token']:.4f} per masked token",
+            "perplexity": f"{scores['perplexity']:.3f}",
+            "accuracy": f"{scores['accuracy']:.2%} of masked tokens",
+        }
+
+
+def evaluator(
+    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
+) -> Evaluator:
+    """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
+    return Evaluator(
+        config, folder, model, splits.final_split(config) if split == "final" else split
+    )
+
+
+def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+    """Builds the `Task` of a prepared workdir."""
+    trained_model = model(config, sizes(config, folder))
+    validation = Evaluator(config, folder, trained_model, "validation")
+    batches = batches_of(config, folder, corpus_of(config, "train"), config.train.seed)
+    return Task(
+        model=trained_model,
+        init=functools.partial(init_params, trained_model, example(config, 1)),
+        batches=batches,
+        loss=loss(config, trained_model),
+        evaluate=validation.scores,
+        rehearse=validation.rehearse,
+        best_by="nats_per_token",
+        best_is="lowest",
+        unit="masked_token",
+        summarise=losses.summarise,
+        identity=identity(config),
+        about=(
+            f"{progress.quantity(len(batches.items), 'training text')} in "
+            f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
+            f"{config.data.batch_tokens:,} positions, {config.data.mask_share:.0%} of them masked"
+        ),
+    )
