@@ -3,7 +3,8 @@
     python launch.py --config=configs/cifar10.py
 
 TFDS downloads the archive (170 MB). For one GPU, or days of two CPU cores. We have not run it to
-the end; of models this size trained so from scratch, about 90 % are reported.
+the end; github.com/kuangliu/transformer reports 91.9 % for a Vision Transformer behind a larger
+convolutional stem.
 """
 
 from ml_collections import ConfigDict

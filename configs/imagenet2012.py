@@ -7,10 +7,11 @@ manual: image-net.org gives them to those who register. The final score is that 
 validation images, on which nothing else is done; the last hundredth of the training images is for
 validation.
 
-The recipe is that of Beyer et al. 2022, "Better plain ViT baselines for ImageNet-1k", which reaches
-76.5 % in 6.5 hours on 8 TPU v3 cores with RandAugment and mixup, and with sinusoidal positions.
-These are not here: expect less (we have not run it to the end). Their weight decay of 1e-4 is not
-times the learning rate, as optax's is: 0.1 here.
+The recipe is that of Beyer et al. 2022, "Better plain ViT baselines for ImageNet-1k"
+(arXiv:2205.01580), which reaches 76.7 % with a linear head like this one's, in a working day on 8
+TPU v3 cores. It also has RandAugment and mixup, and fixed sinusoidal positions; these are not here:
+expect less (we have not run it to the end). Its weight decay of 1e-4 is not multiplied by the
+learning rate, as optax's is: that makes 0.1 here.
 """
 
 from ml_collections import ConfigDict
