@@ -1,6 +1,7 @@
 """What the configs hold: the same keys everywhere, and the paper's values."""
 
 import ast
+import importlib
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ PRESETS = ("paper", "t2t_v1", "t2t_v3")
 
 
 def variants(name):
-    return [name, *(f"{name}.py:{p}" for p in PRESETS)] if name.startswith("wmt_") else [name]
+    """A config, and those of its VARIANTS or, of WMT, of the paper and of tensor2tensor."""
+    presets = PRESETS if name.startswith("wmt_") else ()
+    named = getattr(importlib.import_module(f"configs.{name}"), "VARIANTS", presets)
+    return [name, *(f"{name}.py:{variant}" for variant in named)]
 
 
 def load(name):
@@ -60,7 +64,7 @@ def test_every_key_is_read():
         assert key.split(".")[-1] in code
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", [v for name in CONFIGS for v in variants(name)])
 def test_every_config_can_work(name):
     prepare.check(load(name))
 

@@ -6,8 +6,8 @@ is made of `stack.py` and `layers.py` (section 3.1), `attention.py` and `scores.
 of dropout) and `cache.py` (the KV cache, which beams share). `recurrent.py` is what came before.
 `fields.py` checks values of the config, `ensemble.py` makes one model of several. Texts are
 classified by `text_encoder.py` (encoder-only; also the masked language model), `self_attentive.py`
-and `intra_attention.py` (self-attention before the Transformer), images by `vision.py`, whose
-patches are made in `patches.py`.
+and `intra_attention.py` (self-attention before the Transformer), with `pooling.py`; images by
+`vision.py`, whose patches are made in `patches.py`.
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
 name in the table below, `config.model` has its fields. A classifier's `__call__(..., *, train)`

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from transformer.models import fields
 from transformer.models.attention import attend
-from transformer.models.text_encoder import mean
+from transformer.models.pooling import mean
 
 Array = jax.Array
 

@@ -1,10 +1,8 @@
-"""Encoder-only Transformers: a masked language model and a classifier of texts.
+"""Encoder-only Transformers (Devlin et al. 2019, BERT): masked language model, classifier of texts.
 
-Devlin et al. 2019 (BERT). Both have the same parameters but for their `head`, so that a classifier
-can start from a pre-trained model (train.init_from, with train.init_skip "head").
+They have the same params but for their `head`: a classifier can start from a pre-trained model.
 """
 
-import functools
 import math
 
 import flax.linen as nn
@@ -14,6 +12,7 @@ import jax.numpy as jnp
 from transformer.models import dense, fields, stack
 from transformer.models.attention import View, same_segment
 from transformer.models.layers import ACTIVATIONS
+from transformer.models.pooling import mean
 from transformer.models.positions import PositionEncoding
 
 Array = jax.Array
@@ -58,12 +57,9 @@ class TextEncoder(nn.Module):
         normal = nn.initializers.normal(self.d_model**-0.5)
         self.embedding = nn.Embed(self.vocab_size, self.d_model, embedding_init=normal)
         self.add_positions = PositionEncoding(self.positions, self.max_positions)
-        self.encoder = stack.Encoder(
-            num_layers=self.num_layers,
-            sublayers=stack.sublayers(self),
-            final_norm=self.final_norm,
-            remat=self.remat,
-        )
+        options = {"final_norm": self.final_norm, "remat": self.remat}
+        sublayers = stack.sublayers(self)
+        self.encoder = stack.Encoder(num_layers=self.num_layers, sublayers=sublayers, **options)
         self.dropout = dense.Dropout(rate=self.dropout_rate)
 
     def encode(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
@@ -124,8 +120,8 @@ class MaskedHead(nn.Module):
 
     @nn.compact
     def __call__(self, x_BTD: Array, matrix_VD: Array) -> Array:
-        linear = functools.partial(nn.Dense, kernel_init=dense.glorot_uniform, dtype=self.dtype)
-        x_BTD = ACTIVATIONS[self.activation](linear(x_BTD.shape[-1], name="transform")(x_BTD))
+        x_BTD = nn.Dense(x_BTD.shape[-1], dtype=self.dtype, name="transform")(x_BTD)
+        x_BTD = ACTIVATIONS[self.activation](x_BTD)
         x_BTD = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype, name="norm")(x_BTD)
         bias_V = self.param("bias", nn.initializers.zeros, matrix_VD.shape[:1])
         return dense.logits(x_BTD, matrix_VD) + bias_V
@@ -151,9 +147,3 @@ class TextClassifier(TextEncoder):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step."""
         return self.encoder_flops(rows, length) + 3 * 2 * rows * self.d_model * self.num_classes
-
-
-def mean(x_BSD: Array, real_BS: Array) -> Array:
-    """Returns the mean over the real positions, [B, D]; zeros for a row of padding."""
-    count_B1 = jnp.maximum(real_BS.sum(axis=1, keepdims=True), 1)
-    return jnp.einsum("BSD,BS->BD", x_BSD, real_BS.astype(x_BSD.dtype)) / count_B1
