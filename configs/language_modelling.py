@@ -69,7 +69,7 @@ def get_config() -> ConfigDict:
     # Blocks of positions whose logits are computed one after the other, to save memory. 1: all.
     config.loss.blocks = 1
 
-    config.optimizer.name = "adamw"
+    config.optimizer.name = "adamw"  # decays all params; nanoGPT's only those of 2 dimensions
     config.optimizer.arguments = {"b1": 0.9, "b2": 0.99, "eps": 1e-8, "weight_decay": 0.1}
     config.optimizer.clip_norm = 1.0
     config.optimizer.schedule = {

@@ -7,12 +7,14 @@ of dropout) and `cache.py` (the KV cache, which beams share). `recurrent.py` is 
 `fields.py` checks values of the config, `ensemble.py` makes one model of several. Texts are
 classified by `text_encoder.py` (encoder-only; also the masked language model), `self_attentive.py`
 and `intra_attention.py` (self-attention before the Transformer), with `pooling.py`; images by
-`vision.py`, whose patches are made in `patches.py`.
+`vision.py`, whose patches are made in `patches.py`. `language_model.py` is decoder-only: its memory
+is empty.
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
 name in the table below, `config.model` has its fields. A classifier's `__call__(..., *, train)`
 returns logits_BV; data/texts.py has the inputs of a text, data/images.py those of an image. It may
-sow values [B] into the collection 'losses', which are added to the loss. What a translation model
+sow values [B] into the collection 'losses', which are added to the loss. A language model's returns
+the logits_BTV of the token behind each; data/streams.py has its inputs. What a translation model
 has to have:
 
     __call__(source, target, source_positions, target_positions, source_segments, target_segments,
