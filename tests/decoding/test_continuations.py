@@ -11,6 +11,7 @@ from helpers import language
 from transformer.decoding.continuations import check, continuations
 from transformer.distributed import layout
 from transformer.errors import UserError
+from transformer.models.ensemble import Ensemble
 
 NEVER = (0, 3)
 PROMPTS = [[5, 6, 7], [], [4] * 20, [9, 8]]
@@ -80,6 +81,15 @@ def test_the_draws_of_a_row_are_its_own(run):
     for one, two in itertools.combinations([*same, *other], 2):
         assert one != two
         assert one[:3] == two[:3] == PROMPTS[0]
+
+
+def test_an_ensemble_of_equal_models_is_as_one(run):
+    _, params = run
+    both = Ensemble((language.model(), language.model()))
+    twice = both, {"members_0": params, "members_1": params}
+    keys = [(i, 0) for i in range(4)]
+    found = tokens_of(twice, PROMPTS, keys, 20, top_k=1)
+    assert found == tokens_of(run, PROMPTS, keys, 20, top_k=1)
 
 
 def test_tokens_are_drawn_by_their_probability(run):

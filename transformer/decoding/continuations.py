@@ -79,37 +79,37 @@ def continuations(
     inputs_BT = np.full((num_rows, 1), start, np.int32)
     kept = context // 2
     block = math.gcd(math.gcd(context, kept), block)  # so that a window ends with a block
-    first, cache = 0, None  # the input at position 0 of the window, and its KV cache
+    first, state = 0, None  # the input at position 0 of the window, and its (memory, cache)
     window = functools.partial(_window, params, model=model, context=context)
     advance = functools.partial(
         _advance, params, model=model, never=never, seed=seed, **dict(options)
     )
     while True:
         n = inputs_BT.shape[1] - 1
-        if cache is None:
-            cache = window(inference.shard_rows(inputs_BT[:, :0], params))
+        if state is None:
+            state = window(inference.shard_rows(inputs_BT[:, :0], params))
         elif n - first == context:
             first = n - kept
-            cache = window(inference.shard_rows(inputs_BT[:, first:n], params))
+            state = window(inference.shard_rows(inputs_BT[:, first:n], params))
         forced_BK = np.zeros((num_rows, block), np.int32)
         of_prompt = prompts_BM[:, n : n + block]
         forced_BK[:, : of_prompt.shape[1]] = of_prompt
         rows = inference.shard_rows((inputs_BT[:, n], forced_BK, keys), params)
-        tokens_BK, cache = advance(cache, *rows, np.int32(n), np.int32(n - first))
+        tokens_BK, state = advance(state, *rows, np.int32(n), np.int32(n - first))
         inputs_BT = np.concatenate([inputs_BT, np.asarray(tokens_BK)], axis=1)
         yield inputs_BT[:count, n + 1 :]
 
 
 @functools.partial(jax.jit, static_argnames=("model", "context"))
-def _window(params: Tree, tokens_BT: Array, *, model: nn.Module, context: int) -> Tree:
-    """Returns the cache of a window that begins with these tokens, perhaps none."""
+def _window(params: Tree, tokens_BT: Array, *, model: nn.Module, context: int) -> tuple:
+    """Returns (memory, cache) of a window that begins with these tokens, perhaps none."""
     apply = functools.partial(model.apply, {"params": params})
     memory = apply(train=False, method="encode")
     no_source_BS = jnp.ones((len(tokens_BT), 1), bool)
     memory, cache = apply(memory, no_source_BS, context, 1, method="prepare")
     if tokens_BT.shape[1]:
         _, cache = apply(tokens_BT[:, None], jnp.int32(0), memory, cache, method="step")
-    return cache
+    return memory, cache
 
 
 @functools.partial(
@@ -117,7 +117,7 @@ def _window(params: Tree, tokens_BT: Array, *, model: nn.Module, context: int) -
 )
 def _advance(
     params: Tree,
-    cache: Tree,
+    state: tuple,
     last_B: Array,
     forced_BK: Array,
     keys: Array,
@@ -130,20 +130,21 @@ def _advance(
     temperature: float,
     top_k: int,
     top_p: float,
-) -> tuple[Array, Tree]:
-    """Returns the tokens n, n + 1, ... of all rows, [B, K], and the cache behind them.
+) -> tuple[Array, tuple]:
+    """Returns the tokens n, n + 1, ... of all rows, [B, K], and (memory, cache) behind them.
 
     `last_B`, token n - 1, stands at `position` of the window; `forced_BK` has PAD where a token is
     sampled.
     """
     apply = functools.partial(model.apply, {"params": params})
+    memory, cache = state
     rng_B = jnp.broadcast_to(jax.random.key(seed), last_B.shape)
     for number_B in keys.T:
         rng_B = jax.vmap(jax.random.fold_in)(rng_B, number_B)
 
     def extend(carry: tuple, forced_B: Array) -> tuple:
         cache, last_B, k = carry
-        logits, cache = apply(last_B[:, None, None], position + k, (), cache, method="step")
+        logits, cache = apply(last_B[:, None, None], position + k, memory, cache, method="step")
         logits_BV = logits[:, 0, 0].at[:, list(never)].set(-jnp.inf)
         logits_BV = sampling.truncate(logits_BV / temperature, top_k=top_k, top_p=top_p)
         rng_of_n_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, n + k)
@@ -152,4 +153,4 @@ def _advance(
         return (cache, token_B, k + 1), token_B
 
     (cache, _, _), tokens_KB = jax.lax.scan(extend, (cache, last_B, jnp.int32(0)), forced_BK.T)
-    return tokens_KB.T, cache
+    return tokens_KB.T, (memory, cache)

@@ -19,7 +19,7 @@ from transformer.data.batches import Batches
 from transformer.decoding import continuations
 from transformer.errors import UserError
 from transformer.monitoring import progress
-from transformer.tasks import losses, splits, vocabularies
+from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.language_evaluator import Evaluator
 from transformer.tasks.task import Task, abstract_params, init_params
 
@@ -51,11 +51,12 @@ def check(config: ml_collections.ConfigDict) -> None:
                 f"config.data.context_length={data.context_length}"
             )
     checked = model(config, {"vocab_size": 8})
-    if getattr(checked, "position_limit", np.inf) < data.context_length:
-        raise UserError(
-            f"config.model.max_positions={checked.position_limit} learned positions are fewer than "
-            f"config.data.context_length={data.context_length}"
-        )
+    for scored in (checked, *(member for _, _, member in trained.ensemble(config))):
+        if getattr(scored, "position_limit", np.inf) < data.context_length:
+            raise UserError(
+                f"config.model.max_positions={scored.position_limit} learned positions are fewer "
+                f"than config.data.context_length={data.context_length}"
+            )
     if config.loss.blocks > 1 and not hasattr(checked, "hidden"):
         raise UserError(
             f"config.loss.blocks={config.loss.blocks}: {type(checked).__name__} has no methods "
