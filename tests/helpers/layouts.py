@@ -2,11 +2,14 @@
 
 import functools
 
+import jax
 import numpy as np
 from helpers import tiny
 
 from transformer.checkpoints import manager
 from transformer.distributed import layout
+from transformer.distributed.step import compile_step
+from transformer.training import loop
 
 ADAM = tiny.adam()
 DROPOUT = {"dropout_rate": 0.5}
@@ -47,3 +50,27 @@ def step(layout, state, accumulate=1, **changes):
 
 def first_state(layout, **changes):
     return tiny.first_state(layout, model(**changes), batch(0, 16)["inputs"], ADAM)
+
+
+def after_steps(config, task, layout, count=3):
+    """(params, metrics) of any task after steps of SGD, from the params of `task.init`.
+
+    Not of Adam, which would divide a gradient that is zero but for rounding by its own size.
+    """
+    config = config.copy_and_resolve_references()
+    config.optimizer = {"name": "sgd", "arguments": {}, "clip_norm": 1.0}
+    config.optimizer.schedule = {"name": "constant_schedule", "value": 0.5}
+    optimizer, train_step = loop.make_step(config, task.loss)
+    state = loop.first_state(task.init, optimizer, 0, None, layout)
+    compiled = compile_step(train_step, layout, state)
+    for t in range(count):
+        batch, _ = loop.load_batch(task.batches, layout, 1, t)
+        state, metrics = compiled(state, batch)
+    return state.params, metrics
+
+
+def assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh):
+    one = after_steps(config, task, layout_of("jit", 1, (1, 1, 1)))
+    eight = after_steps(config, task, layout_of(strategy, 8, mesh))
+    for found, expected in zip(*map(jax.tree.leaves, (eight, one)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)

@@ -8,19 +8,18 @@ import jax
 import numpy as np
 import pytest
 from helpers import reviews, tiny
+from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import without_times
 
 from transformer.checkpoints import workdir
 from transformer.checkpoints.weights import load
 from transformer.data import labelled_text
 from transformer.distributed import layout
-from transformer.distributed.step import compile_step
 from transformer.errors import UserError
 from transformer.modes import evaluate, plan, train
 from transformer.monitoring.log import read
 from transformer.tasks import classification
 from transformer.tasks.task import abstract_params
-from transformer.training import loop
 
 
 @pytest.fixture(scope="module")
@@ -121,24 +120,7 @@ JIT = pytest.param("jit", (2, 2, 2), marks=pytest.mark.slow)
 def test_eight_devices_take_the_steps_of_one(trained, strategy, mesh):
     config = workdir.read_config(trained)
     task = classification.build(config, trained)
-
-    # Adam would divide a gradient of zero, but for rounding, by its own size.
-    config.optimizer = {"name": "sgd", "arguments": {}, "clip_norm": 1.0}
-    config.optimizer.schedule = {"name": "constant_schedule", "value": 0.5}
-
-    def after_steps(place, count=3):
-        optimizer, step = loop.make_step(config, task.loss)
-        state = loop.first_state(task.init, optimizer, 0, None, place)
-        compiled = compile_step(step, place, state)
-        for t in range(count):
-            batch, _ = loop.load_batch(task.batches, place, 1, t)
-            state, metrics = compiled(state, batch)
-        return state.params, metrics
-
-    one = after_steps(layout.make_layout("jit", (1, 1, 1), 1))
-    eight = after_steps(layout.make_layout(strategy, mesh, 8))
-    for found, expected in zip(*map(jax.tree.leaves, (eight, one)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh)
 
 
 @pytest.mark.slow
