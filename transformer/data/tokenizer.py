@@ -9,12 +9,13 @@ import functools
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
 
+from transformer.data import protobuf
 from transformer.errors import UserError
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
@@ -188,7 +189,6 @@ SETTINGS = {
     (3, 5): 1,  # normalizer_spec.escape_whitespaces
     (5, 2): b"",  # denormalizer_spec.precompiled_charsmap
 }
-SIZES = {1: 8, 2: 0, 5: 4}  # bytes of a value by wire type; 0: a varint before it has the size
 LEARNT = {**SETTINGS, (2, 3): 2, (2, 35): 1}  # what `learn` gives for the kind 'bpe'
 
 
@@ -216,44 +216,11 @@ def _settings(
 ) -> tuple[dict[tuple[int, int], int | bytes], list[int]]:
     """Returns a model's SETTINGS and the type of each piece, parsed from its protobuf."""
     settings, types = dict(SETTINGS), []
-    for message, content in _fields(processor.serialized_model_proto()):
+    for message, content in protobuf.fields(processor.serialized_model_proto()):
         if message == 1:
-            types.append(dict(_fields(content)).get(3, 1))
+            types.append(dict(protobuf.fields(content)).get(3, 1))
         elif message in (2, 3, 5):
-            for field, value in _fields(content):
+            for field, value in protobuf.fields(content):
                 if (message, field) in SETTINGS:
                     settings[message, field] = value  # of a repeated field the last value counts
     return settings, types
-
-
-def _fields(message: int | bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yields (number, value) of each field of a protobuf message (protobuf.dev, "Encoding").
-
-    Parsed by hand, because sentencepiece_model_pb2 refuses any protobuf library older than the one
-    that generated it, without requiring that one. ValueError if this is not a message.
-    """
-    at = 0  # index of the next byte
-
-    def varint() -> int:
-        nonlocal at
-        value, shift = message[at] & 0x7F, 7
-        # Seven bits per byte, lowest first; the last byte has no eighth bit. AC 02: 0x2C + 2 * 128.
-        while message[at] >= 0x80:
-            at += 1
-            value |= (message[at] & 0x7F) << shift
-            shift += 7
-        at += 1
-        return value
-
-    if not isinstance(message, bytes):
-        raise ValueError("found a number, expected a message")
-    while at < len(message):
-        number, wire_type = divmod(varint(), 8)  # the tag is number * 8 + wire type
-        if wire_type == 0:
-            yield number, varint()
-            continue
-        if wire_type not in SIZES:
-            raise ValueError(f"field {number} is a group, which SentencePiece does not use")
-        size = SIZES[wire_type] or varint()
-        yield number, message[at : at + size]
-        at += size
