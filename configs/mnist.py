@@ -3,7 +3,8 @@
     python launch.py --config=configs/mnist.py --config.data.directory=FOLDER
 
 FOLDER holds train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz and the two of t10k, unpacked or
-not. The last 5,000 training images are for validation.
+not. The last 5,000 training images are for validation. 288,922 parameters; a step takes 0.13 s of
+CPU time, so that a run should take 7 minutes on two idle CPU cores.
 """
 
 from ml_collections import ConfigDict
@@ -35,11 +36,12 @@ def get_config() -> ConfigDict:
     config.model.d_ff = 192
     config.model.num_heads = 4
     config.model.num_layers = 3
+    config.model.dropout_rate = 0.0  # with it, the few epochs learn more slowly
     config.model.activation_dropout_rate = 0.0
     config.optimizer.arguments.weight_decay = 0.05
     config.optimizer.schedule.peak_value = 2e-3
     config.optimizer.schedule.warmup_steps = 200
-    config.train.num_steps = 5000
+    config.train.num_steps = 6000  # 14 epochs
     config.train.save_every = 500
     config.evaluate.every = 500
     config.plan.num_classes = 10
