@@ -92,7 +92,7 @@ def train_step(layout, state, model, adam, accumulate=1):
     blocks = layout.mesh.size  # one for one device, more for more
     step = functools.partial(
         update.train_step,
-        loss=functools.partial(losses.translation_loss, model=model, blocks=blocks, **SMOOTHING),
+        loss=functools.partial(losses.token_loss, model=model, blocks=blocks, **SMOOTHING),
         optimizer=adam,
         schedule=LEARNING_RATE,
         seed=0,

@@ -275,13 +275,13 @@ class Bag(nn.Module):
         return nn.Dense(tiny.VOCABULARY)(nn.Dropout(0.5)(x, deterministic=not train))
 
 
-def translation_loss(params, batch, blocks, *, model, **changes):
+def token_loss(params, batch, blocks, *, model, **changes):
     options = {"label_smoothing": 0.1, "smoothed_over": "all_classes", **changes}
     rng = jax.random.key(0)
-    return losses.translation_loss(params, batch, model=model, rng=rng, blocks=blocks, **options)
+    return losses.token_loss(params, batch, model=model, rng=rng, blocks=blocks, **options)
 
 
-def test_translation_loss_is_of_the_training_pass_in_any_number_of_blocks():
+def test_token_loss_is_of_the_training_pass_in_any_number_of_blocks():
     """With dropout and packed rows; the gradients of all params are the same too."""
     model = tiny.model(num_layers=1, dropout_rate=0.3, tied_embeddings="none")
     pairs = tiny.pairs()
@@ -303,14 +303,14 @@ def test_translation_loss_is_of_the_training_pass_in_any_number_of_blocks():
 
     expected, expected_sums = gradient(at_once)
     for blocks in (1, 4):
-        found, sums = gradient(lambda p, n=blocks: translation_loss(p, batch, n, model=model))
+        found, sums = gradient(lambda p, n=blocks: token_loss(p, batch, n, model=model))
         for name in losses.SUMS:
             assert float(sums[name]) == pytest.approx(float(expected_sums[name]), rel=1e-6), name
         for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
     without = tiny.jit(
         functools.partial(
-            translation_loss,
+            token_loss,
             batch=batch,
             blocks=1,
             model=tiny.model(num_layers=1, tied_embeddings="none"),
@@ -324,6 +324,6 @@ def test_in_one_block_any_model_has_a_loss():
     batch = tiny.unpacked(tiny.pairs())
     model = Bag()
     params = model.init(jax.random.key(0), **batch["inputs"], train=False)["params"]
-    loss = lambda params: translation_loss(params, batch, 1, model=model)["loss"]
+    loss = lambda params: token_loss(params, batch, 1, model=model)["loss"]
     gradients = tiny.jit(jax.grad(loss))(params)
     assert all(np.abs(gradient).max() > 0 for gradient in jax.tree.leaves(gradients))

@@ -108,7 +108,7 @@ def example(config: ml_collections.ConfigDict, rows: int) -> dict:
 
 def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the tokens}."""
-    return functools.partial(losses.translation_loss, model=model, **config.loss)
+    return functools.partial(losses.token_loss, model=model, **config.loss)
 
 
 def evaluator(

@@ -61,7 +61,7 @@ def cross_entropy(
     }
 
 
-def translation_loss(
+def token_loss(
     params: Tree,
     batch: dict,
     *,

@@ -97,7 +97,7 @@ def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
 
     def sums(params: Tree, batch: dict, *, rng: object) -> dict:
         filled = (batch["inputs"]["segments"] > 0).sum()
-        tokens = losses.translation_loss(params, batch, model=model, rng=rng, **config.loss)
+        tokens = losses.token_loss(params, batch, model=model, rng=rng, **config.loss)
         return {**tokens, "filled": filled}
 
     return sums
