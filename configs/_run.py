@@ -32,7 +32,8 @@ def get_config() -> ConfigDict:
     config.train.seed = 0  # of init, dropout, vocabulary and the order of the data
     # Start a new run with the best params of this workdir (fresh optimizer); "": with random ones.
     config.train.init_from = ""
-    # What starts anew nevertheless: comma-separated prefixes of paths, such as "head,encoder_0".
+    # What starts anew nevertheless: comma-separated prefixes of paths, such as "head,encoder"; and
+    # "vocabulary" or "labels", where these are not the other run's.
     config.train.init_skip = ""
     config.train.profile = 0  # steps to trace into WORKDIR/profile (docs/performance.md); 0: off
     config.train.log_every = 100  # steps between two lines of metrics

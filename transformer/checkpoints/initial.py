@@ -41,47 +41,62 @@ def load(
     except for the names in `init_skip`. UserError names what differs.
     """
     folder, skip = paths.path(init_from), [x.strip() for x in init_skip.split(",") if x.strip()]
-    skipped = lambda path: any(f"{path}/".startswith(f"{prefix}/") for prefix in skip)
-    expected = flax.traverse_util.flatten_dict(params, sep="/")
     with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,), read_only=True)) as saved:
         step = best_step(saved, saved.steps())
         if faults := saved.faults(step):
             raise DamagedError(", ".join(faults))
         shapes = saved.shapes(step, PARAMS)
-        found = flax.traverse_util.flatten_dict(shapes, sep="/")
-        saved_identity = saved.about(step)["identity"]
-        _check_identity(folder, saved_identity, identity, skip)
-        for path in sorted(found.keys() | expected.keys()):
-            here, there = (getattr(x.get(path), "shape", None) for x in (expected, found))
-            if here != there and not skipped(path):
-                raise UserError(
-                    f"config.train.init_from={folder}: the parameter {path} {_of_shape(there)} "
-                    f"there and {_of_shape(here)} here; with a prefix of its path in "
-                    "config.train.init_skip it starts anew"
-                )
-        for prefix in skip:
-            known = any(f"{path}/".startswith(f"{prefix}/") for path in found | expected)
-            if not known and prefix not in identity:
-                raise UserError(
-                    f"config.train.init_skip: {prefix!r} is no prefix of a parameter's path, such "
-                    f"as {min(expected)!r}"
-                )
+        _check_identity(folder, saved.about(step)["identity"], identity, skip)
+        _check_params(folder, shapes, params, skip, identity)
         restored = from_saved(saved.restore(step, PARAMS, to_restore(shapes, layout)), layout)
-    flat = flax.traverse_util.flatten_dict(restored, sep="/")
-    kept = {path: x for path, x in flat.items() if not skipped(path)}
-    new = [path for path in expected if skipped(path)]
+    kept = {path: x for path, x in _flat(restored).items() if not _is_below(path, skip)}
+    new = [path for path in sorted(_flat(params)) if _is_below(path, skip)]
     logging.info(
         "starting from %s, step %d: %s; %s",
         *(folder, step, progress.quantity(sum(x.size for x in kept.values()), "parameter")),
-        f"{', '.join(sorted(new)[:10])} start anew" if new else "none starts anew",
+        f"{', '.join(new[:10])}{', ...' if len(new) > 10 else ''} start anew"
+        if new
+        else "no parameter starts anew",
     )
     return kept
 
 
 def replaced(params: Tree, loaded: dict[str, jax.Array]) -> Tree:
     """Returns params with the arrays of some paths replaced by those that `load` gave."""
-    flat = flax.traverse_util.flatten_dict(params, sep="/")
-    return flax.traverse_util.unflatten_dict({**flat, **loaded}, sep="/")
+    return flax.traverse_util.unflatten_dict({**_flat(params), **loaded}, sep="/")
+
+
+def _flat(params: Tree) -> dict[str, Any]:
+    """Returns {'head/bias': array, ...}."""
+    return flax.traverse_util.flatten_dict(params, sep="/")
+
+
+def _is_below(path: str, prefixes: list[str]) -> bool:
+    return any(f"{path}/".startswith(f"{prefix}/") for prefix in prefixes)
+
+
+def _check_params(
+    folder: Path, saved: Tree, params: Tree, skip: list[str], identity: dict[str, str]
+) -> None:
+    """Raises UserError if two models differ in more than what is below the prefixes in `skip`.
+
+    A prefix has to be one of some parameter, or the name of an identity.
+    """
+    found, expected = _flat(saved), _flat(params)
+    for path in sorted(found.keys() | expected.keys()):
+        there, here = (getattr(flat.get(path), "shape", None) for flat in (found, expected))
+        if here != there and not _is_below(path, skip):
+            raise UserError(
+                f"config.train.init_from={folder}: the parameter {path} {_of_shape(there)} there "
+                f"and {_of_shape(here)} here; with a prefix of its path in config.train.init_skip "
+                "it starts anew"
+            )
+    for prefix in skip:
+        if prefix not in identity and not any(_is_below(x, [prefix]) for x in found | expected):
+            raise UserError(
+                f"config.train.init_skip: {prefix!r} is no prefix of a parameter's path, such as "
+                f"{min(expected)!r}"
+            )
 
 
 def _of_shape(shape: tuple[int, ...] | None) -> str:

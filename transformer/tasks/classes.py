@@ -120,7 +120,9 @@ class Evaluator:
         """
         numbers, outcomes = processes.my_share(len(self._batches)), []
         items = processes.my_share(len(self._batches.items))  # about as many as its batches have
-        with progress.counter(f"classify {self.split}", total=len(items)) as advance:
+        with progress.counter(
+            f"classify {self.split}", total=len(items), unit=self._unit
+        ) as advance:
             for t in numbers:
                 if should_stop():
                     break
