@@ -6,16 +6,13 @@ import jax
 import numpy as np
 import pytest
 from helpers import language, tiny
+from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import newest, without_times
 
 from transformer.checkpoints import workdir
-from transformer.distributed import layout
-from transformer.distributed.inference import gather_params
-from transformer.distributed.step import compile_step
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
 from transformer.tasks import language_modelling
-from transformer.training import loop
 
 
 @pytest.mark.parametrize(
@@ -83,26 +80,13 @@ def test_a_run_learns_keeps_its_best_and_is_resumed_to_the_bit(tmp_path, capsys)
     assert in_training(parts) == in_training(whole)
 
 
-LAYOUTS = [("pmap", 1, (0, 1, 1)), ("pmap", 8, (0, 1, 1)), ("jit", 8, (2, 2, 2))]
-
-
-def test_strategies_and_meshes_give_the_same_numbers(tmp_path):
-    """One device, eight with a row each, and eight that share params, too."""
+@pytest.mark.slow
+@pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (2, 2, 2))])
+def test_eight_devices_take_the_steps_of_one(tmp_path, strategy, mesh):
     language.write_text(tmp_path)
     config = language.config(tmp_path, {"model.dropout_rate": 0.0})
     task = prepare.prepare(config, tmp_path / "run")
-    found = []
-    for strategy, num_devices, mesh in LAYOUTS:
-        place = layout.make_layout(strategy, mesh, num_devices)
-        optimizer, step_function = loop.make_step(config, task.loss)
-        state = loop.first_state(task.init, optimizer, 0, None, place)
-        step = compile_step(step_function, place, state)
-        for t in range(3):
-            batch, _ = loop.load_batch(task.batches, place, 1, t)
-            state, metrics = step(state, batch)
-        scores = task.evaluate(gather_params(state.params, place), lambda: False)
-        found.append([float(metrics["loss"] / metrics["weight"]), scores["nats_per_token"]])
-    np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
+    assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh)
 
 
 @pytest.mark.slow
