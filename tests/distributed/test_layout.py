@@ -12,7 +12,7 @@ from transformer.distributed import inference, layout
 from transformer.distributed.step import rows_for_devices
 from transformer.training import loop, update
 
-STEPS = 50
+STEPS = 30
 
 
 def run(layout, accumulate=1, num_rows=16, **changes):
@@ -60,7 +60,7 @@ def assert_learns(run, **changes):
     """The loss falls, and every parameter moves by a thousand times the tolerance."""
     curve, after = run
     losses = [sums["loss"] / sums["weight"] for sums in curve]
-    assert len(losses) == 50
+    assert len(losses) == STEPS
     assert min(abs(a - b) for a, b in itertools.pairwise(losses)) > 1e-3  # batches differ
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.5
     before = first_state(layout_of("jit", 1), **changes).params
@@ -73,15 +73,15 @@ def test_one_device_learns(one_device):
 
 
 def test_one_device_with_dropout_learns(one_device_dropout):
-    assert_learns(one_device_dropout, **DIVISIBLE)
+    assert_learns(one_device_dropout, **DIVISIBLE, **DROPOUT)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "num_devices", "accumulate"),
     [
-        *[("pmap", 1, 1), ("pmap", 8, 1), ("jit", 8, 1)],
-        *[("pmap", 8, 2), ("jit", 8, 2), ("pmap", 8, 4), ("jit", 8, 4), ("jit", 1, 4)],
+        *[("pmap", 1, 1), ("pmap", 8, 1)],
+        *[("pmap", 8, 4), ("jit", 8, 4), ("jit", 1, 4)],
     ],
 )
 def test_trains_as_one_device(one_device, strategy, num_devices, accumulate):
@@ -96,43 +96,41 @@ def test_empty_rows_change_nothing(one_device, strategy):
 
 # Meshes
 
-MESHES = [
-    (data, fsdp, 8 // data // fsdp)
-    for data in (1, 2, 4, 8)
-    for fsdp in (1, 2, 4, 8)
-    if data * fsdp <= 8
-]
-# Sizes that eight devices divide, with dropout: a global program draws the same on any mesh.
+# (data, fsdp, tensor): each axis alone, each two of them, and all three.
+MESHES = [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 4, 1), (4, 1, 2), (1, 2, 4), (2, 2, 2)]
+# Sizes that eight devices divide.
 DIVISIBLE = {
     **{"source_vocab_size": 16, "target_vocab_size": 16, "num_heads": 8, "attention_bias": True},
-    **{"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "activation_dropout_rate": 0.1},
 }
+# A global program draws the same on any mesh.
+DROPOUT = {"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "activation_dropout_rate": 0.1}
 
 
 @pytest.fixture(scope="module")
 def one_device_dropout():
-    return run(layout_of("jit", 1), **DIVISIBLE)
+    return run(layout_of("jit", 1), **DIVISIBLE, **DROPOUT)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
 def test_every_mesh_trains_as_one_device(one_device_dropout, mesh):
-    assert_same_run(run(layout_of("jit", 8, mesh), **DIVISIBLE), one_device_dropout)
+    actual = run(layout_of("jit", 8, mesh), **DIVISIBLE, **DROPOUT)
+    assert_same_run(actual, one_device_dropout)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str)
 def test_distances_train_as_one_device(strategy, mesh):
     """Shaw's tables of distances are gathered from, and summed into, on each device."""
-    changes = {**DIVISIBLE, "positions": "shaw", "max_distance": 3, "dropout_rate": 0.0}
-    changes |= {"attention_dropout_rate": 0.0, "activation_dropout_rate": 0.0}
+    changes = {**DIVISIBLE, "positions": "shaw", "max_distance": 3}
     found = run(layout_of(strategy, 8, mesh), **changes)
     assert_same_run(found, run(layout_of("jit", 1), **changes))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mesh", [(2, 2, 2), (1, 8, 1), (1, 1, 8)], ids=str)
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(
+    ("mesh", "accumulate"), [((2, 2, 2), 2), ((1, 8, 1), 1), ((1, 1, 8), 1)], ids=str
+)
 def test_dimensions_that_a_mesh_does_not_divide_are_replicated(one_device, mesh, accumulate):
     """A vocabulary of 13, 2 heads."""
     assert_same_run(run(layout_of("jit", 8, mesh), accumulate), one_device)
@@ -142,8 +140,7 @@ def test_dimensions_that_a_mesh_does_not_divide_are_replicated(one_device, mesh,
 def abstract():
     """A function of a mesh: a larger model's step, its abstract state and a batch."""
     sizes = {"d_model": 128, "d_ff": 512, "key_size": 16, "value_size": 16}
-    vocabulary = {"source_vocab_size": 1024, "target_vocab_size": 1024}
-    changes = DIVISIBLE | sizes | vocabulary
+    changes = DIVISIBLE | sizes | {"source_vocab_size": 1024, "target_vocab_size": 1024}
     large, rows = model(**changes), batch(0, 64)
 
     def initial(rng):
@@ -165,7 +162,7 @@ def megabytes(tree):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mesh", [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2), (1, 2, 4)], ids=str)
+@pytest.mark.parametrize("mesh", [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2)], ids=str)
 def test_memory_falls_as_the_state_is_sharded(abstract, mesh):
     """By the compiled program's memory analysis; norms and biases stay replicated."""
     update, state, rows = abstract(mesh)
@@ -219,14 +216,16 @@ LAYOUTS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before", LAYOUTS, ids=str)
-def test_checkpoints_move_between_any_two_layouts(before, tmp_path):
+@pytest.mark.parametrize("number", range(len(LAYOUTS)))
+def test_checkpoints_move_between_layouts(number, tmp_path):
+    """Each is saved once, and restored from two others."""
+    before, *others = (LAYOUTS[(number + step) % len(LAYOUTS)] for step in (0, 1, 3))
     saved_layout = layout_of(*before)
     state = first_state(saved_layout, **DIVISIBLE)
     checkpoints = open_checkpoints(tmp_path)
     loop.save(checkpoints, 3, state, saved_layout)
     checkpoints.close()
-    for after in LAYOUTS:
+    for after in others:
         run_layout = layout_of(*after)
         checkpoints = open_checkpoints(tmp_path)
         restored = loop.first_state(init(model(**DIVISIBLE)), ADAM, 0, checkpoints, run_layout)
