@@ -2,7 +2,7 @@
 
 import collections
 import contextlib
-import importlib
+import importlib.metadata
 import os
 import pathlib
 import resource
@@ -18,11 +18,10 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # pytest's workers have their paren
 # Before anything imports jax. Compiling would take most of the time: it is done without
 # optimisation, by XLA's older kernel emitters and in one LLVM module a program, which together take
 # half the time of the newer emitters in 32 modules; and once for all tests and the processes they
-# start. XLA ends at a flag that it does not know: one that a later version drops goes from here.
-QUICK = (
-    "--xla_backend_optimization_level=0"
-    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-)
+# start. XLA ends at a flag that it does not know, and jax 0.12 (Python 3.12) has no older emitters.
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+if importlib.metadata.version("jaxlib").startswith("0.10."):
+    QUICK += " --xla_cpu_use_fusion_emitters=false"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {QUICK}"
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
