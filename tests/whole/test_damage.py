@@ -24,7 +24,14 @@ from helpers import miniature_wmt, reversal
 from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, everything, learn
 from helpers.damage import damaged, one_line_naming, parallel_text
 
-from transformer.data import batches, builders, corpora, packing, text_files, tokenizer
+from transformer.data import (
+    batches,
+    builders,
+    downloads,
+    packing,
+    text_files,
+    tokenizer,
+)
 from transformer.data.tokens import tokenise
 from transformer.modes import lines
 from transformer.storage import checksums
@@ -256,7 +263,7 @@ def test_a_damaged_corpus_stays_where_it_cannot_be_prepared_anew(tmp_path, monke
     home = tmp_path / "wmt14_translate" / "de-en" / "1.0.0"
     flip_a_bit(home / "dataset_info.json")
     before = contents(home)
-    monkeypatch.setattr(corpora.wmt, "_unreachable", lambda url: "no network")
+    monkeypatch.setattr(downloads, "_unreachable", lambda url: "no network")
     with pytest.raises(ValueError, match="cannot download"):
         load()
     assert contents(home) == before
