@@ -213,6 +213,7 @@ def test_plain_text_with_blank_lines(configure, folder, tmp_path):
         ({"data.mask_share": 1.0}, r"config\.data\.mask_share is above 0"),
         ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
         ({"architecture": "text_classifier"}, r"config\.model\.num_classes is missing"),
+        ({"vocabulary.kind": "characters"}, r"config\.vocabulary\.kind='characters' has unknown"),
         ({"loss.blocks": 0}, r"config\.loss\.blocks is at least 1"),
     ],
 )

@@ -33,6 +33,11 @@ def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     losses.check(**config.loss)
     classification.check_texts(config)
+    if config.vocabulary.kind == "characters":  # texts.MASK would be an unknown character, too
+        raise UserError(
+            "config.vocabulary.kind='characters' has unknown characters, which masked tokens would "
+            "look like: it is 'bpe' or 'unigram' here"
+        )
     if not 0 < config.data.mask_share < 1:
         raise UserError(
             f"config.data.mask_share is above 0 and below 1, found {config.data.mask_share}"
