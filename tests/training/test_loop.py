@@ -26,7 +26,7 @@ from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
 from transformer.modes import train
 from transformer.monitoring.log import read
-from transformer.tasks import translation_evaluator
+from transformer.tasks import split_loss, translation_evaluator
 from transformer.tasks.translation_evaluator import Evaluator
 from transformer.training import loop
 
@@ -233,7 +233,7 @@ def exhausted(*_, **__):
             r"a step with 32 rows of 32 positions .*config.data.batch_tokens",
         ),
         (
-            translation_evaluator,
+            split_loss,
             "_sums",
             r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens",
         ),

@@ -152,6 +152,7 @@ def run(world, monkeypatch):
                 save_every=options.save_every,
                 keep=1,
                 seed=0,
+                init_from="",
                 accumulate=1,
                 log_every=1,
                 profile=0,

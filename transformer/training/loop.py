@@ -168,9 +168,10 @@ def start(
         identity=task.identity,
         best_is=task.best_is,
     )
-    load_params, options = None, (config.train.init_from, config.train.init_skip)
+    load_params = None
     if config.train.init_from:
-        load_params = functools.partial(initial.load, *options, task.identity, layout)
+        where = config.train.init_from, config.train.init_skip
+        load_params = functools.partial(initial.load, *where, task.identity, layout)
     state = first_state(task.init, optimizer, config.train.seed, checkpoints, layout, load_params)
     write_config(config, workdir)
     return checkpoints, state, compile_step(step_function, layout, state)
