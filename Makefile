@@ -9,7 +9,7 @@ train: .venv/installed
 
 # A process a core, each with whole files: tests of a file share what they trained.
 PYTEST = .venv/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
-test: .venv/installed  # what proves the mathematics, the data, a resumed and a killed run: six minutes
+test: .venv/installed  # what proves the mathematics, the data, a resumed and a killed run: five minutes
 	$(PYTEST) -m "not slow"
 
 test-slow: .venv/installed  # long matrices: of kills, meshes, several processes, damage
