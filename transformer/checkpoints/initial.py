@@ -82,9 +82,9 @@ def _check_params(
 
     A prefix has to be one of some parameter, or the name of an identity.
     """
-    found, expected = _flat(saved), _flat(params)
-    for path in sorted(found.keys() | expected.keys()):
-        there, here = (getattr(flat.get(path), "shape", None) for flat in (found, expected))
+    of_run, expected = _flat(saved), _flat(params)
+    for path in sorted(of_run.keys() | expected.keys()):
+        there, here = (getattr(flat.get(path), "shape", None) for flat in (of_run, expected))
         if here != there and not _is_below(path, skip):
             raise UserError(
                 f"config.train.init_from={folder}: the parameter {path} {_of_shape(there)} there "
@@ -92,7 +92,7 @@ def _check_params(
                 "it starts anew"
             )
     for prefix in skip:
-        if prefix not in identity and not any(_is_below(x, [prefix]) for x in found | expected):
+        if prefix not in identity and not any(_is_below(x, [prefix]) for x in of_run | expected):
             raise UserError(
                 f"config.train.init_skip: {prefix!r} is no prefix of a parameter's path, such as "
                 f"{min(expected)!r}"

@@ -128,10 +128,6 @@ def plain_text_config(parts: Sequence[text_files.Part]) -> RecordsConfig:
 
     UserError if a part is empty.
     """
-    digest = hashlib.sha256()
-    for part in parts:
-        content, _ = text_files.digest_and_count(part.file)
-        digest.update(repr((content, *part[1:])).encode())
 
     def splits() -> dict[str, tuple[int, Iterator]]:
         counts = [sum(1 for _ in text_files.lines_of_part(part)) for part in parts]
@@ -143,7 +139,8 @@ def plain_text_config(parts: Sequence[text_files.Part]) -> RecordsConfig:
         return {"text": (sum(counts), ({"text": line} for line in lines))}
 
     features = tfds.features.FeaturesDict({"text": tfds.features.Text()})
-    return RecordsConfig(name=digest.hexdigest()[:16], features=features, splits=splits)
+    name = text_files.digest_of_parts(parts)[:16]
+    return RecordsConfig(name=name, features=features, splits=splits)
 
 
 # Preparation: by one process, under a lock.

@@ -58,12 +58,10 @@ def learn(texts: Iterable[str]) -> bytes:
 
     UserError if there are none.
     """
-    found = set()
-    for text in texts:
-        found.update(text)
-    if not found:
+    characters = set().union(*texts)
+    if not characters:
         raise UserError("the training text is blank: there are no characters to learn")
-    return "".join(sorted(found)).encode()
+    return "".join(sorted(characters)).encode()
 
 
 def load(content: bytes, name: str) -> Characters:

@@ -35,7 +35,7 @@ OWN = "own_images"
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class ImagesConfig(tfds.core.BuilderConfig):
-    """The content of a split; its name carries a hash of the content, see `PairsConfig`."""
+    """The content of a split; its name carries a hash of the content, see `RecordsConfig`."""
 
     files: ImageFiles
 
@@ -165,9 +165,9 @@ def load(
     stem, bracket, part = split.partition("[")
     files = ()
     if corpus == OWN:
-        found = image_files.find(pathlib.Path(directory).expanduser(), stem, key)
-        files, classes, stem = found.files, found.classes, "images"
-        config = ImagesConfig(name=f"{len(classes)}-classes-{found.digest[:16]}", files=found)
+        images = image_files.find(pathlib.Path(directory).expanduser(), stem, key)
+        files, classes, stem = images.files, images.classes, "images"
+        config = ImagesConfig(name=f"{len(classes)}-classes-{images.digest[:16]}", files=images)
         kind, build = OwnImages, functools.partial(OwnImages, config=config, data_dir=data_dir)
         folder = builders.corpus_folder(data_dir, OwnImages, config)
         check = lambda: None

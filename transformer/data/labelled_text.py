@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import hashlib
 import itertools
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -74,9 +73,6 @@ def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> La
 
 def _config(parts: Sequence[Part]) -> builders.RecordsConfig:
     """Returns the builder's config of these parts, named after their content."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(repr((text_files.digest_and_count(part.file)[0], *part[1:])).encode())
 
     def splits() -> dict[str, tuple[int, Iterator]]:
         ranges = [_range(part) for part in parts]
@@ -88,7 +84,9 @@ def _config(parts: Sequence[Part]) -> builders.RecordsConfig:
 
     features = {"label": tfds.features.Text(), "text": tfds.features.Text()}
     return builders.RecordsConfig(
-        name=digest.hexdigest()[:16], features=tfds.features.FeaturesDict(features), splits=splits
+        name=text_files.digest_of_parts(parts)[:16],
+        features=tfds.features.FeaturesDict(features),
+        splits=splits,
     )
 
 

@@ -98,16 +98,16 @@ def find_parts(folder: Path, split: str, key: str = "split") -> list[Part]:
 
     parts = []
     for name in map(str.strip, split.split(",")):
-        found = re.fullmatch(r"(.+?)(?:\[(?:(\d+)%)?:(?:(\d+)%)?( of characters)?\])?", name)
-        start, stop = (int(found[2] or 0), int(found[3] or 100)) if found else (0, 0)
-        if not start < stop <= 100 or found[1].endswith("]"):
+        match = re.fullmatch(r"(.+?)(?:\[(?:(\d+)%)?:(?:(\d+)%)?( of characters)?\])?", name)
+        start, stop = (int(match[2] or 0), int(match[3] or 100)) if match else (0, 0)
+        if not start < stop <= 100 or match[1].endswith("]"):
             raise UserError(
                 f"{key}={split!r}: expected FILE or a part of it, such as FILE[:90%], FILE[90%:], "
                 f"FILE[:90% of characters], found {name!r}"
             )
-        candidates = [folder / Path(found[1] + suffix).expanduser() for suffix in SUFFIXES]
+        candidates = [folder / Path(match[1] + suffix).expanduser() for suffix in SUFFIXES]
         file = _only_file(candidates, f"{key}={split!r}", why_missing)
-        parts.append(Part(file, start, stop, bool(found[4])))
+        parts.append(Part(file, start, stop, bool(match[4])))
     return parts
 
 
@@ -162,6 +162,15 @@ def lines(file: Path) -> Iterator[bytes]:
             except UnicodeDecodeError as error:
                 raise UserError(f"{file}, line {number}, is not UTF-8: {error}") from error
             yield line
+
+
+def digest_of_parts(parts: Sequence[Part]) -> str:
+    """Returns the sha256 of the content of some parts, in their order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        content, _ = digest_and_count(part.file)
+        digest.update(repr((content, *part[1:])).encode())
+    return digest.hexdigest()
 
 
 def lines_of_part(part: Part) -> Iterator[bytes]:

@@ -3,10 +3,9 @@
 import collections
 import contextlib
 import functools
-import itertools
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,10 @@ def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
     counter = no_progress if interactive else progress.counter("classify", total=total)
     infer = functools.partial(probabilities, run, batch_size=options.batch_size)
     with counter as advance:
-        for texts, rows in chunks(lines.read(sys.stdin.buffer), read, chunk_lines):
+        numbered = enumerate(lines.read(sys.stdin.buffer), start=1)
+        items = ((text, read(text, number)) for number, text in numbered)
+        for chunk in lines.batches(items, chunk_lines):
+            texts, rows = zip(*chunk, strict=True)
             for text, row in zip(texts, infer(rows), strict=True):
                 lines.write(sys.stdout.buffer, _format(text, row, names, options.format))
             advance(len(texts))
@@ -65,31 +67,7 @@ def check(options: ml_collections.ConfigDict) -> None:
             raise UserError(f"config.classify.{key} is at least 1, found {options[key]}")
 
 
-def chunks(
-    texts: Iterable[str], read: Callable[[str, int], Row], size: int
-) -> Iterator[tuple[list[str], list[Row]]]:
-    """Yields `size` lines at a time, and the row of each; `read` takes a line and its number.
-
-    An error in a line is raised once the lines before it have been yielded.
-    """
-    numbered, error = enumerate(texts, start=1), None
-    while error is None:
-        taken, rows = [], []
-        for number, text in itertools.islice(numbered, size):
-            try:
-                rows.append(read(text, number))
-            except UserError as cause:
-                error = cause
-                break
-            taken.append(text)
-        if taken:
-            yield taken, rows
-        elif error is None:
-            return
-    raise error
-
-
-def probabilities(run: trained.Trained, rows: list[Row], batch_size: int) -> list[np.ndarray]:
+def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) -> list[np.ndarray]:
     """Returns the probabilities [V] of each row, in order.
 
     Rows of equal shapes are computed together, at most `batch_size` at a time, in few static
@@ -103,9 +81,9 @@ def probabilities(run: trained.Trained, rows: list[Row], batch_size: int) -> lis
             batch = group[start : start + batch_size]
             what = f"a batch of {len(batch)} lines"
             with memory.fits_in_memory(what, "lower config.classify.batch_size"):
-                found_BV = _batch_probabilities(run, [rows[i] for i in batch])
-            for i, found_V in zip(batch, found_BV, strict=False):  # further rows are padding
-                results[i] = found_V
+                probabilities_BV = _batch_probabilities(run, [rows[i] for i in batch])
+            for i, row_V in zip(batch, probabilities_BV, strict=False):  # further rows are padding
+                results[i] = row_V
     return results
 
 

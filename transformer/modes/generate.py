@@ -13,7 +13,6 @@ import numpy as np
 from transformer.checkpoints.workdir import Vocabulary, read_vocabulary
 from transformer.decoding import compiled
 from transformer.decoding.continuations import BLOCK, continuations
-from transformer.errors import UserError
 from transformer.modes import lines
 from transformer.monitoring import memory, progress
 from transformer.tasks import trained
@@ -60,7 +59,7 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     end = "" if options.lines == 1 else "\n"
     samples = range(options.num_samples)
     size = 1 if stream or interactive else max(1, options.batch_size // len(samples))
-    for batch in batches(prompts, size):
+    for batch in lines.batches(prompts, size):
         rows = [(prompt, number) for prompt in batch for number in samples]
         if stream:
             for row in rows:
@@ -94,23 +93,6 @@ def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -
                 *(number + 1, progress.quantity(unknown, "character")),
             )
         yield Prompt(number, line, ids)
-
-
-def batches(prompts: Iterable[Prompt], size: int) -> Iterator[list[Prompt]]:
-    """Yields `size` prompts at a time; an error in a line is raised behind the prompts before."""
-    batch = []
-    try:
-        for prompt in prompts:
-            batch.append(prompt)
-            if len(batch) == size:
-                yield batch
-                batch = []
-    except UserError:
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
 
 
 def drawn(

@@ -10,10 +10,11 @@ import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from transformer.errors import UserError
 
+Item = TypeVar("Item")
 FORMATS = ("text", "json")
 
 
@@ -68,6 +69,23 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
                     expected = "<tab>".join(name.upper() for name in names[:needed])
                 raise UserError(f"line {number}: expected {expected}, found {line[:80]!r}")
         yield {**values, **{name: _encodable(values[name]) for name in names if name in values}}
+
+
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Yields `size` items at a time; an error in one is raised once those before it are yielded."""
+    batch = []
+    try:
+        for item in items:
+            batch.append(item)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except UserError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def write(file: BinaryIO, text: str, end: str = "\n") -> None:
