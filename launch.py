@@ -24,11 +24,30 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
   python launch.py --mode=generate --workdir=DIR < prompts.txt
       Continues each line of standard input by a language model.
 
+  python launch.py --mode=report --workdir=DIR
+      Writes DIR/report.html, one file that shows the run: curves, scores, sentences, config.
+
+  python launch.py --mode=compare DIR DIR ... [--config.compare.set=SET]
+      Compares evaluated workdirs with the first: scores with 95 % intervals and p-values, configs,
+      curves, the lines that differ most. Prints tables on a terminal, otherwise one JSON line, and
+      writes ./compare.html.
+
+  python launch.py --mode=import FOLDER --workdir=DIR
+      Makes a workdir of a model that another program has trained: Hugging Face's Marian (OPUS-MT)
+      or CTranslate2's.
+
+  python launch.py --mode=export FOLDER --workdir=DIR [--config.export.format=ctranslate2]
+      Writes a trained model for another program: huggingface, ctranslate2 or safetensors.
+
   python launch.py --mode=verify --workdir=DIR
       Compares the files of all checkpoints with their checksums.
 
   python launch.py --mode=prepare --config=configs/wmt_base.py
       Builds corpus, vocabulary and token ids, without training.
+
+  python launch.py --mode=audit --config=configs/parallel_text.py --config.data.directory=FOLDER
+      Looks for faults in sentence pairs: blank, repeated, misaligned, in the wrong language, ...
+      (docs/auditing.md); can write a copy without them.
 
   python launch.py --mode=plan --config=configs/wmt_big.py --config.plan.num_devices=64 \
       --config.plan.device="TPU v5e"
@@ -41,7 +60,7 @@ code that is executed: only use configs that you trust.
 
 A mode that needs a trained workdir takes the config from there, except the keys that belong to a
 machine (compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.init_from,
-vocabulary.model): these have their defaults unless set on the command line.
+vocabulary.model, compare): these have their defaults unless set on the command line.
 
 Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a mistake
 of the user, explained in one line; 143 training was signalled to stop (SIGTERM, SIGHUP, SIGUSR1,
@@ -218,5 +237,6 @@ if __name__ == "__main__":
     )
     for library in ("absl", "fsspec", "gcsfs", "jax", "orbax"):
         logging.getLogger(library).setLevel(logging.ERROR)
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # reads that Orbax cancels
     run(sys.argv[1:])

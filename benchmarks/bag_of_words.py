@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> None:
     texts, targets, names = {}, {}, None
     for split in ("train", "validation", splits.final_split(config)):
         corpus = classification.labelled(config, split)
-        of_texts = corpus.labels()
+        of_texts = corpus.labels
         names = names or sorted(set(of_texts))
         (texts[split],) = corpus.read(range(len(corpus)))
         targets[split] = labels.class_ids(of_texts, names, place=corpus.place)

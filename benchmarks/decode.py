@@ -22,17 +22,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ctranslate2
+import flax.linen as nn
+import flax.traverse_util
 import jax
 import numpy as np
 
 import launch
-from benchmarks import ctranslate2_model, yardstick
+from benchmarks import yardstick
 from configs import wmt_base
 from transformer.checkpoints import workdir
 from transformer.data.tokenizer import END
 from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Translator
+from transformer.interop import ctranslate2_write
 from transformer.storage import compilation_cache
 from transformer.tasks import translation
 from transformer.tasks.task import init_params
@@ -153,13 +156,13 @@ def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Cal
         text = lines(arguments)
 
         def file() -> list[str]:
-            tokens = source.encode(text, out_type=str, add_eos=True)
+            tokens = source.processor.encode(text, out_type=str)
             found = translate(tokens, max_batch_size=64, max_decoding_length=250)
-            return target.decode_pieces([result.hypotheses[0] for result in found])
+            return target.processor.decode_pieces([result.hypotheses[0] for result in found])
 
         return file, len(text), "sentences"
     _, _, _, sources = synthetic(arguments, "float32")
-    tokens = [[f"w{i}" for i in source[:-1]] + ["</s>"] for source in sources]
+    tokens = [[f"w{i}" for i in source[:-1]] for source in sources]
     options = {
         "max_batch_size": -(-arguments.batch // workers),
         "min_decoding_length": TARGET,  # here without the end symbol, which is not decoded
@@ -193,13 +196,21 @@ def convert(arguments: argparse.Namespace) -> None:
     """Writes the model for CTranslate2."""
     if arguments.file:
         run = translation.load(workdir.read_config(arguments.workdir), arguments.workdir)
-        pieces = [run.vocabulary.source.id_to_piece(i) for i in range(len(run.vocabulary.source))]
-        ctranslate2_model.save(arguments.folder, run.model, run.params, pieces)
+        pieces = run.vocabulary.source.pieces(range(len(run.vocabulary.source)))
+        save(arguments.folder, run.model, run.params, pieces)
         return
     _, model, parameters, _ = synthetic(arguments, "float32")
     names = ["<pad>", "</s>", "<unk>", "<s>"]
     pieces = names + [f"w{i}" for i in range(4, model.target_vocab_size)]
-    ctranslate2_model.save(arguments.folder, model, parameters, pieces)
+    save(arguments.folder, model, parameters, pieces)
+
+
+def save(folder: Path, model: nn.Module, params: dict, pieces: list[str]) -> None:
+    """Writes a model with a shared vocabulary for CTranslate2."""
+    folder.mkdir(parents=True, exist_ok=True)
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    arrays = {path: np.asarray(array, np.float32) for path, array in flat.items()}
+    ctranslate2_write.write(folder, model, arrays, [pieces, pieces])
 
 
 def lines(arguments: argparse.Namespace) -> list[str]:

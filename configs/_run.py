@@ -66,4 +66,12 @@ def get_config() -> ConfigDict:
     config.plan.device = ""  # 'TPU v5e', 'H100', ... (monitoring/devices.py); "": the one present
     config.plan.share_of_peak = 0.4  # MFU to assume: achieved FLOP/s over peak FLOP/s
     config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: look up in monitoring/devices.py
+
+    config.compare = ConfigDict()  # read by --mode=compare only
+    config.compare.set = ""  # a test set's name; "": the one that was last evaluated
+    config.compare.page = "compare.html"  # the file to write, in the current folder; "": none
+    # An .svg of BLEU by sentence length, for a document; "": none.
+    config.compare.picture = ""
+    config.compare.sentences = 20  # those to show on which the runs differ most
+    config.compare.resamples = 1000  # of the bootstrap, for p-values and 95 % intervals
     return config

@@ -81,7 +81,7 @@ def get_config() -> ConfigDict:
     config.optimizer.schedule.init_value = 0.0
     config.optimizer.schedule.peak_value = 3e-4
     config.optimizer.schedule.warmup_steps = 300
-    config.optimizer.schedule.decay_steps = 3000
+    config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")  # warm-up included
 
     config.loss = ConfigDict()
     config.loss.label_smoothing = 0.0

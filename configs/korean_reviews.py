@@ -32,7 +32,7 @@ def get_config(variant: str = "scratch") -> ConfigDict:
     config.model.dropout_rate = 0.2
     config.optimizer.schedule.peak_value = 1e-3
     config.optimizer.schedule.warmup_steps = 200
-    config.train.num_steps = config.optimizer.schedule.decay_steps = 2000
+    config.train.num_steps = 2000
     config.train.save_every = config.evaluate.every = 200
     if variant == "pretrained":
         config.train.init_from, config.train.init_skip = PRETRAINED, "head"

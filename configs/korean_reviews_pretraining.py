@@ -23,6 +23,6 @@ def get_config() -> ConfigDict:
     config.model.dropout_rate = 0.1
     config.optimizer.schedule.peak_value = 2e-3
     config.optimizer.schedule.warmup_steps = 200
-    config.train.num_steps = config.optimizer.schedule.decay_steps = 3000
+    config.train.num_steps = 3000
     config.train.save_every = config.evaluate.every = 500
     return config

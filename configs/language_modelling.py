@@ -75,7 +75,7 @@ def get_config() -> ConfigDict:
     config.optimizer.schedule = {
         "name": "warmup_cosine_decay_schedule",
         **{"init_value": 0.0, "peak_value": 1e-3, "end_value": 1e-4},
-        **{"warmup_steps": 100, "decay_steps": 5000},
+        **{"warmup_steps": 100, "decay_steps": config.train.get_ref("num_steps")},
     }
 
     config.train.num_steps = 5000
@@ -93,6 +93,6 @@ def get_config() -> ConfigDict:
     config.generate.top_p = 1.0  # nucleus: the likeliest tokens of this total probability
     config.generate.seed = 0
     config.generate.format = "text"  # or 'json': one object per line, with 'prompt'
-    config.generate.stream = False  # write tokens as they come, as on a terminal
+    config.generate.stream = False  # write text as it comes, as on a terminal; not with 'json'
     config.generate.batch_size = 32  # continuations at the same time
     return config

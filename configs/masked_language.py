@@ -38,6 +38,6 @@ def get_config() -> ConfigDict:
 
     config.optimizer.schedule.peak_value = 5e-4
     config.optimizer.schedule.warmup_steps = 1000
-    config.train.num_steps = config.optimizer.schedule.decay_steps = 30_000
+    config.train.num_steps = 30_000
     config.train.save_every = config.evaluate.every = 1000
     return config

@@ -29,7 +29,6 @@ def get_config() -> ConfigDict:
     config.model.num_layers = 4
     config.model.max_positions = 128
     config.model.dropout_rate = 0.2
-    config.optimizer.schedule.decay_steps = 2000
     config.train.num_steps = 2000
     config.train.save_every = 250
     config.evaluate.every = 250

@@ -33,7 +33,6 @@ def get_config(variant: str = "cpu") -> ConfigDict:
         config.model.num_layers = 4
         config.model.max_positions = 64
         config.model.dropout_rate = 0.0
-        config.optimizer.schedule.decay_steps = 2000
         config.train.num_steps = 2000
         config.evaluate.every = 250
     else:

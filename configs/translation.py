@@ -35,18 +35,22 @@ def get_config() -> ConfigDict:
 
     config.vocabulary = ConfigDict()  # SentencePiece
     config.vocabulary.shared = True  # one vocabulary for both languages; False: one each
-    config.vocabulary.kind = "bpe"  # or 'unigram'
+    config.vocabulary.kind = "bpe"  # or 'unigram'; imported ones: 'table', 'characters'
     config.vocabulary.size = 37_000
     config.vocabulary.character_coverage = 0.9995  # rarer characters fall back to bytes
     config.vocabulary.max_sentences = 4_000_000  # sentences to learn from; 0: all
-    config.vocabulary.model = ""  # use this .model file (or SOURCE,TARGET) instead of learning one
+    # Use this .model file (or SOURCE,TARGET) instead of learning one; for the kinds 'table' and
+    # 'characters' it is WORKDIR/vocabulary of another run.
+    config.vocabulary.model = ""
+    config.vocabulary.source_end = True  # False: the encoder does not see where a source ends
     config.vocabulary.fingerprint = ""  # hash of the pieces; filled in by the run
 
     config.model = ConfigDict()
     config.model.d_model = 512
     config.model.d_ff = 2048
     config.model.num_heads = 8
-    config.model.num_layers = 6  # of the encoder, and of the decoder
+    config.model.num_layers = 6  # of the encoder
+    config.model.num_decoder_layers = 0  # 0: as many as the encoder's
     config.model.key_size = 0  # of a head's queries and keys; 0: d_model / num_heads
     config.model.value_size = 0  # of a head's values; 0: d_model / num_heads
     config.model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
@@ -55,16 +59,19 @@ def get_config() -> ConfigDict:
     config.model.final_norm = False  # one more norm after each stack, as pre-norm needs
     config.model.norm_epsilon = 1e-6
     config.model.residual = True  # False: without residual connections
-    # Sinusoids with sine and cosine 'interleaved', or 'concatenated' (tensor2tensor); 'learned';
-    # 'none'; or of self-attention's keys relative to its queries: 'rotary', 'shaw' (positions.py).
+    # Sinusoids with sine and cosine 'interleaved', in 'halves' (Hugging Face's Marian), or
+    # 'concatenated' (tensor2tensor); 'learned'; 'none'; or of self-attention's keys relative to its
+    # queries: 'rotary', 'shaw' (positions.py).
     config.model.positions = "interleaved"
+    config.model.first_position = 0  # the number of the first position; OpenNMT-tf's is 1
     config.model.max_positions = 0  # rows of the table of learned positions
     config.model.max_distance = 0  # of 'shaw': farther keys are as this far; the paper has 16
     # Which embeddings are one matrix: 'all' (source, target, output), 'target' (target, output),
     # or 'none'.
     config.model.tied_embeddings = "all"
-    config.model.activation = "relu"  # or 'gelu'
+    config.model.activation = "relu"  # or 'gelu', 'gelu_tanh' (GPT-2's), 'silu' (swish)
     config.model.attention_bias = False  # biases in the attention projections
+    config.model.output_bias = False  # a bias of each piece's logit, as Marian has
     config.model.dropout_rate = 0.1  # on embeddings and each sublayer's output
     config.model.attention_dropout_rate = 0.0  # on attention weights
     config.model.activation_dropout_rate = 0.0  # inside the feed-forward network
@@ -118,8 +125,20 @@ def get_config() -> ConfigDict:
     # Input lines are SOURCE<tab>PREFIX; the translation begins with PREFIX (forced decoding).
     config.translate.prefix = False
 
+    config.export = ConfigDict()  # read by --mode=export only
+    config.export.format = "huggingface"  # or 'ctranslate2', 'safetensors'
+    config.export.quantization = "float32"  # of 'ctranslate2'; or 'int8', 'float16', 'bfloat16'
+    config.export.licence = ""  # for the model card, such as 'cc-by-4.0'
+
     config.attention = ConfigDict()  # read by --mode=align only
     config.attention.layer = 0  # decoder layer to align by, from 1; 0: the mean of all layers
     config.attention.head = 0  # head to align by, from 1; 0: the mean of all heads
     config.attention.pairs = 100  # pairs whose attention weights are saved in attention.npz
+
+    config.audit = ConfigDict()  # read by --mode=audit only
+    config.audit.lines = ""  # a file for all faulty pairs: split, line, faults, source, target
+    # A folder for a copy of the splits, of which train lacks the pairs that have one of the faults
+    # in `drop` (docs/auditing.md lists all); it gets dropped.tsv, too. "": no copy.
+    config.audit.clean = ""
+    config.audit.drop = "blank,broken,script,swapped,language,copied,length,duplicate,overlap"
     return config

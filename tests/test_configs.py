@@ -178,3 +178,11 @@ def test_golden_presets(name, preset, changes):
     else:  # a preset changes what it is said to change and nothing else
         paper = config_files.flatten(load(name))
         assert {key for key in flat if flat[key] != paper[key]} == changes.keys()
+
+
+@pytest.mark.parametrize("name", [v for name in CONFIGS for v in variants(name)])
+def test_a_decay_ends_with_the_run(name):
+    """Else a run of more steps would go on at a rate of 0."""
+    config = load(name)
+    config.train.num_steps = 12_345
+    assert config.optimizer.schedule.get("decay_steps", 12_345) == 12_345

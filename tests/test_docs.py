@@ -1,4 +1,4 @@
-"""The files, functions and tests that docs/internals.md and docs/reliability.md name exist."""
+"""The files, functions and tests that pages of docs/ name exist."""
 
 import ast
 import functools
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FILE = r"`([\w/]+\.py)`"
-FUNCTIONS = rf"{FILE} \(([^)]*)\)"  # `file.py` (`f`, `g`)
+FUNCTIONS = rf"{FILE}\s+\(([^)]*)\)"  # `file.py` (`f`, `g`)
 TESTS = rf"{FILE}(?: \(s\))?: ((?:(?:, )?`test_\w+`(?: \(s\))?)+)"  # `test_file.py`: `test_a` (s)
 
 
@@ -39,7 +39,7 @@ def missing(text):
     return absent
 
 
-@pytest.mark.parametrize("page", ["internals.md", "reliability.md"])
+@pytest.mark.parametrize("page", ["internals.md", "reliability.md", "tour.md", "tour.ko.md"])
 def test_what_a_page_names_exists(page):
     assert not missing((ROOT / "docs" / page).read_text())
 

@@ -8,20 +8,26 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROOMS = (
     *("distributed", "storage", "monitoring", "data", "models"),
-    *("decoding", "checkpoints", "tasks", "training", "modes"),
+    *("decoding", "checkpoints", "interop", "tasks", "training", "reports", "modes"),
 )
 APART = {("models", room) for room in ROOMS} - {("models", "models")} | {("data", "models")}
 # Libraries, and the rooms or files that may import them.
 KEPT_TO = {
     "absl": {"modes/command_line.py"},
-    "ml_collections": {"launch.py", "configs", "checkpoints", "tasks", "training", "modes"},
+    "ml_collections": {
+        *("launch.py", "configs"),
+        *("checkpoints", "tasks", "training", "reports", "modes"),
+    },
+    "vl_convert": {"reports"},
     "tensorflow_datasets": {"data"},
     "orbax": {"checkpoints"},
     "jax.sharding": {"distributed"},
     "jax.pmap": {"distributed"},
     "jax.shard_map": {"distributed"},
     "tensorflow": set(),
-    "torch": set(),
+    "torch": {"interop/arrays.py"},
+    "safetensors": {"interop/arrays.py"},
+    "ctranslate2": {"interop/ctranslate2_write.py"},
 }
 FILES = [*ROOT.glob("transformer/**/*.py"), *ROOT.glob("configs/*.py"), ROOT / "launch.py"]
 

@@ -55,20 +55,20 @@ def saved(tmp_path_factory):
 def test_the_best_params_come_as_training_holds_them(saved, run_layout):
     run_layout = place(*run_layout)
     loaded = load(saved, run_layout=run_layout)
-    found = initial.replaced(params(9), loaded)
-    tiny.assert_same_bits(found, params(2))
+    started = initial.replaced(params(9), loaded)
+    tiny.assert_same_bits(started, params(2))
     expected = state_shardings(params(9), run_layout)
-    for x, sharding in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+    for x, sharding in zip(jax.tree.leaves(started), jax.tree.leaves(expected), strict=True):
         assert x.sharding.is_equivalent_to(sharding, x.ndim)
 
 
 def test_a_skipped_prefix_starts_anew(saved):
     """'head' is no prefix of 'header'; a new head may have another shape."""
     new = params(9, classes=5)
-    found = initial.replaced(new, load(saved, new, skip=" head , encoder/outer"))
+    started = initial.replaced(new, load(saved, new, skip=" head , encoder/outer"))
     expected = {**params(2), "head": new["head"]}
     expected["encoder"] = {"inner": params(2)["encoder"]["inner"], "outer": new["encoder"]["outer"]}
-    tiny.assert_same_bits(found, expected)
+    tiny.assert_same_bits(started, expected)
 
 
 def test_a_head_that_only_the_other_run_has_can_be_skipped(saved):

@@ -41,8 +41,8 @@ def test_record_i_is_image_i_over_several_shards(load, tmp_path, monkeypatch):
     corpus = load("train")
     assert len(corpus.records.dataset_info.splits["images"].shard_lengths) == 8
     assert np.array_equal(pixels(corpus), images)
-    _, found, names = corpus.read([3, 0, 49])
-    assert [corpus.classes[i] for i in found] == [str(labels[i]) for i in (3, 0, 49)]
+    _, label_ids, names = corpus.read([3, 0, 49])
+    assert [corpus.classes[i] for i in label_ids] == [str(labels[i]) for i in (3, 0, 49)]
     assert names[2] == "train-images-idx3-ubyte image 49"
 
 
@@ -93,11 +93,11 @@ def test_cifar10_from_its_archive(load, tmp_path, no_network, capfd):
     for split, (images, labels) in {"train": train, "test": test}.items():
         corpus = load(split, "cifar10")
         assert corpus.classes == tuple(names)
-        _, found, ids = corpus.read(range(len(corpus)))
+        _, label_ids, ids = corpus.read(range(len(corpus)))
         order = [int(name.removeprefix(f"{split}_")) for name in ids]  # TFDS's is that of a hash
         assert sorted(order) == list(range(len(images)))
         assert np.array_equal(pixels(corpus), images[order])
-        assert np.array_equal(found, labels[order])
+        assert np.array_equal(label_ids, labels[order])
     assert len(load("train[:20]", "cifar10")) == 20
     assert capfd.readouterr() == ("", "")
 

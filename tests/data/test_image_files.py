@@ -3,6 +3,7 @@
 import gzip
 import io
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -62,6 +63,19 @@ def test_class_folders_do_not_depend_on_names_of_files_or_their_order(tmp_path):
     assert image_files.find(tmp_path / "b", "train", KEY).digest != a.digest
 
 
+def test_an_image_is_read_once_for_its_digest_until_it_changes(tmp_path, monkeypatch):
+    """A run looks at its folder of photos six times before the first step."""
+    images, labels = patterns(4)
+    write_class_folders(tmp_path / "train", images, [f"class {label}" for label in labels])
+    read, files = Path.read_bytes, []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: files.append(path) or read(path))
+    first, again = (image_files.find(tmp_path, "train", KEY) for _ in range(2))
+    assert first.digest == again.digest
+    assert len(files) == len(set(files)) == 4
+    files[0].write_bytes(read(files[1]))
+    assert image_files.find(tmp_path, "train", KEY).digest != first.digest
+
+
 IMAGES, LABELS = patterns(5)
 
 
@@ -119,5 +133,5 @@ def test_a_missing_split_says_what_is_expected_and_what_is_there(tmp_path):
     message = r"config.data.test='t10k': expected a folder .*t10k.* has train-images-idx3-ubyte"
     with pytest.raises(UserError, match=message):
         image_files.find(tmp_path, "t10k", "config.data.test")
-    with pytest.raises(UserError, match="is empty or missing"):
+    with pytest.raises(UserError, match=r"nowhere \(config\.data\.directory\) does not exist"):
         image_files.find(tmp_path / "nowhere", "train", KEY)

@@ -128,6 +128,8 @@ def test_grey_and_colour_become_each_other():
     assert np.array_equal(grey, np.repeat(Corpus().images[0][..., None], 3, axis=-1))
     with pytest.raises(UserError, match=r"x.png is a damaged image"):
         images.decode(colour[:-30], "x.png", 3)
+    with pytest.raises(UserError, match=r"^x.png has more than 8 bits a channel"):
+        images.decode(encoded(np.zeros((3, 3), np.uint16)), "x.png", 3)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def load(tmp_path):
 def test_texts_and_labels_are_read_in_order(load, tmp_path, name, opener):
     corpus = load(LINES, name=name, opener=opener)
     assert len(corpus) == 4
-    assert corpus.labels() == ["1", "0", "good", "0"]
+    assert corpus.labels == ("1", "0", "good", "0")
     assert corpus.read([2, 0]) == (["tabs\tare text", "좋은 영화"],)
     assert corpus.files == (str(tmp_path / name),)
 
@@ -45,7 +45,7 @@ def test_the_fingerprint_is_of_the_content(load):
 def test_a_part_and_several_files_know_their_lines(load, tmp_path):
     load(LINES)
     corpus = load(LINES[:2], split="train.tsv[50%:],more.tsv", name="more.tsv")
-    assert corpus.labels() == ["good", "0", "1", "0"]
+    assert corpus.labels == ("good", "0", "1", "0")
     places = [corpus.place(i) for i in range(4)]
     assert places == [
         *(f"{tmp_path}/train.tsv, line {n}" for n in (3, 4)),

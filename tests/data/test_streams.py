@@ -30,13 +30,13 @@ def test_the_example_in_the_docstring():
 def test_in_order_each_token_is_a_target_once_behind_the_one_before_it(count, length):
     ids = IDS[:count]
     epoch = batched(streams.assemble, ids, None, length)
-    found, before = [], []
+    targets, before = [], []
     for t in range(len(epoch)):
         batch = epoch[t]
         real = batch["weights"] > 0
-        found += batch["targets"][real].tolist()
+        targets += batch["targets"][real].tolist()
         before += batch["inputs"]["tokens"][real].tolist()
-    assert found == ids.tolist()
+    assert targets == ids.tolist()
     assert before == [END, *ids[:-1].tolist()]
 
 

@@ -3,6 +3,7 @@
 import gzip
 import lzma
 import os
+from pathlib import Path
 
 import pytest
 from helpers.corpora import ENGLISH, GERMAN, everything, lines, one_line, prepared
@@ -105,10 +106,10 @@ def test_a_missing_file_names_the_candidates_and_what_the_folder_has(text, tmp_p
     with pytest.raises(ValueError, match=r"nothere\.de, found none"):
         text(split="nothere.de,training.en")
     os.rename(tmp_path / "text", tmp_path / "moved")
-    with pytest.raises(ValueError, match="text does not exist"):
+    with pytest.raises(ValueError, match=r"text \(config\.data\.directory\) does not exist"):
         text()
     (tmp_path / "text").touch()
-    with pytest.raises(ValueError, match="text is a file, expected a folder"):
+    with pytest.raises(ValueError, match=r"text \(config\.data\.directory\) is a file, expected"):
         text()
 
 
@@ -195,6 +196,14 @@ def test_a_split_that_names_no_file_is_one_line(tmp_path, split, words):
     with pytest.raises(UserError, match=rf"\Aconfig\.data\.train='.*{words}") as error:
         parts(tmp_path, split)
     one_line(error)
+
+
+def test_a_folder_that_is_not_set_is_not_looked_into(tmp_path, monkeypatch):
+    """Its files would be those of wherever the command was started."""
+    monkeypatch.chdir(tmp_path)
+    message = "a.txt, a.txt.gz, a.txt.xz, found none; config.data.directory is empty or"
+    with pytest.raises(UserError, match=message):
+        parts(Path(), "a.txt")
 
 
 def test_tiny_shakespeare_is_cut_where_others_cut_it(test_data):

@@ -29,26 +29,26 @@ def shapes(batch):
 
 def test_texts_are_laid_out_as_in_the_docstring():
     side = side_of([[7, 8, END], [9, END], [10, END]])
-    found = texts.inputs(side, np.array([0, 1, 2]), np.array([0, 0, 2]), (3, 6))
-    assert found["ids"][0].tolist() == [START, 7, 8, START, 9, PAD]
-    assert found["positions"][0].tolist() == [0, 1, 2, 0, 1, 0]
-    assert found["segments"][0].tolist() == [1, 1, 1, 2, 2, 0]
-    assert found["ids"][2].tolist() == [START, 10, *[PAD] * 4]
-    assert not any(array[1].any() for array in found.values())
+    batch = texts.inputs(side, np.array([0, 1, 2]), np.array([0, 0, 2]), (3, 6))
+    assert batch["ids"][0].tolist() == [START, 7, 8, START, 9, PAD]
+    assert batch["positions"][0].tolist() == [0, 1, 2, 0, 1, 0]
+    assert batch["segments"][0].tolist() == [1, 1, 1, 2, 2, 0]
+    assert batch["ids"][2].tolist() == [START, 10, *[PAD] * 4]
+    assert not any(array[1].any() for array in batch.values())
 
 
 def test_a_full_row_above_is_no_neighbour():
     """START is at position 0, not where the roll ends."""
     side = side_of([[7, 8, END], [9, END]])
-    found = texts.inputs(side, np.array([0, 1]), np.array([0, 1]), (2, 3))
-    assert found["ids"].tolist() == [[START, 7, 8], [START, 9, PAD]]
+    batch = texts.inputs(side, np.array([0, 1]), np.array([0, 1]), (2, 3))
+    assert batch["ids"].tolist() == [[START, 7, 8], [START, 9, PAD]]
 
 
 def test_one_text_is_its_row():
-    found = texts.one_text([7, 8, END], 5)
+    text = texts.one_text([7, 8, END], 5)
     expected = texts.inputs(side_of([[7, 8, END]]), np.array([0]), np.array([0]), (1, 5))
     for name in expected:
-        np.testing.assert_array_equal(found[name], expected[name][0])
+        np.testing.assert_array_equal(text[name], expected[name][0])
 
 
 def test_shortened_texts_keep_their_beginning():
@@ -125,8 +125,8 @@ def test_masks_depend_on_seed_step_and_row_alone():
     whole = masked(side)
     for i in (0, 7, 39):
         row = masked(side, np.array([i]))
-        for found, expected in zip(*map(jax.tree.leaves, (row, whole)), strict=True):
-            np.testing.assert_array_equal(found[0], expected[i])
+        for array, expected in zip(*map(jax.tree.leaves, (row, whole)), strict=True):
+            np.testing.assert_array_equal(array[0], expected[i])
     for key in ((5, 7), (6, 6)):
         other = masked(side, key=key)
         assert (other["inputs"]["masked"] != whole["inputs"]["masked"]).any()

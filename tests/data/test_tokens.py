@@ -68,7 +68,7 @@ def test_failed_writer_leaves_nothing(vocabulary, tmp_path):
 
 
 def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_path):
-    (tmp_path / "source.model").write_bytes(vocabulary.source.serialized_model_proto())
+    (tmp_path / "source.model").write_bytes(vocabulary.source.processor.serialized_model_proto())
     program = """
         import os, pathlib, signal, sys
         from transformer.data import tokenizer, tokens
@@ -157,7 +157,7 @@ class Lines:
 @pytest.mark.parametrize("kind", ["pieces", "characters"])
 def test_plain_text_has_one_side(vocabulary, tmp_path, kind):
     lines = ["abc d", "", "fed"] * 3000  # more than a chunk
-    encoder = tokenizer.Pieces(vocabulary.source)
+    encoder = vocabulary.source
     if kind == "characters":
         encoder = characters.load(characters.learn(lines), "test")
     tokens = tokenise(Lines(lines), encoder, tmp_path)

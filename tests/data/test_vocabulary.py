@@ -22,8 +22,8 @@ def learn(**changes):
     return [tokenizer.load(model, "learnt") for model in models]
 
 
-def letters(processor):
-    pieces = {processor.id_to_piece(i) for i in range(4 + 256, len(processor))}
+def letters(learnt):
+    pieces = set(learnt.pieces(range(4 + 256, len(learnt))))
     return {letter for piece in pieces for letter in piece} - {"▁"}
 
 
@@ -36,11 +36,10 @@ def test_a_shared_model_is_of_both_sides_and_two_models_are_of_one_each():
 
 def test_of_a_large_corpus_random_sentences_are_taken():
     """The seed chooses them; up to the limit it does not matter."""
-    few = [tokenizer.fingerprint(learn(max_sentences=100, seed=seed)[0]) for seed in (0, 0, 1)]
+    few = [learn(max_sentences=100, seed=seed)[0].fingerprint for seed in (0, 0, 1)]
     assert few[0] == few[1] != few[2]
     everything = [
-        tokenizer.fingerprint(learn(max_sentences=most, seed=seed)[0])
-        for most, seed in ((0, 0), (600, 1))
+        learn(max_sentences=most, seed=seed)[0].fingerprint for most, seed in ((0, 0), (600, 1))
     ]
     assert everything[0] == everything[1]
     assert everything[0] not in few
@@ -90,7 +89,7 @@ def test_plain_text_has_pieces_or_characters():
     pieces = vocabulary.learn_text(text, kind="bpe", size=290, **TEXT_OPTIONS)
     loaded = vocabulary.load({"vocabulary/text.model": pieces})
     assert isinstance(loaded, tokenizer.Pieces)
-    assert letters(loaded.processor) == set("abcdef")
+    assert letters(loaded) == set("abcdef")
     table = vocabulary.learn_text(text, kind="characters", size=0, **TEXT_OPTIONS)
     assert table == b" abcdef"
     assert vocabulary.load({"vocabulary/text.characters": table}) == characters.Characters(

@@ -37,11 +37,11 @@ def tokens_of(run, prompts, keys, count, *, context=8, params=None, **changes):
         never=NEVER,
         **{**OPTIONS, **changes},
     )
-    found = np.zeros((len(prompts), 0), int)
+    tokens = np.zeros((len(prompts), 0), int)
     for block in blocks:
-        found = np.concatenate([found, block], axis=1)
-        if found.shape[1] >= count:
-            return found[:, :count].tolist()
+        tokens = np.concatenate([tokens, block], axis=1)
+        if tokens.shape[1] >= count:
+            return tokens[:, :count].tolist()
 
 
 def greedy(run, prompt, count, context):
@@ -61,8 +61,8 @@ def greedy(run, prompt, count, context):
 def test_greedy_tokens_are_those_of_full_passes(run, context):
     """Also behind the context, and of a prompt that is longer than it."""
     keys = [(i, 0) for i in range(4)]
-    found = tokens_of(run, PROMPTS, keys, 30, context=context, top_k=1)
-    for prompt, tokens in zip(PROMPTS, found, strict=True):
+    rows = tokens_of(run, PROMPTS, keys, 30, context=context, top_k=1)
+    for prompt, tokens in zip(PROMPTS, rows, strict=True):
         assert tokens == greedy(run, prompt, 30, context)
 
 
@@ -88,8 +88,8 @@ def test_an_ensemble_of_equal_models_is_as_one(run):
     both = Ensemble((language.model(), language.model()))
     twice = both, {"members_0": params, "members_1": params}
     keys = [(i, 0) for i in range(4)]
-    found = tokens_of(twice, PROMPTS, keys, 20, top_k=1)
-    assert found == tokens_of(run, PROMPTS, keys, 20, top_k=1)
+    rows = tokens_of(twice, PROMPTS, keys, 20, top_k=1)
+    assert rows == tokens_of(run, PROMPTS, keys, 20, top_k=1)
 
 
 def test_tokens_are_drawn_by_their_probability(run):
@@ -99,9 +99,9 @@ def test_tokens_are_drawn_by_their_probability(run):
     logits[list(NEVER)] = -np.inf
     for temperature in (1.0, 0.5):
         probs = np.exp(logits / temperature) / np.exp(logits / temperature).sum()
-        found = np.bincount([x[3] for x in draw(temperature=temperature)], minlength=13) / count
-        assert np.abs(found - probs).max() < 4 * np.sqrt(0.25 / count)
-        assert not found[list(NEVER)].any()
+        shares = np.bincount([x[3] for x in draw(temperature=temperature)], minlength=13) / count
+        assert np.abs(shares - probs).max() < 4 * np.sqrt(0.25 / count)
+        assert not shares[list(NEVER)].any()
     likeliest = set(np.argsort(-logits)[:3].tolist())
     assert {x[3] for x in draw(top_k=3)} == likeliest
 

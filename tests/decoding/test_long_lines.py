@@ -47,7 +47,7 @@ def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, untrained
         assert part.index(tokenizer.END) == len(part) - 1
     if max(map(len, line.split())) < max_length // 2:
         assert found == line.strip()
-        assert all(pieces.id_to_piece(part[0]).startswith("▁") for part in seen)
+        assert all(pieces.pieces(part[:1])[0].startswith("▁") for part in seen)
 
 
 @pytest.mark.parametrize("word", ["abcdefgh ", "a ", "abcdefgh" * 9000, "a" * 9 + " " * 9])
@@ -55,13 +55,13 @@ def test_a_text_of_any_length_is_cut_without_loss(word, untrained, monkeypatch):
     """SentencePiece gets LONG_TEXT characters at a time; cuts between words do not change text."""
     line = word * (200_000 // len(word))
     calls = []
-    encode = tokenizer.encode
+    encode = tokenizer.Pieces.encode
 
     def watched(pieces, sentences):
         calls.extend(map(len, sentences))
         return encode(pieces, sentences)
 
-    monkeypatch.setattr(tokenizer, "encode", watched)
+    monkeypatch.setattr(tokenizer.Pieces, "encode", watched)
     echo = build(untrained[0])
     echo.batch_decoder = Echo()
     [found] = echo.translate(untrained[1], [line])
@@ -100,7 +100,7 @@ def test_parts_are_joined_as_their_language_writes(untrained, first, second, exp
     texts = iter([first, second])
     echo = build(untrained[0])
     echo.batch_decoder = lambda params, parts, *progress: [
-        [(ids, -1.0)] for ids in tokenizer.encode(PIECES, list(texts))
+        [(ids, -1.0)] for ids in PIECES.encode(list(texts))
     ]
     echo.batch_decoder.method = "beam"
     assert list(echo.translate(untrained[1], ["a " * 15 + "b "])) == [expected]

@@ -97,8 +97,10 @@ def test_any_text_gives_one_line(text, untrained):
 
 
 def test_a_generated_line_break_breaks_no_line(untrained):
-    spelt = [PIECES.piece_to_id(p) for p in ("▁a", "<0x0A>", "▁b", "<0x0D>", "<0x0A>", "▁c")]
-    assert len(PIECES.decode(spelt).splitlines()) > 1
+    spelt = [
+        PIECES.processor.piece_to_id(p) for p in ("▁a", "<0x0A>", "▁b", "<0x0D>", "<0x0A>", "▁c")
+    ]
+    assert len(PIECES.decode([spelt])[0].splitlines()) > 1
     breaks = build(untrained[0])
     breaks.batch_decoder = Echo()
     breaks._parts = lambda text, number: iter([[*spelt, tokenizer.END]])
@@ -115,14 +117,14 @@ def test_source_and_target_have_their_own_vocabulary(untrained):
 
     def find(params, parts, *progress):
         seen.extend(parts)
-        return [[(tokenizer.encode(both.target, ["z y x"])[0][:-1], 0.0)]] * len(parts)
+        return [[(both.target.encode(["z y x"])[0][:-1], 0.0)]] * len(parts)
 
     decoder.batch_decoder = find
     find.method = "beam"
     [[found]] = decoder.hypotheses(untrained[1], [Request("a b", "y x")])
     assert found.text == "z y x"
     [source] = reversal.ids(["a b"])
-    [prefix] = tokenizer.encode(both.target, ["y x"])
+    [prefix] = both.target.encode(["y x"])
     assert seen == [Part(tuple(source), tuple(prefix[:-1]))]
 
 
@@ -272,7 +274,7 @@ def test_every_translation_begins_with_its_prefix(method, untrained):
     for (_, prefix), hypotheses in zip(lines, found, strict=True):
         for hypothesis in hypotheses:
             assert hypothesis.text.startswith(prefix.strip())
-        [ids] = tokenizer.encode(PIECES, [prefix])
+        [ids] = PIECES.encode([prefix])
         limit = 3 + DECODE["extra_length"]
         if len(ids) > limit:
             assert {hypothesis.text for hypothesis in hypotheses} == {prefix.strip()}
@@ -293,7 +295,7 @@ def test_only_the_first_part_has_the_prefix(untrained):
     echo = build(untrained[0])
     echo.batch_decoder = Echo("sample")
     list(echo.hypotheses(untrained[1], [Request("c " * 40, "a b")]))
-    prefix = tuple(tokenizer.encode(PIECES, ["a b"])[0][:-1])
+    prefix = tuple(PIECES.encode(["a b"])[0][:-1])
     assert [part.prefix for part in echo.batch_decoder.seen] == [prefix, (), ()]
 
 

@@ -56,7 +56,7 @@ def sentences_of(batch):
 
 def pairs_of(source, vocabulary):
     sides = source.read(range(len(source)))
-    encoded = [tokenizer.encode(vocabulary[side], sides[side]) for side in (0, 1)]
+    encoded = [vocabulary[side].encode(sides[side]) for side in (0, 1)]
     return [tuple(map(tuple, pair)) for pair in zip(*encoded, strict=True)]
 
 

@@ -46,7 +46,7 @@ def write_text(folder, count=60, seed=0):
 
 def config(folder, changes=None):
     """The config of a tiny run on the text that `write_text` has written into the folder."""
-    config = language_modelling.get_config()
+    config = language_modelling.get_config().copy_and_resolve_references()
     values = {
         "compilation_cache": "",
         "data.directory": str(folder),

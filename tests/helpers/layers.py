@@ -1,4 +1,4 @@
-"""First values of a layer, and others in their place."""
+"""First values of a layer, and others in their place; the FLOPs of a program."""
 
 import math
 
@@ -18,3 +18,21 @@ def assert_glorot_uniform(kernel, fan_in, fan_out):
     bound = math.sqrt(6 / (fan_in + fan_out))
     assert 0.99 * bound < np.abs(kernel).max() <= bound
     assert kernel.std() == pytest.approx(math.sqrt(2 / (fan_in + fan_out)), rel=0.05)
+
+
+def products(jaxpr):
+    """The FLOPs of all matrix products and convolutions in a program, and in those it calls."""
+    total = 0
+    for equation in jaxpr.eqns:
+        name, size = equation.primitive.name, sum(x.aval.size for x in equation.outvars)
+        if name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            total += 2 * math.prod(shape[axis] for axis in contracted) * size
+        elif name == "conv_general_dilated":
+            kernel = equation.invars[1].aval.shape  # [height, width, in, out]
+            total += 2 * math.prod(kernel[:3]) * size
+        called = [getattr(value, "jaxpr", value) for value in equation.params.values()]
+        times = equation.params["length"] if name == "scan" else 1
+        total += times * sum(products(x) for x in called if isinstance(x, jax.extend.core.Jaxpr))
+    return total

@@ -70,7 +70,7 @@ def model():
 
 def ids(lines):
     """Ids of each line, the end symbol last."""
-    return tokenizer.encode(vocabulary().source, lines)
+    return vocabulary().source.encode(lines)
 
 
 def padded(lists, length=0):

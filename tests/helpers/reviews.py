@@ -29,7 +29,7 @@ def write(folder):
 
 def config(folder, data_dir, **changes):
     """The defaults of configs/classification.py, made tiny; changes are {key: value}."""
-    values = classification.get_config()
+    values = classification.get_config().copy_and_resolve_references()
     values.update_from_flattened_dict(
         {
             "data.directory": str(folder),

@@ -9,14 +9,18 @@ from transformer.models.self_attentive import SelfAttentive
 from transformer.models.text_encoder import MaskedLanguageModel, TextClassifier
 
 CLASSES, VOCABULARY = 3, tiny.VOCABULARY
-OF_TRANSLATION = ("source_vocab_size", "target_vocab_size", "tied_embeddings")
+OF_TRANSLATION = (
+    *("source_vocab_size", "target_vocab_size", "tied_embeddings"),
+    *("num_decoder_layers", "first_position", "output_bias"),
+)
 ENCODER = {name: x for name, x in tiny.ARGUMENTS.items() if name not in OF_TRANSLATION}
 SIZES = {"vocab_size": VOCABULARY, "num_classes": CLASSES}
 SMALL = {**SIZES, "d_model": 6, "state_size": 5, "attention_size": 4, "d_ff": 7}
 
 
 def masked_model(**changes):
-    return MaskedLanguageModel(**{**ENCODER, "vocab_size": VOCABULARY, **changes})
+    sizes = {"vocab_size": VOCABULARY, "mask_share": 0.15}
+    return MaskedLanguageModel(**{**ENCODER, **sizes, **changes})
 
 
 def classifier(**changes):

@@ -54,9 +54,9 @@ def test_weights_sum_to_one_over_earlier_positions(run):
 
 def test_padding_does_not_change_a_class(run):
     params, batch, logits, _ = run
-    found = texts.applied(texts.intra_attention(), params, texts.wider(batch))
-    np.testing.assert_allclose(found[:3], logits, atol=1e-5)
-    assert np.isfinite(found).all()
+    wider = texts.applied(texts.intra_attention(), params, texts.wider(batch))
+    np.testing.assert_allclose(wider[:3], logits, atol=1e-5)
+    assert np.isfinite(wider).all()
 
 
 def test_fields_that_cannot_work_are_refused():

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.layers import products
 
 from transformer.errors import UserError
 from transformer.models.recurrent import CHOICES, Recurrent
@@ -53,10 +54,10 @@ def decode(model, params, inputs, *, room, pad, num_beams=3):
 def test_steps_equal_the_full_pass(cell, attention):
     model, params, inputs = build(cell=cell, attention=attention)
     expected = logits(model, params, inputs)
-    found = decode(model, params, inputs, room=9, pad=3)
+    stepped = decode(model, params, inputs, room=9, pad=3)
     real = inputs["target_segments"] > 0
     for beam in range(3):
-        np.testing.assert_allclose(found[:, beam][real], expected[real], atol=1e-5)
+        np.testing.assert_allclose(stepped[:, beam][real], expected[real], atol=1e-5)
 
 
 def test_a_reordered_beam_goes_on_from_its_parents_state():
@@ -81,9 +82,9 @@ def test_padding_changes_nothing(cell, attention):
     model, params, _ = build(cell=cell, attention=attention)
     short = tiny.unpacked(tiny.pairs(), 7, 8)["inputs"]
     long = tiny.unpacked(tiny.pairs(), 12, 11)["inputs"]
-    found = logits(model, params, long)[:, :8]
+    padded = logits(model, params, long)[:, :8]
     real = short["target_segments"] > 0
-    np.testing.assert_allclose(found[real], logits(model, params, short)[real], atol=1e-5)
+    np.testing.assert_allclose(padded[real], logits(model, params, short)[real], atol=1e-5)
 
 
 @pytest.mark.parametrize(("cell", "attention"), KINDS)
@@ -122,6 +123,15 @@ def test_weights_are_of_the_sources_own_pieces(attention):
     padding_BS = inputs["source_segments"] == 0
     assert padding_BS.any()
     assert not cross_LBHTS[0, :, 0].swapaxes(1, 2)[padding_BS].any()
+
+
+@pytest.mark.parametrize(("cell", "attention"), KINDS)
+def test_flops_are_three_times_the_products_of_the_forward_pass(cell, attention):
+    model = Recurrent(**{**FIELDS, "cell": cell, "attention": attention})
+    inputs = tiny.unpacked(tiny.pairs(), 7, 7)["inputs"]
+    call = lambda params: model.apply({"params": params}, **inputs, train=False)
+    forward = products(jax.make_jaxpr(call)(tiny.shapes(model, inputs)).jaxpr)
+    assert model.flops(len(inputs["source"]), 7) == 3 * forward > 0
 
 
 def test_tied_embeddings_are_one_matrix():

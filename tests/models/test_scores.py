@@ -34,11 +34,11 @@ def test_scores_are_those_of_the_equation(kind):
     score = Score(kind)
     params = score.init(jax.random.key(0), q_BTHK, k_BHKS).get("params", {})
     params = jax.tree.map(lambda x: x + 0.3, params)
-    found = score.apply({"params": params}, q_BTHK, k_BHKS)
-    assert found.shape == (B, H, T, S)
-    for b, h, t, s in np.ndindex(found.shape):
+    scores = score.apply({"params": params}, q_BTHK, k_BHKS)
+    assert scores.shape == (B, H, T, S)
+    for b, h, t, s in np.ndindex(scores.shape):
         expected = formula(kind, jax.device_get(params), q_BTHK[b, t, h], k_BHKS[b, h, :, s], h)
-        assert found[b, h, t, s] == pytest.approx(expected, abs=1e-5)
+        assert scores[b, h, t, s] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", SCORES)

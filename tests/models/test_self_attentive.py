@@ -28,8 +28,8 @@ def test_the_penalty_by_hand():
     """A = (1 0 0; 0 1/2 1/2) has A A^T = (1 0; 0 1/2); two hops on one position, ones."""
     apart, same = [[1, 0, 0], [0, 0.5, 0.5]], [[0, 1, 0], [0, 1, 0]]
     one_each = [[0, 0, 1], [1, 0, 0]]
-    found = redundancy(np.array([apart, same, one_each], np.float32))
-    np.testing.assert_allclose(found, [0.25, 2, 0])
+    values = redundancy(np.array([apart, same, one_each], np.float32))
+    np.testing.assert_allclose(values, [0.25, 2, 0])
 
 
 def test_hops_are_the_papers_equations(run):
@@ -69,14 +69,14 @@ def test_states_are_of_both_directions(run):
 
 def test_padding_does_not_change_a_class_or_the_penalty(run):
     params, batch, logits, sown = run
-    found, again = texts.applied(
+    wider, again = texts.applied(
         texts.self_attentive(), params, texts.wider(batch), mutable=["losses"]
     )
-    np.testing.assert_allclose(found[:3], logits, atol=1e-5)
+    np.testing.assert_allclose(wider[:3], logits, atol=1e-5)
     np.testing.assert_allclose(
         again["losses"]["penalty"][0][:3], sown["losses"]["penalty"][0], atol=1e-5
     )
-    assert np.isfinite(found).all()
+    assert np.isfinite(wider).all()
 
 
 def test_the_penalty_is_in_the_loss_of_real_rows(run):
@@ -86,11 +86,11 @@ def test_the_penalty_is_in_the_loss_of_real_rows(run):
         "targets": np.array([0, 1, 2]),
         "weights": np.array([1, 0, 1], np.float32),
     }
-    found = classes.training_loss(
+    sums = classes.training_loss(
         params, rows, model=texts.self_attentive(), rng=jax.random.key(0), label_smoothing=0.0
     )
     penalties = sown["losses"]["penalty"][0]
-    assert found["penalty"] == pytest.approx(penalties[0] + penalties[2], rel=1e-5)
+    assert sums["penalty"] == pytest.approx(penalties[0] + penalties[2], rel=1e-5)
 
 
 def test_fields_that_cannot_work_are_refused():

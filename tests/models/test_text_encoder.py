@@ -20,10 +20,10 @@ def test_padding_does_not_change_a_class(pooling, positions):
     model, batch = texts.classifier(pooling=pooling, positions=positions), texts.inputs()
     params = tiny.parameters(model, batch)
     expected = texts.applied(model, params, batch)
-    found = texts.applied(model, params, texts.wider(batch))
+    wider = texts.applied(model, params, texts.wider(batch))
     assert expected.shape == (3, texts.CLASSES)
-    np.testing.assert_allclose(found[:3], expected, atol=1e-5)
-    assert np.isfinite(found).all()
+    np.testing.assert_allclose(wider[:3], expected, atol=1e-5)
+    assert np.isfinite(wider).all()
 
 
 def test_pooling_reads_the_tokens_it_names():
@@ -35,8 +35,8 @@ def test_pooling_reads_the_tokens_it_names():
         params = tiny.parameters(model, batch)
         for layer in params["encoder"].values():
             layer["self_attention"]["output"]["kernel"][:] = 0
-        found = [texts.applied(model, params, x) for x in (batch, other)]
-        assert (np.abs(found[0] - found[1]).max() > 1e-3) == differs
+        outputs = [texts.applied(model, params, x) for x in (batch, other)]
+        assert (np.abs(outputs[0] - outputs[1]).max() > 1e-3) == differs
 
 
 def test_the_mean_is_of_real_tokens():
@@ -44,8 +44,8 @@ def test_the_mean_is_of_real_tokens():
     batch = texts.inputs((2, 5), 8)
     batch = {**batch, "ids": 7 * batch["segments"], "positions": 0 * batch["positions"]}
     model = texts.classifier()
-    found = texts.applied(model, tiny.parameters(model, batch), batch)
-    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+    outputs = texts.applied(model, tiny.parameters(model, batch), batch)
+    np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-5)
 
 
 def test_a_token_depends_on_both_sides():
@@ -69,8 +69,8 @@ def test_packed_texts_do_not_see_each_other():
     model = texts.masked_model()
     params = tiny.parameters(model, one)
     expected = texts.applied(model, params, one)
-    found = texts.applied(model, params, packed)
-    np.testing.assert_allclose(found[0], expected.reshape(4, -1), atol=1e-5)
+    outputs = texts.applied(model, params, packed)
+    np.testing.assert_allclose(outputs[0], expected.reshape(4, -1), atol=1e-5)
 
 
 def test_only_masked_tokens_have_a_loss_and_a_gradient():
@@ -92,8 +92,8 @@ def test_only_masked_tokens_have_a_loss_and_a_gradient():
         )
         return jax.grad(lambda params: loss(params)["loss"])(params), loss(params)
 
-    found, expected = gradient(params, other), gradient(params, batch)
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), found, expected)
+    gradients, expected = gradient(params, other), gradient(params, batch)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), gradients, expected)
     assert expected[1]["weight"] == 6
     assert min(np.abs(leaf).max() for leaf in jax.tree.leaves(expected[0]["encoder"])) > 0
 
@@ -116,18 +116,22 @@ def test_hidden_and_logits_make_the_model():
     model, batch = texts.masked_model(), {**texts.inputs(), "masked": MASKED}
     params = tiny.parameters(model, batch)
     hidden = texts.applied(model, params, batch, method="hidden")
-    found = model.apply({"params": params}, hidden, method="logits")
-    np.testing.assert_allclose(found, texts.applied(model, params, batch), atol=1e-5)
+    logits = model.apply({"params": params}, hidden, method="logits")
+    np.testing.assert_allclose(logits, texts.applied(model, params, batch), atol=1e-5)
+
+
+SHARES = 0.15, 0.8
 
 
 @pytest.mark.parametrize("length", [64, 128])
 def test_flops_are_those_of_the_compiled_matrix_products(length):
     """XLA counts elementwise operations as well: a few percent at this width."""
     sizes = {"d_model": 128, "d_ff": 512, "key_size": 0, "value_size": 0, "vocab_size": 1000}
-    for model in (texts.classifier(**sizes), texts.masked_model(**sizes)):
+    models = texts.classifier(**sizes), *(texts.masked_model(**sizes, mask_share=x) for x in SHARES)
+    for model in models:
         batch = texts.inputs((length,) * 4, length)
-        if not isinstance(model, type(texts.classifier())):
-            batch["masked"] = np.zeros((4, length // 7 + 1), np.int32)
+        if share := getattr(model, "mask_share", 0):
+            batch["masked"] = np.zeros((4, int(share * length) + 1), np.int32)
         forward = lambda p, x, model=model: model.apply({"params": p}, **x, train=False)
         compiled = tiny.jit(forward).lower(tiny.shapes(model, batch), batch).compile()
         assert model.flops(4, length) / 3 == pytest.approx(

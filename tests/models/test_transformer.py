@@ -1,7 +1,6 @@
 """The Transformer: what may depend on what, decoding against the full pass, options, sizes."""
 
 import functools
-import math
 from unittest import mock
 
 import jax
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.layers import products
 from helpers.tiny import PRE, logits
 
 from transformer.models import attention, positions, stack
@@ -561,27 +561,11 @@ def test_parameter_counts_of_variants(changes):
     assert count(arguments) == closed_formula(**arguments)
 
 
-def products(jaxpr):
-    """The FLOPs of all dot_generals in a program, and in those that it calls."""
-    total = 0
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "dot_general":
-            (contracted, _), _ = equation.params["dimension_numbers"]
-            shape = equation.invars[0].aval.shape
-            sums = math.prod(shape[axis] for axis in contracted)
-            total += 2 * sums * equation.outvars[0].aval.size
-        for value in equation.params.values():
-            if isinstance(value, jax.extend.core.ClosedJaxpr):
-                total += products(value.jaxpr)
-            elif isinstance(value, jax.extend.core.Jaxpr):
-                total += products(value)
-    return total
-
-
 @pytest.mark.parametrize(
     "changes",
     [
         *({}, {"num_layers": 3}, {"key_size": 3, "value_size": 7}, {"tied_embeddings": "none"}),
+        *({"score": "general"}, {"score": "additive"}, {"score": "cosine"}),
         {"positions": "shaw", "max_distance": 2},
     ],
     ids=str,

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.layers import products
 
 from configs import image_classification
 from transformer.errors import UserError
@@ -107,23 +108,6 @@ def test_before_training_all_classes_are_equally_likely():
         jax.random.key(0)
     )
     assert not logits(model, params, images()).any()
-
-
-def products(jaxpr):
-    """The FLOPs of all matrix products and convolutions in a program."""
-    total = 0
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "dot_general":
-            (contracted, _), _ = equation.params["dimension_numbers"]
-            shape = equation.invars[0].aval.shape
-            total += 2 * math.prod(shape[i] for i in contracted) * equation.outvars[0].aval.size
-        elif equation.primitive.name == "conv_general_dilated":
-            kernel = equation.invars[1].aval.shape  # [height, width, in, out]
-            total += 2 * math.prod(kernel[:3]) * equation.outvars[0].aval.size
-        for value in equation.params.values():
-            if hasattr(value, "jaxpr"):
-                total += products(value.jaxpr)
-    return total
 
 
 @POOLING

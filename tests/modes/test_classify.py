@@ -24,6 +24,11 @@ class CountLetters(nn.Module):
         return (ids[..., None] == jax.numpy.arange(1, 4)).sum(axis=1).astype(float)
 
 
+def check(config):
+    if config.task != "toy":
+        raise UserError("no such toy")
+
+
 def reader(config, workdir):
     """Rows of a multiple of 4 positions."""
 
@@ -45,19 +50,18 @@ def expected(line):
 def answered(tmp_path, monkeypatch, capsysbinary):
     """A function of standard input and options: what the mode writes, on `devices` devices."""
 
-    def run(content, devices=1, **options):
+    def run(content, devices=1, name="toy", **options):
         place = layout.make_layout("pmap", (0, 1, 1), devices).replicated
         params = jax.device_put({"unused": np.zeros(1)}, place)
         monkeypatch.setattr(
             trained, "load", lambda *_: trained.Trained(CountLetters(), params, [7], 7)
         )
-        monkeypatch.setattr(
-            classify, "load_task", lambda name: types.SimpleNamespace(reader=reader)
-        )
+        task = types.SimpleNamespace(reader=reader, check=check)
+        monkeypatch.setattr(classify, "load_task", lambda name: task)
         labels.write(tmp_path, LABELS)
         config = ConfigDict(
             {
-                "task": "toy",
+                "task": name,
                 "vocabulary": {"labels_fingerprint": labels.fingerprint(LABELS)},
                 "evaluate": {"weights": "best"},
                 "classify": {"format": "text", "batch_size": 4, "chunk_lines": 8, **options},
@@ -83,9 +87,9 @@ LINES = ["".join(np.random.default_rng(i).choice(list("abc"), i % 11)) for i in 
 @pytest.mark.parametrize(("chunk_lines", "batch_size"), [(8, 4), (1, 1), (100, 100)])
 def test_each_line_has_its_own_answer(answered, devices, chunk_lines, batch_size):
     content = "".join(f"{line}\n" for line in LINES).encode()
-    found = answered(content, devices, chunk_lines=chunk_lines, batch_size=batch_size)
-    assert len(found) == len(LINES)
-    for line, answer in zip(LINES, found, strict=True):
+    answers = answered(content, devices, chunk_lines=chunk_lines, batch_size=batch_size)
+    assert len(answers) == len(LINES)
+    for line, answer in zip(LINES, answers, strict=True):
         label, probability = answer.split("\t")
         assert label == LABELS[expected(line).argmax()]
         assert float(probability) == pytest.approx(expected(line).max(), abs=1e-6)
@@ -111,6 +115,7 @@ def test_lines_before_a_bad_one_are_answered(answered):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"name": "another"}, "no such toy"),  # the task's own check
         ({"format": "xml"}, r"config\.classify\.format is one of text, json, found 'xml'"),
         ({"batch_size": 0}, r"config\.classify\.batch_size is at least 1, found 0"),
         ({"chunk_lines": -1}, r"config\.classify\.chunk_lines is at least 1, found -1"),

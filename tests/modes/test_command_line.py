@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 from configs import quickstart
 from transformer import modes
 from transformer.modes import command_line
+from transformer.storage import paths
 from transformer.tasks import translation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,7 +82,8 @@ OF_OTHER_TASKS = set(modes.OF_TASKS) - set(translation.MODES)
 @pytest.mark.parametrize("mode", sorted(OF_OTHER_TASKS))
 def test_a_mode_of_other_tasks_says_which_to_use(mode, tmp_path):
     said = mistake(f"--mode={mode}", trained(tmp_path, {}))
-    assert said.endswith("'translation': use --mode=translate or --mode=score or --mode=align")
+    own = " or ".join(f"--mode={name}" for name in translation.MODES)
+    assert said.endswith(f"'translation': use {own}")
 
 
 @pytest.mark.parametrize(
@@ -90,13 +92,32 @@ def test_a_mode_of_other_tasks_says_which_to_use(mode, tmp_path):
 def test_a_workdir_brings_its_config(mode, tmp_path, caplog):
     caplog.set_level("INFO")
     workdir = trained(tmp_path, {"decode.top_k": 9, "train.num_steps": 77})
-    found = typed(f"--mode={mode}", workdir, "--config.decode.beam_width=7")
-    assert found[:2] == (mode, tmp_path)
+    folder = ["elsewhere"] if mode in modes.WITH_FOLDER else []
+    found = typed(f"--mode={mode}", *folder, workdir, "--config.decode.beam_width=7")
+    place = (paths.path("elsewhere"), tmp_path) if folder else tmp_path
+    assert found[:2] == (mode, place)
     assert found[2].decode.beam_width == 7
     assert (found[2].decode.top_k, found[2].train.num_steps) == (9, 77)
     assert found[2].model.to_dict() == quickstart.get_config().model.to_dict()
     assert found[2].parallel.mesh == (0, 1, 1)  # JSON has lists
     assert not caplog.text
+
+
+@pytest.mark.parametrize("mode", modes.WITH_FOLDER)
+@pytest.mark.parametrize("folders", [[], ["a", "b"]])
+def test_a_mode_between_programs_takes_one_folder(mode, folders, tmp_path):
+    said = mistake(f"--mode={mode}", *folders, trained(tmp_path, {}))
+    found = " ".join(folders) or "none"
+    assert said == f"expected --mode={mode} FOLDER --workdir=DIR, found the folders {found}"
+
+
+def test_an_import_starts_from_translation_s_defaults(tmp_path):
+    workdir = f"--workdir={tmp_path / 'new'}"
+    mode, (folder, new), config = typed("--mode=import", "model", workdir)
+    assert (mode, folder, new) == ("import", paths.path("model"), tmp_path / "new")
+    assert config.model.d_model == 512
+    said = mistake("--mode=import", "model")
+    assert said == "expected --mode=import FOLDER --workdir=DIR, without --config=FILE"
 
 
 def test_every_mode_has_its_function():

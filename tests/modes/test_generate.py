@@ -7,7 +7,7 @@ from helpers import language
 from helpers.corpora import learn
 
 from transformer.checkpoints import workdir
-from transformer.data import characters, tokenizer
+from transformer.data import characters
 from transformer.errors import UserError
 from transformer.modes import generate, lines
 from transformer.tasks import trained
@@ -25,7 +25,8 @@ def answered(tmp_path, monkeypatch, capsysbinary):
 
     def run(content, **changes):
         config = language.config(tmp_path)
-        config.update_from_flattened_dict({f"generate.{k}": x for k, x in changes.items()})
+        key = lambda name: name if "." in name else f"generate.{name}"
+        config.update_from_flattened_dict({key(name): x for name, x in changes.items()})
         config.generate.max_tokens = changes.get("max_tokens", 20)
         workdir.write_vocabulary(workdir.vocabulary_files(tmp_path, config), [LETTERS.encode()])
         (tmp_path / "input").write_bytes(content)
@@ -50,16 +51,16 @@ def objects(prompts, **more):
 
 
 def test_each_prompt_has_its_continuation_in_order_whatever_the_batches(answered):
-    found = answered(text(PROMPTS), lines=1)
-    assert found.count("\n") == len(PROMPTS)
-    assert found == answered(text(PROMPTS), lines=1, batch_size=1)
+    written = answered(text(PROMPTS), lines=1)
+    assert written.count("\n") == len(PROMPTS)
+    assert written == answered(text(PROMPTS), lines=1, batch_size=1)
     answers = [
         json.loads(x)
         for x in answered(objects(PROMPTS, id=3), lines=1, format="json").split("\n")[:-1]
     ]
-    assert [x["continuation"] for x in answers] == found.split("\n")[:-1]
+    assert [x["continuation"] for x in answers] == written.split("\n")[:-1]
     assert [(x["prompt"], x["id"]) for x in answers] == [(prompt, 3) for prompt in PROMPTS]
-    assert len(set(found.split("\n"))) > 3
+    assert len(set(written.split("\n"))) > 3
 
 
 def test_several_lines_are_followed_by_an_empty_one(answered):
@@ -111,13 +112,29 @@ def test_prompts_before_a_bad_line_are_answered(answered):
     assert answered.written[-1].count("\n") == 2
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("generate.format", "xml", r"generate\.format is one of text, json, found 'xml'$"),
+        ("generate.temperature", 0.0, r"generate\.temperature is above 0"),
+        ("generate.top_p", 0.0, r"generate\.top_p is above 0"),
+        ("generate.num_samples", 0, r"generate\.num_samples is at least 1"),
+        ("generate.batch_size", 0, r"generate\.batch_size is at least 1"),
+        ("data.context_length", 13, r"model\.max_positions=12 learned positions are fewer than "),
+    ],
+)
+def test_options_that_cannot_work_are_refused(answered, key, value, message):
+    with pytest.raises(UserError, match=rf"^config\.{message}"):
+        answered(b"a\n", **{key: value})
+
+
 def test_nothing_in_nothing_out(answered):
     assert answered(b"") == ""
 
 
 def test_a_continuation_of_pieces_keeps_its_first_space():
     """Alone, it would be decoded without."""
-    vocabulary = tokenizer.Pieces(learn("text"))
+    vocabulary = learn("text")
     [ids] = vocabulary.encode(["abc de f"])
     for length in range(1, len(ids) - 1):
         prompt = generate.Prompt(0, {}, ids[:length])
@@ -126,7 +143,7 @@ def test_a_continuation_of_pieces_keeps_its_first_space():
 
 
 def test_a_character_of_several_tokens_is_written_as_a_whole(capsysbinary):
-    vocabulary = tokenizer.Pieces(learn("text"))
+    vocabulary = learn("text")
     [ids] = vocabulary.encode(["a가b나"])  # three bytes each
     blocks = [[ids[: i + 1]] for i in range(len(ids) - 2)]  # without the last byte
     generate.write_as_it_comes(vocabulary, generate.Prompt(0, {}, []), iter(blocks))

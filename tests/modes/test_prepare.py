@@ -105,7 +105,11 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
     [
         ("architecture", "transformr", "transformer"),
         ("model.norm", "both", "'post', 'pre'"),
-        ("model.positions", "sines", "'interleaved', 'concatenated', 'learned', 'none', 'rotary'"),
+        (
+            "model.positions",
+            "sines",
+            "'interleaved', 'concatenated', 'halves', 'learned', 'none', 'rotary'",
+        ),
         ("model.positions", "shaw", "needs config.model.max_distance"),
         ("model.norm_kind", "batch", "'layer', 'rms', 'none'"),
         ("model.tied_embeddings", "some", "'all', 'target', 'none'"),
@@ -179,10 +183,7 @@ def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, monkeyp
 def test_prepare_ends_with_a_summary(tiny_config, data_dir, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     prepare.prepare(tiny_config(), tmp_path)
-    said = caplog.messages[-1]
-    pattern = (
-        r"prepared: 21,\d+ training pairs in .* batches an epoch .*; vocabulary of 640 pieces; "
-    )
-    assert re.match(
-        rf"{pattern}token ids in {data_dir}/.*; config and vocabulary are in {tmp_path}", said
-    )
+    *_, ids, said = caplog.messages
+    assert re.fullmatch(rf"token ids are in {data_dir}/.*", ids)
+    pattern = r"prepared: 21,\d+ training pairs in .* batches an epoch .*; vocabulary of 640 pieces"
+    assert re.fullmatch(rf"{pattern}; config and vocabulary are in {tmp_path}", said)

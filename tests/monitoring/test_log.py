@@ -1,5 +1,6 @@
 """metrics.jsonl and TensorBoard: cut on resuming, completed after a full disk."""
 
+import datetime
 import logging
 import time
 
@@ -29,6 +30,26 @@ def test_the_log_is_cut_where_a_run_resumes(tmp_path):
     assert lines[-1]["samples"] == "좋아해\nI like it"
     assert_tensorboard_is_metrics(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"metrics.jsonl", "tensorboard"}
+
+
+def test_each_start_is_kept(tmp_path, no_file_over, caplog):
+    for step in (0, 20):
+        log = Log(tmp_path, step)
+        log.started(step, {"devices": 1, "mesh": (1, 1, 1)})
+        log.close()
+    lines = read(tmp_path, "starts.jsonl")
+    assert [(line["step"], line["devices"], line["mesh"]) for line in lines] == [
+        *((0, 1, [1, 1, 1]), (20, 1, [1, 1, 1]))
+    ]
+    times = [datetime.datetime.fromisoformat(line["time"]) for line in lines]
+    assert times == sorted(times)
+    assert datetime.datetime.now(datetime.UTC) - times[0] < datetime.timedelta(minutes=1)
+    log = Log(tmp_path, 30)
+    with no_file_over(len((tmp_path / "starts.jsonl").read_bytes()) + 5):
+        log.started(30, {})  # a full disk is no reason not to train
+    log.close()
+    assert "starts.jsonl" in caplog.text
+    assert read(tmp_path, "starts.jsonl") == lines
 
 
 def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, caplog):

@@ -6,12 +6,13 @@ import os
 import re
 import sys
 import termios
+import time
 import types
 
 import pytest
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from transformer.monitoring.progress import Progress, counter
+from transformer.monitoring.progress import Progress, counter, waiting
 from transformer.monitoring.progress import progress as with_progress
 
 
@@ -210,3 +211,31 @@ def test_waiting_is_the_fraction_of_time_spent_waiting_for_batches(clock):
     run(lambda: next(busy))
     assert progress.lap()["waiting"] == pytest.approx(1 / 16)
     progress.close()
+
+
+def test_a_wait_is_named_on_a_terminal_and_its_seconds_go_on(open_terminal, caplog):
+    shown, _ = open_terminal()
+    with waiting("compile"):
+        assert shown() == "\rcompile [00:00]"
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and "compile [00:01]" not in shown():
+            time.sleep(0.1)
+    assert time.monotonic() < deadline
+    assert not caplog.records
+
+
+def test_a_wait_is_nothing_in_a_log(caplog, capsys):
+    caplog.set_level(logging.INFO)
+    with pytest.raises(KeyError), waiting("compile"):
+        raise KeyError
+    assert not caplog.records
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_time_of_a_bar_goes_on_where_nothing_is_counted(open_terminal):
+    shown, _ = open_terminal()
+    with counter("translate", total=9):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and "| 0/9 [00:01<" not in shown():
+            time.sleep(0.1)
+    assert time.monotonic() < deadline

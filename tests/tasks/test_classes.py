@@ -74,10 +74,10 @@ def test_the_loss_is_the_divergence_from_the_smoothed_class(logits, smoothing):
     expected = np.eye(4)[CLASSES] * (1 - smoothing) + smoothing / 4
     entropy = -sum(p * math.log(p) for p in expected[0] if p > 0)
     losses = -(expected * log_softmax(logits)).sum(axis=-1) - entropy
-    found = classes.cross_entropy(logits, CLASSES, weights, label_smoothing=smoothing)
-    assert found["loss"] == pytest.approx((losses * weights).sum(), rel=1e-5)
+    sums = classes.cross_entropy(logits, CLASSES, weights, label_smoothing=smoothing)
+    assert sums["loss"] == pytest.approx((losses * weights).sum(), rel=1e-5)
     correct = (logits.argmax(axis=-1) == CLASSES) * weights
-    assert (found["accuracy"], found["weight"]) == (correct.sum(), weights.sum())
+    assert (sums["accuracy"], sums["weight"]) == (correct.sum(), weights.sum())
     assert 0 < correct.sum() < weights.sum()
 
 
@@ -105,6 +105,10 @@ def test_scores_are_those_of_a_loop_over_the_items(params, logits, devices):
     scores = test.scores(jax.device_put(params, place))
     predicted = logits.argmax(axis=-1)
     assert test.outputs["prediction"] == [LABELS[i] for i in predicted]
+    probabilities = np.exp(log_softmax(logits)).max(axis=-1)
+    np.testing.assert_allclose(
+        [float(p) for p in test.outputs["probability"]], probabilities, atol=6e-5
+    )
     losses = -log_softmax(logits)[np.arange(37), CLASSES]
     assert scores["loss"] == pytest.approx(losses.mean(), rel=1e-5)
     assert scores["accuracy"] == pytest.approx((predicted == CLASSES).mean())
@@ -144,8 +148,8 @@ def test_a_class_of_no_item_and_no_prediction_has_no_f1():
 
 
 def test_probabilities_sum_to_one(params, logits):
-    found = classes.probabilities(params, {"numbers": NUMBERS}, model=Linear())
-    np.testing.assert_allclose(found, np.exp(log_softmax(logits)), rtol=1e-5)
+    probs = classes.probabilities(params, {"numbers": NUMBERS}, model=Linear())
+    np.testing.assert_allclose(probs, np.exp(log_softmax(logits)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, math.nan])

@@ -63,8 +63,11 @@ def test_a_run_learns_and_is_scored(trained):
     assert {"loss", "accuracy", "texts_per_second"} <= training.keys()
     assert 0.05 < training["padding"] < 0.6  # of the positions, not of the texts
     names = {path.name for path in (trained / "evaluation").iterdir()}
-    outputs = ("text", "label", "prediction", "classes", "confusion", "json")
+    outputs = ("text", "label", "prediction", "probability", "classes", "confusion", "json")
     assert names == {f"test.{name}" for name in outputs}
+    [start] = read(trained, "starts.jsonl")
+    assert (start["step"], start["devices"], start["processes"]) == (0, 8, 1)
+    assert "training texts of 3 classes" in start["data"]
     assert (trained / "vocabulary" / "labels.txt").read_text() == "bad\ngood\nodd\n"
 
 
@@ -84,9 +87,9 @@ def test_the_best_validation_is_what_evaluate_says(trained, tmp_path, capsys):
 def test_classify_answers_as_evaluated(trained, folder, answered):
     """Each text by itself, whatever its batch."""
     texts = [line.split("\t", 1)[1] for line in (folder / "test.tsv").read_text().splitlines()]
-    found = answered("classify", trained, "".join(f"{x}\n" for x in texts).encode())
+    said = answered("classify", trained, "".join(f"{x}\n" for x in texts).encode())
     predictions = (trained / "evaluation" / "test.prediction").read_text().splitlines()
-    assert [line.split("\t")[0] for line in found.splitlines()] == predictions
+    assert [line.split("\t")[0] for line in said.splitlines()] == predictions
     answer = answered(
         "classify", trained, b"so goodly\n\n" + b"x" * 500, **{"classify.format": "json"}
     )
@@ -188,7 +191,8 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
         ({"data.max_length": 1}, r"config\.data\.max_length is at least 2"),
         ({"data.batch_tokens": 31}, r"config\.data\.batch_tokens=31 is less than one row"),
         ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
-        ({"vocabulary.kind": "words"}, r"config\.vocabulary\.kind is one of characters, bpe"),
+        ({"vocabulary.kind": "words"}, r"config\.vocabulary\.kind is one of bpe, unigram, char"),
+        ({"vocabulary.model": "a.model"}, r"config\.vocabulary\.model='a\.model' is a Sentence"),
         ({"loss.label_smoothing": 1.0}, r"config\.loss\.label_smoothing is at least 0"),
         ({"model.pooling": "last"}, r"config\.model\.pooling is one of"),
         ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
@@ -199,8 +203,33 @@ def test_values_that_cannot_work_are_refused(configure, changes, message):
         classification.check(configure(**changes))
 
 
-def test_labels_are_read_once_a_split(trained, monkeypatch):
-    """The place of a text is looked up for an error only: it reads the file again."""
+def test_members_of_an_ensemble_have_positions_for_every_text(configure, trained, tmp_path):
+    """A member would take the positions behind its own for its last one, and nobody would know."""
+    changes = {"data.max_length": 48, "model.max_positions": 48, "data.batch_tokens": 1024}
+    config = configure(**changes, **{"evaluate.ensemble": str(trained)})
+    with pytest.raises(UserError, match=r"max_positions=32 learned positions are fewer than"):
+        classification.check(config)
+
+
+def test_a_run_reads_the_labels_of_a_split_once(configure, trained, monkeypatch):
+    """However many records there are: reading them is most of the time before the first step."""
+    sizes, read_labels = [], labelled_text.read_labels.__wrapped__
+    counted = lambda corpus: sizes.append(len(corpus)) or read_labels(corpus)
+    monkeypatch.setattr(labelled_text, "read_labels", functools.lru_cache(counted))
+    monkeypatch.setattr(labelled_text.LabelledText, "place", lambda self, i: 1 / 0)  # of errors
     config = workdir.read_config(trained)
-    monkeypatch.setattr(labelled_text.LabelledText, "place", lambda self, i: 1 / 0)
-    assert classification.build(config, trained).best_by == "accuracy"
+    classification.prepare(config, trained, config)
+    task = classification.build(config, trained)
+    classification.evaluator(config, trained, task.model, "final")
+    assert sizes == [320, 40, 50]
+
+
+def test_the_labels_are_checked_before_a_vocabulary_is_learnt(configure, folder, tmp_path):
+    """Learning one can take minutes."""
+    for split in ("train", "validation", "test"):
+        (tmp_path / f"{split}.tsv").write_text("good\ttext\n" * 4)
+    config = configure(**{"data.directory": str(tmp_path)})
+    message = r"train\.tsv has the class 'good' alone: a classifier needs two"
+    with pytest.raises(UserError, match=message):
+        classification.prepare(config, tmp_path / "run", None)
+    assert not (tmp_path / "run").exists()

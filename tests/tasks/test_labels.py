@@ -40,11 +40,11 @@ def test_missing_and_damaged_labels_are_one_line(tmp_path):
         labels.read(tmp_path, "")
 
 
-@pytest.mark.parametrize("names", [(), ("one",), ("a", ""), ("a", "b\tc"), ("a", "b\nc")])
-def test_labels_that_no_line_can_hold_are_refused(tmp_path, names):
-    with pytest.raises(UserError, match=r"^[^\n]*$"):
-        labels.write(tmp_path, names)
-    assert not (tmp_path / "vocabulary").exists()
+@pytest.mark.parametrize("names", [("one",), ("a", ""), ("a", "b\tc"), ("a", "b\nc")])
+def test_labels_that_no_line_can_hold_are_refused(names):
+    labels.check(NAMES, "train.tsv")
+    with pytest.raises(UserError, match=r"^train\.tsv[^\n]*$"):
+        labels.check(names, "train.tsv")
 
 
 def test_a_label_that_training_never_saw_is_named_with_its_place():

@@ -47,14 +47,17 @@ def test_every_token_is_scored_once_with_the_tokens_before_it_in_its_window(run)
     vocabulary = workdir.read_vocabulary(folder, config)
     for line in vocabulary.encode(lines):
         ids += line
-    nats = 0.0
+    nats = []
     for start in range(0, len(ids), 12):
         targets = ids[start : start + 12]
         before = [*([ids[start - 1]] if start else [vocabulary.end]), *targets[:-1]]
         log_probs = jax.nn.log_softmax(language.logits(model, params, before))
-        nats -= sum(float(log_probs[t, target]) for t, target in enumerate(targets))
+        nats += [-float(log_probs[t, target]) for t, target in enumerate(targets)]
     scores = evaluator.scores(params)
-    assert scores["nats_per_token"] == pytest.approx(nats / len(ids), rel=1e-5)
+    assert scores["nats_per_token"] == pytest.approx(np.mean(nats), rel=1e-5)
+    of_lines = iter(nats)
+    expected = [sum(next(of_lines) for _ in f"{line}\n") for line in lines]
+    assert list(map(float, evaluator.outputs["nats"])) == pytest.approx(expected, rel=1e-5)
     evaluator.rehearse(params)
     assert evaluator.scores(params, lambda: True) is None
 

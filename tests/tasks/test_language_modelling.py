@@ -102,10 +102,10 @@ def test_modes_of_other_tasks_are_refused_and_name_generate(tmp_path):
     workdir.write_config(config, tmp_path)
     with pytest.raises(UserError, match=r"task 'language_modelling': use --mode=generate"):
         command_line.parse(["--mode=translate", f"--workdir={tmp_path}"])
-    mode, _, found = command_line.parse(
+    mode, _, parsed = command_line.parse(
         ["--mode=generate", f"--workdir={tmp_path}", "--config.generate.top_k=3"]
     )
-    assert (mode, found.generate.top_k) == ("generate", 3)
+    assert (mode, parsed.generate.top_k) == ("generate", 3)
 
 
 def test_the_loss_is_of_tokens_and_has_a_gradient(tmp_path):

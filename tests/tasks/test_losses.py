@@ -113,6 +113,7 @@ def test_nll_is_minus_log_p_whatever_the_smoothing(tokens, smoothed_over):
     log_p = np.take_along_axis(log_softmax(logits), targets[..., None], axis=-1)[..., 0]
     sums = cross_entropy(*tokens, label_smoothing=0.1, smoothed_over=smoothed_over)
     assert float(sums["nats_per_token"]) == pytest.approx(-(log_p * weights).sum(), rel=1e-5)
+    np.testing.assert_allclose(losses.token_nats(logits, targets), -log_p, rtol=1e-5)
     # A uniform prediction has perplexity V.
     sums = cross_entropy(0 * logits, *tokens[1:], label_smoothing=0.1, smoothed_over=smoothed_over)
     assert math.exp(sums["nats_per_token"] / sums["weight"]) == pytest.approx(V, rel=1e-5)

@@ -36,7 +36,7 @@ def configure(folder):
     """A function of {config key: value}: a tiny config on the unlabelled text of the reviews."""
 
     def configure(**changes):
-        config = defaults.get_config()
+        config = defaults.get_config().copy_and_resolve_references()
         config.update_from_flattened_dict(
             {
                 **MODEL,
@@ -96,10 +96,10 @@ def test_validation_masks_the_same_tokens_each_time(pretrained, pack):
     """Whatever the batches; other masks would give another loss."""
     config = workdir.read_config(pretrained)
     config.data.pack = pack
-    found = [scores(config, pretrained)]
+    twice = [scores(config, pretrained)]
     config.data.batch_tokens = 200
-    found.append(scores(config, pretrained))
-    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    twice.append(scores(config, pretrained))
+    assert twice[0] == pytest.approx(twice[1], rel=1e-5)
 
 
 def test_training_masks_others_each_epoch(pretrained):
@@ -169,15 +169,15 @@ def test_a_classifier_starts_from_it(pretrained, folder, tmp_path):
     task = classification.build(config, tmp_path)
     place = layout.make_layout("pmap")
     state = loop.start(config, task, tmp_path, place)[1]
-    found = flatten_dict(state.params, sep="/")
+    started = flatten_dict(state.params, sep="/")
     best = trained.load(workdir.read_config(pretrained), pretrained)
     expected = flatten_dict(best.params, sep="/")
     heads = {"head/kernel", "head/bias"}
-    assert found.keys() - expected.keys() <= heads
-    for path in found.keys() - heads:
-        tiny.assert_same_bits(found[path], expected[path])
+    assert started.keys() - expected.keys() <= heads
+    for path in started.keys() - heads:
+        tiny.assert_same_bits(started[path], expected[path])
     random = task.init(jax.random.key(0))
-    tiny.assert_same_bits(found["head/kernel"], random["head"]["kernel"])
+    tiny.assert_same_bits(started["head/kernel"], random["head"]["kernel"])
 
 
 def test_another_vocabulary_is_refused(pretrained, folder, tmp_path):
@@ -212,7 +212,7 @@ def test_plain_text_with_blank_lines(configure, folder, tmp_path):
         ({"data.mask_share": 0.0}, r"config\.data\.mask_share is above 0 and below 1, found 0\.0"),
         ({"data.mask_share": 1.0}, r"config\.data\.mask_share is above 0"),
         ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
-        ({"architecture": "text_classifier"}, r"config\.model\.num_classes is missing"),
+        ({"architecture": "text_classifier"}, r"TextClassifier has no mask_share"),
         ({"vocabulary.kind": "characters"}, r"config\.vocabulary\.kind='characters' has unknown"),
         ({"loss.blocks": 0}, r"config\.loss\.blocks is at least 1"),
     ],

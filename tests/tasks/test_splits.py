@@ -16,6 +16,8 @@ from transformer.tasks import splits
 def test_without_a_test_set_the_score_is_of_validation(tiny_config, caplog, changes):
     caplog.set_level(logging.INFO)
     assert splits.final_split(tiny_config(changes)) == "validation"
+    assert not caplog.text  # what is prepared; the line belongs beside the score
+    assert splits.resolve(tiny_config(changes), "final") == "validation"
     [key] = changes
     assert f"config.{key} is empty, no test set" in caplog.text
 
@@ -65,7 +67,7 @@ def test_a_split_of_plain_text_is_what_its_key_names(tmp_path):
     config = ConfigDict({"data": data})
     assert splits.text(config, "train").read(range(9)) == (list("012345678"),)
     assert splits.text(config, "validation").read([0]) == (["9"],)
-    with pytest.raises(UserError, match=r"\Aconfig\.data\.test='gone\.txt': expected one of"):
+    with pytest.raises(UserError, match=r"\Aconfig\.data\.test='gone\.txt': expected .* no test"):
         splits.text(config, "test")
     with pytest.raises(UserError, match=r"text has the splits train, .* found 'other'"):
         splits.text(config, "other")

@@ -166,8 +166,8 @@ def test_loss_is_that_of_a_plain_loop(result, run):
     V = len(vocabulary.target)
     smoothed = nll = correct = tokens = 0
     for source, target in zip(
-        tokenizer.encode(vocabulary.source, SOURCES),
-        tokenizer.encode(vocabulary.target, TARGETS),
+        vocabulary.source.encode(SOURCES),
+        vocabulary.target.encode(TARGETS),
         strict=True,
     ):
         # Padded to a multiple of 64 positions, so that few lengths are compiled.
@@ -180,7 +180,7 @@ def test_loss_is_that_of_a_plain_loop(result, run):
             nll -= found[t, token]
             correct += found[t].argmax() == token
             tokens += 1
-    assert max(len(ids) for ids in tokenizer.encode(vocabulary.source, SOURCES)) > 64
+    assert max(len(ids) for ids in vocabulary.source.encode(SOURCES)) > 64
     assert result["loss"] == pytest.approx(smoothed / tokens, rel=1e-5)
     assert result["nats_per_token"] == pytest.approx(nll / tokens, rel=1e-5)
     assert result["perplexity"] == pytest.approx(math.exp(nll / tokens), rel=1e-4)

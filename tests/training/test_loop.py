@@ -27,7 +27,6 @@ from transformer.distributed.layout import make_layout
 from transformer.modes import train
 from transformer.monitoring.log import read
 from transformer.tasks import split_loss, translation_evaluator
-from transformer.tasks.translation_evaluator import Evaluator
 from transformer.training import loop
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -181,21 +180,22 @@ def validated_between(tiny_config, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["_translations", "_batch_sums"])
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [(translation_evaluator.Evaluator, "_translations"), (split_loss.SplitLoss, "sums")],
+)
 def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
-    tiny_config, validated_between, tmp_path, monkeypatch, name
+    tiny_config, validated_between, tmp_path, monkeypatch, owner, name
 ):
     changes, told = VALIDATED_BETWEEN, []
 
     def tell(self, *arguments, **options):
-        if not told and callable(
-            arguments[-1]
-        ):  # the dry run before step 1 does not check for signals
+        if not told:
             told.append(os.kill(os.getpid(), signal.SIGTERM))
-        return find(self, *arguments, **options)
+        return real(self, *arguments, **options)
 
-    find = getattr(Evaluator, name)
-    monkeypatch.setattr(Evaluator, name, tell)
+    real = getattr(owner, name)
+    monkeypatch.setattr(owner, name, tell)
     with pytest.raises(SystemExit) as status:
         train.train(tiny_config(changes), tmp_path / "run")
     assert status.value.code == 143

@@ -126,8 +126,8 @@ def test_what_optax_does_not_have_is_refused(name, arguments, words):
             "config.optimizer.schedule.peak_value: warmup_cosine_decay_schedule needs this",
         ),
         (
-            "warmup_cosine_decay_schedule",
-            {"init_value": 0.0, "peak_value": 1.0, "warmup_steps": 4, "decay_steps": 4},
+            "cosine_decay_schedule",
+            {"init_value": 1.0, "decay_steps": 0},
             "config.optimizer.schedule: .* positive decay_steps",
         ),
     ],
@@ -135,3 +135,13 @@ def test_what_optax_does_not_have_is_refused(name, arguments, words):
 def test_schedules_that_are_none_are_refused(name, arguments, words):
     with pytest.raises(UserError, match=words):
         make_schedule(name, **arguments)
+
+
+def test_a_run_may_end_within_its_warm_up():
+    """As a trial of a few steps does; optax asks for a step of decay at least."""
+    values = {"init_value": 0.0, "peak_value": 1.0, "warmup_steps": 4}
+    long, short = (
+        make_schedule("warmup_cosine_decay_schedule", **values, decay_steps=steps)
+        for steps in (100, 3)
+    )
+    assert [float(short(step)) for step in (1, 2, 3)] == [float(long(step)) for step in (1, 2, 3)]

@@ -358,10 +358,10 @@ for _ in range(300):
         found[0] += 1
         continue
     found[1] += 1
-    tokenizer.fingerprint(pieces)
-    ids = tokenizer.encode(pieces, ["the cat 나는 x\\0", "", "ß🏠 "])
+    pieces.fingerprint
+    ids = pieces.encode(["the cat 나는 x\\0", "", "ß🏠 "])
     assert all(0 <= i < len(pieces) for sentence in ids for i in sentence)
-    tokenizer.decode(pieces, [*ids, range(len(pieces))])
+    pieces.decode([*ids, range(len(pieces))])
 assert min(found) > 10, found
 """
 

@@ -1,6 +1,7 @@
 """The seam: another task, and another architecture, go through launch.py as they are."""
 
 import json
+import pathlib
 import shutil
 import signal
 import sys
@@ -73,6 +74,9 @@ def test_a_toy_task_is_trained_killed_resumed_and_keeps_its_best(
         return [{k: v for k, v in x.items() if k not in rates} for x in without_times(workdir)]
 
     assert untimed(tmp_path / "killed") == untimed(tmp_path / "whole")
+    starts = {name: read(tmp_path / name, "starts.jsonl") for name in ("killed", "whole")}
+    assert [x["step"] for x in starts["killed"]] == [0, 20]
+    assert [(x["step"], x["data"]) for x in starts["whole"]] == [(0, "64 items")]
 
 
 def test_a_resumed_run_may_have_another_learning_rate_but_no_other_optimizer(toy, tmp_path):
@@ -127,6 +131,9 @@ def test_modes_of_every_task_work(toy, tmp_path, capsys):
     capsys.readouterr()
     launch.main(["--mode=evaluate", f"--workdir={tmp_path / 'run'}"])
     assert "error" in json.loads(capsys.readouterr().out)
+    launch.main(["--mode=report", f"--workdir={tmp_path / 'run'}"])
+    page = pathlib.Path(capsys.readouterr().out.strip()).read_text()
+    assert all(text in page for text in ("<b>Error</b>", "toy, 9 parameters", "Toy. error "))
     launch.main(["--mode=plan", f"--config={tmp_path / 'configs' / 'toy.py'}"])
     assert json.loads(capsys.readouterr().out)["bytes_per_device"]["total"] > 0
 

@@ -33,7 +33,7 @@ KINDS = {
 # which may be from an untrusted source: JAX executes the native code in a compilation cache.
 MACHINE = (
     *("compilation_cache", "data.data_dir", "parallel.", "evaluate.ensemble", "train.init_from"),
-    "vocabulary.model",
+    *("vocabulary.model", "compare."),
 )
 # Prefixes of the keys that the params depend on. Exceptions are in NOT_PARAMETERS.
 PARAMETERS = ("task", "architecture", "model.", "vocabulary.")

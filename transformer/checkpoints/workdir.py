@@ -56,7 +56,8 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> Vocabul
         raise UserError(
             f"damaged: {', '.join(faults)}: the run cannot be used without its vocabulary"
         )
-    loaded = vocabulary.load({str(file): file.read_bytes() for file in files})
+    contents = {str(file): file.read_bytes() for file in files}
+    loaded = vocabulary.load(contents, source_end=config.vocabulary.get("source_end", True))
     expected = config.vocabulary.fingerprint  # "" if config.json was lost; checkpoints have it, too
     if expected and loaded.fingerprint != expected:
         raise UserError(
@@ -67,28 +68,36 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> Vocabul
 
 
 def vocabulary_files(workdir: Path, config: ml_collections.ConfigDict) -> list[Path]:
-    """Returns the paths of a workdir's vocabulary: one file, or one for source and for target.
+    """Returns the paths of a workdir's vocabulary (see `vocabulary.load`).
 
     The vocabulary of pairs has the key `shared`, that of plain text has not.
     """
-    options = config.vocabulary
+    options, both = config.vocabulary, ("source", "target")
     if "shared" in options:
-        names = ("shared.model",) if options.shared else ("source.model", "target.model")
+        sides = ("shared",) if options.shared else both
+        names = {
+            "table": [f"{x}.model" for x in both] + [f"{x}.pieces" for x in sides],
+            "characters": [f"{x}.characters" for x in sides],
+        }.get(options.kind, [f"{x}.model" for x in sides])
     else:
         names = ("text.characters",) if options.kind == "characters" else ("text.model",)
     return [workdir / "vocabulary" / name for name in names]
 
 
-def write_vocabulary(files: Sequence[Path], contents: Sequence[bytes]) -> Vocabulary:
+def write_vocabulary(
+    files: Sequence[Path], contents: Sequence[bytes], *, source_end: bool = True
+) -> Vocabulary:
     """Writes the files of a vocabulary (`vocabulary_files`), and returns it loaded.
 
     Beside them are a readable table of each model's pieces, and checksums of all files.
     """
-    loaded = vocabulary.load(dict(zip(map(str, files), contents, strict=True)))
+    loaded = vocabulary.load(
+        dict(zip(map(str, files), contents, strict=True)), source_end=source_end
+    )
     for file, content in zip(files, contents, strict=True):
         paths.write_file(file, content)
         if file.suffix == ".model":
-            table = tokenizer.table(tokenizer.load(content, str(file)))
+            table = tokenizer.table(tokenizer.load_processor(content, str(file)))
             paths.write_file(file.with_suffix(".vocab"), table.encode())
     folder = files[0].parent
     paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder))
@@ -102,7 +111,7 @@ FREE = (
     *("train.num_steps", "train.accumulate", "train.profile", "train.log_every"),
     *("train.save_every", "train.keep", "optimizer.schedule."),
     *("train.init_from", "train.init_skip"),  # read by a new run only
-    *("parallel.", "evaluate.", "plan.", "compilation_cache"),
+    *("parallel.", "evaluate.", "plan.", "compare.", "compilation_cache"),
 )
 
 

@@ -5,6 +5,7 @@ prepares it), tokenizer.py (SentencePiece), characters.py and vocabulary.py, tok
 disk), packing.py (items to rows), batches.py (batch t as a pure function), pairs.py and streams.py
 (the arrays of a batch). korean/ generates the quickstart's corpus. Images are image_corpora.py
 (what can be loaded), image_files.py (files of your own) and images.py (the arrays of a batch).
+audit/ looks for faults in sentence pairs.
 
 A text corpus has one side or more: sentence pairs two, plain text one. A vocabulary has, for each
 side, `encode`, `decode`, a length, a `fingerprint`, and the ids `pad`, `start`, `end`, `unknown`.

@@ -19,6 +19,7 @@ import tensorflow_datasets as tfds
 from transformer.data import downloads, text_files, wmt
 from transformer.data.korean import grammar, lexicon
 from transformer.errors import UserError
+from transformer.monitoring import progress
 from transformer.storage import checksums, paths
 from transformer.storage.lock import try_lock
 
@@ -57,11 +58,14 @@ class Records(tfds.core.ShardBasedBuilder, skip_registration=True):
         del dl_manager  # nothing to download
         shards = {}
         for split, (count, records) in self.builder_config.splits().items():
-            examples = enumerate(records)
+            shown = progress.progress(records, f"prepare {split}", total=count, unit="record")
+            examples = enumerate(shown)
             # TFDS writes shards one after the other, so that they can share one iterator: the
-            # first takes records 0 to SHARD_RECORDS - 1, the second goes on from there.
+            # first takes records 0 to SHARD_RECORDS - 1, the second goes on from there. The last
+            # takes what is left, so that the iterator, and with it the progress, comes to its end.
             shard = functools.partial(itertools.islice, examples, SHARD_RECORDS)
-            shards[split] = [shard] * math.ceil(count / SHARD_RECORDS)
+            last = functools.partial(itertools.islice, examples, None)
+            shards[split] = [shard] * (math.ceil(count / SHARD_RECORDS) - 1) + [last]
         return shards
 
 
@@ -83,7 +87,8 @@ def builtin_config() -> RecordsConfig:
     digest = hashlib.sha256(b"%d %s %s" % (grammar.SEED, *sources)).hexdigest()
 
     def splits():
-        pairs = grammar.sentence_pairs(grammar.SEED)
+        with progress.waiting("generate the corpus"):
+            pairs = grammar.sentence_pairs(grammar.SEED)
         return {split: (len(pairs[split]), _records("ko", "en", pairs[split])) for split in SPLITS}
 
     features = tfds.features.Translation(languages=("ko", "en"))

@@ -23,15 +23,16 @@ class Characters:
     """
 
     characters: str
-    pad, end, unknown, start = PAD, END, UNKNOWN, START
+    end: int = END  # what each encoded text ends with
+    pad, unknown, start = PAD, UNKNOWN, START
 
     def __len__(self) -> int:
         return FIRST + len(self.characters)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of texts, each with END at its end; UNKNOWN for an unknown character."""
+        """Returns the ids of texts, each with `end` last; UNKNOWN for an unknown character."""
         ids = self._ids
-        return [[*(ids.get(c, UNKNOWN) for c in text), END] for text in texts]
+        return [[*(ids.get(c, UNKNOWN) for c in text), self.end] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Returns the texts of ids, U+FFFD for UNKNOWN; the other special ids are dropped."""
@@ -39,9 +40,19 @@ class Characters:
         character = lambda i: special[i] if i < FIRST else self.characters[i - FIRST]
         return ["".join(character(int(i)) for i in text) for text in ids]
 
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the characters of ids, and names of the special ids."""
+        names = ("<pad>", "</s>", "<unk>", "<s>")
+        return [names[i] if i < FIRST else self.characters[i - FIRST] for i in map(int, ids)]
+
+    def surfaces(self, text: str) -> list[tuple[str, str]]:
+        """Returns the (piece, part of the text) that a text is cut into: each character twice."""
+        return list(zip(text, text, strict=True))
+
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(self.characters.encode()).hexdigest()[:16]
+        end = "" if self.end == END else str(self.end)
+        return hashlib.sha256((self.characters + end).encode()).hexdigest()[:16]
 
     @property
     def sides(self) -> dict[str, "Characters"]:

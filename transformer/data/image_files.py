@@ -1,5 +1,6 @@
 """Labelled images as they lie on disk: a pair of idx files, or a folder for each class."""
 
+import functools
 import gzip
 import hashlib
 import io
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from transformer.data import text_files
 from transformer.errors import UserError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")  # in either case
@@ -45,11 +47,10 @@ def find(directory: Path, split: str, key: str) -> ImageFiles:
         candidates = [directory / f"{split}{end}{suffix}" for suffix in ("", ".gz")]
         present = [file for file in candidates if file.is_file()]
         if not present:
-            there = sorted(path.name for path in directory.glob("*"))
-            state = f"has {', '.join(there[:20]) or 'nothing'}" if there else "is empty or missing"
             raise UserError(
                 f"{key}={split!r}: expected a folder {directory / split} with a folder of images "
-                f"for each class, or the idx file {candidates[0]}[.gz]; {directory} {state}"
+                f"for each class, or the idx file {candidates[0]}[.gz]; "
+                f"{text_files.state(directory)}"
             )
         files += present[:1]
     return idx_files(*files)
@@ -76,7 +77,9 @@ def class_folders(folder: Path) -> ImageFiles:
         for path in inside:
             if path.suffix.lower() not in SUFFIXES or not path.is_file():
                 raise UserError(f"{path} is no image, expected {', '.join(SUFFIXES)}; remove it")
-            images.append((hashlib.sha256(path.read_bytes()).hexdigest(), of_class.name, path))
+            status = path.stat()
+            digest = _digest(path, status.st_size, status.st_mtime_ns)
+            images.append((digest, of_class.name, path))
     if not images:
         raise UserError(f"{folder} is empty, expected a folder of images for each class")
     images.sort()
@@ -86,7 +89,7 @@ def class_folders(folder: Path) -> ImageFiles:
     def contents() -> Iterator[bytes]:
         for _, _, path in images:
             encoded = path.read_bytes()
-            check_image(encoded, str(path))
+            open_image(encoded, str(path))
             yield encoded
 
     return ImageFiles(
@@ -100,22 +103,25 @@ def class_folders(folder: Path) -> ImageFiles:
     )
 
 
-def check_image(encoded: bytes, name: str) -> None:
-    """UserError unless `encoded` is a whole PNG or JPEG with 8 bits a channel."""
-    if open_image(encoded, name).mode.startswith(("I", "F")):
-        raise UserError(f"{name} has more than 8 bits a channel: convert it to 8")
+@functools.cache
+def _digest(path: Path, size: int, modified: int) -> str:
+    """Returns the sha256 of a file. It is read once, for as long as size and time stay the same."""
+    del size, modified
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def open_image(encoded: bytes, name: str) -> Image.Image:
-    """Decodes a PNG or JPEG; UserError, with the name, if it is damaged or something else."""
+    """Decodes a PNG or JPEG with 8 bits a channel; UserError, with the name, for anything else."""
     try:
         with Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG")) as image:
             image.load()
-            return image
     except UnidentifiedImageError as error:
         raise UserError(f"{name} is a damaged image, or no PNG or JPEG") from error
     except BROKEN as error:
         raise UserError(f"{name} is a damaged image: {error}") from error
+    if image.mode.startswith(("I", "F")):  # Pillow would cut off what is above 255
+        raise UserError(f"{name} has more than 8 bits a channel: convert it to 8")
+    return image
 
 
 # idx files

@@ -22,7 +22,8 @@ class LabelledText:
     """One split of labelled text."""
 
     fingerprint: str  # of the content; part of every cache key derived from it
-    records: Sequence[dict[str, bytes]]  # the TFDS data source: {"label": text, "text": text}
+    # The TFDS data source: {"label": text, "text": text}.
+    records: Sequence[dict[str, bytes]] = dataclasses.field(compare=False)
     parts: tuple[Part, ...]
 
     def __len__(self) -> int:
@@ -37,11 +38,10 @@ class LabelledText:
         records = self.records.__getitems__([int(i) for i in indices])
         return ([record["text"].decode() for record in records],)
 
-    def labels(self) -> list[str]:
-        """Returns the label of every text."""
-        return [
-            record["label"].decode() for record in self.records.__getitems__([*range(len(self))])
-        ]
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label of every text."""
+        return read_labels(self)
 
     def place(self, i: int) -> str:
         """Returns where text i is from: 'train.tsv, line 3'."""
@@ -51,6 +51,14 @@ class LabelledText:
                 return f"{part.file}, line {first + i + 1}"
             i -= last - first
         raise IndexError(i)
+
+
+# A task loads a split several times before its first step; 60,000 labels take a second to read.
+@functools.lru_cache(maxsize=4)
+def read_labels(corpus: LabelledText) -> tuple[str, ...]:
+    """Returns the label of every text of a split, read once for all corpora of the same content."""
+    records = corpus.records.__getitems__([*range(len(corpus))])
+    return tuple(record["label"].decode() for record in records)
 
 
 def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> LabelledText:

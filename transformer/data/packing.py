@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.errors import UserError
+from transformer.monitoring import progress
 from transformer.storage import checksums, paths
 
 OPEN_ROWS = 512  # rows that `first_fit` tries; more take longer and fill hardly better
@@ -141,7 +142,8 @@ def first_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarr
     free_of_sides = [np.full(OPEN_ROWS, length) for _ in lengths]  # free positions of each slot
     row_of_slot = np.full(OPEN_ROWS, -1)  # -1: no row yet
     num_rows = 0
-    for item in np.random.default_rng(seed).permutation(len(row_of_item)).tolist():
+    order = np.random.default_rng(seed).permutation(len(row_of_item)).tolist()
+    for item in progress.progress(order, "pack", total=len(order), unit="item"):
         item_lengths = [side[item] for side in lengths]
         fits = free_of_sides[0] >= item_lengths[0]
         for free, item_length in zip(free_of_sides[1:], item_lengths[1:], strict=True):

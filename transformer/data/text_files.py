@@ -9,7 +9,7 @@ import itertools
 import lzma
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -55,16 +55,24 @@ def _why_missing(folder: Path, candidates: list[Path], languages: Sequence[str],
     """Says for one side what was expected, what is there, and what the user can set instead."""
     if folders := [str(file) for file in candidates if file.is_dir()]:
         return f"{folders[0]} is a folder, expected a file"
-    if folder.is_dir():
-        names = {file.name for language in languages for file in folder.glob(f"*.{language}*")}
-        state = f"has {', '.join(sorted(names)[:20]) or 'neither'}"
-    else:
-        state = "is a file, expected a folder" if folder.exists() else "does not exist"
+    names = [file.name for language in languages for file in folder.glob(f"*.{language}*")]
     no_test = ", or to '' for no test set" if key == "config.data.test" else ""
     return (
-        f"expected one of {', '.join(map(str, candidates))}, found none "
-        f"(set {key} to another stem, or to SOURCE_FILE,TARGET_FILE{no_test}); {folder} {state}"
+        f"expected one of {', '.join(map(str, candidates))}, found none (set {key} to another "
+        f"stem, or to SOURCE_FILE,TARGET_FILE{no_test}); {state(folder, names)}"
     )
+
+
+def state(folder: Path, names: Iterable[str] | None = None) -> str:
+    """Says what is in config.data.directory, for an error message; `names`: of that, only these."""
+    if folder == Path():
+        return "config.data.directory is empty or '.': set it to the folder of your files"
+    if not folder.is_dir():
+        what = "is a file, expected a folder" if folder.exists() else "does not exist"
+        return f"{folder} (config.data.directory) {what}"
+    names = sorted({file.name for file in folder.iterdir()} if names is None else {*names})
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return f"{folder} (config.data.directory) has {shown or 'no such file'}"
 
 
 class Part(NamedTuple):
@@ -88,12 +96,10 @@ def find_parts(folder: Path, split: str, key: str = "split") -> list[Part]:
     def why_missing(candidates: list[Path]) -> str:
         if candidates[0].is_dir():
             return f"{candidates[0]} is a folder, expected a file"
-        state = "is no folder"
-        if folder.is_dir():
-            state = f"has {', '.join(sorted(f.name for f in folder.iterdir())[:20]) or 'no files'}"
+        no_test = " (set it to '' for no test set)" if key == "config.data.test" else ""
         return (
-            f"expected one of {', '.join(map(str, candidates))}, found none; {folder} "
-            f"(config.data.directory) {state}"
+            f"expected one of {', '.join(map(str, candidates))}, found none{no_test}; "
+            f"{state(folder)}"
         )
 
     parts = []
@@ -149,19 +155,24 @@ def digest_and_count(file: Path) -> tuple[str, int]:
 
 
 def lines(file: Path) -> Iterator[bytes]:
-    """Yields the lines of a file, without their ends; UserError for one that is not UTF-8.
+    """Yields the lines of a file as `raw_lines` does; UserError for one that is not UTF-8."""
+    for number, line in enumerate(raw_lines(file), start=1):
+        try:
+            line.decode()
+        except UnicodeDecodeError as error:
+            raise UserError(f"{file}, line {number}, is not UTF-8: {error}") from error
+        yield line
+
+
+def raw_lines(file: Path) -> Iterator[bytes]:
+    """Yields the lines of a file, in any encoding, without their ends.
 
     Only \\n ends a line, as for wc: U+2028, \\x85, \\x0b and a lone \\r are text. The \\r of a
     Windows line end is removed.
     """
     with _open(file) as opened:
-        for number, line in enumerate(opened, start=1):
-            line = line.removesuffix(b"\n").removesuffix(b"\r")
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                raise UserError(f"{file}, line {number}, is not UTF-8: {error}") from error
-            yield line
+        for line in opened:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def digest_of_parts(parts: Sequence[Part]) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import io
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import sentencepiece
@@ -24,7 +24,10 @@ KINDS = ("bpe", "unigram")
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-    """The vocabulary of one side: a SentencePiece model. `characters.Characters` is another."""
+    """The vocabulary of one side: a SentencePiece model, whose ids are the model's.
+
+    `characters.Characters` and `piece_table.PieceTable` are others.
+    """
 
     processor: sentencepiece.SentencePieceProcessor
     pad, end, unknown, start = PAD, END, UNKNOWN, START
@@ -33,10 +36,20 @@ class Pieces:
         return len(self.processor)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        return encode(self.processor, texts)
+        """Tokenises texts; each ends with END, and a blank one is END alone."""
+        return self.processor.encode(list(texts), add_eos=True)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        return decode(self.processor, ids)
+        """Detokenises lists of ids; special ids are dropped."""
+        return self.processor.decode([[int(i) for i in text] for text in ids])
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the pieces of ids, in which ▁ stands for a space."""
+        return [self.processor.id_to_piece(int(i)) for i in ids]
+
+    def surfaces(self, text: str) -> list[tuple[str, str]]:
+        """Returns the (piece, part of the text) that a text is cut into."""
+        return surfaces(self.processor, text)
 
     @property
     def fingerprint(self) -> str:
@@ -48,26 +61,43 @@ class Pieces:
         return {"text": self}
 
 
-class Vocabulary(NamedTuple):
-    """The SentencePiece models of the source and the target: one object if they are shared."""
+class Side(Protocol):
+    """The vocabulary of one side of the pairs: `Pieces`, or another with the same methods.
 
-    source: sentencepiece.SentencePieceProcessor
-    target: sentencepiece.SentencePieceProcessor
+    `end` is what each encoded text ends with: END, or PAD if the encoder is not to see the end.
+    """
+
+    end: int
+
+    def __len__(self) -> int: ...
+    def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]: ...
+    def pieces(self, ids: Iterable[int]) -> list[str]: ...
+    def surfaces(self, text: str) -> list[tuple[str, str]]: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
+class Vocabulary(NamedTuple):
+    """The vocabularies of the source and the target: one object if they are shared."""
+
+    source: Side
+    target: Side
 
     @property
     def shared(self) -> bool:
         return self.source is self.target
 
     @property
-    def sides(self) -> dict[str, Pieces]:
-        return {"source": Pieces(self.source), "target": Pieces(self.target)}
+    def sides(self) -> dict[str, Side]:
+        return {"source": self.source, "target": self.target}
 
     @property
     def fingerprint(self) -> str:
         """A hash of all that determines ids and text: equal fingerprints, equal ids."""
         if self.shared:
-            return fingerprint(self.source)
-        return f"{fingerprint(self.source)}-{fingerprint(self.target)}"
+            return self.source.fingerprint
+        return f"{self.source.fingerprint}-{self.target.fingerprint}"
 
 
 def learn(
@@ -128,37 +158,43 @@ def _explain(message: str, size: int) -> str:
     return f"config.vocabulary: SentencePiece fails with {message!r}"
 
 
-def load(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
+def load(model_bytes: bytes, name: str) -> Pieces:
     """Loads a .model file's bytes; `name` is for error messages.
 
     UserError if they are no SentencePiece model, or if its special pieces have other ids.
     """
-    try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
-        fingerprint(processor)  # fails if a corrupt model has pieces that are not UTF-8
-    except (RuntimeError, ValueError) as error:
-        raise UserError(f"{name} is not a SentencePiece model") from error
+    processor = load_processor(model_bytes, name)
     ids = (processor.pad_id(), processor.eos_id(), processor.unk_id(), processor.bos_id())
     if ids != (PAD, END, UNKNOWN, START):
         raise UserError(
             f"{name}: padding, end, unknown and start have the ids {ids}, not {(0, 1, 2, 3)}; "
             "train it with --pad_id=0 --eos_id=1 --unk_id=2 --bos_id=3"
         )
+    return Pieces(processor)
+
+
+def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
+    """Loads a .model file's bytes, with any special ids; UserError if they are no such model."""
+    try:
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
+        fingerprint(processor)  # fails if a corrupt model has pieces that are not UTF-8
+    except (RuntimeError, ValueError) as error:
+        raise UserError(f"{name} is not a SentencePiece model") from error
     return processor
 
 
-def encode(
-    processor: sentencepiece.SentencePieceProcessor, sentences: Sequence[str]
-) -> list[list[int]]:
-    """Tokenises sentences; each ends with END, and a blank one is END alone."""
-    return processor.encode(list(sentences), add_eos=True)
+def surfaces(processor: sentencepiece.SentencePieceProcessor, text: str) -> list[tuple[str, str]]:
+    """Returns the (piece, part of the text) that a SentencePiece model cuts a text into."""
+    pieces = processor.encode(text, return_type="proto").pieces
+    return [(piece.piece, piece.surface) for piece in pieces]
 
 
-def decode(
-    processor: sentencepiece.SentencePieceProcessor, ids: Sequence[Sequence[int]]
-) -> list[str]:
-    """Detokenises lists of ids; special ids are dropped."""
-    return processor.decode([[int(i) for i in sentence] for sentence in ids])
+def has_piece(
+    processor: sentencepiece.SentencePieceProcessor, characters: Sequence[str]
+) -> np.ndarray:
+    """Returns for each character whether it is made of pieces, bool: not of bytes, not unknown."""
+    whole = np.array([not (processor.is_byte(i) or i == UNKNOWN) for i in range(len(processor))])
+    return np.array([whole[ids].all() for ids in processor.encode(list(characters))], bool)
 
 
 def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray:

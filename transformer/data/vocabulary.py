@@ -1,12 +1,16 @@
 """The vocabulary of a run: read from files, or learnt from its training text."""
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
-from transformer.data import characters, corpora, tokenizer
+from transformer.data import characters, corpora, piece_table, tokenizer
+from transformer.data.piece_table import PieceTable
 from transformer.errors import UserError
+from transformer.monitoring import progress
 from transformer.storage import paths
 
 
@@ -31,21 +35,52 @@ def read_models(files: str, *, shared: bool) -> list[bytes]:
     return models
 
 
+def read_folder(folder: str, names: Sequence[str]) -> list[bytes]:
+    """Reads the files of another run's vocabulary, WORKDIR/vocabulary; UserError if one is missing.
+
+    A table of pieces belongs to its models, so that such a vocabulary is taken as a whole.
+    """
+    files = [paths.path(folder) / name for name in names]
+    for file in files:
+        if not file.is_file():
+            raise UserError(
+                f"config.vocabulary.model: {file} does not exist; expected the folder "
+                "WORKDIR/vocabulary of a run with the same config.vocabulary.kind and shared"
+            )
+    return [file.read_bytes() for file in files]
+
+
 def load(
-    contents: dict[str, bytes],
+    contents: dict[str, bytes], *, source_end: bool = True
 ) -> tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters:
     """Loads a vocabulary from its files, {path: content}; UserError if one is damaged.
 
-    Of pairs these are shared.model, or source.model and target.model; of plain text they are
-    text.model or text.characters.
+    Of pairs these are shared.model, or source.model and target.model; in a table of pieces the
+    models have shared.pieces, or source.pieces and target.pieces, beside them; characters are in
+    shared.characters, or source.characters and target.characters. Of plain text there is text.model
+    or text.characters. Without `source_end`, which only tables and characters have, a source ends
+    with padding, so that the encoder does not see its end.
     """
-    [(path, content), *_] = contents.items()
-    if path.endswith("text.characters"):
-        return characters.load(content, path)
-    pieces = [tokenizer.load(content, path) for path, content in contents.items()]
-    if path.endswith("text.model"):
-        return tokenizer.Pieces(pieces[0])
-    return tokenizer.Vocabulary(pieces[0], pieces[-1])
+    files = {Path(path).name: path for path in contents}
+
+    def side(name: str) -> tokenizer.Side:
+        own = lambda suffix: files.get(f"{name}.{suffix}", files.get(f"shared.{suffix}"))
+        if path := own("characters"):
+            return characters.load(contents[path], path)
+        model, table = own("model"), own("pieces")
+        if table is None:
+            return tokenizer.load(contents[model], model)
+        processor = tokenizer.load_processor(contents[model], model)
+        return PieceTable(processor, piece_table.loads(contents[table], table))
+
+    if "text.model" in files or "text.characters" in files:
+        return side("text")
+    source = side("source")
+    one_file = "shared.model" in files or "shared.characters" in files
+    target = source if one_file else side("target")
+    if not source_end:
+        source = dataclasses.replace(source, end=tokenizer.PAD)
+    return tokenizer.Vocabulary(source, target)
 
 
 def learn_models(
@@ -65,10 +100,11 @@ def learn_models(
     sides_of_models = [(0, 1)] if shared else [(0,), (1,)]
     options = {"kind": kind, "size": size, "character_coverage": character_coverage}
     logging.info("learning the vocabulary: %s, %d pieces", kind, size)
-    return [
-        tokenizer.learn(_sentences(train, sides, max_sentences, seed), **options)
-        for sides in sides_of_models
-    ]
+    with progress.waiting("learn the vocabulary"):
+        return [
+            tokenizer.learn(_sentences(train, sides, max_sentences, seed), **options)
+            for sides in sides_of_models
+        ]
 
 
 def learn_text(
@@ -85,7 +121,8 @@ def learn_text(
         return characters.learn(_sentences(train, (0,), 0, seed))
     logging.info("learning the vocabulary: %s, %d pieces", kind, size)
     lines = _sentences(train, (0,), max_sentences, seed)
-    return tokenizer.learn(lines, size=size, kind=kind, character_coverage=character_coverage)
+    with progress.waiting("learn the vocabulary"):
+        return tokenizer.learn(lines, size=size, kind=kind, character_coverage=character_coverage)
 
 
 def _sentences(
@@ -100,7 +137,10 @@ def _sentences(
     if most and len(sides) * len(corpus) > most:
         chosen = np.random.default_rng(seed).permutation(len(corpus))[: most // len(sides)]
         chosen = np.sort(chosen)
-    for start in range(0, len(chosen), chunk):
-        texts = corpus.read(chosen[start : start + chunk])
-        for side in sides:
-            yield from texts[side]
+    total = len(chosen) * len(sides)
+    with progress.counter("read for the vocabulary", total=total, unit="sentence") as advance:
+        for start in range(0, len(chosen), chunk):
+            texts = corpus.read(chosen[start : start + chunk])
+            for side in sides:
+                yield from texts[side]
+                advance(len(texts[side]))

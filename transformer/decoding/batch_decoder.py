@@ -88,11 +88,12 @@ class BatchDecoder:
             self._num_searches = -(-self._num_returned // SAMPLES_TOGETHER)
             self._num_beams = -(-self._num_returned // self._num_searches)
             options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        self.options = tuple(options.items())  # of the search or of sampling
         self._start = functools.partial(
             compiled.start, seed=seed, model=model, num_beams=self._num_beams
         )
         self._advance = functools.partial(
-            compiled.advance, model=model, beam=method == "beam", options=tuple(options.items())
+            compiled.advance, model=model, beam=method == "beam", options=self.options
         )
         self._compiled, self._lock = set(), threading.Lock()
 
@@ -212,10 +213,12 @@ class BatchDecoder:
         )
         return bounds, most_room
 
-    def _search_batch(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
-        """Searches a batch in stages of fewer rows or more room (the module's docstring)."""
-        devices = inference.num_devices(params)
-        num_rows = shapes.rows_in_powers_of_4(len(batch), devices)
+    def begin(self, params: Tree, batch: list[Part]) -> tuple[tuple, int]:
+        """Encodes a batch: (memory, state, bounds, rng_B), and the most room its search can need.
+
+        Rows are padded to a power of 4 on each device; the room is that of the longest source.
+        """
+        num_rows = shapes.rows_in_powers_of_4(len(batch), inference.num_devices(params))
         longest = max(len(part.source) for part in batch)
         source_length = room = shapes.next_power_of_two(longest)
         bounds, most_room = self._bounds(batch, num_rows, room)
@@ -229,6 +232,14 @@ class BatchDecoder:
             memory, state, rng_B = self._start(
                 params, source_BS, keys, source_length=source_length, room=room
             )
+        return (memory, state, bounds, rng_B), most_room
+
+    def _search_batch(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
+        """Searches a batch in stages of fewer rows or more room (the module's docstring)."""
+        devices = inference.num_devices(params)
+        (memory, state, bounds, rng_B), most_room = self.begin(params, batch)
+        num_rows, _, room = state.tokens_BWT.shape
+        source_length = room
         hypotheses = [[]] * num_rows
         # rows[i] is the row of the whole batch that is now row i of the search.
         rows = np.arange(num_rows)

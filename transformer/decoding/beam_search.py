@@ -26,12 +26,12 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD, START
+from transformer.decoding import top_k
 
 Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 PENALTIES = ("gnmt", "power", "none")
-BLOCK = 64  # approximate size of the blocks whose maxima `_likeliest` compares
 
 
 def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
@@ -87,9 +87,59 @@ def initial_state(cache: Any, batch: int, num_beams: int, room: int) -> Decoding
     )
 
 
+class Candidates(NamedTuple):
+    """The E = 2W likeliest continuations of a sentence's live beams by a token, best first."""
+
+    log_probs_BE: Array  # -inf: no continuation
+    parents_BE: Array  # which beam each continues
+    tokens_BET: Array
+    ends_BE: Array  # whether its token t is the end symbol
+
+
 def beam_search(
     step: Step,
     memory: Any,
+    state: DecodingState,
+    bounds: Bounds,
+    *,
+    until_active: int = 0,
+    never: tuple[int, ...] = (),
+    **options: Any,
+) -> DecodingState:
+    """Continues a search for the hypotheses with the highest log P(Y) / length_penalty(|Y|).
+
+    The module's docstring shows one step. Width 1 is greedy search. The loop stops when at most
+    `until_active` sentences are active or the room is full. No hypothesis contains a token of
+    `never`. `options` are those of `select`.
+    """
+
+    def extend(state: DecodingState) -> DecodingState:
+        return select(*candidates(step, memory, state, bounds, never), state, bounds, **options)
+
+    return jax.lax.while_loop(functools.partial(is_unfinished, until_active), extend, state)
+
+
+def candidates(
+    step: Step, memory: Any, state: DecodingState, bounds: Bounds, never: tuple[int, ...] = ()
+) -> tuple[Candidates, Any]:
+    """Returns the candidates for hypotheses of t + 1 tokens, and the cache after the live ones."""
+    t, W = state.t, state.scores_BW.shape[1]
+    log_probs_BWV, cache = log_probs(step, memory, state, bounds, never)
+    V = log_probs_BWV.shape[-1]
+    # Before the first token all beams are equal: only beam 0 may continue.
+    is_duplicate = (t == 0) & (jnp.arange(W) > 0)
+    log_probs_BWV += jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)[:, :, None]
+
+    # Index parent * V + token: 2 * V + 7 is beam 2's token 7.
+    log_probs_BE, index_BE = top_k.likeliest(log_probs_BWV, 2 * W)
+    parents_BE, token_BE = index_BE // V, index_BE % V
+    tokens_BET = _take(state.live_tokens_BWT, parents_BE).at[:, :, t].set(token_BE)
+    return Candidates(log_probs_BE, parents_BE, tokens_BET, token_BE == END), cache
+
+
+def select(
+    candidates: Candidates,
+    cache: Any,
     state: DecodingState,
     bounds: Bounds,
     *,
@@ -97,55 +147,38 @@ def beam_search(
     penalty: str,
     alpha: float,
     num_hypotheses: int = 1,
-    until_active: int = 0,
 ) -> DecodingState:
-    """Continues a search for the hypotheses with the highest log P(Y) / length_penalty(|Y|).
+    """Returns the state after the next token: which candidates live on, and which are finished.
 
-    The module's docstring shows one step. Width 1 is greedy search. Needs alpha >= 0. The loop
-    stops when at most `until_active` sentences are active or the room is full.
+    Needs alpha >= 0. A sentence is active until its best `num_hypotheses` cannot change any more.
     """
+    log_probs_BE, parents_BE, tokens_BET, ends_BE = candidates
+    t, W = state.t, state.scores_BW.shape[1]
+    # Candidates that end among the best W compete with the hypotheses finished before.
+    finishes_BE = ends_BE & (jnp.arange(2 * W) < W) & state.active_B[:, None]
+    scores_BE = log_probs_BE / length_penalty(t + 1, penalty, alpha)
+    scores_BE = jnp.where(finishes_BE, scores_BE, -jnp.inf)
+    scores_BW, best_BW = jax.lax.top_k(jnp.concatenate([state.scores_BW, scores_BE], 1), W)
+    finished = jnp.concatenate([state.tokens_BWT, tokens_BET], axis=1)
 
-    def extend(state: DecodingState) -> DecodingState:
-        t, W = state.t, state.scores_BW.shape[1]
-        log_probs_BWV, cache = log_probs(step, memory, state, bounds)
-        V = log_probs_BWV.shape[-1]
-        # Before the first token all beams are equal: only beam 0 may continue.
-        is_duplicate = (t == 0) & (jnp.arange(W) > 0)
-        log_probs_BWV += jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)[:, :, None]
-
-        # E = 2W candidates, best first. Index parent * V + token: 2 * V + 7 is beam 2's token 7.
-        log_probs_BE, index_BE = _likeliest(log_probs_BWV, 2 * W)
-        parents_BE, token_BE = index_BE // V, index_BE % V
-        tokens_BET = _take(state.live_tokens_BWT, parents_BE).at[:, :, t].set(token_BE)
-        ends_BE = token_BE == END
-
-        # Candidates that end among the best W compete with the hypotheses finished before.
-        finishes_BE = ends_BE & (jnp.arange(2 * W) < W) & state.active_B[:, None]
-        scores_BE = log_probs_BE / length_penalty(t + 1, penalty, alpha)
-        scores_BE = jnp.where(finishes_BE, scores_BE, -jnp.inf)
-        scores_BW, best_BW = jax.lax.top_k(jnp.concatenate([state.scores_BW, scores_BE], 1), W)
-        finished = jnp.concatenate([state.tokens_BWT, tokens_BET], axis=1)
-
-        # The best W candidates that do not end live on.
-        live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BE, -jnp.inf, log_probs_BE), W)
-        can_improve_B = _can_improve(
-            live_log_probs_BW[:, 0],
-            scores_BW[:, num_hypotheses - 1],
-            scores_BW[:, -1] > -jnp.inf,
-            length_penalty(t + 1, penalty, alpha),
-            length_penalty(bounds.max_length_B + 1, penalty, alpha),
-        )
-        return DecodingState(
-            t=t + 1,
-            live_tokens_BWT=_take(tokens_BET, live_BW),
-            live_log_probs_BW=live_log_probs_BW,
-            tokens_BWT=_take(finished, best_BW),
-            scores_BW=scores_BW,
-            active_B=state.active_B & can_improve_B,
-            cache=reorder(cache, jnp.take_along_axis(parents_BE, live_BW, axis=1)),
-        )
-
-    return jax.lax.while_loop(functools.partial(is_unfinished, until_active), extend, state)
+    # The best W candidates that do not end live on.
+    live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BE, -jnp.inf, log_probs_BE), W)
+    can_improve_B = _can_improve(
+        live_log_probs_BW[:, 0],
+        scores_BW[:, num_hypotheses - 1],
+        scores_BW[:, -1] > -jnp.inf,
+        length_penalty(t + 1, penalty, alpha),
+        length_penalty(bounds.max_length_B + 1, penalty, alpha),
+    )
+    return DecodingState(
+        t=t + 1,
+        live_tokens_BWT=_take(tokens_BET, live_BW),
+        live_log_probs_BW=live_log_probs_BW,
+        tokens_BWT=_take(finished, best_BW),
+        scores_BW=scores_BW,
+        active_B=state.active_B & can_improve_B,
+        cache=reorder(cache, jnp.take_along_axis(parents_BE, live_BW, axis=1)),
+    )
 
 
 def _can_improve(
@@ -173,8 +206,13 @@ def is_unfinished(until_active: int, state: DecodingState) -> Array:
     return has_room & (state.active_B.sum() > until_active)
 
 
-def log_probs(step: Step, memory: Any, state: DecodingState, bounds: Bounds) -> tuple[Array, Any]:
-    """Returns log P of each beam's next token [B, W, V], -inf where forbidden, and the cache."""
+def log_probs(
+    step: Step, memory: Any, state: DecodingState, bounds: Bounds, never: tuple[int, ...]
+) -> tuple[Array, Any]:
+    """Returns log P of each beam's next token [B, W, V], -inf where forbidden, and the cache.
+
+    Tokens of `never` are forbidden at all positions, but keep their share of the probability.
+    """
     t = state.t
     logits, cache = step(_last(state.live_tokens_BWT, t), t, memory, state.cache)
     logits_BWV = logits[:, :, 0].astype(jnp.float32)
@@ -183,42 +221,13 @@ def log_probs(step: Step, memory: Any, state: DecodingState, bounds: Bounds) -> 
     allowed_BV = jnp.where(
         vocabulary == END, (t >= bounds.min_length_B)[:, None], (t < bounds.max_length_B)[:, None]
     )
+    for token in never:
+        allowed_BV &= vocabulary != token
     # Within the prefix, its token alone is allowed.
     prefix_B1 = jax.lax.dynamic_slice_in_dim(bounds.prefix_BM, t, 1, axis=1)
     allowed_BV = jnp.where(prefix_B1 == PAD, allowed_BV, vocabulary == prefix_B1)
     total_BW1 = jax.nn.logsumexp(logits_BWV, axis=-1, keepdims=True)
     return jnp.where(allowed_BV[:, None], logits_BWV - total_BW1, -jnp.inf), cache
-
-
-def _likeliest(log_probs_BWV: Array, count: int) -> tuple[Array, Array]:
-    """Returns the `count` best continuations of all beams: values and indices into W * V.
-
-    Equals jax.lax.top_k over W * V, which is slow; a maximum is fast. The `count` best values lie
-    in the `count` blocks with the largest maxima, so top_k runs over the maxima, then over these
-    blocks alone. With count 2, blocks of 4:
-
-        index    0  1  2  3 |  4  5  6  7 |  8  9 10 11
-        value    1  3  2  0 |  9  8  1  2 |  4  5  0  7     maxima 3, 9, 7: blocks 1 and 2
-        top_k of 9 8 1 2 4 5 0 7 gives 0 and 1, which are indices 4 and 5
-    """
-    B, W, V = log_probs_BWV.shape
-    flat = log_probs_BWV.reshape(B, W * V)
-    # A block size that divides W * V, if there is one near BLOCK, avoids a copy: of
-    # W * V = 148,000 the divisor nearest 64 is 74.
-    sizes = [n for n in range(BLOCK // 2, 4 * BLOCK) if W * V % n == 0]
-    size = min(sizes, key=lambda n: abs(n - BLOCK), default=min(BLOCK, W * V))
-    covered = W * V // size * size
-    blocks = flat[:, :covered].reshape(B, -1, size)
-    _, best = jax.lax.top_k(blocks.max(axis=-1), min(count, blocks.shape[1]))
-    best = jnp.sort(best, axis=1)[:, :, None]  # in order: of ties the first wins, as in top_k
-    values = jnp.take_along_axis(blocks, best, axis=1).reshape(B, -1)
-    indices = (best * size + jnp.arange(size)).reshape(B, -1)
-    if covered < W * V:  # the remainder after the last block always takes part
-        rest = jnp.broadcast_to(jnp.arange(covered, W * V), (B, W * V - covered))
-        values = jnp.concatenate([values, flat[:, covered:]], axis=1)
-        indices = jnp.concatenate([indices, rest], axis=1)
-    values, chosen = jax.lax.top_k(values, count)
-    return values, jnp.take_along_axis(indices, chosen, axis=1)
 
 
 def _last(tokens_BWT: Array, t: Array) -> Array:

@@ -10,9 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data import pairs
+from transformer.data.tokenizer import PAD, START
 from transformer.decoding import beam_search, sampling
 
 Tree = dict
+NEVER = (PAD, START)  # no output has them, though a model trained elsewhere may find them likely
 
 
 @functools.partial(jax.jit, static_argnames="dtype")
@@ -73,12 +75,29 @@ def advance(
     `beam` is beam search, else sampling; `options` are the keyword arguments of either, as pairs.
     """
     step = functools.partial(model.apply, {"params": params}, method="step")
-    options = {**dict(options), "until_active": until_active}
+    options = {**dict(options), "until_active": until_active, "never": NEVER}
     if beam:
         return beam_search.beam_search(
             step, memory, state, bounds, reorder=model.reorder, **options
         )
     return sampling.sample(step, memory, state, bounds, rng_B, **options)
+
+
+@functools.partial(jax.jit, static_argnames=("model", "options"))
+def extend(
+    params: Tree,
+    memory: Tree,
+    state: beam_search.DecodingState,
+    bounds: beam_search.Bounds,
+    *,
+    model: nn.Module,
+    options: tuple,
+) -> tuple[beam_search.Candidates, beam_search.DecodingState]:
+    """Takes one step of a beam search: its candidates, and the state after it, as in `advance`."""
+    step = functools.partial(model.apply, {"params": params}, method="step")
+    candidates, cache = beam_search.candidates(step, memory, state, bounds, NEVER)
+    options = {"reorder": model.reorder, **dict(options)}
+    return candidates, beam_search.select(candidates, cache, state, bounds, **options)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "room"))

@@ -20,13 +20,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from transformer.data import tokenizer
+from transformer.data import characters, tokenizer
 from transformer.decoding import sampling
 from transformer.distributed import inference
 from transformer.errors import UserError
 
 Array = jax.Array
 Tree = dict
+Vocabulary = tokenizer.Pieces | characters.Characters
 
 LEAST = {
     **{"max_tokens": 1, "num_samples": 1, "batch_size": 1},
@@ -48,6 +49,25 @@ def check(options: dict[str, int | float | str]) -> None:
             raise UserError(
                 f"config.generate.{key} is above 0, at most {most}, found {options[key]}"
             )
+
+
+def symbols(vocabulary: Vocabulary) -> dict:
+    """Returns the arguments of `continuations` that a vocabulary gives: a text begins where a line
+    has ended, and no symbol but END is sampled."""
+    never = (vocabulary.pad, vocabulary.start, vocabulary.unknown)
+    return {"start": vocabulary.end, "never": never}
+
+
+def text(vocabulary: Vocabulary, ids: Sequence[int]) -> str:
+    """Returns the text of ids, in which END stands for a line break."""
+    lines = [[]]
+    for i in ids:
+        if i == vocabulary.end:
+            lines.append([])
+        else:
+            lines[-1].append(i)
+    # Byte pieces can spell a line break, too.
+    return "\n".join(line.replace("\n", " ") for line in vocabulary.decode(lines))
 
 
 def continuations(

@@ -3,9 +3,7 @@
 import re
 from collections.abc import Iterator
 
-import sentencepiece
-
-from transformer.data import tokenizer
+from transformer.data.tokenizer import Side
 
 LONG_TEXT = 1 << 16  # characters that are tokenised in one call
 # Scripts without spaces: Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
@@ -14,9 +12,7 @@ SPACELESS = re.compile(
 )
 
 
-def split(
-    text: str, processor: sentencepiece.SentencePieceProcessor, max_length: int
-) -> Iterator[list[int]]:
+def split(text: str, vocabulary: Side, max_length: int) -> Iterator[list[int]]:
     """Yields a line's ids in parts of at most max_length; nothing for a blank line.
 
     A part ends before the last word that begins in its second half, else within a word. Each part
@@ -25,16 +21,16 @@ def split(
     if not text.strip():
         return
     most = max_length - 1  # pieces of a part, without the end symbol
-    for ids in tokenizer.encode(processor, list(_cut(text))):
+    for ids in vocabulary.encode(list(_cut(text))):
         start = 0
         while len(ids) - 1 - start > most:
             word_starts = (
                 i
                 for i in range(start + most, start + most // 2, -1)
-                if processor.id_to_piece(ids[i]).startswith("▁")
+                if vocabulary.pieces(ids[i : i + 1])[0].startswith("▁")
             )
             stop = next(word_starts, start + most)
-            yield [*ids[start:stop], tokenizer.END]
+            yield [*ids[start:stop], vocabulary.end]
             start = stop
         if len(ids) - 1 > start:
             yield ids[start:]

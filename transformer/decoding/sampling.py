@@ -32,19 +32,21 @@ def sample(
     top_k: int,
     top_p: float,
     until_active: int = 0,
+    never: tuple[int, ...] = (),
 ) -> DecodingState:
     """Samples W hypotheses a sentence, each token from P^(1 / temperature), and scores them by P.
 
     Tokens outside the `top_k` likeliest (0: all) or outside the nucleus of probability `top_p` are
-    never drawn. The score is log P(Y) / length_penalty(|Y|), with P of the model: temperature and
-    truncation do not change it. A sentence's samples depend on its key alone.
+    never drawn, nor are those of `never`. The score is log P(Y) / length_penalty(|Y|), with P of
+    the model: temperature and truncation do not change it. A sentence's samples depend on its key
+    alone.
 
     The W beams are independent: each keeps its index, and a beam that has ended is dead.
     """
 
     def extend(state: DecodingState) -> DecodingState:
         t = state.t
-        log_probs_BWV, cache = log_probs(step, memory, state, bounds)
+        log_probs_BWV, cache = log_probs(step, memory, state, bounds, never)
         logits_BWV = truncate(log_probs_BWV / temperature, top_k=top_k, top_p=top_p)
         # Keys by (sentence, position): resuming a search in another batch draws the same tokens.
         rng_of_t_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)

@@ -148,7 +148,7 @@ class Translator:
         index_of_part = {}  # distinct parts, in the order of their first line
         parts_of_line = []
         for number, request in zip(numbers, requests, strict=True):
-            prefix = tuple(tokenizer.encode(self.vocabulary.target, [request.prefix])[0][:-1])
+            prefix = tuple(self.vocabulary.target.encode([request.prefix])[0][:-1])
             if len(prefix) > self._max_length:
                 raise UserError(
                     f"line {number + 1}: a prefix of {len(prefix)} pieces is over "
@@ -193,7 +193,7 @@ class Translator:
         # Byte pieces can spell a line break, but each line of input is one line of output.
         texts = iter(
             text.replace("\n", " ").replace("\r", " ")
-            for text in tokenizer.decode(self.vocabulary.target, flat)
+            for text in self.vocabulary.target.decode(flat)
         )
         for hypotheses in hypotheses_of_part:
             scored = [(next(texts), score) for _, score in hypotheses]

@@ -50,7 +50,9 @@ argument of jit; `fields.py` has checks of their values. A model may have
     attention_weights(sown) -> {name: weights}
                                             'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T] and
                                             'cross' [L, B, H, T, S] of the arrays that were sown
-                                            into 'intermediates'; --mode=align needs 'cross'
+                                            into 'intermediates', or 'hops' [1, B, 1, T, S] of
+                                            learned queries; --mode=align needs 'cross', and
+                                            --mode=report shows all
     position_limit                          how many positions a sequence may have, if that is
                                             limited (by a field `max_positions`)
     dtype                                   the type that params are cast to for decoding, and that
@@ -82,7 +84,7 @@ MODELS = {
 }
 
 
-def build(architecture: str, fields: dict, **sizes: int) -> nn.Module:
+def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
     """Builds the model that `MODELS` lists under this name; its module is imported only now.
 
     `sizes` are the fields that the data decide on, such as source_vocab_size and num_classes.

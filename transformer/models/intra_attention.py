@@ -51,6 +51,11 @@ class IntraAttention(nn.Module):
         x_BF = nn.relu(nn.Dense(self.d_ff, name="hidden")(dropout(pooled_BC)))
         return nn.Dense(self.num_classes, name="head")(dropout(x_BF))
 
+    @staticmethod
+    def attention_weights(sown: dict) -> dict[str, Array]:
+        """Returns the weights 'encoder' [L = 1, B, H = 1, T, S], of the positions before each."""
+        return {"encoder": sown["attention"][0][None]}
+
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
         C, A = self.state_size, self.attention_size

@@ -3,8 +3,6 @@
 It is the Transformer's decoder without cross-attention: P(x_t | x_<t) of one stream of tokens.
 """
 
-import math
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -13,7 +11,7 @@ from transformer.models import cache as kv_cache
 from transformer.models import dense, fields, stack
 from transformer.models.attention import View, same_segment
 from transformer.models.cache import KVCache
-from transformer.models.positions import PositionEncoding
+from transformer.models.positions import PositionEncoding, most_positions
 
 Array = jax.Array
 
@@ -122,11 +120,9 @@ class LanguageModel(nn.Module):
     # Static: they are called outside `apply`, and use no params.
     reorder = staticmethod(kv_cache.reorder)
     grow = staticmethod(kv_cache.grow)
+    attention_weights = staticmethod(stack.attention_weights)
 
-    @property
-    def position_limit(self) -> float:
-        """Returns how many positions a text may have: as many as are learned, or any number."""
-        return self.max_positions if self.positions == "learned" else math.inf
+    position_limit = property(most_positions)
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` rows of `length` tokens.

@@ -13,7 +13,12 @@ from transformer.models.cache import write
 
 Array = jax.Array
 
-ACTIVATIONS = {"relu": nn.relu, "gelu": functools.partial(nn.gelu, approximate=False)}
+ACTIVATIONS = {
+    "relu": nn.relu,
+    "gelu": functools.partial(nn.gelu, approximate=False),
+    "gelu_tanh": nn.gelu,  # the approximation by tanh, which GPT-2 has
+    "silu": nn.silu,  # x * sigmoid(x), also called swish
+}
 
 
 class FeedForward(nn.Module):

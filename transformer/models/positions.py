@@ -4,6 +4,8 @@ The latter are relative. Cross-attention then sees no positions but those that t
 and decoder tell of.
 """
 
+import math
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -17,7 +19,7 @@ RELATIVE = {
     "rotary": ("scaled_dot", "dot", "cosine"),
     "shaw": ("scaled_dot", "dot", "general"),
 }
-KINDS = ("interleaved", "concatenated", "learned", "none", *RELATIVE)
+KINDS = ("interleaved", "concatenated", "halves", "learned", "none", *RELATIVE)
 
 
 def check(kind: str, score: str, key_size: int, max_distance: int) -> None:
@@ -37,6 +39,11 @@ def check(kind: str, score: str, key_size: int, max_distance: int) -> None:
             "config.model.positions='shaw' needs config.model.max_distance of at least 1, where "
             "distances are clipped (16 in the paper's base)"
         )
+
+
+def most_positions(model: nn.Module) -> float:
+    """Returns how many positions a text may have: as many as are learned, or any number."""
+    return model.max_positions if model.positions == "learned" else math.inf
 
 
 class PositionEncoding(nn.Module):
@@ -65,14 +72,12 @@ def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:
     """Returns sinusoidal position encodings [B, T, D] in float32, of any positions.
 
     'interleaved' is the paper's: PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos of the
-    same. 'concatenated' is from tensor2tensor (the authors' code, get_timing_signal_1d): all sines,
-    then all cosines, of pos / 10000^(i/(D/2-1)).
+    same. 'halves' has the same waves, all sines first (Hugging Face's Marian, Sockeye).
+    'concatenated' is from tensor2tensor (the authors' code, get_timing_signal_1d): all sines, then
+    all cosines, of pos / 10000^(i/(D/2-1)).
     """
     half = d_model // 2
-    if layout == "interleaved":
-        exponents = jnp.arange(half) / half
-    else:
-        exponents = jnp.arange(half) / (half - 1)
+    exponents = jnp.arange(half) / (half - 1 if layout == "concatenated" else half)
     angles = positions_BT[..., None].astype(jnp.float32) * 10000.0**-exponents
     waves = [jnp.sin(angles), jnp.cos(angles)]
     if layout == "interleaved":

@@ -125,8 +125,7 @@ class Recurrent(nn.Module):
     @staticmethod
     def reorder(cache: tuple, parents_BW: Array) -> tuple:
         """Returns the states with which beam w goes on from beam parents[w]."""
-        take = lambda x_BWD: jnp.take_along_axis(x_BWD, parents_BW[:, :, None], axis=1)
-        return jax.tree.map(take, cache)
+        return jax.tree.map(lambda x: jnp.take_along_axis(x, parents_BW[:, :, None], 1), cache)
 
     @staticmethod
     def grow(cache: tuple, room: int) -> tuple:
@@ -140,8 +139,12 @@ class Recurrent(nn.Module):
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
-        D, gates = self.d_model, {"gru": 3, "lstm": 4}[self.cell]
+        D, (gates, carry) = self.d_model, {"gru": (3, 1), "lstm": (4, 2)}[self.cell]
         encoder = self.num_layers * 2 * gates * (D // 2) * (D + D // 2)
         decoder = self.num_layers * gates * 2 * D * D
-        attention = 0 if self.attention == "none" else 4 * D * D + 2 * length * D
-        return 3 * 2 * rows * length * (encoder + decoder + attention + D * self.target_vocab_size)
+        # Products with D x D matrices: queries, keys, 'general', and `mix`, two or three of them.
+        squares = {"none": 0, "additive": 5, "dot": 2, "general": 3, "concat": 4}[self.attention]
+        if squares:  # the first cell's input is twice as wide
+            decoder += (gates + squares) * D * D + 2 * length * D
+        position = encoder + decoder + D * self.target_vocab_size
+        return 3 * 2 * rows * (length * position + self.num_layers * carry * D * D)

@@ -1,4 +1,11 @@
-"""One position of a recurrent decoder, with or without attention."""
+"""One position of a recurrent decoder, with or without attention.
+
+The kinds of attention are to differ in attention alone, so all else is the same for all. It departs
+from the papers here: the encoder reads in both directions, as Bahdanau's; Sutskever's and Luong's
+read in one, Sutskever's the source reversed. The first state is a tanh layer of both directions'
+last states; Bahdanau's is of the backward one, the others' are the states themselves. Bahdanau's
+output is a maxout layer; here it is a tanh layer, as Luong's equation 5.
+"""
 
 import flax.linen as nn
 import jax

@@ -35,6 +35,8 @@ class Score(nn.Module):
             w_HKJ = self.param("w", nn.initializers.lecun_normal(batch_axis=0), (H, K, K))
             q_BTHK = jnp.einsum("BTHK,HKJ->BTHJ", q_BTHK, w_HKJ.astype(dtype))
         elif self.kind == "cosine":
+            # The paper's g, one for all heads, begins at log2(L^2 - L) for texts of length L. With
+            # sqrt(K), scores of random vectors have the variance 1, as those of 'scaled_dot'.
             g_H1 = self.param("g", nn.initializers.constant(K**0.5), (H, 1)).astype(dtype)
             q_BTHK = g_H1 * _unit(q_BTHK, axis=-1)
             k_BHKS = _unit(k_BHKS, axis=-2)

@@ -52,6 +52,11 @@ class SelfAttentive(nn.Module):
         x_BF = nn.relu(nn.Dense(self.d_ff, name="hidden")(dropout(m_BC)))
         return nn.Dense(self.num_classes, name="head")(dropout(x_BF))
 
+    @staticmethod
+    def attention_weights(sown: dict) -> dict[str, Array]:
+        """Returns the weights 'hops' [L = 1, B, H = 1, T = r, S]."""
+        return {"hops": sown["attention"][0][None]}
+
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
         states, hops = 2 * self.state_size, self.num_hops

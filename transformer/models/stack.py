@@ -205,15 +205,34 @@ def head_sizes(model: nn.Module) -> tuple[int, int]:
     return model.key_size or size, model.value_size or size
 
 
+def attention_weights(sown: dict) -> dict[str, Array]:
+    """Returns the weights of each kind of attention of a model, out of what was sown.
+
+    'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T], and 'cross' [L, B, H, T, S] if there are
+    both. The keys of what a decoder sees later have weight 0.
+    """
+    kinds = {
+        "encoder": ("encoder", "self_attention"),
+        "decoder": ("decoder", "self_attention"),
+        "cross": ("decoder", "cross_attention"),
+    }
+    weights = {}
+    for kind, (half, part) in kinds.items():
+        layers = [sown[half][f"layers_{i}"] for i in range(len(sown.get(half, ())))]
+        if layers and part in layers[0]:
+            weights[kind] = jnp.stack([layer[part]["attention"][0] for layer in layers])
+    return weights
+
+
 def multiply_adds(model: nn.Module, length: int) -> tuple[int, int]:
     """Returns the multiply-adds of one position in (attention over `length`, rest of a layer)."""
     K, C = head_sizes(model)
     # Attention: four projections, and the position's scores and sums over all positions.
     attention = (2 * model.d_model + length) * model.num_heads * (K + C)
+    attention += model.num_heads * K * K if model.score == "general" else 0
     # The rest: the feed-forward network, and the scores and sums of self-attention's distances.
-    num_distances = 2 * model.max_distance + 1 if model.positions == "shaw" else 0
-    distances = num_distances * model.num_heads * (K + C)
-    return attention, 2 * model.d_model * model.d_ff + distances
+    distances = 2 * model.max_distance + 1 if model.positions == "shaw" else 0
+    return attention, 2 * model.d_model * model.d_ff + distances * model.num_heads * (K + C)
 
 
 def check_numbers(model: nn.Module) -> None:

@@ -3,8 +3,6 @@
 They have the same params but for their `head`: a classifier can start from a pre-trained model.
 """
 
-import math
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -13,7 +11,7 @@ from transformer.models import dense, fields, stack
 from transformer.models.attention import View, same_segment
 from transformer.models.layers import ACTIVATIONS
 from transformer.models.pooling import mean
-from transformer.models.positions import PositionEncoding
+from transformer.models.positions import PositionEncoding, most_positions
 
 Array = jax.Array
 
@@ -49,6 +47,8 @@ class TextEncoder(nn.Module):
     dtype: str
     remat: bool
 
+    attention_weights = staticmethod(stack.attention_weights)
+
     def setup(self) -> None:
         fields.check_choices(self, stack.CHOICES)
         fields.check_even(self, 4, ("d_model",))
@@ -57,9 +57,8 @@ class TextEncoder(nn.Module):
         normal = nn.initializers.normal(self.d_model**-0.5)
         self.embedding = nn.Embed(self.vocab_size, self.d_model, embedding_init=normal)
         self.add_positions = PositionEncoding(self.positions, self.max_positions)
-        options = {"final_norm": self.final_norm, "remat": self.remat}
-        sublayers = stack.sublayers(self)
-        self.encoder = stack.Encoder(num_layers=self.num_layers, sublayers=sublayers, **options)
+        options = {"sublayers": stack.sublayers(self), "final_norm": self.final_norm}
+        self.encoder = stack.Encoder(num_layers=self.num_layers, remat=self.remat, **options)
         self.dropout = dense.Dropout(rate=self.dropout_rate)
 
     def encode(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
@@ -73,10 +72,7 @@ class TextEncoder(nn.Module):
         view = View(same_segment(segments, segments), positions, positions)
         return self.encoder(x_BSD, view, train=train)
 
-    @property
-    def position_limit(self) -> float:
-        """Returns how many positions a text may have: as many as are learned, or any number."""
-        return self.max_positions if self.positions == "learned" else math.inf
+    position_limit = property(most_positions)
 
     def encoder_flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step but for the head: three forward passes."""
@@ -85,6 +81,8 @@ class TextEncoder(nn.Module):
 
 class MaskedLanguageModel(TextEncoder):
     """Predicts tokens that were masked, from the tokens on both sides of them."""
+
+    mask_share: float  # of the tokens of a text; read by `flops` only
 
     def setup(self) -> None:
         super().setup()
@@ -106,9 +104,10 @@ class MaskedLanguageModel(TextEncoder):
         return self.head(x_BTD, self.embedding.embedding)
 
     def flops(self, rows: int, length: int) -> int:
-        """Returns the FLOPs of a training step in which one token of seven is masked."""
+        """Returns the FLOPs of a training step."""
         head = self.d_model * (self.d_model + self.vocab_size)
-        return self.encoder_flops(rows, length) + 3 * 2 * rows * (length // 7 + 1) * head
+        masked = int(self.mask_share * length) + 1  # columns of the input `masked`
+        return self.encoder_flops(rows, length) + 3 * 2 * rows * masked * head
 
 
 class MaskedHead(nn.Module):

@@ -1,17 +1,17 @@
 """The encoder-decoder Transformer (paper section 3): encode, decode, and one step of decoding."""
 
 import functools
-import math
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer.errors import UserError
 from transformer.models import cache as kv_cache
 from transformer.models import dense, fields, stack
 from transformer.models.attention import KeysValues, View, same_segment
 from transformer.models.cache import KVCache
-from transformer.models.positions import PositionEncoding
+from transformer.models.positions import PositionEncoding, most_positions
 
 Array = jax.Array
 
@@ -33,7 +33,8 @@ class Transformer(nn.Module):
     d_model: int
     d_ff: int
     num_heads: int
-    num_layers: int  # in the encoder, and as many in the decoder
+    num_layers: int  # in the encoder
+    num_decoder_layers: int  # 0: as many as in the encoder
     key_size: int  # of one head; 0: d_model / num_heads
     value_size: int  # likewise
     score: str  # of queries and keys: 'scaled_dot' (the paper's), or another of scores.py
@@ -43,11 +44,13 @@ class Transformer(nn.Module):
     norm_epsilon: float
     residual: bool  # False: without residual connections
     positions: str  # 'interleaved' sinusoids (the paper's), or another of positions.KINDS
+    first_position: int  # the number of the first position: 0, or 1 as in OpenNMT-tf
     max_positions: int  # how many positions are learned; the others have no limit
     max_distance: int  # of 'shaw': farther keys are as this far
     tied_embeddings: str  # which are one matrix: 'all'; 'target' and output; 'none'
-    activation: str  # 'relu' or 'gelu'
+    activation: str  # 'relu' (the paper's), or another of layers.ACTIVATIONS
     attention_bias: bool
+    output_bias: bool  # of the logits
     dropout_rate: float  # of sub-layers' outputs and of the embedded input
     attention_dropout_rate: float
     activation_dropout_rate: float  # inside the feed-forward network
@@ -57,13 +60,14 @@ class Transformer(nn.Module):
     def setup(self) -> None:
         self._check()
         stack_fields = {
-            "num_layers": self.num_layers,
             "sublayers": stack.sublayers(self),
             "final_norm": self.final_norm,
             "remat": self.remat,
         }
-        self.encoder = stack.Encoder(**stack_fields)
-        self.decoder = stack.Decoder(**stack_fields, cross_attention=True)
+        self.encoder = stack.Encoder(num_layers=self.num_layers, **stack_fields)
+        self.decoder = stack.Decoder(
+            num_layers=self.decoder_depth, **stack_fields, cross_attention=True
+        )
 
         # The paper shares one matrix (3.4) and does not give its initial values. A lookup is
         # multiplied by sqrt(d_model), so N(0, 1/d_model) gives an input of variance 1.
@@ -75,6 +79,9 @@ class Transformer(nn.Module):
             self.source_embedding = embedding_table(num_embeddings=self.source_vocab_size)
         if self.tied_embeddings == "none":
             self.output_embedding = embedding_table(num_embeddings=self.target_vocab_size)
+        if self.output_bias:
+            zeros = nn.initializers.zeros
+            self.bias_V = self.param("output_bias", zeros, (self.target_vocab_size,))
         encoding = functools.partial(
             PositionEncoding, kind=self.positions, max_positions=self.max_positions
         )
@@ -114,7 +121,8 @@ class Transformer(nn.Module):
 
     def logits(self, x_BTD: Array) -> Array:
         """Returns the logits [B, T, V] before the softmax (paper 3.4), in float32."""
-        return dense.logits(x_BTD, self.output_embedding.embedding)
+        logits_BTV = dense.logits(x_BTD, self.output_embedding.embedding)
+        return logits_BTV + self.bias_V if self.output_bias else logits_BTV
 
     def encode(
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
@@ -166,11 +174,14 @@ class Transformer(nn.Module):
     # Static: they are called outside `apply`, and use no params.
     reorder = staticmethod(kv_cache.reorder)
     grow = staticmethod(kv_cache.grow)
+    attention_weights = staticmethod(stack.attention_weights)
 
     @property
-    def position_limit(self) -> float:
-        """Returns how many positions a sequence may have: as many as are learned, or any number."""
-        return self.max_positions if self.positions == "learned" else math.inf
+    def decoder_depth(self) -> int:
+        """Returns the number of the decoder's layers."""
+        return self.num_decoder_layers or self.num_layers
+
+    position_limit = property(most_positions)
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` rows of `length` positions per side.
@@ -180,24 +191,9 @@ class Transformer(nn.Module):
         """
         attention, rest = stack.multiply_adds(self, length)
         encoder = self.num_layers * (attention + rest)
-        decoder = self.num_layers * (2 * attention + rest)
+        decoder = self.decoder_depth * (2 * attention + rest)
         logits = self.d_model * self.target_vocab_size
         return 3 * 2 * rows * length * (encoder + decoder + logits)
-
-    @nn.nowrap
-    def attention_weights(self, sown: dict) -> dict[str, Array]:
-        """Returns the weights 'encoder' [L, B, H, S, S], 'decoder' and 'cross' [L, B, H, T, S]."""
-        parts = {
-            "encoder": ("encoder", "self_attention"),
-            "decoder": ("decoder", "self_attention"),
-            "cross": ("decoder", "cross_attention"),
-        }
-        return {
-            name: jnp.stack(
-                [sown[half][f"layers_{i}"][part]["attention"][0] for i in range(self.num_layers)]
-            )
-            for name, (half, part) in parts.items()
-        }
 
     def _embed_target(self, target: Array, positions: Array, *, train: bool) -> Array:
         embeddings = self.target_embedding, self.target_positions
@@ -213,6 +209,7 @@ class Transformer(nn.Module):
         train: bool,
     ) -> Array:
         """Adds positions to sqrt(d_model) times the embeddings; dropout (paper 3.4, 3.5, 5.4)."""
+        positions_BT = positions_BT + self.first_position
         x_BTD = add_positions(embedding(ids_BT) * self.d_model**0.5, positions_BT)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
 
@@ -220,6 +217,11 @@ class Transformer(nn.Module):
         """Raises UserError for invalid fields, named by their config key."""
         fields.check_choices(self, CHOICES)
         stack.check_numbers(self)
-        fields.check_at_least(self, 0, ("max_positions",))
+        fields.check_at_least(self, 0, ("max_positions", "num_decoder_layers", "first_position"))
         fields.check_even(self, 4, ("d_model",))
+        if self.first_position and self.positions == "learned":
+            raise UserError(
+                f"config.model.first_position={self.first_position} is of sinusoids; learned "
+                "positions begin at 0"
+            )
         fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")

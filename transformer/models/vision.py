@@ -58,10 +58,11 @@ class VisionTransformer(nn.Module):
     dtype: str
     remat: bool
 
+    attention_weights = staticmethod(stack.attention_weights)
+
     def setup(self) -> None:
         self._check()
-        dtype = jnp.dtype(self.dtype)
-        options = {"d_model": self.d_model, "dtype": dtype}
+        options = {"d_model": self.d_model, "dtype": jnp.dtype(self.dtype)}
         if self.stem == "patches":
             self.patches = patches.LinearPatches(patch_size=self.patch_size, **options)
         else:
@@ -91,9 +92,9 @@ class VisionTransformer(nn.Module):
         # Every position sees all positions.
         places_BS = jnp.broadcast_to(jnp.arange(x_BSD.shape[1]), x_BSD.shape[:2])
         view = View(jnp.ones((1, 1, x_BSD.shape[1]), bool), places_BS, places_BS)
-        x_BSD = self.encoder(x_BSD, view, train=train)
+        x_BSD = self.encoder(x_BSD, view, train=train).astype(jnp.float32)
         x_BD = x_BSD[:, 0] if self.pooling == "token" else x_BSD.mean(axis=1)
-        return self.head(x_BD.astype(jnp.float32))
+        return self.head(x_BD)
 
     def embed(self, images: Array, *, train: bool) -> Array:
         """Returns the encoder's input [B, S, D]: patches with their positions, row by row.

@@ -2,10 +2,11 @@
 
 Read command_line.py (flags -> mode, workdir, config), train.py (which uses prepare.py and
 evaluate.py), translate.py, score.py, align.py, classify.py and generate.py (lines in, lines out:
-lines.py), verify.py, plan.py (with collectives.py and step_time.py). A mode is a function of
-(config, workdir) that launch.py calls; it writes results to standard output, and logs everything
-else. train, prepare and evaluate are collective: all processes of a run call them. The other modes
-run in a single process.
+lines.py), verify.py, report.py, compare.py, audit.py, plan.py (with collectives.py and
+step_time.py). A mode is a function of (config, workdir) that launch.py calls, of (config, workdirs)
+if it is in FROM_WORKDIRS; it writes results to standard output, and logs everything else. train,
+prepare and evaluate are collective: all processes of a run call them. The other modes run in a
+single process.
 """
 
 # {mode: "module:function"}, imported on use. A mode starts from a --config, or from the config.json
@@ -14,6 +15,7 @@ FROM_CONFIG = {
     "train": "transformer.modes.train:train",
     "prepare": "transformer.modes.prepare:prepare",
     "plan": "transformer.modes.plan:plan",
+    "audit": "transformer.modes.audit:audit",
 }
 FROM_WORKDIR = {
     "evaluate": "transformer.modes.evaluate:evaluate",
@@ -23,8 +25,19 @@ FROM_WORKDIR = {
     "classify": "transformer.modes.classify:classify",
     "generate": "transformer.modes.generate:generate",
     "verify": "transformer.modes.verify:verify",
+    "report": "transformer.modes.report:report",
+    "export": "transformer.modes.export:export",
 }
-MODES = FROM_CONFIG | FROM_WORKDIR
-# Modes that a task must name in its MODES to have them; they read standard input.
-OF_TASKS = READS_INPUT = ("translate", "score", "align", "classify", "generate")
+# These read several workdirs, given as --mode=MODE DIR DIR ..., and start from the first one's.
+FROM_WORKDIRS = {
+    "compare": "transformer.modes.compare:compare",
+}
+# A mode that starts from a model of another program, with the defaults of translation.
+FROM_FOREIGN = {"import": "transformer.modes.import_model:import_model"}
+# These take a folder besides their workdir, --mode=MODE FOLDER --workdir=DIR, and are functions of
+# (config, (folder, workdir)).
+WITH_FOLDER = ("import", "export")
+MODES = FROM_CONFIG | FROM_WORKDIR | FROM_WORKDIRS | FROM_FOREIGN
+READS_INPUT = ("translate", "score", "align", "classify", "generate")
+OF_TASKS = (*READS_INPUT, "audit")  # modes that a task must name in its MODES to have them
 COLLECTIVE = ("train", "prepare", "evaluate")  # modes that all processes of a run call together

@@ -8,20 +8,17 @@ import re
 import sys
 from pathlib import Path
 
-import flax.linen as nn
 import jax
 import ml_collections
 import numpy as np
-import sentencepiece
 
 from transformer.data import pairs, tokenizer
-from transformer.decoding import shapes
+from transformer.data.tokenizer import Side
 from transformer.errors import UserError
 from transformer.modes import lines, score
+from transformer.monitoring import progress
 from transformer.storage import paths
-from transformer.tasks import translation
-
-Tree = dict
+from transformer.tasks import attention, translation
 
 
 def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
@@ -47,12 +44,13 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     texts = lines.read(sys.stdin.buffer)
     sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
     saved = {}  # {'0/cross': array, ...}, what attention.npz gets
-    for number, pair in enumerate(sentence_pairs):
+    total = lines.count(sys.stdin.buffer)
+    for number, pair in enumerate(progress.progress(sentence_pairs, "align", total=total)):
         source_and_target = (pair["source"], pair["target"])
-        lengths = map(len, _ids(run.vocabulary, *source_and_target))
+        lengths = map(len, attention.ids(run.vocabulary, *source_and_target))
         arrays, aligned = {}, []
         if not score.over_long(number + 1, *lengths, config.decode):
-            arrays = weights(run, *source_and_target)
+            arrays = attention.of_pair(run, *source_and_target)
             aligned = alignment(run.vocabulary, *source_and_target, arrays["cross"], options)
         text = " ".join(f"{s}-{t}" for s, t in aligned)
         if form == "json":
@@ -68,42 +66,16 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple[int, ...]:
     """Returns [L, B, H, T, S] of the cross-attention's weights; UserError if there are none."""
-    shapes_of = {}
-    if hasattr(run.model, "attention_weights"):
-        side = jax.ShapeDtypeStruct((1, 1), np.int32)
-        weights_of = functools.partial(_weights, model=run.model)
-        shapes_of = jax.eval_shape(weights_of, run.params, side, side)
+    side = np.ones((1, 1), np.int32)
+    inputs = pairs.inputs_of_single_pairs(side, side)
+    weights_of = functools.partial(attention.weights, model=run.model)
+    shapes_of = jax.eval_shape(weights_of, run.params, inputs)
     if "cross" not in shapes_of:
         raise UserError(
             "--mode=align reads attention weights, of which config.architecture="
             f"{architecture!r} with these values of config.model has none"
         )
     return shapes_of["cross"].shape
-
-
-def weights(run: translation.TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
-    """Returns {'encoder', 'decoder', 'cross': attention weights, 'source', 'target': pieces} of one
-    pair."""
-    ids = _ids(run.vocabulary, source, target)
-    shaped = [tokenizer.padded([side], 1, shapes.next_power_of_two(len(side))) for side in ids]
-    S, T = map(len, ids)
-    padded_weights = _weights(run.params, *shaped, model=run.model)
-    sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
-    # [L, 1, H, padded, padded] -> [L, H, queries, keys]: drops the batch axis and the padding.
-    arrays = {
-        name: np.asarray(array[:, 0, :, : sizes[name][0], : sizes[name][1]])
-        for name, array in padded_weights.items()
-    }
-    for name, pieces, side in zip(("source", "target"), run.vocabulary, ids, strict=True):
-        arrays[name] = np.array([pieces.id_to_piece(i) for i in side])
-    return arrays
-
-
-def _ids(vocabulary: tokenizer.Vocabulary, *texts: str) -> list[list[int]]:
-    """Returns the ids of a pair's source and target, each with the end symbol."""
-    return [
-        tokenizer.encode(pieces, [text])[0] for pieces, text in zip(vocabulary, texts, strict=True)
-    ]
 
 
 def alignment(
@@ -132,33 +104,19 @@ def alignment(
     return [(int(by_word[t].argmax()), t) for t in sorted(set(target_words))]
 
 
-def words(pieces: sentencepiece.SentencePieceProcessor, text: str) -> list[int]:
+def words(vocabulary: Side, text: str) -> list[int]:
     """Returns the number of the word that each piece of a text belongs to.
 
     Example: the pieces '▁the', '▁c', 'at' of "the cat" give [0, 1, 1].
     """
     starts = [word.start() for word in re.finditer(r"\S+", text)]
     numbers, begin = [], len(text) - len(text.lstrip(" "))  # no piece has the leading spaces
-    for piece in pieces.encode(text, return_type="proto").pieces:
-        end = begin + len(piece.surface)
+    for piece, surface in vocabulary.surfaces(text):
+        end = begin + len(surface)
         # A piece belongs to the last word that starts before its end. A lone space belongs to the
         # word after it. The first bytes of a character spelt in bytes have an empty surface, and
         # belong to the word of that character.
-        last = end + 1 if piece.piece == "▁" else max(end, begin + 1)
+        last = end + 1 if piece == "▁" else max(end, begin + 1)
         numbers.append(max(0, bisect.bisect_left(starts, last) - 1))
         begin = end
     return numbers
-
-
-@functools.partial(jax.jit, static_argnames="model")
-def _weights(
-    params: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
-) -> dict[str, jax.Array]:
-    """Returns the model's attention weights: {'cross': [L, B, H, T, S], ...}."""
-    _, sown = model.apply(
-        {"params": params},
-        **pairs.inputs_of_single_pairs(source_BS, target_BT),
-        train=False,
-        mutable=["intermediates"],
-    )
-    return model.attention_weights(sown.get("intermediates", {}))

@@ -35,7 +35,9 @@ def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
     options = config.classify
     check(options)
     names = labels.read(workdir, config.vocabulary.labels_fingerprint)
-    read = load_task(config.task).reader(config, workdir)
+    task = load_task(config.task)
+    task.check(config)
+    read = task.reader(config, workdir)
     run = trained.load(config, workdir)
     logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     interactive = sys.stdin.isatty()
@@ -58,10 +60,7 @@ def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 def check(options: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values of `config.classify`."""
-    if options.format not in lines.FORMATS:
-        raise UserError(
-            f"config.classify.format is one of {', '.join(lines.FORMATS)}, found {options.format!r}"
-        )
+    lines.check_format(options.format, "config.classify.format")
     for key in ("batch_size", "chunk_lines"):
         if options[key] < 1:
             raise UserError(f"config.classify.{key} is at least 1, found {options[key]}")

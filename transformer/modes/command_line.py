@@ -28,10 +28,13 @@ from transformer.errors import UserError
 from transformer.modes import (
     COLLECTIVE,
     FROM_CONFIG,
+    FROM_FOREIGN,
     FROM_WORKDIR,
+    FROM_WORKDIRS,
     MODES,
     OF_TASKS,
     READS_INPUT,
+    WITH_FOLDER,
 )
 from transformer.storage import paths
 from transformer.tasks import TASKS
@@ -40,13 +43,17 @@ from transformer.tasks import TASKS
 # outside, because a workdir may come from somebody else. checkpoints/, best/ and vocabulary/ may be
 # links, such as to a larger disk.
 WRITTEN = (
-    *("lock", "metrics.jsonl", "tensorboard", "profile"),
+    *("lock", "metrics.jsonl", "starts.jsonl", "tensorboard", "profile"),
     *("evaluation", "evaluations.jsonl"),
 )
 
 
-def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
-    """Parses the command line into (mode, workdir, config); UserError for a mistake in it."""
+def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDict]:
+    """Parses the command line into (mode, workdir, config); UserError for a mistake in it.
+
+    A mode of FROM_WORKDIRS has all of its workdirs instead, and the config of the first; a mode of
+    WITH_FOLDER has (folder, workdir).
+    """
     values = flags.FlagValues()
     for name, default in (("config", ""), ("mode", "train"), ("workdir", "")):
         flags.DEFINE_string(name, default, "", flag_values=values)
@@ -59,6 +66,12 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         raise UserError(
             f"--mode is one of {', '.join(MODES)}, found {mode!r}{did_you_mean(mode, MODES)}"
         )
+    takes_folders = mode in FROM_WORKDIRS or mode in WITH_FOLDER
+    folders = [a for a in rest if takes_folders and not a.startswith("-")]
+    rest = [a for a in rest if a not in folders]
+    if mode in WITH_FOLDER and len(folders) != 1:
+        found = " ".join(folders) or "none"
+        raise UserError(f"expected --mode={mode} FOLDER --workdir=DIR, found the folders {found}")
     for argument in rest:
         if not argument.startswith(("--config.", "--noconfig.")):
             raise UserError(
@@ -72,8 +85,13 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
             f"--mode={mode} takes no --config=FILE: it reads the config.json of its --workdir=DIR; "
             "single keys can be set, as in --config.decode.beam_width=1"
         )
+    if mode in FROM_WORKDIRS:
+        places = workdirs_of(mode, folders, {"--config": file, "--workdir": workdir})
+        return mode, places, override(trained_config(places[0], rest), rest)
     if mode in FROM_WORKDIR and not workdir:
         raise UserError(f"--mode={mode} needs --workdir=DIR, the folder of a trained run")
+    if mode in FROM_FOREIGN and (file or not workdir):
+        raise UserError(f"expected --mode={mode} FOLDER --workdir=DIR, without --config=FILE")
     if mode in FROM_CONFIG:
         config = load_config(file)
         defaults = default_config(task_of(config, f"--config={file}"))
@@ -88,6 +106,8 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
         paths.check_links(folder, WRITTEN)
     if mode in FROM_WORKDIR:
         config = trained_config(folder, rest)
+    if mode in FROM_FOREIGN:
+        config = default_config("translation")
     config = override(config, rest)
     if mode in OF_TASKS and mode not in (modes := task_modes(config.task)):
         others = modes or [name for name in MODES if name not in OF_TASKS]
@@ -95,7 +115,27 @@ def parse(arguments: list[str]) -> tuple[str, Path, ConfigDict]:
             f"--mode={mode} is not available for the task {config.task!r}: use "
             f"{' or '.join(f'--mode={name}' for name in others)}"
         )
+    if mode in WITH_FOLDER:
+        return mode, (paths.path(folders[0]), folder), config
     return mode, folder, config
+
+
+def workdirs_of(mode: str, folders: list[str], given: dict[str, str]) -> tuple[Path, ...]:
+    """Returns the workdirs of a mode that reads several; `given` are the values of other flags.
+
+    UserError if there are not two, or one of them twice.
+    """
+    expected = f"expected --mode={mode} DIR DIR ..., the folders of two or more trained runs"
+    for flag, value in given.items():
+        if value:
+            raise UserError(f"--mode={mode} takes no {flag}={value}: {expected}")
+    places = tuple(map(paths.path, folders))
+    for place in places:
+        if places.count(place) > 1:
+            raise UserError(f"{place} is given twice: {expected}")
+    if len(places) < 2:
+        raise UserError(f"{expected}, found {' '.join(folders) or 'none'}")
+    return places
 
 
 def task_of(config: ConfigDict, what: str) -> str:

@@ -1,5 +1,6 @@
 """--mode=generate: a language model's continuations of the prompts on standard input."""
 
+import contextlib
 import functools
 import logging
 import sys
@@ -12,10 +13,11 @@ import numpy as np
 
 from transformer.checkpoints.workdir import Vocabulary, read_vocabulary
 from transformer.decoding import compiled
-from transformer.decoding.continuations import BLOCK, continuations
+from transformer.decoding.continuations import BLOCK, check, continuations, symbols, text
 from transformer.modes import lines
 from transformer.monitoring import memory, progress
 from transformer.tasks import trained
+from transformer.tasks.task import check_positions
 
 
 class Prompt(NamedTuple):
@@ -36,12 +38,15 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     come. A prompt may be longer than the context; a warning says how much of it the model sees.
     """
     options, form = config.generate, config.generate.format
+    check(options.to_dict())
     interactive = sys.stdin.isatty()
     stream = form == "text" and (interactive or options.stream)
-    values = lines.columns(lines.read(sys.stdin.buffer), ("prompt",), needed=1, form=form)
+    texts, key = lines.read(sys.stdin.buffer), "config.generate.format"
+    values = lines.columns(texts, ("prompt",), needed=1, form=form, key=key)
     vocabulary = read_vocabulary(workdir, config)
     prompts = read_prompts(values, vocabulary, config.data.context_length)
     run = trained.load(config, workdir)
+    check_positions(run.model, "data.context_length", config.data.context_length)
     logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:
         logging.info("ready: type a prompt and press Enter; Ctrl-D ends")
@@ -50,8 +55,7 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
         compiled.cast_params(run.params, dtype=getattr(run.model, "dtype", "float32")),
         model=run.model,
         context=config.data.context_length,
-        start=vocabulary.end,  # a text begins where a line has ended
-        never=(vocabulary.pad, vocabulary.start, vocabulary.unknown),
+        **symbols(vocabulary),
         block=1 if stream else BLOCK,
         **{key: options[key] for key in ("seed", "temperature", "top_k", "top_p")},
     )
@@ -59,20 +63,26 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     end = "" if options.lines == 1 else "\n"
     samples = range(options.num_samples)
     size = 1 if stream or interactive else max(1, options.batch_size // len(samples))
-    for batch in lines.batches(prompts, size):
-        rows = [(prompt, number) for prompt in batch for number in samples]
-        if stream:
-            for row in rows:
-                write_as_it_comes(vocabulary, row[0], drawn(sample, [row], vocabulary, **bounds))
-                lines.write(sys.stdout.buffer, end, end="")
-            continue
-        with memory.fits_in_memory("generation", "lower config.generate.batch_size"):
-            *_, ids = drawn(sample, rows, vocabulary, **bounds)
-        texts = [continuation(vocabulary, row[0], x) for row, x in zip(rows, ids, strict=True)]
-        for i, prompt in enumerate(batch):
-            of_prompt = texts[i * len(samples) : (i + 1) * len(samples)]
-            for line in _format(prompt, of_prompt, form, end):
-                lines.write(sys.stdout.buffer, line)
+    total = lines.count(sys.stdin.buffer)
+    shown = progress.counter("generate", total=total, unit="prompt")
+    with contextlib.nullcontext() if stream or interactive else shown as advance:
+        for batch in lines.batches(prompts, size):
+            rows = [(prompt, number) for prompt in batch for number in samples]
+            if stream:
+                for row in rows:
+                    blocks = drawn(sample, [row], vocabulary, **bounds)
+                    write_as_it_comes(vocabulary, row[0], blocks)
+                    lines.write(sys.stdout.buffer, end, end="")
+                continue
+            with memory.fits_in_memory("generation", "lower config.generate.batch_size"):
+                *_, ids = drawn(sample, rows, vocabulary, **bounds)
+            texts = [continuation(vocabulary, row[0], x) for row, x in zip(rows, ids, strict=True)]
+            for i, prompt in enumerate(batch):
+                of_prompt = texts[i * len(samples) : (i + 1) * len(samples)]
+                for line in _format(prompt, of_prompt, form, end):
+                    lines.write(sys.stdout.buffer, line)
+            if advance:
+                advance(len(batch))
 
 
 def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -> Iterator[Prompt]:
@@ -131,15 +141,15 @@ def write_as_it_comes(
     vocabulary: Vocabulary, prompt: Prompt, blocks: Iterator[list[list[int]]]
 ) -> None:
     """Writes the continuation of one row while it grows."""
-    written = text = ""
+    written = answer = ""
     for [ids] in blocks:
-        text = continuation(vocabulary, prompt, ids)
+        answer = continuation(vocabulary, prompt, ids)
         # The bytes of a character may be several tokens; until the last, it is U+FFFD.
-        whole = text.rstrip("\ufffd")
+        whole = answer.rstrip("\ufffd")
         if len(whole) > len(written):
             lines.write(sys.stdout.buffer, whole[len(written) :], end="")
             written = whole
-    lines.write(sys.stdout.buffer, text[len(written) :])
+    lines.write(sys.stdout.buffer, answer[len(written) :])
 
 
 def continuation(vocabulary: Vocabulary, prompt: Prompt, ids: list[int]) -> str:
@@ -147,19 +157,7 @@ def continuation(vocabulary: Vocabulary, prompt: Prompt, ids: list[int]) -> str:
 
     Prompt and continuation are decoded together: pieces at the begin of a text have no space.
     """
-    return _text(vocabulary, prompt.ids + ids)[len(_text(vocabulary, prompt.ids)) :]
-
-
-def _text(vocabulary: Vocabulary, ids: list[int]) -> str:
-    """Returns the text of ids, in which END stands for a line break."""
-    texts = [[]]
-    for i in ids:
-        if i == vocabulary.end:
-            texts.append([])
-        else:
-            texts[-1].append(i)
-    # Byte pieces can spell a line break, too.
-    return "\n".join(text.replace("\n", " ") for text in vocabulary.decode(texts))
+    return text(vocabulary, prompt.ids + ids)[len(text(vocabulary, prompt.ids)) :]
 
 
 def _format(prompt: Prompt, texts: list[str], form: str, end: str) -> Iterator[str]:
@@ -168,4 +166,4 @@ def _format(prompt: Prompt, texts: list[str], form: str, end: str) -> Iterator[s
         answer = {"continuation": texts[0]} if len(texts) == 1 else {"continuations": texts}
         yield lines.to_json({**prompt.values, **answer})
     else:
-        yield from (text + end for text in texts)
+        yield from (answer + end for answer in texts)

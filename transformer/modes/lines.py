@@ -1,6 +1,6 @@
 """Reads and writes lines: plain text, tab-separated columns or JSON objects, always in UTF-8.
 
-No mode, but used by the modes translate, score, align and classify.
+No mode, but used by the modes translate, score, align, classify and generate.
 """
 
 import codecs
@@ -33,17 +33,28 @@ def read(file: Iterable[bytes]) -> Iterator[str]:
         yield text
 
 
+def check_format(form: str, key: str) -> None:
+    """Raises UserError for an unknown format; `key` is its config key."""
+    if form not in FORMATS:
+        raise UserError(f"{key} is one of {', '.join(FORMATS)}, found {form!r}")
+
+
 def columns(
-    lines: Iterable[str], names: Sequence[str], *, needed: int, form: str
+    lines: Iterable[str],
+    names: Sequence[str],
+    *,
+    needed: int,
+    form: str,
+    key: str = "config.translate.format",
 ) -> Iterator[dict]:
     """Yields each line as {name: text}, from tab-separated columns or from a JSON object.
 
-    The first `needed` of `names` are required. `form` is 'text' or 'json'. A JSON object keeps its
-    further keys. With a single name, the column is the whole line, including tabs.
+    The first `needed` of `names` are required. `form` is 'text' or 'json', the value of `key`. A
+    JSON object keeps its further keys. With a single name, the column is the whole line, including
+    tabs.
     """
     # Checked here and not in the generator, whose body only runs when the first line is read.
-    if form not in FORMATS:
-        raise UserError(f"config.translate.format is one of {', '.join(FORMATS)}, found {form!r}")
+    check_format(form, key)
     return _columns(lines, names, needed, form)
 
 

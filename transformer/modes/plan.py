@@ -111,13 +111,15 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     length = rest[0] if len(rest) == 1 else 1  # images have more than one further dimension
     rows = rows_for_devices(filled, layout.num_row_shards * config.train.accumulate)
     logging.info(
-        "compiling the step for %s, (data, fsdp, tensor) = %s, %d rows of %d positions; this takes "
+        "compiling the step for %s, (data, fsdp, tensor) = %s, %s of %s; this takes "
         "seconds, or minutes for a large model",
         progress.quantity(layout.mesh.size, "device"),
-        *(tuple(layout.mesh.shape.values()), rows, length),
+        tuple(layout.mesh.shape.values()),
+        *(progress.quantity(rows, "row"), progress.quantity(length, "position")),
     )
     batch = batch_on(layout, task_module.example(config, rows))
-    state, program = compiled(config, task_module, model, layout, batch)
+    with progress.waiting("compile the step"):
+        state, program = compiled(config, task_module, model, layout, batch)
     memory = program.memory_analysis()
     sizes = {
         "parameters": bytes_per_device(state.params),
@@ -187,8 +189,9 @@ def describe(estimates: dict) -> None:
     lines = [
         f"{estimates['parameters']:,} parameters",
         f"a checkpoint has {size(estimates['checkpoint_bytes'])}",
-        f"a batch has {estimates['rows']} rows of {estimates['length']} positions per side, "
-        f"{estimates['empty_rows']} rows are padding",
+        f"a batch has {progress.quantity(estimates['rows'], 'row')} of "
+        f"{progress.quantity(estimates['length'], 'position')} per side, "
+        f"{estimates['empty_rows']:,} of them padding",
         "on each device:",
         *(f"  {size(count):>10}  {name}" for name, count in estimates["bytes_per_device"].items()),
     ]

@@ -67,8 +67,8 @@ def forced(
     sentence_pairs = iter(sentence_pairs)
     # Chunks bound the memory, and let the first scores out before the last line is read.
     while chunk := list(itertools.islice(sentence_pairs, options.chunk_lines)):
-        sources = tokenizer.encode(run.vocabulary.source, [source for source, _ in chunk])
-        targets = tokenizer.encode(run.vocabulary.target, [target for _, target in chunk])
+        sources = run.vocabulary.source.encode([source for source, _ in chunk])
+        targets = run.vocabulary.target.encode([target for _, target in chunk])
         ids = list(zip(sources, targets, strict=True))
         # `ids` first: zip ends before it takes a number that belongs to the next chunk.
         over = [

@@ -33,7 +33,8 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     translator = Translator(run.model, run.vocabulary, **config.decode)
     logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:
-        list(translator.translate(run.params, ["."]))  # compiles before the first line is typed
+        with progress.waiting("compile"):  # before the first line is typed
+            list(translator.translate(run.params, ["."]))
         logging.info("ready: type a line and press Enter; Ctrl-D ends")
     # Queue of inputs that the translator has read and not yet answered. Answers come in order.
     pending = collections.deque()

@@ -1,6 +1,7 @@
 """A run's log: metrics.jsonl and TensorBoard, cut on resuming."""
 
 import contextlib
+import datetime
 import errno
 import json
 import logging
@@ -17,6 +18,7 @@ from tensorboardX.record_writer import RecordWriter
 from transformer.distributed import processes
 from transformer.storage import paths
 
+STARTS = "starts.jsonl"
 KINDS = ("train", "validation")  # the kinds of lines that the training loop writes
 REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an object a second
 
@@ -102,6 +104,20 @@ class Log:
     def _event(self, **content: object) -> None:
         event = Event(wall_time=time.time(), **content)
         self._tensorboard.write(event.SerializeToString())
+
+    def started(self, step: int, facts: dict) -> None:
+        """Appends a line to WORKDIR/starts.jsonl: the step and time of this start, and `facts`.
+
+        That log alone tells of the processes that a run has had, and is never cut.
+        """
+        if not self._writes:
+            return
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        line = {"step": step, "time": now, **facts}
+        try:
+            paths.append_line(self._path.with_name(STARTS), json.dumps(line).encode())
+        except OSError as error:  # such as a full disk, which is no reason not to train
+            logging.error("%s: %s", self._path.with_name(STARTS), error)
 
     def has_validation(self, step: int) -> bool:
         """Returns whether the log has a step's validation."""

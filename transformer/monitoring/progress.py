@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
@@ -10,10 +11,15 @@ import tqdm
 
 
 def progress(
-    iterable: Iterable, what: str, *, total: int | None = None, every: float = 30.0
+    iterable: Iterable,
+    what: str,
+    *,
+    total: int | None = None,
+    every: float = 30.0,
+    unit: str = "line",
 ) -> Iterator:
     """Yields the items of an iterable, and shows how many were taken; takes `counter`'s options."""
-    with counter(what, total=total, every=every) as advance:
+    with counter(what, total=total, every=every, unit=unit) as advance:
         for item in iterable:
             yield item
             advance(1)
@@ -45,11 +51,45 @@ def counter(
             left = f", {duration((total - done) / rate)} left" if total and done else ""
             logging.info("%s: %s, %s a second%s", what, quantity(done, unit), _rounded(rate), left)
 
-    with bar:
+    with bar, _redrawn(bar):
         yield advance
     seconds = time.perf_counter() - start
     units, rate = quantity(done, unit), _rounded(done / seconds)
     logging.info("%s: %s in %.1f s, %s a second", what, units, seconds, rate)
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Names what the body waits for, where nothing can be counted, such as a compilation.
+
+    If standard error is a terminal, it shows the name and the seconds so far. Otherwise it shows
+    nothing: the caller logs what it waits for.
+    """
+    bar = tqdm.tqdm(
+        desc=what, bar_format="{desc} [{elapsed}]", file=sys.stderr, disable=None, leave=False
+    )
+    with bar, _redrawn(bar):
+        yield
+
+
+@contextlib.contextmanager
+def _redrawn(bar: tqdm.tqdm) -> Iterator[None]:
+    """Redraws a bar every half second, so that its time goes on where nothing is counted."""
+    done = threading.Event()
+
+    def redraw() -> None:
+        while not done.wait(0.5):
+            bar.refresh()
+
+    thread = threading.Thread(target=redraw, daemon=True)
+    if not bar.disable:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if thread.ident:
+            thread.join()
 
 
 class Progress:

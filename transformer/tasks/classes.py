@@ -80,8 +80,9 @@ class Evaluator:
 
     `batches` has the split's items in order (seed None), one a row. `dataset`, {name: lines}, is
     the split as text, a line an item; `files` are the paths it was read from. After `scores`,
-    `outputs` has besides 'prediction', a label an item; 'classes', lines of LABEL, ITEMS,
-    PRECISION, RECALL and F1; and 'confusion', lines of LABEL, PREDICTION and how many items.
+    `outputs` has besides 'prediction', a label an item, and its 'probability'; 'classes', lines of
+    LABEL, ITEMS, PRECISION, RECALL and F1; and 'confusion', lines of LABEL, PREDICTION and how many
+    items.
     """
 
     def __init__(
@@ -131,16 +132,19 @@ class Evaluator:
         # A process that was stopped must not leave the others waiting in gather_shares.
         if any(processes.all_gather(len(outcomes) < len(numbers))):
             return None
-        sums, targets, predictions = zip(
-            *processes.gather_shares(outcomes, len(self._batches)), strict=True
-        )
+        sums, *items = zip(*processes.gather_shares(outcomes, len(self._batches)), strict=True)
         # Batches have their items in the order of `batches.items`, often that of their lengths.
         back = np.argsort(self._batches.items)
-        targets, predictions = np.concatenate(targets)[back], np.concatenate(predictions)[back]
+        targets, predictions, probabilities = (np.concatenate(x)[back] for x in items)
         sums = jax.tree.map(lambda *x: sum(x), *sums)
         weight = sums.pop("weight")
         counts = confusion(targets, predictions, len(self._labels))
-        self.outputs = {**self.dataset, **report(counts, predictions, self._labels)}
+        probability = {"probability": [f"{p:.4f}" for p in probabilities]}
+        self.outputs = {
+            **self.dataset,
+            **report(counts, predictions, self._labels),
+            **probability,
+        }
         return {
             **{name: total / weight for name, total in sums.items()},
             "accuracy": float((targets == predictions).mean()),
@@ -156,26 +160,28 @@ class Evaluator:
             "loss": f"{scores['loss']:.4f}",
         }
 
-    def _batch(self, params: Tree, t: int) -> tuple[dict, list[int], list[int]]:
-        """Returns the sums over batch t, and the class and the prediction of each of its items."""
+    def _batch(self, params: Tree, t: int) -> tuple[dict, list[int], list[int], list[float]]:
+        """Returns the sums over batch t, and the class of each of its items, the prediction and its
+        probability."""
         num_rows, length = self._batches.shape(t)
         padded = step.rows_for_devices(num_rows, inference.num_devices(params))
         batch = self._batches.rows(t, 0, padded)
         what = f"the loss of {num_rows} rows of {length} positions"
         with memory.fits_in_memory(what, self._remedy):
-            sums, predictions_B = self._outcome(params, inference.shard_rows(batch, params))
-            sums, predictions_B = jax.tree.map(float, sums), np.asarray(predictions_B)
+            sums, *rows = self._outcome(params, inference.shard_rows(batch, params))
+            sums, rows = jax.tree.map(float, sums), [batch["targets"], *map(np.asarray, rows)]
         real_B = batch["weights"] > 0
-        return sums, batch["targets"][real_B].tolist(), predictions_B[real_B].tolist()
+        return sums, *(row_B[real_B].tolist() for row_B in rows)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "label_smoothing"))
 def _outcome(
     params: Tree, batch: dict, *, model: nn.Module, label_smoothing: float
-) -> tuple[dict, Array]:
-    """Returns the sums of a forward pass without dropout, and the predictions [B]."""
+) -> tuple[dict, Array, Array]:
+    """Returns the sums of a forward pass without dropout, and the predictions [B] with their
+    probabilities [B]."""
     logits_BV, sums = _sums(model, params, batch, label_smoothing, train=False)
-    return sums, logits_BV.argmax(axis=-1)
+    return sums, logits_BV.argmax(axis=-1), jax.nn.softmax(logits_BV, axis=-1).max(axis=-1)
 
 
 def confusion(targets: np.ndarray, predictions: np.ndarray, num_classes: int) -> np.ndarray:

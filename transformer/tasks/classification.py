@@ -8,15 +8,14 @@ import flax.linen as nn
 import ml_collections
 import numpy as np
 
-from transformer import models
 from transformer.checkpoints import workdir
-from transformer.data import labelled_text, packing, texts, tokenizer
+from transformer.data import labelled_text, packing, texts
 from transformer.data.batches import Batches
 from transformer.data.labelled_text import LabelledText
 from transformer.errors import UserError
 from transformer.monitoring import progress
-from transformer.tasks import classes, labels, splits, vocabularies
-from transformer.tasks.task import Task, abstract_params, init_params
+from transformer.tasks import classes, labels, splits, trained, vocabularies
+from transformer.tasks.task import Task, abstract_params, build_model, init_params
 
 MODES = ("classify",)
 FREE = (
@@ -24,23 +23,22 @@ FREE = (
     *("model.dtype", "model.remat", "vocabulary.model", "classify."),
 )
 
+model = build_model
+
 
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     classes.check(**config.loss)
     check_texts(config)
     checked = model(config, sizes(config, None))
-    check_positions(config, checked)
+    trained.check_all_positions(config, checked, "data.max_length")
     abstract_params(checked, example(config, 1))
 
 
 def check_texts(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values of `data.max_length`, `batch_tokens` or `vocabulary`."""
-    data, kinds = config.data, ("characters", *tokenizer.KINDS)
-    if config.vocabulary.kind not in kinds:
-        raise UserError(
-            f"config.vocabulary.kind is one of {', '.join(kinds)}, found {config.vocabulary.kind!r}"
-        )
+    data = config.data
+    vocabularies.check_text(config.vocabulary.kind, config.vocabulary.model)
     if data.max_length < 2:
         raise UserError(
             "config.data.max_length is at least 2, a piece and the start symbol, found "
@@ -50,15 +48,6 @@ def check_texts(config: ml_collections.ConfigDict) -> None:
         raise UserError(
             f"config.data.batch_tokens={data.batch_tokens} is less than one row, "
             f"config.data.max_length={data.max_length}"
-        )
-
-
-def check_positions(config: ml_collections.ConfigDict, model: nn.Module) -> None:
-    """Raises UserError for a model that has fewer positions than the longest text."""
-    if (limit := getattr(model, "position_limit", np.inf)) < config.data.max_length:
-        raise UserError(
-            f"config.model.max_positions={limit} learned positions are fewer than "
-            f"config.data.max_length={config.data.max_length}"
         )
 
 
@@ -78,18 +67,21 @@ def prepare(
     Reads every split that the run needs later, so that a missing file or an unknown label fails
     now. `saved_config` is the workdir's; None in a new run, in its first process.
     """
-    train = labelled(config, "train")
-    names = sorted(set(train.labels()))
+    used = dict.fromkeys(("train", "validation", splits.final_split(config)))
+    corpora = {split: labelled(config, split) for split in used}
+    train = corpora["train"]
+    names = sorted(set(train.labels))
     if saved_config is not None and saved_config.data.fingerprint in ("", train.fingerprint):
         names = labels.read(folder, saved_config.vocabulary.labels_fingerprint)
+    labels.check(names, " and ".join(train.files))
+    for corpus in corpora.values():
+        labels.class_ids(corpus.labels, names, place=corpus.place)
     config.vocabulary.labels_fingerprint = labels.fingerprint(names)
     learn = vocabularies.learn_text
     vocab = vocabularies.prepare(config, folder, saved_config, train, learn)
     if saved_config is None:
         labels.write(folder, names)
-    for split in ("train", "validation", splits.final_split(config)):
-        corpus = labelled(config, split)
-        labels.class_ids(corpus.labels(), names, place=corpus.place)
+    for split, corpus in corpora.items():
         splits.tokens(config, corpus, vocab, f"tokenise {split}")
     return config
 
@@ -107,11 +99,6 @@ def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, i
     vocab = workdir.read_vocabulary(folder, config)
     names = labels.read(folder, config.vocabulary.labels_fingerprint)
     return {"vocab_size": len(vocab), "num_classes": len(names)}
-
-
-def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
-    """Builds the flax module of `config.architecture` for these numbers of pieces and classes."""
-    return models.build(config.architecture, config.model.to_dict(), **sizes)
 
 
 def example(config: ml_collections.ConfigDict, rows: int) -> dict:
@@ -138,7 +125,7 @@ def evaluator(
 
     Its outputs have the lines 'text' and 'label'.
     """
-    split = splits.final_split(config) if split == "final" else split
+    split = splits.resolve(config, split)
     corpus = labelled(config, split)
     (lines,) = corpus.read(range(len(corpus)))
     return classes.Evaluator(
@@ -146,7 +133,7 @@ def evaluator(
         batches_of(config, folder, corpus, None),
         split=split,
         files=corpus.files,
-        dataset={"text": lines, "label": corpus.labels()},
+        dataset={"text": lines, "label": corpus.labels},
         labels=labels.read(folder, config.vocabulary.labels_fingerprint),
         unit="text",
         label_smoothing=config.loss.label_smoothing,
@@ -189,7 +176,7 @@ def batches_of(
     data = config.data
     vocab = workdir.read_vocabulary(folder, config)
     names = labels.read(folder, config.vocabulary.labels_fingerprint)
-    ids = labels.class_ids(corpus.labels(), names, place=corpus.place)
+    ids = labels.class_ids(corpus.labels, names, place=corpus.place)
     tokens = splits.tokens(config, corpus, vocab, "tokenise")
     side = texts.shorten(tokens.sides["text"], data.max_length)
     rows = packing.one_per_row((side.lengths,), np.arange(len(corpus)), data.max_length)

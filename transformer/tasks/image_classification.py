@@ -9,8 +9,7 @@ import flax.linen as nn
 import ml_collections
 import numpy as np
 
-from transformer import models
-from transformer.data import builders, image_corpora, images
+from transformer.data import image_corpora, images
 from transformer.data.batches import Batches
 from transformer.data.image_corpora import LabelledImages
 from transformer.data.images import View
@@ -18,7 +17,7 @@ from transformer.data.packing import Rows
 from transformer.errors import UserError
 from transformer.monitoring import progress
 from transformer.tasks import classes, labels, splits
-from transformer.tasks.task import Task, abstract_params, init_params
+from transformer.tasks.task import Task, abstract_params, build_model, init_params
 
 MODES = ("classify",)
 FREE = (
@@ -26,6 +25,8 @@ FREE = (
     *("data.num_threads", "model.dtype", "model.remat", "classify."),
 )
 CHUNK_IMAGES = 1024  # images in memory at once, where only their names and labels are read
+
+model = build_model
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -60,6 +61,7 @@ def prepare(
     train = corpora["train"]
     config.data.fingerprint = train.fingerprint
     if saved_config is None:
+        labels.check(train.classes, " and ".join(train.files) or config.data.corpus)
         names = labels.write(folder, train.classes)
     else:
         if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
@@ -88,11 +90,6 @@ def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, i
     return {"num_classes": num_classes, "image_size": config.data.size}
 
 
-def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
-    """Builds the flax module of `config.architecture` for classes and images of these sizes."""
-    return models.build(config.architecture, config.model.to_dict(), **sizes)
-
-
 def example(config: ml_collections.ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct; `rows` 0: a full batch."""
     return images.example(rows or config.data.batch_images, evaluation_view(config))
@@ -110,7 +107,7 @@ def evaluator(
 
     Its outputs have the lines 'image', which image it is, and 'label'.
     """
-    split = splits.final_split(config) if split == "final" else split
+    split = splits.resolve(config, split)
     names = labels.read(folder, config.vocabulary.labels_fingerprint)
     corpus = labelled_images(config, split)
     image_names, image_labels = [], []
@@ -155,7 +152,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
         about=(
             f"{progress.quantity(len(corpus), 'training image')} of {len(names)} classes in "
             f"{progress.quantity(len(batches), 'batch', 'batches')} of {config.data.batch_images} "
-            f"an epoch, prepared in {config.data.data_dir}"
+            "an epoch"
         ),
     )
 
@@ -179,13 +176,9 @@ def reader(
 
 def labelled_images(config: ml_collections.ConfigDict, split: str) -> LabelledImages:
     """Returns a split's images: 'train', 'validation', 'test', or any that the corpus has."""
-    data, has_key = config.data, split in builders.SPLITS
+    data, (name, key) = config.data, splits.name_and_key(config, split)
     return image_corpora.load(
-        data.corpus,
-        data[split] if has_key else split,
-        directory=data.directory,
-        data_dir=data.data_dir,
-        key=f"config.data.{split}" if has_key else "config.evaluate.split",
+        data.corpus, name, directory=data.directory, data_dir=data.data_dir, key=key
     )
 
 

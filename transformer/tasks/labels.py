@@ -12,16 +12,20 @@ from transformer.storage import checksums, paths
 NAME = "labels.txt"
 
 
-def write(folder: Path, labels: Sequence[str]) -> tuple[str, ...]:
-    """Writes the labels into WORKDIR/vocabulary, with checksums, and returns them.
+def check(labels: Sequence[str], source: str) -> None:
+    """Raises UserError for a single class, or for a label that a line of output cannot hold.
 
-    UserError for fewer than two classes, or for a label that a line of output cannot hold.
+    `source` is what the labels were read from.
     """
     if len(labels) < 2:
-        raise UserError(f"a classifier needs two classes at least, found {list(labels)}")
+        raise UserError(f"{source} has the class {labels[0]!r} alone: a classifier needs two")
     for label in labels:
         if not label.strip() or any(character in label for character in "\t\r\n"):
-            raise UserError(f"a label is text on one line, without a tab, found {label!r}")
+            raise UserError(f"{source}: a label is text on one line without tabs, found {label!r}")
+
+
+def write(folder: Path, labels: Sequence[str]) -> tuple[str, ...]:
+    """Writes the labels into WORKDIR/vocabulary, with checksums, and returns them."""
     vocabulary = folder / "vocabulary"
     paths.write_file(vocabulary / NAME, _text(labels))
     paths.write_file(vocabulary / checksums.NAME, checksums.checksums_of(vocabulary))

@@ -13,7 +13,8 @@ from transformer.checkpoints.workdir import Vocabulary
 from transformer.data import streams
 from transformer.data.batches import Batches
 from transformer.monitoring import progress
-from transformer.tasks import losses, split_loss, splits
+from transformer.tasks import losses, splits
+from transformer.tasks.split_loss import SplitLoss
 
 Tree = dict
 
@@ -22,7 +23,8 @@ class Evaluator:
     """Scores params on one split, of which each token is predicted exactly once.
 
     `dataset` is the split's text, {'text': lines}, and `files` are the paths it was read from.
-    `settings` holds what else a result depends on.
+    `outputs` is `dataset`, and after `scores` also has the cross entropy of each line with its line
+    break, in nats, under 'nats'. `settings` holds what else a result depends on.
     """
 
     def __init__(
@@ -42,7 +44,8 @@ class Evaluator:
         self.split, self.files = split, list(corpus.files)
         [lines] = corpus.read(range(len(corpus)))
         self.dataset = self.outputs = {"text": lines}
-        ids = splits.tokens(config, corpus, vocabulary, f"tokenise {split}").sides["text"].ids
+        tokens = splits.tokens(config, corpus, vocabulary, f"tokenise {split}").sides["text"]
+        ids, self._starts = tokens.ids, tokens.offsets[:-1]
         unknown = int((ids == vocabulary.unknown).sum())
         if unknown:
             logging.warning(
@@ -50,36 +53,37 @@ class Evaluator:
                 *(split, progress.quantity(unknown, "character"), len(ids)),
             )
         self.settings = {"tokens": len(ids), **counts(lines), "unknown": unknown}
-        self._batches = Batches(
+        batches = Batches(
             [streams.windows(len(ids), data.context_length)],
             config.evaluate.batch_tokens,
             None,
             functools.partial(streams.assemble, ids),
         )
-        options = {
-            "model": model,
-            "options": tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
-            "remedy": "lower config.evaluate.batch_tokens",
-        }
-        self._of_batch = functools.partial(split_loss.of_batch, **options)
-        self._of_split = functools.partial(split_loss.of_split, **options, what=f"score {split}")
-
-    def rehearse(self, params: Tree) -> None:
-        """Computes the loss of a batch; UserError if it does not fit into the devices' memory."""
-        self._of_batch(params, self._batches, self._batches.first_of_each_length()[0])
+        self._loss = SplitLoss(
+            batches,
+            model,
+            tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
+            what=f"score {split}",
+            remedy="lower config.evaluate.batch_tokens",
+        )
+        self.rehearse = self._loss.rehearse
 
     def scores(
         self, params: Tree, should_stop: Callable[[], bool] = lambda: False
     ) -> dict[str, float] | None:
         """Returns means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'), and
-        'word_perplexity' and 'bits_per_character'. Collective; None if stopped (see split_loss).
+        'word_perplexity' and 'bits_per_character'. Collective; None if stopped (see SplitLoss).
 
         The nats of all tokens, line breaks included, are divided by the words between white space,
         which line breaks are not, or by the characters, which they are.
         """
-        sums = self._of_split(params, self._batches, should_stop=should_stop)
-        if sums is None:
+        outcome = self._loss.sums_and_nats(params, should_stop)
+        if outcome is None:
             return None
+        sums, nats_of_tokens = outcome
+        # No line is without tokens: each has at least its line break.
+        nats_of_lines = np.add.reduceat(nats_of_tokens, self._starts)
+        self.outputs = {**self.dataset, "nats": [f"{x:.6g}" for x in nats_of_lines]}
         nats = sums["nats_per_token"]
         return {
             **losses.per_token(sums),

@@ -5,42 +5,38 @@ window of it (data/streams.py). The score is the nats per token, of which the pe
 """
 
 import functools
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
 import flax.linen as nn
 import ml_collections
-import numpy as np
 
-from transformer import models
 from transformer.checkpoints import workdir
-from transformer.data import streams, tokenizer
+from transformer.data import streams
 from transformer.data.batches import Batches
 from transformer.decoding import continuations
 from transformer.errors import UserError
 from transformer.monitoring import progress
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.language_evaluator import Evaluator
-from transformer.tasks.task import Task, abstract_params, init_params
+from transformer.tasks.task import Task, abstract_params, build_model, init_params
 
 MODES = ("generate",)
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model", "generate."),
 )
-KINDS = (*tokenizer.KINDS, "characters")
+
+sizes = vocabularies.text_sizes
+identity = vocabularies.identity
+model = build_model
 
 
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
-    data, kind = config.data, config.vocabulary.kind
-    if kind not in KINDS:
-        raise UserError(f"config.vocabulary.kind is one of {', '.join(KINDS)}, found {kind!r}")
-    if kind == "characters" and config.vocabulary.model:
-        raise UserError(
-            f"config.vocabulary.model={config.vocabulary.model!r} is a SentencePiece model, but "
-            "config.vocabulary.kind is 'characters'"
-        )
+    data = config.data
+    vocabularies.check_text(config.vocabulary.kind, config.vocabulary.model)
     losses.check(**config.loss)
     if data.context_length < 1:
         raise UserError(f"config.data.context_length is at least 1, found {data.context_length}")
@@ -51,17 +47,8 @@ def check(config: ml_collections.ConfigDict) -> None:
                 f"config.data.context_length={data.context_length}"
             )
     checked = model(config, {"vocab_size": 8})
-    for scored in (checked, *(member for _, _, member in trained.ensemble(config))):
-        if getattr(scored, "position_limit", np.inf) < data.context_length:
-            raise UserError(
-                f"config.model.max_positions={scored.position_limit} learned positions are fewer "
-                f"than config.data.context_length={data.context_length}"
-            )
-    if config.loss.blocks > 1 and not hasattr(checked, "hidden"):
-        raise UserError(
-            f"config.loss.blocks={config.loss.blocks}: {type(checked).__name__} has no methods "
-            "`hidden` and `logits`, which blocks of logits need; set it to 1"
-        )
+    trained.check_all_positions(config, checked, "data.context_length")
+    losses.check_blocks(checked, config.loss.blocks)
     abstract_params(checked, example(config, 1))
     continuations.check(config.generate.to_dict())
 
@@ -83,23 +70,6 @@ def prepare(
     return config
 
 
-def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
-    """Returns the vocabulary's fingerprint, which says what ids mean; "" before `prepare`."""
-    return {"vocabulary": config.vocabulary.fingerprint}
-
-
-def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the vocabulary's size: of the workdir, or without one `config.vocabulary.size`."""
-    if folder is None:
-        return {"vocab_size": config.vocabulary.size}
-    return {"vocab_size": len(workdir.read_vocabulary(folder, config))}
-
-
-def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
-    """Builds the flax module of `config.architecture` for a vocabulary of this size."""
-    return models.build(config.architecture, config.model.to_dict(), **sizes)
-
-
 def example(config: ml_collections.ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct [rows, context_length]; `rows` 0: a full batch."""
     length = config.data.context_length
@@ -115,7 +85,7 @@ def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
 ) -> Evaluator:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    split = splits.final_split(config) if split == "final" else split
+    split = splits.resolve(config, split)
     return Evaluator(config, workdir.read_vocabulary(folder, config), model, split)
 
 
@@ -126,6 +96,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     validation = Evaluator(config, vocab, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)
     ids = tokens.sides["text"].ids
+    logging.info("token ids are in %s", tokens.directory)
     rows = streams.windows(len(ids), config.data.context_length)
     assemble = functools.partial(streams.assemble_shifted, ids)
     batches = Batches([rows], config.data.batch_tokens, config.train.seed, assemble)
@@ -145,7 +116,6 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
             f"{progress.quantity(len(ids), 'training token')} in "
             f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
             f"{config.data.batch_tokens:,} tokens, rows of {config.data.context_length}; "
-            f"vocabulary of {progress.quantity(len(vocab), 'token')}; token ids in "
-            f"{tokens.directory}"
+            f"vocabulary of {progress.quantity(len(vocab), 'token')}"
         ),
     )

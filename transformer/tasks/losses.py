@@ -61,6 +61,13 @@ def cross_entropy(
     }
 
 
+def token_nats(logits_BTV: Array, targets_BT: Array) -> Array:
+    """Returns the negative log likelihood of each target, [B, T] in float32."""
+    logits_BTV = logits_BTV.astype(jnp.float32)
+    gold_BT = jnp.take_along_axis(logits_BTV, targets_BT[..., None], axis=-1)[..., 0]
+    return jax.nn.logsumexp(logits_BTV, axis=-1) - gold_BT
+
+
 def token_loss(
     params: Tree,
     batch: dict,
@@ -189,3 +196,12 @@ def check(*, label_smoothing: float, smoothed_over: str, blocks: int) -> None:
         )
     if blocks < 1:
         raise UserError(f"config.loss.blocks is at least 1, found {blocks}")
+
+
+def check_blocks(model: nn.Module, blocks: int) -> None:
+    """Raises UserError for blocks of logits of a model whose logits cannot be made in blocks."""
+    if blocks > 1 and not hasattr(model, "hidden"):
+        raise UserError(
+            f"config.loss.blocks={blocks}: {type(model).__name__} has no methods `hidden` and "
+            "`logits`, which blocks of logits need; set it to 1"
+        )

@@ -1,6 +1,8 @@
 """Masked language modelling (Devlin et al. 2019): predict tokens from those on both sides of them.
 
-What it learns is a start for a classifier of texts (train.init_from).
+What it learns is a start for a classifier of texts (train.init_from). BERT also predicts whether
+one sentence follows another: that is left out, because a line is a text by itself, and Liu et al.
+2019 (RoBERTa) found it of no use.
 """
 
 import functools
@@ -10,15 +12,17 @@ from pathlib import Path
 import flax.linen as nn
 import ml_collections
 
-from transformer import models
 from transformer.checkpoints import workdir
+from transformer.checkpoints.workdir import Vocabulary
 from transformer.data import labelled_text, packing, texts
 from transformer.data.batches import Batches
 from transformer.data.corpora import Text
+from transformer.data.tokens import Tokens
 from transformer.errors import UserError
 from transformer.monitoring import progress
-from transformer.tasks import classification, losses, split_loss, splits, vocabularies
-from transformer.tasks.task import Task, abstract_params, init_params
+from transformer.tasks import classification, losses, splits, trained, vocabularies
+from transformer.tasks.split_loss import SplitLoss
+from transformer.tasks.task import Task, abstract_params, build_model, init_params
 
 Tree = dict
 
@@ -27,6 +31,9 @@ FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
 )
+
+identity = vocabularies.identity
+model = build_model
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -43,7 +50,7 @@ def check(config: ml_collections.ConfigDict) -> None:
             f"config.data.mask_share is above 0 and below 1, found {config.data.mask_share}"
         )
     checked = model(config, sizes(config, None))
-    classification.check_positions(config, checked)
+    trained.check_all_positions(config, checked, "data.max_length")
     abstract_params(checked, example(config, 1))
 
 
@@ -73,21 +80,12 @@ def prepare(
     return config
 
 
-def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
-    """Returns the vocabulary's fingerprint, which says what ids mean; "" before `prepare`."""
-    return {"vocabulary": config.vocabulary.fingerprint}
-
-
-def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the vocabulary's size: of the workdir, or without one `config.vocabulary.size`."""
-    if folder is None:
-        return {"vocab_size": config.vocabulary.size}
-    return {"vocab_size": len(workdir.read_vocabulary(folder, config))}
-
-
-def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
-    """Builds the flax module of `config.architecture` for a vocabulary of this size."""
-    return models.build(config.architecture, config.model.to_dict(), **sizes)
+def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int | float]:
+    """Returns the vocabulary's size, of the workdir or of the config, and the share of masks."""
+    return {
+        **vocabularies.text_sizes(config, folder),
+        "mask_share": config.data.mask_share,
+    }
 
 
 def example(config: ml_collections.ConfigDict, rows: int) -> dict:
@@ -109,14 +107,13 @@ def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
 
 
 def batches_of(
-    config: ml_collections.ConfigDict, folder: Path, corpus: Text, seed: int | None
+    config: ml_collections.ConfigDict, vocab: Vocabulary, tokens: Tokens, seed: int | None
 ) -> Batches:
     """Returns a split's texts, cut after `data.max_length`, with tokens masked at random.
 
     With seed None, for validation, a text has the same masks each time.
     """
-    data, vocab = config.data, workdir.read_vocabulary(folder, config)
-    tokens = splits.tokens(config, corpus, vocab, "tokenise")
+    data = config.data
     side = texts.shorten(tokens.sides["text"], data.max_length)
     items = packing.select_trainable((side.lengths,), data.max_length)
     if data.pack:
@@ -138,32 +135,29 @@ class Evaluator:
     def __init__(
         self, config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
     ):
-        corpus = corpus_of(config, split)
+        corpus, vocab = corpus_of(config, split), workdir.read_vocabulary(folder, config)
+        tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
         (lines,) = corpus.read(range(len(corpus)))
         self.split, self.files = split, list(corpus.files)
         self.dataset = self.outputs = {"text": lines}
         self.settings = {"texts": len(lines), "mask_share": config.data.mask_share}
-        self._batches = batches_of(config, folder, corpus, None)
-        options = {
-            "model": model,
-            "options": tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
-            "remedy": "lower config.data.batch_tokens",
-        }
-        self._of_batch = functools.partial(split_loss.of_batch, **options)
-        self._of_split = functools.partial(split_loss.of_split, **options, what=f"score {split}")
-
-    def rehearse(self, params: Tree) -> None:
-        """Computes the loss of a batch; UserError if it does not fit into the devices' memory."""
-        self._of_batch(params, self._batches, self._batches.first_of_each_length()[0])
+        self._loss = SplitLoss(
+            batches_of(config, vocab, tokens, None),
+            model,
+            tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
+            what=f"score {split}",
+            remedy="lower config.data.batch_tokens",
+        )
+        self.rehearse = self._loss.rehearse
 
     def scores(
         self, params: Tree, should_stop: Callable[[], bool] = lambda: False
     ) -> dict[str, float] | None:
         """Returns means per masked token: 'loss', 'nats_per_token', 'perplexity', 'accuracy'.
 
-        Collective; None if stopped (see split_loss).
+        Collective; None if stopped (see SplitLoss).
         """
-        sums = self._of_split(params, self._batches, should_stop=should_stop)
+        sums = self._loss.sums(params, should_stop)
         return None if sums is None else losses.per_token(sums)
 
     def rows(self, scores: dict) -> dict[str, str]:
@@ -179,16 +173,16 @@ def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
 ) -> Evaluator:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    return Evaluator(
-        config, folder, model, splits.final_split(config) if split == "final" else split
-    )
+    return Evaluator(config, folder, model, splits.resolve(config, split))
 
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     trained_model = model(config, sizes(config, folder))
     validation = Evaluator(config, folder, trained_model, "validation")
-    batches = batches_of(config, folder, corpus_of(config, "train"), config.train.seed)
+    vocab = workdir.read_vocabulary(folder, config)
+    tokens = splits.prepared_tokens(config, vocab)
+    batches = batches_of(config, vocab, tokens, config.train.seed)
     return Task(
         model=trained_model,
         init=functools.partial(init_params, trained_model, example(config, 1)),

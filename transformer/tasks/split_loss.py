@@ -2,10 +2,11 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
+import numpy as np
 
 from transformer.data.batches import Batches
 from transformer.distributed import inference, processes, step
@@ -15,54 +16,78 @@ from transformer.tasks import losses
 Tree = Any
 
 
-def of_split(
-    params: Tree,
-    batches: Batches,
-    *,
-    model: nn.Module,
-    options: tuple,
-    what: str,
-    remedy: str,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> dict[str, float] | None:
-    """Returns the sums over all batches. Collective: each process computes its share.
+class SplitLoss(NamedTuple):
+    """What the loss of a split depends on, but for the params.
 
-    None in all processes if `should_stop()` was true in one before its share was done. `what`
-    labels the progress; `options` and `remedy` are those of `of_batch`.
+    `options` are the (name, value) of `cross_entropy`'s keywords, `what` labels the progress, and
+    `remedy` says what to do if a batch does not fit into the devices' memory.
     """
-    numbers, sums = processes.my_share(len(batches)), []
-    total = sum(batches.shape(t)[0] for t in numbers)
-    with progress.counter(what, total=total, unit="row") as advance:
-        for t in numbers:
-            if should_stop():
-                break
-            sums.append(of_batch(params, batches, t, model=model, options=options, remedy=remedy))
-            advance(batches.shape(t)[0])
-    # A process that was stopped must not leave the others waiting in gather_shares.
-    if any(processes.all_gather(len(sums) < len(numbers))):
-        return None
-    return jax.tree.map(lambda *x: sum(x), *processes.gather_shares(sums, len(batches)))
 
+    batches: Batches
+    model: nn.Module
+    options: tuple[tuple[str, Any], ...]
+    what: str
+    remedy: str
 
-def of_batch(
-    params: Tree, batches: Batches, t: int, *, model: nn.Module, options: tuple, remedy: str
-) -> dict[str, float]:
-    """Returns the sums over batch t.
+    def rehearse(self, params: Tree) -> None:
+        """Computes the sums of a longest batch; UserError if it does not fit into memory."""
+        self.batch(params, self.batches.first_of_each_length()[0])
 
-    `options` are the (name, value) of `cross_entropy`'s keywords. UserError, which names `remedy`,
-    if the batch does not fit into the devices' memory.
-    """
-    num_rows, length = batches.shape(t)
-    padded = step.rows_for_devices(num_rows, inference.num_devices(params))
-    batch = inference.shard_rows(batches.rows(t, 0, padded), params)
-    what = f"the loss of {num_rows} rows of {length} positions"
-    with memory.fits_in_memory(what, remedy):
-        return jax.tree.map(float, _sums(params, batch, model=model, options=options))
+    def sums(
+        self, params: Tree, should_stop: Callable[[], bool] = lambda: False
+    ) -> dict[str, float] | None:
+        """Returns the sums over all batches. Collective: each process computes its share.
+
+        None in all processes if `should_stop()` was true in one before its share was done.
+        """
+        outcome = self._sums_and_nats(params, should_stop, keep_nats=False)
+        return outcome and outcome[0]
+
+    def sums_and_nats(
+        self, params: Tree, should_stop: Callable[[], bool] = lambda: False
+    ) -> tuple[dict[str, float], np.ndarray] | None:
+        """Returns `sums`, and the cross entropy of each token in nats, in the order of the rows."""
+        return self._sums_and_nats(params, should_stop, keep_nats=True)
+
+    def _sums_and_nats(
+        self, params: Tree, should_stop: Callable[[], bool], *, keep_nats: bool
+    ) -> tuple[dict[str, float], np.ndarray] | None:
+        numbers, outcomes = processes.my_share(len(self.batches)), []
+        total = sum(self.batches.shape(t)[0] for t in numbers)
+        with progress.counter(self.what, total=total, unit="row") as advance:
+            for t in numbers:
+                if should_stop():
+                    break
+                sums, nats = self.batch(params, t)
+                outcomes.append((sums, nats.tolist() if keep_nats else []))
+                advance(self.batches.shape(t)[0])
+        # A process that was stopped must not leave the others waiting in gather_shares.
+        if any(processes.all_gather(len(outcomes) < len(numbers))):
+            return None
+        sums, nats = zip(*processes.gather_shares(outcomes, len(self.batches)), strict=True)
+        return jax.tree.map(lambda *x: sum(x), *sums), np.concatenate(nats)
+
+    def batch(self, params: Tree, t: int) -> tuple[dict[str, float], np.ndarray]:
+        """Returns the sums over batch t, and the nats of each of its tokens.
+
+        UserError if it does not fit into memory.
+        """
+        num_rows, length = self.batches.shape(t)
+        padded = step.rows_for_devices(num_rows, inference.num_devices(params))
+        batch = self.batches.rows(t, 0, padded)
+        what = f"the loss of {num_rows} rows of {length} positions"
+        with memory.fits_in_memory(what, self.remedy):
+            on_devices = inference.shard_rows(batch, params)
+            sums, nats_BT = _sums(params, on_devices, model=self.model, options=self.options)
+            sums, nats_BT = jax.tree.map(float, sums), np.asarray(nats_BT)
+        return sums, nats_BT[batch["weights"] > 0]
 
 
 @functools.partial(jax.jit, static_argnames=("model", "options"))
-def _sums(params: Tree, batch: dict, *, model: nn.Module, options: tuple) -> dict:
-    """Returns the sums of `losses.cross_entropy` of a forward pass without dropout."""
+def _sums(params: Tree, batch: dict, *, model: nn.Module, options: tuple) -> tuple[dict, jax.Array]:
+    """Returns the sums of `losses.cross_entropy` of a forward pass without dropout, and the nats of
+    each position, [B, T]."""
     logits_BTV = model.apply({"params": params}, **batch["inputs"], train=False)
     targets_and_weights = batch["targets"], batch["weights"]
-    return losses.cross_entropy(logits_BTV, *targets_and_weights, **dict(options))
+    sums = losses.cross_entropy(logits_BTV, *targets_and_weights, **dict(options))
+    return sums, losses.token_nats(logits_BTV, batch["targets"])

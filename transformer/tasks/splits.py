@@ -22,21 +22,37 @@ def final_split(config: ml_collections.ConfigDict) -> str:
     (`evaluate.split` = 'test' and `data.test` = '').
     """
     split = config.evaluate.split
-    has_key = split in builders.SPLITS
-    key, value = (f"data.{split}", config.data[split]) if has_key else ("evaluate.split", split)
-    if value:
+    value = config.data[split] if split in builders.SPLITS else split
+    return split if value else "validation"
+
+
+def resolve(config: ml_collections.ConfigDict, split: str) -> str:
+    """Returns the split that an evaluator's 'validation' or 'final' stands for."""
+    if split != "final":
         return split
-    logging.info("config.%s is empty, no test set: the final score is that of validation", key)
-    return "validation"
+    if (final := final_split(config)) != config.evaluate.split:
+        key = f"data.{config.evaluate.split}" if config.evaluate.split else "evaluate.split"
+        logging.info("config.%s is empty, no test set: the final score is that of validation", key)
+    return final
+
+
+def name_and_key(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:
+    """Returns what a corpus calls a split, and the config key that says so.
+
+    'train', 'validation' and 'test' have a key of `config.data`; any other is the corpus's own.
+    """
+    if split in builders.SPLITS:
+        return config.data[split], f"config.data.{split}"
+    return split, "config.evaluate.split"
 
 
 def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
     """Returns a split's sentence pairs: 'train', 'validation', 'test', or any the corpus has."""
-    data, has_key = config.data, split in builders.SPLITS
+    data, (name, key) = config.data, name_and_key(config, split)
     return corpora.load(
         data.corpus,
-        data[split] if has_key else split,
-        key=f"config.data.{split}" if has_key else "config.evaluate.split",
+        name,
+        key=key,
         source_language=data.source_language,
         target_language=data.target_language,
         directory=data.directory,
@@ -56,7 +72,7 @@ def files(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:
     if split not in builders.SPLITS:
         known = ", ".join(builders.SPLITS)
         raise UserError(f"config.evaluate.split: text has the splits {known}, found {split!r}")
-    return config.data[split], f"config.data.{split}"
+    return name_and_key(config, split)
 
 
 def tokens(

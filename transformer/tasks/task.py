@@ -1,6 +1,7 @@
 """The interface between a task and training: the record `Task`, and helpers of every task."""
 
 import importlib
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -8,7 +9,9 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import ml_collections
 
+from transformer import models
 from transformer.data.batches import Batches
 from transformer.errors import UserError
 from transformer.tasks import TASKS
@@ -42,6 +45,20 @@ def load_task(name: str) -> ModuleType:
     if name not in TASKS:
         raise UserError(f"config.task is one of {', '.join(TASKS)}, found {name!r}")
     return importlib.import_module(TASKS[name])
+
+
+def build_model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
+    """Builds the flax module of `config.architecture`; a task's `sizes` are the data's part."""
+    return models.build(config.architecture, config.model.to_dict(), **sizes)
+
+
+def check_positions(model: nn.Module, key: str, length: int) -> None:
+    """Raises UserError for a model with fewer positions than a text may have, by `config.key`."""
+    if (limit := getattr(model, "position_limit", math.inf)) < length:
+        raise UserError(
+            f"config.model.max_positions={limit} learned positions are fewer than "
+            f"config.{key}={length}"
+        )
 
 
 def init_params(model: nn.Module, example: dict, rng: jax.Array) -> Tree:

@@ -12,7 +12,7 @@ from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.storage import paths
-from transformer.tasks.task import abstract_params, load_task
+from transformer.tasks.task import abstract_params, check_positions, load_task
 
 Tree = Any
 
@@ -77,6 +77,16 @@ def ensemble(
             )
         members.append((folder, member_config, task_module.model(member_config, sizes)))
     return members
+
+
+def check_all_positions(config: ml_collections.ConfigDict, model: nn.Module, key: str) -> None:
+    """Raises UserError if a text of `config.KEY` has more positions than one of the models allows.
+
+    These are `model` and the other ones of the ensemble.
+    """
+    section, name = key.split(".")
+    for scored in (model, *(member for _, _, member in ensemble(config))):
+        check_positions(scored, key, config[section][name])
 
 
 def _check_identity(

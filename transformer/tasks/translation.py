@@ -5,6 +5,7 @@ label-smoothed cross entropy, the score BLEU.
 """
 
 import functools
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,8 @@ from typing import NamedTuple
 
 import flax.linen as nn
 import ml_collections
-import numpy as np
 import sacrebleu
 
-from transformer import models
 from transformer.checkpoints import workdir
 from transformer.data import packing, pairs, tokenizer, vocabulary
 from transformer.data.batches import Batches
@@ -25,17 +24,22 @@ from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.monitoring import progress
 from transformer.tasks import losses, splits, trained, vocabularies
-from transformer.tasks.task import Task, abstract_params, init_params
+from transformer.tasks.task import Task, abstract_params, build_model, check_positions, init_params
 from transformer.tasks.translation_evaluator import Evaluator
 
 Tree = dict
 
-MODES = ("translate", "score", "align")
+MODES = ("translate", "score", "align", "audit")
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
-    *("decode.", "translate.", "attention."),
+    *("decode.", "translate.", "attention.", "audit."),
 )
+
+TAKEN_OVER = ("table", "characters")  # kinds of vocabularies of pairs that are not learnt
+
+identity = vocabularies.identity
+model = build_model
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -43,10 +47,20 @@ def check(config: ml_collections.ConfigDict) -> None:
     data, decode = config.data, config.decode
     for key, value, choices in (
         ("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS)),
-        ("vocabulary.kind", config.vocabulary.kind, tokenizer.KINDS),
+        ("vocabulary.kind", config.vocabulary.kind, (*tokenizer.KINDS, *TAKEN_OVER)),
     ):
         if value not in choices:
             raise UserError(f"config.{key} is one of {', '.join(choices)}, found {value!r}")
+    if config.vocabulary.kind in TAKEN_OVER and not config.vocabulary.model:
+        raise UserError(
+            f"config.vocabulary.kind={config.vocabulary.kind!r} is not learnt, but taken from "
+            "another run: set config.vocabulary.model to its WORKDIR/vocabulary"
+        )
+    if config.vocabulary.kind not in TAKEN_OVER and not config.vocabulary.source_end:
+        raise UserError(
+            f"config.vocabulary.source_end=False goes with the kinds {' and '.join(TAKEN_OVER)} "
+            f"only, found config.vocabulary.kind={config.vocabulary.kind!r}"
+        )
     if config.evaluate.samples < 0:
         raise UserError(f"config.evaluate.samples is at least 0, found {config.evaluate.samples}")
     _check_bleu(config.evaluate.tokenize)
@@ -57,22 +71,14 @@ def check(config: ml_collections.ConfigDict) -> None:
     toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
     checked = model(config, toy)
     # Not row_length: positions restart in each sentence, and a row of one pair may be longer.
-    if getattr(checked, "position_limit", np.inf) < data.max_length:
-        raise UserError(
-            f"config.model.max_positions={checked.position_limit} learned positions are fewer than "
-            f"config.data.max_length={data.max_length}"
-        )
+    check_positions(checked, "data.max_length", data.max_length)
     if data.pack and not getattr(checked, "takes_packed_rows", True):
         raise UserError(
             f"config.data.pack=True: {type(checked).__name__} takes rows of one sentence pair; set "
             "it to False"
         )
     abstract_params(checked, example(config, 1))
-    if config.loss.blocks > 1 and not hasattr(checked, "hidden"):
-        raise UserError(
-            f"config.loss.blocks={config.loss.blocks}: {type(checked).__name__} has no methods "
-            "`hidden` and `logits`, which blocks of logits need; set it to 1"
-        )
+    losses.check_blocks(checked, config.loss.blocks)
     Translator(checked, None, **decode)
     for _, _, member in trained.ensemble(config):
         Translator(member, None, **decode)
@@ -114,6 +120,9 @@ def prepare(
 def _learn_vocabulary(config: ml_collections.ConfigDict, train: Corpus) -> list[bytes]:
     """Returns the models of the vocabulary: the files of `vocabulary.model`, or learnt ones."""
     options = config.vocabulary
+    if options.kind in TAKEN_OVER:
+        names = [file.name for file in workdir.vocabulary_files(Path(), config)]
+        return vocabulary.read_folder(options.model, names)
     if options.model:
         return vocabulary.read_models(options.model, shared=options.shared)
     return vocabulary.learn_models(
@@ -127,11 +136,6 @@ def _learn_vocabulary(config: ml_collections.ConfigDict, train: Corpus) -> list[
     )
 
 
-def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
-    """Returns the vocabulary's fingerprint, which says what ids mean; "" before `prepare`."""
-    return {"vocabulary": config.vocabulary.fingerprint}
-
-
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the vocabulary sizes: of the workdir, or without one `config.vocabulary.size`."""
     if folder is None:
@@ -141,11 +145,6 @@ def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, i
 
 def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
     return {"source_vocab_size": len(vocab.source), "target_vocab_size": len(vocab.target)}
-
-
-def model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
-    """Builds the flax module of `config.architecture` for vocabularies of these sizes."""
-    return models.build(config.architecture, config.model.to_dict(), **sizes)
 
 
 def example(config: ml_collections.ConfigDict, rows: int) -> dict:
@@ -170,7 +169,7 @@ def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
 ) -> Evaluator:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    split = splits.final_split(config) if split == "final" else split
+    split = splits.resolve(config, split)
     return Evaluator(config, workdir.read_vocabulary(folder, config), model, split)
 
 
@@ -183,6 +182,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     batches = training_batches(config, tokens)
     source, target = pairs.fill_fractions(batches, tokens)
     pieces = [progress.quantity(len(side), "piece") for side in vocab]
+    logging.info("token ids are in %s", tokens.directory)
     return Task(
         model=trained_model,
         init=functools.partial(init_params, trained_model, example(config, 1)),
@@ -200,8 +200,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
             f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
             f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
             f"{100 * source:.1f} % of source positions filled; vocabulary of "
-            f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}; token ids in "
-            f"{tokens.directory}"
+            f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"
         ),
     )
 

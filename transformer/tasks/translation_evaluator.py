@@ -2,20 +2,22 @@
 
 import functools
 import logging
+import re
 from collections.abc import Callable, Sequence
 
 import flax.linen as nn
-import jax
 import ml_collections
 import numpy as np
 import sacrebleu
 
-from transformer.data import batches, packing, tokenizer
+from transformer.data import packing, tokenizer
+from transformer.data.batches import Batches
 from transformer.data.pairs import assemble as assemble_pairs
 from transformer.decoding.translator import Translator
 from transformer.distributed import processes
 from transformer.monitoring import progress
-from transformer.tasks import losses, split_loss, splits
+from transformer.tasks import losses, splits
+from transformer.tasks.split_loss import SplitLoss
 
 Tree = dict
 
@@ -74,14 +76,15 @@ class Evaluator:
         rows = packing.one_per_row(self._tokens.lengths, items, row_length)
         # Smaller batches than in training, because the loss is not computed in blocks here.
         assemble = functools.partial(assemble_pairs, self._tokens)
-        self._batches = batches.Batches(rows, config.decode.batch_tokens, None, assemble)
+        self._loss = SplitLoss(
+            Batches(rows, config.decode.batch_tokens, None, assemble),
+            model,
+            tuple((name, value) for name, value in config.loss.items() if name != "blocks"),
+            what=f"loss of {split}",
+            remedy="lower config.decode.batch_tokens",
+        )
         self._tokenize = config.evaluate.tokenize
         self._samples = config.evaluate.samples
-        options = tuple((name, value) for name, value in config.loss.items() if name != "blocks")
-        remedy = "lower config.decode.batch_tokens"
-        self._of_batch = functools.partial(
-            split_loss.of_batch, model=model, options=options, remedy=remedy
-        )
 
     def rehearse(self, params: Tree) -> None:
         """Computes loss and translations once in their largest shapes.
@@ -89,7 +92,7 @@ class Evaluator:
         UserError (from `memory.fits_in_memory`) if they do not fit into the devices' memory, so
         that a run fails before its first step and not at its first validation.
         """
-        self._batch_sums(params, self._batches.first_of_each_length()[0])
+        self._loss.rehearse(params)
         self._translator.rehearse(params, self._tokens.sides["source"].lengths)
 
     def scores(
@@ -102,18 +105,17 @@ class Evaluator:
         all processes if `should_stop()` was true in one before its share was done.
         """
         lines = processes.my_share(len(self._sources))
-        batch_numbers = processes.my_share(len(self._batches))
         try:
             translations = self._translations(params, lines, should_stop)
-            sums = [self._batch_sums(params, t, should_stop) for t in batch_numbers]
         except StoppedError:
             translations = None
         # A process that was stopped must not leave the others waiting in gather_shares.
         if any(processes.all_gather(translations is None)):
             return None
         translations = processes.gather_shares(translations, len(self._sources))
-        sums = processes.gather_shares(sums, len(self._batches))
-        means = losses.per_token(jax.tree.map(lambda *x: sum(x), *sums))
+        if (sums := self._loss.sums(params, should_stop)) is None:
+            return None
+        means = losses.per_token(sums)
         self.outputs = {**self.dataset, "hypothesis": translations}
         scores = score(translations, self._references, tokenize=self._tokenize)
         return {**means, **scores, "samples": self._sample(translations)}
@@ -138,31 +140,25 @@ class Evaluator:
 
             def after_batch(count: int) -> None:
                 advance(count)
-                _raise_if(should_stop)
+                if should_stop():
+                    raise StoppedError
 
             sources = self._sources[lines.start :: lines.step]
             return list(self._translator.translate(params, sources, after_batch, numbers=lines))
-
-    def _batch_sums(
-        self, params: Tree, t: int, should_stop: Callable[[], bool] = lambda: False
-    ) -> dict:
-        """Returns the sums of `losses.cross_entropy` over batch t, as floats."""
-        _raise_if(should_stop)
-        return self._of_batch(params, self._batches, t)
 
     def _sample(self, translations: list[str]) -> str:
         """Formats a few sentences, evenly spaced over the split, for the log."""
         chosen = np.linspace(
             0, len(self._sources) - 1, min(self._samples, len(self._sources))
         ).astype(int)
-        return "\n".join(
-            f"  source       {self._sources[i]}\n"
-            f"  translation  {translations[i]}\n"
-            f"  reference    {self._references[i]}\n"
-            for i in chosen
-        )
+        sides = self._sources, translations, self._references
+        return "\n".join(SAMPLE.format(*(side[i] for side in sides)) for i in chosen)
 
 
-def _raise_if(should_stop: Callable[[], bool]) -> None:
-    if should_stop():
-        raise StoppedError
+# What a log line has under 'samples': these three lines for each sentence, between empty ones.
+SAMPLE = "  source       {}\n  translation  {}\n  reference    {}\n"
+
+
+def read_samples(text: str) -> list[tuple[str, str, str]]:
+    """Returns (source, translation, reference) of each sentence of a log line's 'samples'."""
+    return re.findall(SAMPLE.format("(.*)", "(.*)", "(.*)"), text)

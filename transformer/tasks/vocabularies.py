@@ -8,8 +8,23 @@ from pathlib import Path
 import ml_collections
 
 from transformer.checkpoints import workdir
-from transformer.data import corpora, vocabulary
+from transformer.data import corpora, tokenizer, vocabulary
 from transformer.errors import UserError
+
+KINDS_OF_TEXT = (*tokenizer.KINDS, "characters")
+
+
+def check_text(kind: str, model: str) -> None:
+    """Raises UserError for invalid values of `config.vocabulary` in the tasks of plain text."""
+    if kind not in KINDS_OF_TEXT:
+        raise UserError(
+            f"config.vocabulary.kind is one of {', '.join(KINDS_OF_TEXT)}, found {kind!r}"
+        )
+    if kind == "characters" and model:
+        raise UserError(
+            f"config.vocabulary.model={model!r} is a SentencePiece model, but "
+            "config.vocabulary.kind is 'characters'"
+        )
 
 
 def prepare(
@@ -31,7 +46,9 @@ def prepare(
         vocab = _reusable(config, folder)
         if not vocab:
             files = workdir.vocabulary_files(folder, config)
-            vocab = workdir.write_vocabulary(files, learn(config, train))
+            source_end = config.vocabulary.get("source_end", True)
+            contents = learn(config, train)
+            vocab = workdir.write_vocabulary(files, contents, source_end=source_end)
     else:
         if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
             text = f"the text of {' or '.join(train.files) or config.data.corpus}"
@@ -43,6 +60,18 @@ def prepare(
         vocab = workdir.read_vocabulary(folder, config)
     config.vocabulary.fingerprint = vocab.fingerprint
     return vocab
+
+
+def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
+    """Returns the vocabulary's fingerprint, which says what ids mean; "" before `prepare`."""
+    return {"vocabulary": config.vocabulary.fingerprint}
+
+
+def text_sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+    """Returns the size of plain text's vocabulary: of the workdir, or of the config without one."""
+    if folder is None:
+        return {"vocab_size": config.vocabulary.size}
+    return {"vocab_size": len(workdir.read_vocabulary(folder, config))}
 
 
 def learn_text(config: ml_collections.ConfigDict, train: corpora.Text) -> list[bytes]:

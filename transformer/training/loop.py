@@ -95,11 +95,12 @@ def run(
 
     # A run may start at its end: finished before, or out of patience.
     step = last_save = int(state.step)  # last_save: the newest step whose save was started
-    describe(task, state, layout)
+    facts = describe(task, state, layout)
     log = logs.Log(workdir, step)
     stop_early = out_of_patience()
     if step < num_steps and not stop_early:
         state = rehearse(state, compiled_step, load, task, layout)
+        log.started(step, facts)
     elif not validation_is_due(step) or log.has_validation(step):
         logging.info("already at step %d of %d: nothing left to train", step, num_steps)
     stopping = False
@@ -221,12 +222,14 @@ def rehearse(
         batch, (rows, length) = load(t)
         what = f"a step with {rows} rows of {length} positions"
         # With all weights 0 the gradient is divided by 0 and is NaN, so the update is skipped.
-        with memory.fits_in_memory(what, OUT_OF_MEMORY_REMEDY), jax.debug_nans(False):
+        fits = memory.fits_in_memory(what, OUT_OF_MEMORY_REMEDY)
+        with progress.waiting(f"compile {what}"), fits, jax.debug_nans(False):
             state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
         state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
     middle = time.perf_counter()
-    task.rehearse(gather_params(state.params, layout))
+    with progress.waiting("compile validation"):
+        task.rehearse(gather_params(state.params, layout))
     logging.info(
         "dry run done: steps with rows of %s in %.1f s, validation in %.1f s",
         progress.quantity(len(batch_numbers), "length"),

@@ -113,18 +113,29 @@ class Meters:
         logging.info("step %d: validation %s%s", step, ", ".join(words), samples)
 
 
-def describe(task: Task, state: TrainState, layout: Layout) -> None:
-    """Logs the sizes of model and state, the processes, devices and mesh, and the data."""
+def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, Any]:
+    """Logs and returns the sizes of model and state, the processes, devices, mesh, and the data."""
+    facts = {
+        "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
+        "dtype": getattr(task.model, "dtype", "float32"),
+        "bytes_per_device": bytes_per_device(state),
+        "processes": jax.process_count(),
+        "devices": layout.mesh.size,
+        "device": jax.devices()[0].device_kind,
+        "strategy": layout.strategy,
+        "mesh": tuple(layout.mesh.shape.values()),
+        "data": task.about,
+    }
     logging.info(
         "%s in %s, %.1f MB of state per device; %s, %s (%s), %s, (data, fsdp, tensor) = %s",
-        progress.quantity(sum(x.size for x in jax.tree.leaves(state.params)), "parameter"),
-        getattr(task.model, "dtype", "float32"),
-        bytes_per_device(state) / 1e6,
-        progress.quantity(jax.process_count(), "process", "processes"),
-        progress.quantity(layout.mesh.size, "device"),
-        *(jax.devices()[0].device_kind, layout.strategy, tuple(layout.mesh.shape.values())),
+        progress.quantity(facts["parameters"], "parameter"),
+        *(facts["dtype"], facts["bytes_per_device"] / 1e6),
+        progress.quantity(facts["processes"], "process", "processes"),
+        progress.quantity(facts["devices"], "device"),
+        *(facts["device"], facts["strategy"], facts["mesh"]),
     )
     logging.info("%s", task.about)
+    return facts
 
 
 def seconds_at_peak(model: nn.Module, rows: int, length: int) -> float:

@@ -39,6 +39,10 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
             "config.optimizer.schedule.name is inverse_square_root or a schedule of optax, such as "
             f"warmup_cosine_decay_schedule, found {name!r}"
         )
+    if {"warmup_steps", "decay_steps"} <= arguments.keys():
+        # A trial of a few steps may end within the warm-up; optax wants a step of decay behind it.
+        most = max(arguments["decay_steps"], arguments["warmup_steps"] + 1)
+        arguments = {**arguments, "decay_steps": most}
     # Optax's schedules count from 0, ours from 1: update 1 gets optax's rate of count 0.
     try:
         schedule = _bound(make, "config.optimizer.schedule", arguments)()

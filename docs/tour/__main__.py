@@ -1,0 +1,30 @@
+"""Runs a step of docs/tour.md: prints what it measures, and draws it.
+
+python -m docs.tour tokens
+"""
+
+import argparse
+import importlib
+from pathlib import Path
+
+from docs.tour import picture
+
+STEPS = (
+    *("tokens", "bottleneck", "attention", "scaling", "heads", "masking", "positions", "order"),
+    *("residuals", "training", "beam", "gpt", "bert", "vit"),
+)
+PICTURES = Path(__file__).resolve().parents[1] / "pictures"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser("docs.tour", description="Runs a step of docs/tour.md.")
+    parser.add_argument("step", choices=STEPS, help="a file docs/tour/STEP.py")
+    parser.add_argument("--picture", type=Path, help="the SVG file; docs/pictures/STEP.svg")
+    options = parser.parse_args(arguments)
+    file = options.picture or PICTURES / f"{options.step}.svg"
+    picture.save(importlib.import_module(f"docs.tour.{options.step}").show(), file)
+    print(f"picture: {file}")
+
+
+if __name__ == "__main__":
+    main()

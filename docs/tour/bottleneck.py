@@ -1,0 +1,66 @@
+"""Step 2: one fixed vector between encoder and decoder, and what does not fit through it."""
+
+import functools
+import itertools
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+
+from docs.tour import picture, tiny
+from transformer.data.tokenizer import END
+
+LETTERS = range(4, 16)  # ids: 0 to 3 are special
+LONGEST, LENGTHS = 10, (2, 4, 6, 8, 10)
+KINDS = {
+    "a vector of 32 numbers": ("none", 32),
+    "a vector of 64 numbers": ("none", 64),
+    "attention, states of 32": ("additive", 32),
+}
+
+
+def copies(random: np.random.Generator, count: int, lengths: range) -> dict:
+    """Returns a batch of random letters to be said again."""
+    sizes = random.choice(lengths, count)
+    texts = [[*random.choice(LETTERS, size).tolist(), END] for size in sizes]
+    return tiny.batch(texts, texts, length=LONGEST + 1)
+
+
+def training() -> Iterator[dict]:
+    for step in itertools.count():
+        yield copies(np.random.default_rng((0, step)), 32, range(1, LONGEST + 1))
+
+
+def show() -> picture.Chart:
+    """Trains each kind on copying; returns the share of letters that it says right, by length."""
+    rows = []
+    print(f"{'letters':26}" + "".join(f"{length:8}" for length in LENGTHS))
+    for kind, (attention, d_model) in KINDS.items():
+        model = tiny.recurrent(LETTERS.stop, attention, d_model)
+        params, _ = tiny.train(model, training(), steps=160, rate=1e-2)
+        forward = jax.jit(functools.partial(model.apply, {"params": params}, train=False))
+        shares = []
+        for length in LENGTHS:
+            test = copies(np.random.default_rng(length), 100, range(length, length + 1))
+            right = forward(**test["inputs"]).argmax(-1) == test["targets"]
+            shares.append(float((right * test["weights"]).sum() / test["weights"].sum()))
+            rows.append({"between": kind, "letters": length, "right": shares[-1]})
+        print(f"{kind:26}" + "".join(f"{share:8.1%}" for share in shares))
+    return {
+        "title": "Copy a row of letters: the share said right",
+        "width": 360,
+        "height": 220,
+        "data": {"values": rows},
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": {"field": "letters", "type": "quantitative", "axis": {"values": LENGTHS}},
+            "y": {
+                "field": "right",
+                "type": "quantitative",
+                "axis": {"format": ".0%", "grid": True},
+                "scale": {"domain": [0, 1]},
+                "title": None,
+            },
+            "color": {"field": "between", "type": "nominal", "sort": None, "title": "in between"},
+        },
+    }

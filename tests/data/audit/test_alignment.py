@@ -1,0 +1,95 @@
+"""A file that is shifted at line N is found to be shifted at about N."""
+
+import random
+
+import numpy as np
+import pytest
+from helpers import parallel
+
+from transformer.data.audit import alignment
+
+
+def found(source, target, difference=0):
+    sides = parallel.scanned(list(zip(source, target, strict=True)))
+    model = alignment.learn(*sides)
+    return alignment.find(*sides, model, difference)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shift", [1, -1, 2, -5, 10])
+def test_a_shift_is_found_where_it_begins(seed, shift):
+    """`shift` lines are put into the target, or into the source, before line `start`."""
+    pairs, extra = parallel.pairs(1000, seed), parallel.pairs(10, seed + 100)
+    start = random.Random(seed).randrange(50, 930)
+    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+    inserted = 1 if shift > 0 else 0
+    sides[inserted][start:start] = [pair[inserted] for pair in extra[: abs(shift)]]
+    run = found(*(side[:1000] for side in sides))
+    assert run.shift == shift
+    assert abs(run.start - start) <= max(6, abs(shift))
+    assert run.stop > 990
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_aligned_text_is_not_misaligned(seed):
+    assert found(*zip(*parallel.pairs(3000, seed), strict=True)) is None
+
+
+def test_text_of_equal_lines_is_not_misaligned():
+    """Where neighbours look alike there is no evidence, for a shift or against it."""
+    assert found(["a b c."] * 500, ["d e f."] * 500) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_text_sorted_by_length_is_not_misaligned(seed):
+    pairs = sorted(parallel.pairs(3000, seed), key=lambda pair: len(pair[0]))
+    assert found(*zip(*pairs, strict=True)) is None
+
+
+def test_the_first_of_two_shifts_is_found():
+    """One line more in the target from 200 on, and two from 400 on, which gain more."""
+    pairs, extra = parallel.pairs(1000), parallel.pairs(2, 7)
+    target = [pair[1] for pair in pairs]
+    for start, (_, line) in zip((400, 200), extra, strict=True):
+        target.insert(start, line)
+    run = found([pair[0] for pair in pairs], target[:1000])
+    assert run.shift == 1
+    assert abs(run.start - 200) <= 6
+    assert 300 < run.stop <= 410
+
+
+def test_a_file_that_is_shifted_from_the_start():
+    pairs = parallel.pairs(1001)
+    run = found([pair[0] for pair in pairs[1:]], [pair[1] for pair in pairs[:-1]])
+    assert run.shift == 1
+    assert run.start <= 3
+
+
+def test_as_many_lines_as_one_side_lacks_may_be_the_shift():
+    pairs = parallel.pairs(1000)
+    source, target = ([pair[side] for pair in pairs] for side in (0, 1))
+    del target[300:360]
+    target += [""] * 60
+    run = found(source, target, -60)
+    assert run.shift == -60
+    assert 294 <= run.start <= 366  # from line 300 on the target is gone, from 360 on it is shifted
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_few_lines(count):
+    assert found(*zip(*parallel.pairs(count), strict=True)) is None
+
+
+def test_evidence_of_pairs_is_positive_and_of_neighbours_negative():
+    """Relative entropies are not negative: log p/q has a mean of D(p|q) in pairs."""
+    sides = parallel.scanned(parallel.pairs(2000))
+    model = alignment.learn(*sides)
+    assert alignment.evidence(model, *sides, 0).mean() > 0.5
+    for shift in (1, -2):
+        assert alignment.evidence(model, *sides, shift).mean() < -0.5
+
+
+def test_deviation_is_that_of_gale_and_church():
+    """100 and 130 characters at a ratio of 1.1: 20 more than expected, over the root of 121."""
+    value = alignment.deviation(np.array([100]), np.array([130]), 1.1)
+    np.testing.assert_allclose(value, 20 / np.sqrt(121))

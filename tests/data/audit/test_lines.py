@@ -1,0 +1,105 @@
+"""What is kept of each line, and how it is read."""
+
+import re
+
+import numpy as np
+import pytest
+from helpers import corpora, parallel
+
+from transformer.data.audit import lines
+
+
+def described(text, **options):
+    """The `Lines` of the source side."""
+    pairs = [(line, f"target {i}") for i, line in enumerate(text)]
+    return parallel.scanned(pairs, **options)[0]
+
+
+def test_the_numbers_of_lines():
+    side = described(["Ab 12, cd 3.", "", " \u00a0", "»Wirklich?«", "x" * 300, "a\tb  c "])
+    assert side.length.tolist() == [12, 0, 2, 11, 300, 7]
+    assert side.pieces.tolist() == [5, 1, 1, 2, 2, 3]  # words, and END
+    assert side.letters.tolist() == [4, 0, 0, 8, 300, 3]
+    assert side.ending.tolist() == [1, 0, 0, 2, 0, 0]
+    assert (side.numbers != 0).tolist() == [True, *[False] * 5]
+    assert side.invisible.tolist() == [False] * 5 + [True]
+
+
+def test_numbers_are_equal_in_any_order_and_notation():
+    numbers = described(["1,000 and 24", "24 1.000", "1,001", "24 1000!", "no"]).numbers
+    assert numbers[0] == numbers[1] == numbers[3] != numbers[2]
+    assert numbers[4] == 0
+
+
+def test_keys_are_equal_where_texts_are():
+    side = described(["It's ok.", "its OK", "It's ok.", "7", "8", " 7", "8."])
+    assert len(set(side.exact)) == 6
+    assert side.exact[0] == side.exact[2]
+    assert side.near[0] == side.near[1] == side.near[2]
+    # Without a letter it is the text that counts, without its spaces.
+    assert side.near[3] == side.near[5]
+    assert len({*side.near[[0, 3, 4, 6]]}) == 4
+
+
+@pytest.mark.parametrize(
+    ("code", "other"),
+    [("xx", [False, True, False]), ("ko", [True, False, False]), ("en", [False, True, False])],
+)
+def test_the_script_is_that_of_the_code_or_of_most_letters(code, other):
+    text = ["only latin letters, most of all lines", "사과를 좋아해", "123"]
+    assert described(text, codes=(code, "en")).other_script.tolist() == other
+
+
+def test_names_in_another_script_are_no_other_script():
+    text = ['Tom이 "Happy Birthday" 노래를 부르기 시작했다.', "This is quite another 말", "사과"]
+    assert described(text, codes=("ko", "en")).other_script.tolist() == [False, True, False]
+
+
+def test_bytes_that_are_not_utf8_are_broken():
+    pairs = [(b"gr\xfcn", b"green"), ("grün".encode(), "pr\ufffd".encode()), (b"a\nb", b"")]
+    sides = list(lines.chunks(pairs))
+    assert sides == [(["gr\ufffdn", "grün", "a b"], ["green", "pr\ufffd", ""])]
+    assert [x.broken.tolist() for x in parallel.scanned(list(zip(*sides[0], strict=True)))] == [
+        [True, False, False],
+        [False, True, False],
+    ]
+
+
+def test_chunks_make_no_difference(monkeypatch):
+    pairs = parallel.pairs(100)
+    whole = parallel.scanned(pairs)
+    monkeypatch.setattr(lines, "CHUNK", 7)
+    for a, b in zip(parallel.scanned(pairs), whole, strict=True):
+        for name, values in a._asdict().items():
+            np.testing.assert_allclose(values, getattr(b, name), rtol=1e-6)
+            assert values.dtype == getattr(b, name).dtype
+
+
+def test_pieces_are_counted_exactly_where_a_line_may_be_too_long():
+    pieces = corpora.learn("text")  # of the letters a to f
+    text = ["abc def " * n for n in range(40)] + ["é" * n for n in range(30)]
+    counts = np.array([len(ids) for ids in pieces.encode(text)])
+    for most in (5, 20, 60):
+        found = described(text, pieces=pieces, max_length=most).pieces
+        assert ((found > most) == (counts > most)).all()
+        assert (found[found > 0] == counts[found > 0]).all()
+
+
+def test_characters_without_a_piece_are_counted():
+    pieces = corpora.learn("text")
+    pairs = [("abc", "fed"), ("aéc é", "ab\x85"), ("abc 가", "é")]
+    learnt = lines.learn_languages(parallel.texts(pairs), ("xx", "yy"))
+    spelling = parallel.characters.Spelling(pieces.processor)
+    reader = lines.Reader(learnt.table, 1, 9, pieces, spelling)
+    advanced = []
+    source, target, spelt = lines.scan(parallel.texts(pairs), (reader, reader), advanced.append)
+    assert source.spelt.tolist() == [False, True, True]
+    assert target.spelt.tolist() == [False, True, True]
+    assert spelt == {"é": 3, "가": 1, "\x85": 1}
+    assert advanced == [3]
+
+
+def test_the_line_ends_of_windows_and_closing_quotes():
+    side = described(["Ja.", "Ja.\r", "Ja.“", "Ja?)", "네。", "Ja:"])
+    assert side.ending.tolist() == [1, 1, 1, 2, 1, 4]
+    assert re.search("।", "".join(lines.ENDINGS))

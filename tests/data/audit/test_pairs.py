@@ -1,0 +1,28 @@
+"""Raw pairs are those of the files, however often they are read."""
+
+import gzip
+
+from helpers import corpora
+
+from transformer.data.audit import pairs
+
+
+def test_files_of_any_encoding_and_of_different_lengths(tmp_path):
+    files = [tmp_path / "a.de", tmp_path / "a.en.gz"]
+    files[0].write_bytes(b"gr\xfcn\r\nzwei\ndrei\n")
+    files[1].write_bytes(gzip.compress(b"green\ntwo"))
+    read = pairs.of_files(files)
+    expected = [(b"gr\xfcn", b"green"), (b"zwei", b"two"), (b"drei", b"")]
+    assert list(read.read()) == list(read.read()) == expected
+    assert (len(read), read.counts, read.files) == (3, (3, 2), tuple(map(str, files)))
+
+
+def test_a_corpus_of_tfds(text, monkeypatch):
+    monkeypatch.setattr(pairs, "CHUNK", 2)
+    files = {"train.de": corpora.lines(corpora.GERMAN), "train.en": corpora.lines(corpora.ENGLISH)}
+    read = pairs.of_corpus(text(files))
+    encoded = [
+        (a.encode(), b.encode()) for a, b in zip(corpora.GERMAN, corpora.ENGLISH, strict=True)
+    ]
+    assert list(read.read()) == encoded
+    assert (len(read), read.counts, read.files) == (4, (4, 4), ())

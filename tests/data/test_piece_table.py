@@ -1,0 +1,77 @@
+"""A SentencePiece model with a table of ids of its own."""
+
+import numpy as np
+import pytest
+from helpers import corpora
+
+from transformer.data import piece_table, tokenizer
+from transformer.data.piece_table import PieceTable
+from transformer.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    return corpora.learn("text")
+
+
+@pytest.fixture(scope="module")
+def table(learnt):
+    """The learnt pieces in another order, two languages last, without the letter f."""
+    pieces = learnt.pieces(range(4, len(learnt)))
+    shuffled = np.random.default_rng(0).permutation([p for p in pieces if "f" not in p])
+    return PieceTable(
+        learnt.processor, ("<pad>", "</s>", "<unk>", "<s>", *shuffled, ">>de<<", ">>fr<<")
+    )
+
+
+def test_the_pieces_are_the_model_s_and_the_ids_the_table_s(table, learnt):
+    [ids], [there] = table.encode(["abc d"]), learnt.encode(["abc d"])
+    assert table.pieces(ids) == learnt.pieces(there)
+    assert ids != there
+    assert ids[-1] == tokenizer.END
+    assert table.decode([ids]) == ["abc d"]
+    assert table.encode([""]) == [[tokenizer.END]]
+    assert len(table) == len(table.table)
+
+
+def test_a_piece_that_the_table_lacks_is_unknown(table):
+    [ids] = table.encode(["f"])
+    assert tokenizer.UNKNOWN in ids
+    assert table.decode([[tokenizer.START, *ids, tokenizer.PAD]]) == [""]
+
+
+def test_a_text_begins_with_a_language_of_the_table(table):
+    [ids] = table.encode([">>fr<< abc"])
+    assert table.pieces(ids)[0] == ">>fr<<"
+    assert ids[1:] == table.encode(["abc"])[0]
+    assert ">>xx<<" not in table.pieces(table.encode([">>xx<< abc"])[0])
+    surfaces = table.surfaces(">>fr<< abc")
+    assert surfaces[0] == (">>fr<<", ">>fr<< ")
+    assert "".join(surface for _, surface in surfaces) == ">>fr<< abc"
+
+
+def test_a_source_may_end_with_padding(table):
+    unseen = PieceTable(table.processor, table.table, end=tokenizer.PAD)
+    [ids], [with_end] = unseen.encode(["abc"]), table.encode(["abc"])
+    assert ids == [*with_end[:-1], tokenizer.PAD]
+    assert unseen.fingerprint != table.fingerprint
+
+
+def test_the_fingerprint_names_model_and_table(table):
+    other = corpora.learn("target", size=300).processor
+    swapped = (*table.table[:-2], *table.table[:-3:-1])
+    vocabularies = table, PieceTable(other, table.table), PieceTable(table.processor, swapped)
+    assert len({vocabulary.fingerprint for vocabulary in vocabularies}) == 3
+    assert PieceTable(table.processor, table.table).fingerprint == table.fingerprint
+
+
+def test_a_table_s_file_gives_the_table_back(table):
+    assert piece_table.loads(piece_table.dumps(table.table), "t") == table.table
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b'["a", "b"]', b'["a","b","c","d","e","e"]', b'["a","b","c","d",1]']
+)
+def test_a_damaged_table_is_named(content):
+    with pytest.raises(UserError, match=r"shared.pieces is not"):
+        piece_table.loads(content, "shared.pieces")

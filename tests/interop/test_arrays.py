@@ -1,0 +1,79 @@
+"""Files of arrays, and files that only look like them."""
+
+import pickle
+import sys
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from transformer.errors import UserError
+from transformer.interop import arrays
+
+VALUES = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(2, np.float32)}
+
+
+def test_what_is_written_is_read(tmp_path):
+    arrays.write(tmp_path / "model.safetensors", {**VALUES, "t": VALUES["a"].T})
+    with arrays.opened(tmp_path) as (file, shapes, load):
+        assert file == tmp_path / "model.safetensors"
+        assert shapes == {"a": (2, 3), "b": (2,), "t": (3, 2)}
+        for name, array in VALUES.items():
+            np.testing.assert_array_equal(load(name), array)
+        np.testing.assert_array_equal(load("t"), VALUES["a"].T)
+
+
+def test_bfloat16_is_read(tmp_path):
+    values = {"a": np.array([0.5, 3.0], ml_dtypes.bfloat16)}
+    safetensors.numpy.save_file(values, tmp_path / "model.safetensors")
+    with arrays.opened(tmp_path) as (_, _, load):
+        np.testing.assert_array_equal(np.asarray(load("a"), np.float32), [0.5, 3.0])
+
+
+def open_and_close(folder):
+    with arrays.opened(folder):
+        pass
+
+
+@pytest.mark.parametrize("stop", [0, 4, 40, -3])
+def test_a_truncated_file_is_named(tmp_path, stop):
+    file = tmp_path / "model.safetensors"
+    arrays.write(file, VALUES)
+    file.write_bytes(file.read_bytes()[:stop])
+    with pytest.raises(UserError, match=r"model.safetensors is damaged"):
+        open_and_close(tmp_path)
+
+
+def test_a_folder_without_arrays_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"neither model.safetensors nor pytorch_model.bin"):
+        open_and_close(tmp_path)
+
+
+class Trap:
+    def __reduce__(self):
+        return exec, ("import pathlib; pathlib.Path('taken').touch()",)
+
+
+def test_no_code_of_a_pickle_is_run(tmp_path, monkeypatch):
+    """With PyTorch its safe loader refuses it, without PyTorch nothing opens it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Trap()}))
+    with pytest.raises(UserError, match=r"pytorch_model.bin is"):
+        open_and_close(tmp_path)
+    assert not (tmp_path / "taken").exists()
+
+
+def test_without_pytorch_its_file_asks_for_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"x")
+    with pytest.raises(UserError, match="install torch to read it"):
+        open_and_close(tmp_path)
+
+
+def test_pytorch_s_file_is_read(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch.save({"a": torch.tensor(VALUES["a"]).half()}, tmp_path / "pytorch_model.bin")
+    with arrays.opened(tmp_path) as (_, shapes, load):
+        assert shapes == {"a": (2, 3)}
+        np.testing.assert_array_equal(load("a"), VALUES["a"])

@@ -1,0 +1,57 @@
+"""Which models CTranslate2 has a form for; its package loads what is written, where installed."""
+
+import flax.traverse_util
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.data import pairs
+from transformer.errors import UserError
+from transformer.interop import ctranslate2_write
+
+FORM = {"key_size": 0, "value_size": 0}
+PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm_kind": "rms"},
+        {"residual": False},
+        {"score": "dot"},
+        {"positions": "rotary"},
+        {"value_size": 3},
+    ],
+    ids=str,
+)
+def test_a_model_without_a_form_there_is_refused(changes):
+    with pytest.raises(UserError, match="CTranslate2 has"):
+        ctranslate2_write.check(tiny.model(**{**FORM, **changes}))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"tied_embeddings": "none", "output_bias": True, "norm": "pre", "final_norm": True},
+        {"tied_embeddings": "target", "attention_bias": True, "num_decoder_layers": 1},
+        {"positions": "learned", "activation": "gelu"},
+        {"positions": "concatenated", "first_position": 1, "activation": "silu"},
+    ],
+    ids=str,
+)
+def test_its_package_gives_our_log_probabilities(tmp_path, changes):
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    model = tiny.model(**FORM, **changes)
+    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    ctranslate2_write.write(tmp_path, model, flat, [PIECES, PIECES], positions=20)
+    engine = ctranslate2.Translator(str(tmp_path), intra_threads=1)
+    source, target = [[4, 9, 5, 1], [7, 7, 6, 1]], [[5, 6, 12, 1], [8, 4, 4, 1]]
+    names = lambda rows: [[PIECES[i] for i in row[:-1]] for row in rows]
+    scored = engine.score_batch(names(source), names(target))
+    inputs = pairs.inputs_of_single_pairs(np.array(source), np.array(target))
+    logits = tiny.logits(model, params, inputs)
+    log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    ours = np.take_along_axis(log_probs, np.array(target)[:, :, None], axis=2)[:, :, 0]
+    np.testing.assert_allclose([x.log_probs for x in scored], ours, atol=1e-4)

@@ -1,0 +1,49 @@
+"""Our order of a foreign vocabulary, and its files."""
+
+import numpy as np
+import pytest
+
+from transformer.errors import UserError
+from transformer.interop import foreign
+
+PIECES = ["</s>", "<unk>", "a", "b", "<pad>"]
+
+
+def test_the_special_pieces_come_first_and_the_start_is_a_copy_of_the_padding():
+    order = foreign.renumber(PIECES, pad=4, end=0, unknown=1, start=4)
+    assert order.old.tolist() == [4, 0, 1, 4, 2, 3]  # the docstring's example
+    assert order.pieces == ["<pad>", "</s>", "<unk>", "<s>", "a", "b"]
+    assert order.count == 5
+    rows = order.rows(np.arange(5) * 10)
+    assert rows.tolist() == [40, 0, 10, 40, 20, 30]
+
+
+def test_our_own_order_stays():
+    ours = ["<pad>", "</s>", "<unk>", "<s>", "x", "y"]
+    order = foreign.renumber(ours, pad=0, end=1, unknown=2, start=3)
+    assert order.old.tolist() == list(range(6))
+    assert order.pieces == ours
+
+
+def test_no_two_pieces_have_one_name():
+    order = foreign.renumber(["<s>", "</s>", "<unk>", "<p>"], pad=3, end=1, unknown=2, start=3)
+    assert len(set(order.pieces)) == len(order.pieces) == 5
+    order = foreign.renumber(["</s>", "<unk>", "a"], pad=1, end=0, unknown=1, start=0)
+    assert len(set(order.pieces)) == len(order.pieces) == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "is missing"), (b"{", "is not JSON"), (b"[" * 9**5, "is not JSON")]
+)
+def test_a_json_file_that_cannot_be_read_is_named(tmp_path, content, said):
+    if content is not None:
+        (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(UserError, match=rf"config.json {said}"):
+        foreign.read_json(tmp_path / "config.json")
+
+
+def test_a_json_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(foreign, "MOST_JSON", 3)
+    foreign.write_json(tmp_path / "config.json", {"a": 1})
+    with pytest.raises(UserError, match="too many"):
+        foreign.read_json(tmp_path / "config.json")

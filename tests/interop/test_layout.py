@@ -1,0 +1,48 @@
+"""Arrays of other programs in our layout."""
+
+import flax.traverse_util
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.interop import layout
+
+
+def test_a_matrix_times_a_vector_is_our_kernel_s_product():
+    random = np.random.default_rng(0)
+    matrix, x = random.normal(size=(6, 4)), random.normal(size=4)  # [out, in]
+    kernel = layout.kernel(matrix, (4, 2, 3))
+    np.testing.assert_allclose(np.einsum("D,DHK->HK", x, kernel).reshape(-1), matrix @ x)
+    assert (layout.matrix("encoder/layers_0/self_attention/query/kernel", kernel) == matrix).all()
+    output, context = random.normal(size=(5, 6)), random.normal(size=(2, 3))
+    kernel = layout.kernel(output, (2, 3, 5))
+    np.testing.assert_allclose(
+        np.einsum("HC,HCD->D", context, kernel), output @ context.reshape(-1)
+    )
+    path = "decoder/layers_1/cross_attention/output/kernel"
+    assert (layout.matrix(path, kernel) == output).all()
+    assert layout.matrix_shape(path, (2, 3, 5)) == output.shape
+
+
+CHANGES = {
+    "paper": {},
+    "untied": {"tied_embeddings": "none", "output_bias": True},
+    "biases": {"attention_bias": True, "tied_embeddings": "target"},
+    "pre": {"norm": "pre", "final_norm": True, "norm_kind": "rms"},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_halves_is_the_same_function(name):
+    """The paper's model in another order of d_model: the same logits."""
+    model = tiny.model(**CHANGES[name])
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    flat = flax.traverse_util.flatten_dict(tiny.parameters(model, inputs), sep="/")
+    moved = layout.halves(flat)
+    assert any((moved[path] != flat[path]).any() for path in flat)
+    logits = [
+        tiny.logits(changed, flax.traverse_util.unflatten_dict(params, sep="/"), inputs)
+        for changed, params in ((model, flat), (model.clone(positions="halves"), moved))
+    ]
+    np.testing.assert_allclose(*logits, rtol=1e-5, atol=1e-5)
+    assert logits[0].std() > 0.1

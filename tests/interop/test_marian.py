@@ -1,0 +1,158 @@
+"""Hugging Face's Marian: a recorded model's logits, our own written and read again, bad folders.
+
+fixtures/marian was made by record_marian.py with transformers, which no test needs.
+"""
+
+import json
+import pathlib
+import shutil
+
+import flax.traverse_util
+import numpy as np
+import pytest
+from helpers import corpora, tiny
+
+from transformer.data import pairs, tokenizer, vocabulary
+from transformer.errors import UserError
+from transformer.interop import arrays, layout, marian
+
+RECORDED = pathlib.Path(__file__).parent / "fixtures" / "marian"
+# What Marian's form has; sizes as in tiny.
+OURS = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
+
+
+def unflatten(params):
+    return flax.traverse_util.unflatten_dict(params, sep="/")
+
+
+def read(folder):
+    """(foreign, model, params, vocabulary) of a Marian folder."""
+    foreign = marian.read(folder)
+    sizes = [len(order.pieces) for order in foreign.orders]
+    fields = {**OURS, "positions": "halves", **foreign.fields}
+    model = tiny.model(source_vocab_size=sizes[0], target_vocab_size=sizes[1], **fields)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    flat = flax.traverse_util.flatten_dict(tiny.shapes(model, inputs), sep="/")
+    params = marian.read_params(folder, foreign, {path: x.shape for path, x in flat.items()})
+    return foreign, model, params, vocabulary.load(foreign.vocabulary)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A copy of the recorded folder, to damage."""
+    return shutil.copytree(RECORDED, tmp_path / "marian")
+
+
+def test_the_logits_are_those_of_transformers():
+    _, model, params, vocab = read(RECORDED)
+    expected = json.loads((RECORDED / "expected.json").read_text())
+    ids = vocab.source.encode(expected["lines"])
+    assert [vocab.source.pieces(line) for line in ids] == expected["pieces"]
+    number = {piece: i for i, piece in enumerate(vocab.target.table)}
+    target = np.array([[number[piece] for piece in row] for row in expected["target"]])
+    source = tokenizer.padded(ids, len(ids), max(map(len, ids)))
+    inputs = pairs.inputs_of_single_pairs(source, target.astype(np.int32))
+    logits = tiny.logits(model, unflatten(params), inputs)
+    columns = [number[piece] for piece in expected["order"]]
+    np.testing.assert_allclose(logits[:, :, columns], expected["logits"], atol=1e-5)
+    assert np.std(expected["logits"]) > 0.5
+
+
+def test_what_is_read_is_written_and_read_again_to_the_bit(tmp_path):
+    _, model, params, vocab = read(RECORDED)
+    tmp_path.joinpath("first").mkdir()
+    marian.write(tmp_path / "first", model, params, vocab, {"max_length": 64, "num_beams": 3})
+    foreign, again, read_params, read_vocab = read(tmp_path / "first")
+    assert again == model
+    tiny.assert_same_bits(read_params, params)
+    assert read_vocab.fingerprint == vocab.fingerprint
+    theirs, ours = (
+        json.loads((place / "config.json").read_text()) for place in (RECORDED, tmp_path / "first")
+    )
+    same = {"d_model", "encoder_layers", "decoder_layers", "activation_function", "dropout"}
+    assert {key: ours[key] for key in same} == {key: theirs[key] for key in same}
+    assert foreign.config["vocabulary.shared"]
+
+
+@pytest.mark.parametrize("tied", ["all", "target", "none"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_our_own_model_is_the_same_function_there(tmp_path, tied, bias):
+    """Written with the paper's positions and read with halves: the same logits."""
+    learnt = corpora.learn("text"), corpora.learn("target", size=300)
+    vocab = tokenizer.Vocabulary(learnt[0], learnt[0] if tied == "all" else learnt[1])
+    sizes = dict(zip(("source_vocab_size", "target_vocab_size"), map(len, vocab), strict=True))
+    model = tiny.model(**sizes, **OURS, tied_embeddings=tied, attention_bias=bias)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    params = tiny.parameters(model, inputs)
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    marian.write(tmp_path, model, flat, vocab, {"max_length": 64})
+    _, there, read_params, read_vocab = read(tmp_path)
+    assert there.positions == "halves"
+    assert there.tied_embeddings == tied
+    assert read_vocab.source.encode(["abc f"]) == vocab.source.encode(["abc f"])
+    assert read_vocab.target.decode(vocab.target.encode(["abc f"])) == ["abc f"]
+    logits = tiny.logits(model, params, inputs)
+    np.testing.assert_allclose(
+        tiny.logits(there, unflatten(read_params), inputs), logits, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_every_parameter_has_a_name_of_its_own():
+    model = tiny.model(**OURS, output_bias=True, attention_bias=True, tied_embeddings="none")
+    shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
+    paths = flax.traverse_util.flatten_dict(shapes, sep="/")
+    assert len({marian.name_of(path, "none") for path in paths}) == len(paths)
+    kernel = "encoder/layers_0/self_attention/query/kernel"
+    assert marian.name_of(kernel, "none") == "model.encoder.layers.0.self_attn.q_proj.weight"
+    assert layout.matrix_shape(kernel, (16, 2, 8)) == (16, 16)
+
+
+def change(folder, **changes):
+    file = folder / "config.json"
+    values = json.loads(file.read_text())
+    file.write_text(json.dumps({k: x for k, x in (values | changes).items() if x is not None}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model_type": "bart"}, r"config.json: model_type is 'marian', found 'bart'"),
+        ({"d_model": None}, r"config.json: d_model is missing"),
+        ({"d_model": "16"}, r"config.json: d_model .*found '16'"),
+        ({"encoder_layers": True}, r"config.json: encoder_layers"),
+        ({"activation_function": "tanh"}, r"activation_function is one of .*found 'tanh'"),
+        ({"decoder_ffn_dim": 9}, r"encoder_ffn_dim=24 and decoder_ffn_dim=9 differ"),
+        ({"scale_embedding": False}, r"scale_embedding is false"),
+        ({"normalize_before": True}, r"normalize_before is true"),
+        ({"vocab_size": 99}, r"vocab_size is \d+ by vocab.json, found 99"),
+        ({"pad_token_id": None}, r"the id of pad_token_id is None"),
+        ({"eos_token_id": 1000}, r"the id of eos_token_id is 1000"),
+        ({"encoder_ffn_dim": 32, "decoder_ffn_dim": 32}, r"fc1.bias has the shape \[24\], exp"),
+        ({"encoder_layers": 2}, r"model.encoder.layers.1.\S+ is missing"),
+        ({"encoder_layers": 1, "decoder_layers": 1}, r"model.decoder.layers.1.\S+ is no array"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_named(folder, changes, said):
+    change(folder, **changes)
+    with pytest.raises(UserError, match=said):
+        read(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "vocab.json", "source.spm", "model.safetensors"])
+def test_a_missing_or_truncated_file_is_named(folder, name):
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(UserError, match=name):
+        read(folder)
+    (folder / name).unlink()
+    with pytest.raises(UserError, match=name):
+        read(folder)
+
+
+def test_numbers_that_are_none_are_refused(folder):
+    with arrays.opened(folder) as (_, shapes, load):
+        values = {name: np.asarray(load(name)) for name in shapes}
+    values["model.shared.weight"] = values["model.shared.weight"] * np.nan
+    arrays.write(folder / "model.safetensors", values)
+    with pytest.raises(UserError, match=r"model.shared.weight has values that are no finite"):
+        read(folder)

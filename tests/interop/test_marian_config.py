@@ -1,0 +1,48 @@
+"""Which models Hugging Face's Marian has a form for; a config.json there and back."""
+
+import pathlib
+
+import pytest
+from helpers import tiny
+
+from transformer.errors import UserError
+from transformer.interop import marian_config
+
+# What Marian's form has.
+OURS = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5, "positions": "halves"}
+
+
+@pytest.mark.parametrize("tied", ["all", "target", "none"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_tanh", "silu"])
+def test_a_config_s_fields_are_those_it_was_made_of(tied, activation):
+    changes = {"tied_embeddings": tied, "activation": activation, "num_decoder_layers": 1}
+    model = tiny.model(**OURS, **changes, **{"attention_bias": True, "output_bias": True})
+    config = marian_config.config_of(model, max_positions=64)
+    fields = marian_config.fields_of(config, pathlib.Path("config.json"))
+    assert {name: getattr(model, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm": "pre"},
+        {"norm_kind": "rms"},
+        {"final_norm": True},
+        {"residual": False},
+        {"score": "cosine"},
+        {"positions": "rotary"},
+        {"positions": "concatenated"},
+        {"first_position": 1},
+        {"key_size": 4},
+    ],
+)
+def test_a_model_without_a_form_there_is_refused(changes):
+    [(key, _value)] = changes.items()
+    with pytest.raises(UserError, match=rf"config.model.{key}"):
+        marian_config.check_exportable(tiny.model(**{**OURS, **changes}))
+
+
+def test_another_epsilon_is_said():
+    assert marian_config.check_exportable(tiny.model(**OURS)) == []
+    [line] = marian_config.check_exportable(tiny.model(**{**OURS, "norm_epsilon": 1e-6}))
+    assert "1e-05 there, 1e-06 here" in line

@@ -1,0 +1,40 @@
+"""The vocabulary of Hugging Face's Marian, written and read."""
+
+import json
+
+import pytest
+from helpers import corpora
+
+from transformer.data import tokenizer, vocabulary
+from transformer.errors import UserError
+from transformer.interop import marian_tokenizer
+
+IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 3}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
+    source = corpora.learn("source")
+    ours = tokenizer.Vocabulary(source, source if shared else corpora.learn("target", size=300))
+    marian_tokenizer.write(tmp_path, ours, max_length=64)
+    orders, files = marian_tokenizer.read(tmp_path, IDS, shared)
+    assert [order.old.tolist() for order in orders] == [[*range(len(side))] for side in ours]
+    read = vocabulary.load(files)
+    text = ["abc def", "", "é a"]
+    for there, here in zip(read, ours, strict=True):
+        ids = here.encode(text)
+        assert there.encode(text) == ids
+        assert there.decode(ids) == here.decode(ids) == text
+    tables = {"vocab.json", "target_vocab.json"} & {file.name for file in tmp_path.iterdir()}
+    assert len(tables) == (1 if shared else 2)
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    assert config["separate_vocabs"] == (not shared)
+
+
+@pytest.mark.parametrize("ids", [{"a": 0, "b": 0}, {"a": 1, "b": 2}, {"a": "0"}, [], {"a": 0.0}])
+def test_a_table_with_other_ids_is_refused(tmp_path, ids):
+    source = corpora.learn("source")
+    marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
+    (tmp_path / "vocab.json").write_text(json.dumps(ids))
+    with pytest.raises(UserError, match=r"vocab.json is not a table of pieces"):
+        marian_tokenizer.read(tmp_path, IDS, True)

@@ -1,0 +1,287 @@
+"""--mode=audit, as it is typed: what it prints, the list of faulty pairs and the cleaned copy."""
+
+import gzip
+import json
+import logging
+import sys
+
+import pytest
+from helpers import corpora, parallel
+
+import launch
+from transformer.checkpoints import workdir
+from transformer.errors import UserError
+from transformer.modes import audit
+
+
+def write(folder, **splits):
+    """Writes SPLIT.xx and SPLIT.yy of the pairs of each split."""
+    folder.mkdir(exist_ok=True)
+    for split, pairs in splits.items():
+        for side, language in enumerate(("xx", "yy")):
+            text = "".join(f"{pair[side]}\n" for pair in pairs)
+            (folder / f"{split}.{language}").write_text(text)
+
+
+@pytest.fixture
+def splits(tmp_path):
+    """Clean pairs, {split: pairs}, which a test may spoil."""
+    pairs = parallel.pairs(700)
+    return {"train": pairs[:600], "validation": pairs[600:650], "test": pairs[650:]}
+
+
+@pytest.fixture
+def output(tmp_path, capsys, caplog):
+    """A function of flags that audits tmp_path/text and returns what is on standard output."""
+    caplog.set_level(logging.INFO)
+
+    def audited(*flags, directory=tmp_path / "text"):
+        launch.main(
+            [
+                *("--config=configs/parallel_text.py", "--mode=audit"),
+                *(f"--workdir={tmp_path}/run", f"--config.data.directory={directory}"),
+                *("--config.data.source_language=xx", "--config.data.target_language=yy"),
+                *flags,
+            ]
+        )
+        assert not (tmp_path / "run").exists()
+        return capsys.readouterr().out
+
+    return audited
+
+
+@pytest.fixture
+def run(output):
+    """The same, but the result: without a terminal it is one line of JSON."""
+
+    def audited(*flags, **options):
+        line = output(*flags, **options)
+        assert line.count("\n") == 1
+        return json.loads(line)
+
+    return audited
+
+
+def found(result):
+    """{split: {fault: first lines}}, of what was found."""
+    return {
+        split: {name: f["lines"] for name, f in values["faults"].items() if f["pairs"]}
+        for split, values in result.items()
+    }
+
+
+def test_clean_text(run, splits, tmp_path, caplog):
+    write(tmp_path / "text", **splits)
+    result = run()
+    assert found(result) == {"train": {}, "validation": {}, "test": {}}
+    assert result["train"]["misaligned"] is None
+    assert result["train"]["files"] == [f"{tmp_path}/text/train.{x}" for x in ("xx", "yy")]
+    assert [result[split]["pairs"] for split in result] == [600, 50, 50]
+    assert "nothing found" in caplog.text
+    assert "no vocabulary (config" in caplog.text
+
+
+def spoil(splits):
+    """Plants faults, and returns the first lines of each."""
+    train = splits["train"]
+    train[10][1] = ""
+    train[20] = list(train[5])
+    train[30] = [splits["test"][3][0] + "!", splits["test"][3][1]]
+    train[40][0] += "\x07"
+    return {"blank": [11], "invisible": [41], "duplicate": [21], "overlap": [31]}
+
+
+def test_faults_are_counted_with_their_first_lines(run, splits, tmp_path, caplog):
+    faults = spoil(splits)
+    write(tmp_path / "text", **splits)
+    assert found(run()) == {"train": faults, "validation": {}, "test": {"overlap": [4]}}
+    assert "          1    0.17%  a side without text (blank): 11" in caplog.text
+
+
+def test_a_table_on_a_terminal(output, splits, tmp_path, monkeypatch):
+    spoil(splits)
+    write(tmp_path / "text", **splits)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    train, validation, test = output().split("\n\n")
+    assert "          1    0.17%  a side without text (blank): 11" in train.splitlines()
+    assert validation.endswith("nothing found")
+    assert test.startswith("test: 50 pairs, ")
+
+
+def test_a_shifted_file(run, splits, tmp_path, caplog):
+    splits["train"][350:350] = [["", ""]]
+    write(tmp_path / "text", **splits)
+    lines = (tmp_path / "text/train.xx").read_text().splitlines(keepends=True)
+    (tmp_path / "text/train.xx").write_text("".join(lines[:350] + lines[351:]))
+    result = run(f"--config.audit.clean={tmp_path}/copy")["train"]
+    assert (result["source_lines"], result["target_lines"]) == (600, 601)
+    assert result["misaligned"]["shift"] == 1
+    assert abs(result["misaligned"]["line"] - 351) <= 6
+    assert "the target has 1 line more" in caplog.text
+    assert "source line i goes with target line i + 1" in caplog.text
+    assert "train is misaligned from about line 35" in caplog.text
+
+
+def test_a_validation_set_with_its_sides_exchanged(run, splits, tmp_path):
+    """Train says what each side's language looks like."""
+    splits["validation"] = [pair[::-1] for pair in splits["validation"]]
+    write(tmp_path / "text", **splits)
+    assert run()["validation"]["faults"]["swapped"]["pairs"] == 50
+
+
+def test_all_faulty_pairs_are_listed(run, splits, tmp_path):
+    spoil(splits)
+    write(tmp_path / "text", **splits)
+    run(f"--config.audit.lines={tmp_path}/new/list.tsv")
+    rows = [line.split("\t") for line in (tmp_path / "new/list.tsv").read_text().splitlines()]
+    assert [row[:3] for row in rows] == [
+        *(["train", "11", "blank"], ["train", "21", "duplicate"], ["train", "31", "overlap"]),
+        *(["train", "41", "invisible"], ["test", "4", "overlap"]),
+    ]
+    assert rows[1][3:] == splits["train"][5]
+
+
+def test_a_cleaned_copy_lacks_what_is_dropped(run, splits, tmp_path, caplog):
+    spoil(splits)
+    write(tmp_path / "text", **splits)
+    copy = tmp_path / "copy"
+    run(f"--config.audit.clean={copy}")
+    kept = [pair for number, pair in enumerate(splits["train"]) if number not in (10, 20, 30)]
+    write(tmp_path / "expected", **{**splits, "train": kept})
+    for file in (tmp_path / "expected").iterdir():
+        assert (copy / file.name).read_bytes() == file.read_bytes()
+    rows = [line.split("\t") for line in (copy / "dropped.tsv").read_text().splitlines()]
+    assert [row[1:3] for row in rows] == [["11", "blank"], ["21", "duplicate"], ["31", "overlap"]]
+    assert f"--config.data.directory={copy} --config.data.train=train" in caplog.text
+    assert found(run(directory=copy)) == {
+        "train": {"invisible": [38]},
+        "validation": {},
+        "test": {},
+    }
+    before = {file: file.read_bytes() for file in copy.iterdir()}
+    with pytest.raises(UserError, match=r"copy exists already, and is not overwritten"):
+        run(f"--config.audit.clean={copy}")
+    assert {file: file.read_bytes() for file in copy.iterdir()} == before
+
+
+def test_what_is_dropped_is_chosen(run, splits, tmp_path):
+    spoil(splits)
+    write(tmp_path / "text", **splits)
+    run(f"--config.audit.clean={tmp_path}/copy", "--config.audit.drop=invisible, blank")
+    rows = (tmp_path / "copy/dropped.tsv").read_text().splitlines()
+    assert [row.split("\t")[1] for row in rows] == ["11", "41"]
+
+
+def test_two_files_and_no_other_split(run, splits, tmp_path):
+    write(tmp_path, mine=splits["train"])
+    result = run(
+        *(f"--config.data.train={tmp_path}/mine.xx,{tmp_path}/mine.yy",),
+        *("--config.data.validation=", "--config.data.test="),
+    )
+    assert found(result) == {"train": {}}
+
+
+def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, caplog, tiny_config):
+    """It is that of --workdir, or the file of config.vocabulary.model."""
+    caplog.set_level(logging.INFO)
+    splits["train"] = [["abc def", "fed cba"], ["abc é", "fed"]] * 3
+    write(tmp_path / "text", **splits)
+    model = corpora.learn("text").processor.serialized_model_proto()
+    values = {"data.corpus": "parallel_text", "data.directory": str(tmp_path / "text")}
+    values |= {"data.source_language": "xx", "data.target_language": "yy"}
+    values |= {"data.validation": "", "data.test": "", "data.max_length": 3}
+    config = tiny_config(values)
+    (tmp_path / "my.model").write_bytes(model)
+    (tmp_path / "run/vocabulary").mkdir(parents=True)
+    workdir.write_vocabulary(workdir.vocabulary_files(tmp_path / "run", config), [model])
+    results = []
+    for folder, file in ((tmp_path / "run", ""), (tmp_path / "none", str(tmp_path / "my.model"))):
+        config.vocabulary.model = file
+        audit.audit(config, folder)
+        results.append(json.loads(capsys.readouterr().out)["train"])
+    assert results[0] == results[1]
+    assert results[0]["faults"]["spelt"] == {"pairs": 3, "lines": [2, 4, 6]}
+    assert results[0]["without_a_piece"] == {"é": 3}
+    assert results[0]["faults"]["long"]["pairs"] > 0
+    assert f"the vocabulary is that of {tmp_path / 'run'}" in caplog.text
+
+
+def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys):
+    launch.main(
+        [
+            *("--config=configs/quickstart.py", "--mode=audit", f"--workdir={tmp_path}/run"),
+            f"--config.data.data_dir={data_dir}",
+        ]
+    )
+    result = json.loads(capsys.readouterr().out)
+    for values in result.values():
+        assert not values["files"]
+        assert not values["misaligned"]
+        assert not any(
+            values["faults"][x]["pairs"] for x in ("blank", "broken", "script", "swapped")
+        )
+
+
+@pytest.mark.parametrize(
+    ("flags", "right"),
+    [
+        (["--config.audit.drop=blank,doubled"], "config.audit.drop has names of blank, broken"),
+        (["--config.data.train="], "config.data.train is empty"),
+        (["--config.data.train=nothing"], "config.data.train='nothing': expected one of"),
+        (
+            ["--config.vocabulary.model=no/where"],
+            "config.vocabulary.model: no/where does not exist",
+        ),
+        (["--config.data.target_language=xx"], "two different codes"),
+    ],
+)
+def test_a_mistake_is_one_line(run, splits, tmp_path, flags, right):
+    write(tmp_path / "text", **splits)
+    with pytest.raises(UserError) as error:
+        run(*flags)
+    assert right in corpora.one_line(error)
+
+
+def test_an_empty_file_is_one_line(run, splits, tmp_path):
+    write(tmp_path / "text", **{**splits, "test": []})
+    with pytest.raises(UserError, match=r"the split 'test' is empty: .*test.xx and .*test.yy"):
+        run()
+
+
+def test_it_is_for_translation(tmp_path):
+    with pytest.raises(UserError, match=r"--mode=audit is not available for the task 'classifi"):
+        launch.main(
+            ["--config=configs/classification.py", "--mode=audit", f"--workdir={tmp_path}/run"]
+        )
+
+
+def test_multi30k(run, test_data, tmp_path):
+    """What is found was looked at: '@@' for a sentence (16510, 16664), a tab (7366), ..."""
+    flags = [
+        *("--config.data.source_language=en", "--config.data.target_language=de"),
+        *("--config.data.validation=val", "--config.data.test=test_2016_flickr"),
+    ]
+    result = run(*flags, directory=test_data / "multi30k/raw")
+    repeated = ("many_targets", "many_sources", "near_duplicate")
+    train = {name: x for name, x in found(result)["train"].items() if name not in repeated}
+    assert train == {
+        "invisible": [7366],
+        "length": [16510, 16664, 24586],
+        "duplicate": [14215, 16867, 20149],
+    }
+    assert found(result)["validation"] == {"source_in_train": [687], "target_in_train": [165]}
+    assert found(result)["test"] == {}
+    assert not any(split["misaligned"] for split in result.values())
+
+
+def test_a_line_missing_in_multi30k(run, test_data, tmp_path):
+    folder = test_data / "multi30k/raw"
+    lines = gzip.decompress((folder / "train.de.gz").read_bytes()).splitlines(keepends=True)
+    (tmp_path / "short.de").write_bytes(b"".join(lines[:14500] + lines[14501:]))
+    result = run(
+        *("--config.data.source_language=en", "--config.data.target_language=de"),
+        f"--config.data.train={folder}/train.en.gz,{tmp_path}/short.de",
+        *("--config.data.validation=", "--config.data.test="),
+    )
+    assert result["train"]["misaligned"]["shift"] == -1
+    assert abs(result["train"]["misaligned"]["line"] - 14501) <= 6

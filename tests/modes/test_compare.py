@@ -1,0 +1,148 @@
+"""The mode compare: from folders on the command line to tables, a line of JSON and a page."""
+
+import io
+import json
+import xml.etree.ElementTree
+
+import pytest
+from helpers import evaluated_runs, language
+from helpers.evaluated_runs import REFERENCES, worse
+
+import launch
+from transformer.errors import UserError
+from transformer.modes import train
+from transformer.monitoring.log import read
+from transformer.reports import summary
+
+
+@pytest.fixture
+def compared(tmp_path, monkeypatch, capsys):
+    """A function of more arguments: what comparing two runs has printed, in an empty folder."""
+    monkeypatch.setattr(summary, "num_parameters", lambda run: run.config.model.num_layers)
+    monkeypatch.chdir(tmp_path)
+    for name, share, size in (("a", 0.2, 64), ("b", 0.9, 32)):
+        lines = worse(REFERENCES, share)
+        evaluated_runs.translations(
+            tmp_path / name, lines, model__num_layers=size, train__seed=size
+        )
+
+    def compare(*arguments):
+        launch.main(
+            ["--mode=compare", *(arguments or ("a", "b")), "--config.compare.resamples=100"]
+        )
+        return capsys.readouterr().out
+
+    return compare
+
+
+def test_one_line_of_json_and_a_page(compared, tmp_path):
+    result = json.loads(compared())
+    assert [run["workdir"] for run in result["runs"]] == ["a", "b"]
+    assert [run["parameters"] for run in result["runs"]] == [64, 32]
+    assert result["runs"][1]["scores"]["bleu"]["p"] < 0.05
+    assert result["config"] == {"model.num_layers": [64, 32], "train.seed": [64, 32]}
+    assert result["page"] == "compare.html"
+    assert "Scores by sentence length" in (tmp_path / "compare.html").read_text()
+
+
+def test_it_is_deterministic(compared, tmp_path):
+    first, page = compared(), (tmp_path / "compare.html").read_bytes()
+    assert compared() == first
+    assert (tmp_path / "compare.html").read_bytes() == page
+
+
+def test_the_page_goes_where_it_is_wanted(compared, tmp_path):
+    compared("a", "--config.compare.page=", "b")
+    assert not (tmp_path / "compare.html").exists()
+    compared("a", "b", "--config.compare.page=some/where.html")
+    assert (tmp_path / "some" / "where.html").exists()
+
+
+def test_the_picture_is_one(compared, tmp_path):
+    compared("a", "b", "--config.compare.picture=lengths.svg")
+    picture = xml.etree.ElementTree.parse(tmp_path / "lengths.svg")
+    assert "words of the source" in "".join(picture.getroot().itertext())
+
+
+def test_a_workdir_does_not_say_where_the_page_goes(compared, tmp_path):
+    """It may be a stranger's."""
+    file = tmp_path / "a" / "config.json"
+    values = json.loads(file.read_text())
+    values["compare"] = {"page": str(tmp_path / "elsewhere.html")}
+    file.write_text(json.dumps(values))
+    compared()
+    assert not (tmp_path / "elsewhere.html").exists()
+
+
+@pytest.mark.parametrize("columns", [200, 20])
+def test_a_terminal_gets_tables(compared, monkeypatch, columns):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    compared()
+    lines = terminal.getvalue().replace("\u00a0", " ").splitlines()
+    assert not any(line.startswith("{") for line in lines)
+    (header,) = [line.split() for line in lines if line.startswith("run") and "parameters" in line]
+    assert header == ["run", "BLEU", "p", "chrF", "p", "parameters", "step", "weights"]
+    assert any(line.startswith("BLEU by words") for line in lines)
+    side_by_side = ["model.num_layers", "64", "32"]
+    expected = side_by_side if columns == 200 else ["model.num_layers", "=", "32"]
+    assert expected in [line.split() for line in lines]
+
+
+def test_the_settings_of_the_evaluation_are_compared(compared, tmp_path):
+    """Not those of config.json, which --mode=evaluate may have been told to change."""
+    evaluated_runs.rewrite(tmp_path / "b", lambda x: x | {"weights": "average"})
+    evaluated_runs.rewrite(tmp_path / "b", lambda x: x | {"decode": {"beam_width": 17}})
+    assert json.loads(compared())["config"] == {
+        "decode.beam_width": [4, 17],
+        "evaluate.weights": ["best", "average"],
+        "model.num_layers": [64, 32],
+        "train.seed": [64, 32],
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["a"], r"expected --mode=compare DIR DIR \.\.\., .* found a"),
+        ([], r"--mode=compare DIR DIR .* found none"),
+        (["a", "b", "a/"], "a is given twice"),
+        (["a", "nothing"], "nothing does not exist"),
+        (["a", "b", "--workdir=a"], "takes no --workdir=a"),
+        (["a", "b", "--config=configs/quickstart.py"], "takes no --config=configs/quickstart.py"),
+        (["a", "b", "--config.compare.sentences=-1"], "sentences is at least 0, found -1"),
+        (["a", "b", "--config.compare.picture=c.png"], r"picture is a FILE\.svg, found 'c\.png'"),
+        (["a", "b", "--config.compare.set=c"], r"set='c': a has been evaluated on test"),
+        (["a", "b", "--config.compare.pages=c"], r"did you mean config\.compare\.page\?"),
+    ],
+)
+def test_mistakes_are_one_line(compared, arguments, words):
+    with pytest.raises(UserError, match=words) as error:
+        launch.main(["--mode=compare", *arguments])
+    assert "\n" not in str(error.value)
+
+
+def test_few_resamples_are_refused(compared):
+    with pytest.raises(UserError, match="resamples is at least 100, found 99"):
+        launch.main(["--mode=compare", "a", "b", "--config.compare.resamples=99"])
+
+
+@pytest.mark.slow
+def test_trained_language_models_are_compared(tmp_path, monkeypatch, capsys):
+    """From training to the comparison, with nothing written by hand."""
+    monkeypatch.chdir(tmp_path)
+    language.write_text(tmp_path)
+    for seed in (0, 1):
+        train.train(language.config(tmp_path, {"train.seed": seed}), tmp_path / f"seed{seed}")
+    capsys.readouterr()
+    launch.main(["--mode=compare", "seed0", "seed1"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["config"] == {"train.seed": [0, 1]}
+    saved = [read(tmp_path / f"seed{seed}", "evaluations.jsonl")[-1] for seed in (0, 1)]
+    for run, result in zip(found["runs"], saved, strict=True):
+        bits = run["scores"]["bits_per_character"]
+        assert bits["value"] == pytest.approx(result["bits_per_character"], rel=1e-4)
+        assert bits["interval"][0] < bits["value"] < bits["interval"][1]
+    assert found["runs"][0]["parameters"] == found["runs"][1]["parameters"] > 0

@@ -1,0 +1,76 @@
+"""--mode=import: a workdir made of a foreign model, which the other modes take as a run's."""
+
+import json
+import lzma
+import os
+import pathlib
+import shutil
+
+import pytest
+
+from transformer.checkpoints import config_files, workdir
+from transformer.decoding.translator import Request, Translator
+from transformer.errors import UserError
+from transformer.modes.import_model import import_model
+from transformer.tasks import translation
+
+RECORDED = pathlib.Path(__file__).parents[1] / "interop" / "fixtures" / "marian"
+
+
+def imported(folder, target):
+    import_model(config_files.default_config("translation"), (folder, target))
+    return workdir.read_config(target)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("imported") / "run"
+    config = imported(RECORDED, folder)
+    return config, folder, translation.load(config, folder)
+
+
+def test_a_workdir_is_loaded_like_a_run_s(run):
+    config, folder, loaded = run
+    assert loaded.model.positions == "halves"
+    assert config.decode.length_penalty == "power"
+    assert loaded.vocabulary.fingerprint == config.vocabulary.fingerprint
+    assert loaded.steps == [0]
+    assert len(loaded.vocabulary.source) == loaded.model.source_vocab_size
+    # </s> <unk> ... <pad> there; <pad> </s> <unk> <s> ... here, and <s> is a copy of <pad>.
+    embedding = loaded.params["target_embedding"]["embedding"]
+    assert not embedding[0].any()
+    assert not embedding[3].any()
+    assert embedding[4:].any(axis=1).all()
+    assert (folder / "vocabulary" / "checksums.json").is_file()
+
+
+def test_a_folder_in_use_or_a_missing_model_is_refused(run, tmp_path):
+    with pytest.raises(UserError, match="is not empty: give a new folder"):
+        imported(RECORDED, run[1])
+    with pytest.raises(UserError, match="nowhere does not exist"):
+        imported(tmp_path / "nowhere", tmp_path / "new")
+    bad = shutil.copytree(RECORDED, tmp_path / "bad")
+    (bad / "model.safetensors").unlink()
+    with pytest.raises(UserError, match=r"neither model.safetensors"):
+        imported(bad, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+DATA = os.environ.get("TRANSFORMER_TEST_DATA", "")
+
+
+@pytest.mark.skipif(not DATA, reason="TRANSFORMER_TEST_DATA is not set")
+def test_a_real_model_of_ctranslate2_gives_its_outputs(tmp_path):
+    folder = pathlib.Path(DATA) / "checkpoints" / "ctranslate2-aren-transliteration"
+    config = imported(folder, tmp_path / "run")
+    loaded = translation.load(config, tmp_path / "run")
+    expected = json.loads(lzma.decompress((folder / "expected.json.xz").read_bytes()))
+    words = [word["source"] for word in expected]
+    for width, penalty, key in ((1, "none", "greedy"), (4, "none", "beam4_lp0")):
+        config.decode.update(beam_width=width, length_penalty=penalty, extra_length=50)
+        translator = Translator(loaded.model, loaded.vocabulary, **config.decode)
+        requests = [Request(word, "") for word in words]
+        ours = [best for best, *_ in translator.hypotheses(loaded.params, requests)]
+        theirs = [word[key] if width == 1 else word[key][0] for word in expected]
+        assert [x.text for x in ours] == ["".join(x["tokens"]) for x in theirs]
+        assert [x.score for x in ours] == pytest.approx([x["score"] for x in theirs], abs=1e-4)

@@ -1,0 +1,49 @@
+"""--mode=report writes one page beside the run, that a browser shows without a fault."""
+
+import pytest
+from helpers import browser, reversal, tiny, workdirs
+
+import launch
+from transformer.errors import UserError
+
+
+def test_the_page_is_beside_the_run(tmp_path, capsys):
+    folder = workdirs.write(tmp_path / "run", log=workdirs.lines())
+    launch.main(["--mode=report", f"--workdir={folder}"])
+    assert capsys.readouterr().out == f"{folder / 'report.html'}\n"
+    text = (folder / "report.html").read_text()
+    assert "<h1>run</h1>" in text
+    assert "<h2>Curves</h2>" in text
+    assert len(text) < 3e6
+
+
+def test_what_is_no_workdir_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"holds no config\.json"):
+        launch.main(["--mode=report", f"--workdir={tmp_path}"])
+    assert not list(tmp_path.iterdir())
+
+
+def trained(folder, log):
+    """A run with a checkpoint (of random params), which has translated two sentences."""
+    texts = {"test.source": ["a b c", "d e"], "test.hypothesis": ["c b a", "e d"]}
+    result = {"set": "test", "split": "test", "step": 7, "steps": [7], "bleu": 1.0}
+    files = texts | {"test.reference": texts["test.hypothesis"]}
+    workdirs.write(folder / "run", log=log, results=[result], files=files)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    reversal.write_workdir(folder / "run", tiny.parameters(reversal.model(), inputs))
+    return workdirs.load(folder / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [workdirs.translated, workdirs.classified, trained])
+def test_a_browser_shows_it(make, tmp_path):
+    folder = make(tmp_path, log=[*workdirs.lines()]).workdir
+    launch.main(["--mode=report", f"--workdir={folder}"])
+    assert (folder / "report.html").stat().st_size < 3e6
+    with browser.chromium() as driver:
+        for width in browser.WIDTHS.values():
+            for dark in (False, True):
+                browser.open_page(driver, folder / "report.html", width=width, dark=dark)
+                assert browser.faults(driver) == browser.NONE
+        inside = driver.find_elements("css selector", ".attention .pair button")
+        assert bool(inside) == (make is trained)

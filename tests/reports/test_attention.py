@@ -1,0 +1,140 @@
+"""Which attention is shown of which run: that of `tasks/attention.py`, between the right words."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from helpers import insides, language, reviews, texts, tiny, workdirs
+
+from transformer.checkpoints import workdir
+from transformer.data import vocabulary
+from transformer.models.recurrent import Recurrent
+from transformer.reports import attention
+from transformer.tasks import attention as weights
+from transformer.tasks import classification, translation
+
+
+def shown(section):
+    """The data of the section's picture."""
+    return json.loads(re.search(r'json">(.*)</script>', section.parts[1].html)[1])
+
+
+def test_a_translation_s_three_kinds(tmp_path):
+    this = insides.translating(tmp_path / "run")
+    found = {x["title"]: x["maps"] for x in shown(attention.section(this))}
+    assert list(found) == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
+    cross, encoder, decoder = found["a b c → c b a"]
+    source, target = ["a", "b", "c", "</s>"], ["c", "b", "a", "</s>"]
+    assert (cross["queries"], cross["keys"]) == (target, source)
+    assert (encoder["queries"], encoder["keys"]) == (source, source)
+    assert (decoder["queries"], decoder["keys"]) == (target, ["<s>", *target[:-1]])
+    vocab = workdir.read_vocabulary(this.run.workdir, this.run.config)
+    run = translation.TrainedTranslator(this.model, vocab, this.params, [])
+    arrays = weights.of_pair(run, "a b c", "c b a")
+    for kind, m in (("cross", cross), ("encoder", encoder), ("decoder", decoder)):
+        thousandths = np.array(m["weights"]).reshape(arrays[kind].shape) / 1000
+        np.testing.assert_allclose(thousandths, arrays[kind], atol=6e-4)
+
+
+@pytest.mark.parametrize("kind", ["none", "additive"])
+def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind):
+    this = insides.translating(tmp_path / "run")
+    fields = {"d_model": 8, "num_layers": 1, "cell": "gru", "tied_embeddings": "all"}
+    sizes = {name: getattr(this.model, name) for name in ("source_vocab_size", "target_vocab_size")}
+    model = Recurrent(**fields, **sizes, attention=kind, dropout_rate=0.0)
+    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    section = attention.section(this._replace(model=model, params=params))
+    if kind == "none":
+        assert section is None
+    else:
+        [m] = shown(section)[0]["maps"]
+        assert m["name"] == "cross-attention"
+
+
+@pytest.fixture(scope="module")
+def classified(tmp_path_factory):
+    """The `Run` of a classifier of characters, and three of its texts."""
+    folder = tmp_path_factory.mktemp("classified")
+    reviews.write(folder)
+    config = reviews.config(folder, folder / "data", **{"data.test": "test.tsv"})
+    config = classification.prepare(config, folder / "run", None)
+    workdir.write_config(config, folder / "run")
+    items = [
+        {"text": "goodly film", "label": "good", "prediction": "good"},
+        {"text": "the badly", "label": "bad", "prediction": "odd"},
+    ]
+    return workdirs.load(folder / "run"), items
+
+
+@pytest.mark.parametrize("name", ["mean", "first", "self_attentive", "intra_attention"])
+def test_a_classifier_s_words(classified, name):
+    run, items = classified
+    sizes = classification.sizes(run.config, run.workdir)
+    make = {"self_attentive": texts.self_attentive, "intra_attention": texts.intra_attention}
+    pooling = {} if name in make else {"pooling": name}
+    model = make.get(name, texts.classifier)(**sizes, **pooling)
+    params = tiny.parameters(model, texts.inputs())
+    section = attention.section(insides.of(run, model, params, items))
+    found = {x["title"]: x["maps"] for x in shown(section)}
+    assert set(found) == {"goodly film (good, predicted good)", "the badly (bad, predicted odd)"}
+    [m] = found["the badly (bad, predicted odd)"]
+    text = ["<s>", *"the␣badly"]
+    assert m["keys"] == text
+    rows = np.array(m["weights"][-1]).reshape(-1, len(m["queries"]), len(text))
+    if name == "self_attentive":
+        assert m["queries"] == ["hop 1", "hop 2"]
+    elif name == "first":
+        assert (m["queries"], m["first"]) == (text, 0)
+    else:
+        assert (m["queries"], m["first"]) == (["all, mean", *text], 0)
+        np.testing.assert_allclose(rows[:, 0], rows[:, 1:].mean(axis=1), atol=1)
+    real = rows[:, 2:] if name == "intra_attention" else rows  # nothing is before the first word
+    np.testing.assert_allclose(real.sum(axis=-1), 1000, atol=len(text))
+
+
+def test_a_language_model_s_past(tmp_path):
+    language.write_text(tmp_path)
+    config = language.config(tmp_path)
+    run = workdirs.load(workdirs.write(tmp_path / "run", task="language_modelling"))
+    characters = vocabulary.load({"text.characters": b" abcdehnst"})
+    run.config.update(config)
+    model = language.model(vocab_size=len(characters), max_positions=12)
+    this = insides.of(run, model, language.parameters(model), [{"text": "the cat"}])
+    (run.workdir / "vocabulary").mkdir()
+    for name in workdir.vocabulary_files(run.workdir, run.config):
+        name.write_text(" abcdehnst")
+    [example] = shown(attention.section(this))
+    [m] = example["maps"]
+    assert m["queries"] == [*"the␣cat", "</s>"]
+    assert m["keys"] == ["</s>", *"the␣cat"]
+    past = np.tri(8, dtype=bool)
+    for head in m["weights"][0]:
+        assert (np.array(head).reshape(8, 8)[~past] == 0).all()
+
+
+def test_a_masked_language_model_s_texts(tmp_path):
+    run = workdirs.load(workdirs.write(tmp_path / "run", task="masked_language"))
+    run.config.vocabulary.kind = "characters"
+    (run.workdir / "vocabulary").mkdir()
+    for name in workdir.vocabulary_files(run.workdir, run.config):
+        name.write_text(" abcdehnst")
+    model = texts.masked_model(vocab_size=14)
+    params = tiny.parameters(model, {**texts.inputs(), "masked": np.zeros((3, 1), np.int32)})
+    this = insides.of(run, model, params, [{"text": "the cat"}])
+    [example] = shown(attention.section(this))
+    [m] = example["maps"]
+    assert m["queries"] == m["keys"] == ["<s>", *"the␣cat"]
+    for head in m["weights"][-1]:
+        rows = np.array(head).reshape(8, 8)
+        np.testing.assert_allclose(rows.sum(axis=1), 1000, atol=8)
+
+
+def test_without_a_test_set_the_command_is_said(tmp_path):
+    this = insides.translating(tmp_path / "run")._replace(items=[])
+    assert "--mode=evaluate" in attention.section(this).parts[0]
+
+
+def test_images_are_another_section(tmp_path):
+    run = workdirs.load(workdirs.write(tmp_path / "run", task="image_classification"))
+    assert attention.section(insides.of(run, None, None, [])) is None

@@ -1,0 +1,82 @@
+"""The tables of a comparison: every run in its row, its numbers as they are read."""
+
+import pytest
+
+from transformer.reports import comparison_tables as tables
+from transformer.reports.comparison import Bucket, Comparison, Item
+from transformer.reports.evaluated import Evaluated
+from transformer.reports.run import Run
+from transformer.reports.significance import Measure, Score
+
+
+def evaluated(name, sides):
+    result = {"set": "test", "checksum": "c0ffee", "step": 9, "steps": [8, 9], "weights": "average"}
+    return Evaluated(Run(name, None, {}, [], [], [], [], None), result, sides)
+
+
+def compared(output="hypothesis", **changes):
+    sides = {"source": ["x"], output: ["y"]}
+    scores = [Score(38.712, 1.02, 1.0), Score(30.0, 2.0, 1 / 1001), Score(38.0, 1.5, 0.123)]
+    measure = Measure(scores, "how")
+    values = Comparison(
+        runs=[evaluated(name, sides) for name in "abc"],
+        names=list("abc"),
+        parameters=[1_000_000, 2, 3],
+        measures={"bleu": measure},
+        scores={"length_ratio": [0.98765, None, 1e-7]},
+        unit="words",
+        lengths={"-8": Bucket(1234, {"bleu": measure})},
+        config={"model.size": [1, None, ""], "seeds": [(1, 2), (1,), False]},
+        items=[Item(1, {"source": "x"}, ["y"] * 3, [1.0, 0.0, 0.5])],
+    )
+    return values._replace(**changes)
+
+
+def plain(table):
+    columns, rows = table
+    return [[cell.replace("\u00a0", " ") for cell in row] for row in (columns, *rows)]
+
+
+def test_scores():
+    assert plain(tables.score_table(compared())) == [
+        ["run", "BLEU", "p", "parameters", "step", "weights"],
+        ["a", "38.71 ± 1.02", "-", "1,000,000", "8, 9", "average"],
+        ["b", "30.00 ± 2.00", "<0.001", "2", "8, 9", "average"],
+        ["c", "38.00 ± 1.50", "0.123", "3", "8, 9", "average"],
+    ]
+    accuracy = compared(measures={"accuracy": Measure([Score(0.98765, 0.01, 1.0)] * 3, "")})
+    assert plain(tables.score_table(accuracy))[1][1] == "0.9877 ± 0.0100"
+
+
+def test_further_scores():
+    assert tables.further_table(compared()) == (
+        ["run", "length ratio"],
+        [["a", "0.9877"], ["b", "-"], ["c", "1e-07"]],
+    )
+
+
+def test_lengths():
+    assert plain(tables.length_table(compared(), "bleu"))[:3] == [
+        ["BLEU by words", "-8"],
+        ["sentences", "1,234"],
+        ["a", "38.71 ± 1.02"],
+    ]
+
+
+def test_config():
+    assert tables.config_table(compared()) == (
+        ["config", "a", "b", "c"],
+        [["model.size", "1", "-", '""'], ["seeds", "(1, 2)", "(1,)", "False"]],
+    )
+
+
+@pytest.mark.parametrize(
+    ("output", "text"), [("hypothesis", "chrF 1.0"), ("prediction", "right"), ("nats", "1.00 bits")]
+)
+def test_the_score_of_a_line(output, text):
+    assert tables.score_of_line(compared(output), 1.0) == text
+
+
+def test_the_legend_names_the_baseline():
+    assert tables.legend(compared()).endswith("from a.")
+    assert "no intervals" in tables.legend(compared(measures={}))

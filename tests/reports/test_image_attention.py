@@ -1,0 +1,102 @@
+"""Attention over images: whose attention it is, and over which pixels."""
+
+import base64
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+from helpers import browser, insides, miniature_images, tiny, workdirs
+from PIL import Image
+
+from transformer.models.vision import VisionTransformer
+from transformer.reports import image_attention, page
+from transformer.tasks import attention
+
+SIZE = 12
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A function (pooling) -> the `Inside` of a model of 3 x 3 patches, and its six test images."""
+    folder = tmp_path_factory.mktemp("images")
+    pixels, classes = miniature_images.patterns(6, size=SIZE)
+    for stem in ("train", "test"):
+        miniature_images.write_idx(folder / "data", stem, pixels, classes)
+    keys = {
+        **{"corpus": "own_images", "directory": str(folder / "data"), "channels": 1, "size": SIZE},
+        **{"train": "train", "test": "test", "data_dir": str(folder / "tfds"), "num_threads": 1},
+    }
+    config = {f"data.{name}": x for name, x in keys.items()} | {"data.central_crop": 1.0}
+    result = {"set": "test", "split": "test", "step": 1, "accuracy": 0.5}
+    names, named = [f"test-images-idx3-ubyte image {i}" for i in range(6)], list(map(str, classes))
+    files = {"test.image": names, "test.label": named, "test.prediction": ["1"] * 6}
+    task = {"task": "image_classification", "results": [result], "files": files}
+    run = workdirs.load(workdirs.write(folder / "run", **task, **config))
+    lines = zip(*files.values(), strict=True)
+    items = [dict(zip(("image", "label", "prediction"), x, strict=True)) for x in lines]
+
+    def make(pooling):
+        fields = run.config.model.to_dict() | {"d_model": 8, "d_ff": 12, "num_heads": 2}
+        fields |= {"num_layers": 2, "patch_size": 4, "mean": (0.5,), "std": (0.5,)}
+        model = VisionTransformer(**fields | {"pooling": pooling}, num_classes=3, image_size=SIZE)
+        params = tiny.parameters(model, {"images": pixels[..., None]})
+        return insides.of(run, model, params, items), pixels
+
+    return make
+
+
+def data_of(markup):
+    return json.loads(re.search(r'json">(.*)</script>', markup.html)[1])
+
+
+@pytest.mark.parametrize("pooling", ["token", "mean"])
+def test_the_attention_is_of_what_is_classified(runs, pooling):
+    this, pixels = runs(pooling)
+    section = image_attention.section(this)
+    found = np.array(data_of(section.parts[1]))  # [B, L, H, P]
+    titles = re.findall(r"<figcaption>(.*?)</figcaption>", section.parts[1].html)
+    urls = re.findall(r'src="data:image/png;base64,(.*?)"', section.parts[1].html)
+    images = [np.asarray(Image.open(io.BytesIO(base64.b64decode(url)))) for url in urls]
+    assert len(images) == len(titles) == len(found) == 6
+    sown = attention.weights(this.params, {"images": pixels[..., None]}, model=this.model)
+    weights_LBHTS = np.asarray(sown["encoder"])
+    for image, title, weights in zip(images, titles, found, strict=True):
+        [i] = np.flatnonzero((pixels == image[::8, ::8]).all(axis=(1, 2)))  # 12 pixels to 96
+        assert title == f"{this.items[i]['label']}, predicted 1"
+        if pooling == "token":
+            expected_LHP = weights_LBHTS[:, i, :, 0, 1:]
+        else:
+            expected_LHP = weights_LBHTS[:, i].mean(axis=2)
+        np.testing.assert_allclose(weights / 1000, expected_LHP, atol=6e-4)
+
+
+def test_images_that_are_gone_are_said(runs):
+    this, _ = runs("mean")
+    config = this.run.config.copy_and_resolve_references()
+    config.data.directory = "/nowhere"
+    section = image_attention.section(this._replace(run=this.run._replace(config=config)))
+    assert "not here" in section.parts[0]
+
+
+def test_other_tasks_have_no_images(tmp_path):
+    assert image_attention.section(insides.translating(tmp_path / "run")) is None
+
+
+@pytest.mark.slow
+def test_a_browser_colours_the_patches(tmp_path):
+    weights_LHP = np.zeros((2, 2, 4))
+    weights_LHP[1, 0], weights_LHP[1, 1] = [0.5, 0.5, 0, 0], [0, 0, 0.25, 0.25]
+    picture = image_attention.Picture("a & b", np.full((4, 4, 3), 90, np.uint8), weights_LHP)
+    file = tmp_path / "page.html"
+    file.write_text(page.html("x", [page.Section("a", [image_attention.view([picture] * 3)])]))
+    with browser.chromium() as driver:
+        browser.open_page(driver, file, width=browser.WIDTHS["phone"])
+        cells = driver.find_elements("css selector", "figure:nth-of-type(3) td")
+        text = lambda: [cell.get_property("textContent") for cell in cells]
+        assert text() == ["25", "25", "13", "13"]
+        head = driver.find_elements("css selector", "select")[1]
+        head.send_keys("2")
+        assert text() == ["0.0", "0.0", "25", "25"]
+        assert browser.faults(driver) == browser.NONE

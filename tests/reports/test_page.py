@@ -1,0 +1,156 @@
+"""A page is one file that a browser opens by itself, whatever text is in it."""
+
+import html.parser
+import json
+import xml.etree.ElementTree
+
+import pytest
+from helpers import browser
+from helpers.workdirs import HOSTILE
+
+from transformer.reports import page
+from transformer.reports.page import Markup, Plot, Section, Table
+
+POINTS = [{"x": 1, "y": 2.5, "name": HOSTILE}, {"x": 2, "y": 1e-7, "name": "둘"}]
+PLOT = Plot(
+    HOSTILE,
+    {
+        "data": {"values": POINTS},
+        "height": 100,
+        "mark": {"type": "line", "tooltip": True},
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative"},
+            "y": {"field": "y", "type": "quantitative"},
+            "color": {"field": "name", "type": "nominal"},
+        },
+    },
+    HOSTILE,
+    Table([HOSTILE, "number"], [[HOSTILE, 1234567], ["둘", 0.00001234]], HOSTILE),
+)
+WIDE = Table([f"column {i}" for i in range(30)], [["나는 사과를 좋아해"] * 30])
+MARKUP = Markup(
+    "<b class=x>b</b>", ".x { color: var(--accent) }", "window.runs = (window.runs || 0) + 1"
+)
+SECTIONS = [
+    Section(HOSTILE, [HOSTILE, PLOT, PLOT, WIDE, MARKUP, "x" * 500]),
+    Section("Two", [MARKUP, PLOT]),
+]
+
+
+class Elements(html.parser.HTMLParser):
+    """The elements of a page by name, with the text inside each."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.comments, self._open = [], 0, []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes), []))
+
+    def handle_data(self, data):
+        if self.found:
+            self.found[-1][2].append(data)
+
+    def handle_comment(self, data):
+        self.comments += 1
+
+
+@pytest.fixture(scope="module")
+def text():
+    return page.html(HOSTILE, SECTIONS, about=HOSTILE)
+
+
+def test_a_text_stays_a_text(text):
+    elements = Elements(text)
+    assert not elements.comments
+    tags = [tag for tag, _, _ in elements.found]
+    assert "img" not in tags
+    # Data, the themes, the plots' library, the page's own script, and that of MARKUP, once.
+    assert tags.count("script") == 5
+    [plots] = ["".join(t) for _, attributes, t in elements.found if attributes.get("id") == "plots"]
+    specs = json.loads(plots)
+    assert [spec["data"]["values"] for spec in specs] == [POINTS] * 3
+    shown = [
+        t[0] for tag, _, t in elements.found if tag in ("h1", "h2", "p", "b", "td", "caption") and t
+    ]
+    assert shown.count(HOSTILE) == 13
+
+
+def test_nothing_is_fetched(text):
+    urls = [
+        attributes[name]
+        for _, attributes, _ in Elements(text).found
+        for name in ("src", "href")
+        if name in attributes
+    ]
+    assert urls == ["#s0", "#s1"]
+    assert len(text) < 3e6
+
+
+def test_a_page_without_plots_has_no_library():
+    assert len(page.html("small", [Section("a", ["text"])])) < 20_000
+
+
+def test_numbers_are_for_people(text):
+    cells = ["".join(t).strip() for tag, _, t in Elements(text).found if tag == "td"]
+    assert "1,234,567" in cells
+    assert "1.234e-05" in cells
+
+
+def test_shares_have_as_many_decimals():
+    table = Table(
+        ["class", "F1", "loss"], [["a", 0.5, 0.5], ["b", 0.12345, 2.5], ["c", 0.0, 10.25]]
+    )
+    text = page.html("", [Section("", [table])])
+    cells = ["".join(t).strip() for tag, _, t in Elements(text).found if tag == "td"]
+    assert cells == ["a", "0.5000", "0.5", "b", "0.1235", "2.5", "c", "0.0000", "10.25"]
+
+
+def test_numbers_that_are_none_are_refused():
+    nan = PLOT._replace(spec={"data": {"values": [{"x": float("nan")}]}})
+    with pytest.raises(ValueError, match="JSON"):
+        page.html("", [Section("", [nan])])
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_picture_has_the_colours_of_its_theme(dark):
+    picture = page.svg(PLOT._replace(title="Title"), width=300, dark=dark)
+    xml.etree.ElementTree.fromstring(picture)
+    assert page.THEMES["dark" if dark else "light"]["range"]["category"][0] in picture
+    assert page.THEMES["light" if dark else "dark"]["title"]["color"] not in picture
+
+
+def colour(driver):
+    """The colour of the first line of the first plot, None while there is none.
+
+    Asked in one script: a theme's change draws the plots again, so that an element held here
+    can be gone before its attribute is asked for.
+    """
+    return driver.execute_script(
+        "return document.querySelector('.mark-line path')?.getAttribute('stroke') ?? null"
+    )
+
+
+@pytest.mark.slow
+def test_a_browser_draws_it(text, tmp_path):
+    WebDriverWait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait
+    file = tmp_path / "page.html"
+    file.write_text(text)
+    with browser.chromium() as driver:
+        for width in browser.WIDTHS.values():
+            for dark in (False, True):
+                browser.open_page(driver, file, width=width, dark=dark)
+                assert browser.faults(driver) == browser.NONE
+                assert driver.title == HOSTILE
+                assert driver.execute_script("return runs") == 1
+                assert colour(driver) == page.THEMES["dark" if dark else "light"]["mark"]["color"]
+        assert colour(driver) == page.THEMES["dark"]["mark"]["color"]
+        browser.emulate(driver, dark=False)  # while the page is open
+        WebDriverWait(driver, 10).until(
+            lambda driver: colour(driver) == page.THEMES["light"]["mark"]["color"]
+        )
+        file.write_text(text.replace("</main>", "<img src=https://example.org/x.png></main>"))
+        browser.open_page(driver, file)
+        [fault] = browser.faults(driver)["console"]
+        assert "Content Security Policy" in fault

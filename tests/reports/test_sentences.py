@@ -1,0 +1,90 @@
+"""Translations: step by step as logged, ranked by chrF, with the words marked that are right."""
+
+import html
+import re
+
+import pytest
+from helpers import workdirs
+from sacrebleu.metrics import CHRF
+
+from transformer.reports import sentences
+from transformer.tasks import translation_evaluator
+
+
+def shown(part):
+    """The lines of each block of a Markup, [{name: text}], without marks."""
+    blocks = re.findall(r"<dl.*?</dl>", part.html)
+    text = lambda x: html.unescape(re.sub(r"<[^>]*>", "", x))
+    line = r"<dt>(.*?)</dt><dd dir=\"auto\">(.*?)</dd>"
+    return [{text(name): text(x) for name, x in re.findall(line, block)} for block in blocks]
+
+
+def test_samples_are_what_validations_have_logged(tmp_path):
+    steps = {100: ["eins", "zwei"], 200: ["ein", "zwei"], 300: ["one", "two <b>"]}
+    log = []
+    for step, translations in steps.items():
+        pairs = zip(["하나", "둘 & 셋"], translations, ["one", "two"], strict=True)
+        samples = "\n".join(translation_evaluator.SAMPLE.format(*pair) for pair in pairs)
+        log.append({"kind": "validation", "step": step, "bleu": 1.0, "samples": samples})
+    this = workdirs.load(workdirs.write(tmp_path / "run", log=log))
+    about, markup = sentences.samples(this).parts
+    assert "after each validation" in about
+    first, second = shown(markup)
+    rest = {"step 100": "eins", "step 200": "ein", "step 300": "one ✓"}
+    assert first == {"source": "하나", "reference": "one", **rest}
+    assert second["source"] == "둘 & 셋"
+    assert second["step 100–200"] == "zwei"
+    assert second["step 300"] == "two <b>"
+    assert "<mark>two</mark> &lt;b&gt;" in markup.html
+
+
+def test_of_many_steps_a_few_are_shown():
+    by_step = {step: str(step) for step in range(100, 10_001, 100)}
+    names = list(sentences.merged(by_step))
+    assert len(names) == sentences.MOST_STEPS
+    assert (names[0], names[-1]) == ("step 100", "step 10,000")
+    assert sentences.merged(dict.fromkeys(by_step, "same")) == {"step 100–10,000": "same"}
+
+
+def test_the_words_that_the_reference_has_in_order_are_marked():
+    assert sentences.marked("a man <likes> an apple", "the man, eats an apple!") == (
+        "a <mark>man</mark> &lt;likes&gt; <mark>an apple</mark>"
+    )
+    assert sentences.marked("<b> a", "<b> c") == "<mark>&lt;b&gt;</mark> a"
+    assert sentences.marked("b a", "a b").count("<mark>") == 1
+    assert sentences.marked("", "a") == ""
+
+
+def test_the_worst_and_the_best_are_those_of_the_chrf(tmp_path):
+    this = workdirs.translated(tmp_path)
+    _, worst, best = sentences.extremes(this).parts
+    sides = this.evaluations[-1].columns(*workdirs.SIDES)
+    scores = [CHRF().sentence_score(h, [r]).score for _, h, r in zip(*sides, strict=True)]
+    for part, ends in ((worst, sorted(scores)), (best, sorted(scores, reverse=True))):
+        rows = shown(part)
+        assert len(rows) == sentences.MOST_SENTENCES
+        for row, expected in zip(rows, ends, strict=False):
+            score, line = re.fullmatch(r"(.*), line (.*)", row["chrF, line"]).groups()
+            assert float(score) == pytest.approx(expected, abs=0.051)
+            assert row["source"] == sides[0][int(line) - 1]
+            assert row["reference"] == sides[2][int(line) - 1]
+
+
+def test_what_is_missing_is_said_with_the_command(tmp_path):
+    this = workdirs.load(workdirs.write(tmp_path / "run"))
+    assert "--config.evaluate.samples=3" in sentences.samples(this).parts[0]
+    assert this.command("evaluate") in sentences.extremes(this).parts[0]
+
+
+def test_another_task_has_no_translations(tmp_path):
+    this = workdirs.load(workdirs.write(tmp_path / "run", task="classification"))
+    assert sentences.samples(this) is None
+    assert sentences.extremes(this) is None
+
+
+def test_a_document_is_cut_off():
+    text = "word " * 100_000
+    block = sentences.sentence({"source": text}, {"same": text, "translation": text + "x"}, text)
+    assert block.count("…") == 3
+    assert block.count("word") == 3 * sentences.MOST_CHARACTERS // 5
+    assert block.count("✓") == 1

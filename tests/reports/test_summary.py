@@ -1,0 +1,64 @@
+"""The run in a few lines: what was trained on what, how long, and how well."""
+
+import re
+
+from helpers import workdirs
+
+from transformer.reports import summary
+
+START = {
+    **{"parameters": 1234567, "dtype": "float32", "processes": 1, "devices": 8, "device": "TPU v5"},
+    **{"strategy": "jit", "mesh": [8, 1, 1], "data": "600 training pairs", "bytes_per_device": 1},
+}
+
+
+def rows(this):
+    [facts] = summary.section(this).parts
+    return facts
+
+
+def test_a_run_in_a_few_lines(tmp_path):
+    log = [*workdirs.lines()]
+    log[-1] |= {"bleu": 20.0, "chrf": 40.5}
+    starts = [
+        {"step": step, "time": f"2026-11-2{step // 100}T21:34:56+00:00", **START}
+        for step in (0, 100)
+    ]
+    this = workdirs.translated(tmp_path, log=log, starts=starts, best_step=200)
+    facts = rows(this)
+    assert facts["Task"] == "translation, en to de"
+    assert facts["Model"] == "transformer, 1,234,567 parameters, float32"
+    assert facts["Data"] == "600 training pairs"
+    assert facts["Devices"] == "8 × TPU v5, 1 process, jit"
+    assert facts["Training"] == (
+        "200 of 100,000 steps, 40 s without validations, begun 2026-11-20 21:34 UTC, resumed from "
+        "100"
+    )
+    assert facts["Validation"] == "BLEU 20.00, chrF 40.50, loss 1.6500 (best, of step 200)"
+    interval = r"\d\d\.\d\d ± \d\.\d\d"
+    assert re.match(f"BLEU {interval}, chrF {interval}; ± is the 95 % interval", facts["Result"])
+    assert facts["Test set"] == "test, 60 sentences"
+    assert facts["Signature"] == "nrefs:1"
+    assert facts["Weights"] == "best, of step 200"
+    assert summary.headline(this) == "Translation, en to de. BLEU 50.00 on test."
+
+
+def test_what_was_not_recorded_is_said(tmp_path):
+    this = workdirs.load(workdirs.write(tmp_path / "run"))
+    facts = rows(this)
+    assert "how many parameters is not known" in facts["Model"]  # there is no vocabulary either
+    assert "no starts.jsonl" in facts["Devices"]
+    assert facts["Training"] == "no step is logged"
+    assert facts["Validation"] == "none is logged"
+    assert this.command("evaluate") in facts["Result"]
+    assert summary.headline(this) == "Translation, en to de. Not evaluated yet."
+
+
+def test_without_a_best_step_the_newest_validation_is_shown(tmp_path):
+    this = workdirs.load(workdirs.write(tmp_path / "run", log=workdirs.lines()))
+    assert rows(this)["Validation"] == "loss 1.6500 (newest, of step 200)"
+
+
+def test_an_accuracy_has_an_interval(tmp_path):
+    facts = rows(workdirs.classified(tmp_path))
+    assert facts["Result"] == "accuracy 0.5000; 95 % interval of the accuracy 0.1876 to 0.8124"

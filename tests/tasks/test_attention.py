@@ -1,0 +1,184 @@
+"""Attention weights against plain numpy, of sentence pairs and of every kind of model."""
+
+import flax.linen as nn
+import numpy as np
+import pytest
+from helpers import language, reversal, texts, tiny
+
+from configs import image_classification
+from transformer.data import pairs
+from transformer.decoding import shapes
+from transformer.models.vision import VisionTransformer
+from transformer.tasks import attention, translation
+
+SOURCE, TARGET = "a b c d e f", "c a h h"
+S, T = 7, 5
+SHAPES = {"encoder": (2, 2, S, S), "decoder": (2, 2, T, T), "cross": (2, 2, T, S)}
+
+
+def pieces():
+    return reversal.vocabulary().source
+
+
+@pytest.fixture(scope="module")
+def run():
+    """A small model with random params and the toy task's vocabulary: L = 2, H = 2."""
+    size = len(pieces())
+    model = tiny.model(source_vocab_size=size, target_vocab_size=size)
+    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    return translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
+
+
+@pytest.fixture(scope="module")
+def found(run):
+    return attention.of_pair(run, SOURCE, TARGET)
+
+
+# Weights
+
+
+def test_shapes_are_those_of_the_pieces(found):
+    for name, shape in SHAPES.items():
+        assert found[name].shape == shape
+        assert found[name].dtype == np.float32
+    assert found["source"].tolist() == [f"▁{letter}" for letter in "abcdef"] + ["</s>"]
+    assert found["target"].tolist() == ["▁c", "▁a", "▁h", "▁h", "</s>"]
+    assert found.keys() == {*SHAPES, "source", "target"}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_rows_sum_to_1_over_what_is_real(found, name):
+    assert (found[name] >= 0).all()
+    np.testing.assert_allclose(found[name].sum(axis=-1), 1, rtol=0, atol=1e-6)
+    assert found[name].std() > 0.01
+
+
+def test_the_decoder_sees_no_later_piece(found):
+    past = np.tri(T, dtype=bool)
+    assert (found["decoder"][:, :, ~past] == 0).all()
+    assert (found["decoder"][:, :, past] > 0).all()
+    assert (found["encoder"] > 0).all()
+    assert (found["cross"] > 0).all()
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+@pytest.mark.parametrize("head", [0, 1])
+@pytest.mark.parametrize(
+    ("name", "stack", "part"),
+    [
+        ("encoder", "encoder", "self_attention"),
+        ("decoder", "decoder", "self_attention"),
+        ("cross", "decoder", "cross_attention"),
+    ],
+)
+def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, part, layer, head):
+    """Inputs of both projections are captured; the rest is plain numpy (paper, section 3.2.1)."""
+    went_in = {}
+
+    def keep(call, arguments, named, context):
+        if context.module.name in ("query", "key"):
+            went_in["/".join(context.module.path)] = np.asarray(arguments[0], np.float64)[0]
+        return call(*arguments, **named)
+
+    ids = [np.array(side)[None] for side in reversal.ids([SOURCE, TARGET])]
+    with nn.intercept_methods(keep):
+        run.model.apply({"params": run.params}, **pairs.inputs_of_single_pairs(*ids), train=False)
+    place = f"{stack}/layers_{layer}/{part}"
+    kernels = run.params[stack][f"layers_{layer}"][part]
+    q_TK, k_SK = (
+        went_in[f"{place}/{side}"] @ np.asarray(kernels[side]["kernel"], np.float64)[:, head]
+        for side in ("query", "key")
+    )
+    scores_TS = q_TK @ k_SK.T / np.sqrt(q_TK.shape[1])
+    if name == "decoder":
+        scores_TS[~np.tri(T, dtype=bool)] = -np.inf
+    powers_TS = np.exp(scores_TS - scores_TS.max(axis=1, keepdims=True))
+    expected_TS = powers_TS / powers_TS.sum(axis=1, keepdims=True)
+    assert expected_TS.shape == SHAPES[name][2:]
+    np.testing.assert_allclose(found[name][layer, head], expected_TS, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [7, 29, 64])
+def test_padding_changes_nothing(run, found, monkeypatch, length):
+    assert shapes.next_power_of_two(S) == shapes.next_power_of_two(T) == 16
+    monkeypatch.setattr(shapes, "next_power_of_two", lambda _: length)
+    padded = attention.of_pair(run, SOURCE, TARGET)
+    assert padded.keys() == found.keys()
+    for name in SHAPES:
+        np.testing.assert_allclose(padded[name], found[name], rtol=0, atol=1e-6)
+
+
+def test_empty_texts_are_an_end_symbol_each(run):
+    empty = attention.of_pair(run, "", " ")
+    for name in SHAPES:
+        assert empty[name].shape == (2, 2, 1, 1)
+        assert (empty[name] == 1).all()
+
+
+def test_no_position_is_beyond_the_learned_ones():
+    """A model with as many learned positions as the longer text has pieces suffices."""
+    size = len(pieces())
+    fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
+    model = tiny.model(**fields, max_positions=20)
+    parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    run = translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
+    found = attention.of_pair(run, "a " * 17, "b")
+    assert np.isfinite(found["cross"]).all()
+    np.testing.assert_allclose(found["cross"].sum(axis=-1), 1, rtol=0, atol=1e-6)
+
+
+# Every model
+
+
+def vision():
+    """A model of 3 x 3 patches and the class token, and two images."""
+    fields = image_classification.get_config().model.to_dict()
+    sizes = {"d_model": 8, "d_ff": 12, "num_heads": 2, "num_layers": 2, "patch_size": 4}
+    model = VisionTransformer(**{**fields, **sizes, "num_classes": 3, "image_size": 12})
+    shape = (2, 12, 12, len(model.mean))
+    return model, {"images": np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)}
+
+
+def language_model():
+    ids = texts.inputs()
+    return language.model(), {"tokens": ids.pop("ids"), **ids}
+
+
+def masked_model():
+    masked = {"masked": np.ones((3, 2), np.int32)}
+    return texts.masked_model(), {**texts.inputs(), **masked}
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "shape"),
+    [
+        (vision, "encoder", (2, 2, 2, 10, 10)),
+        (language_model, "decoder", (2, 3, 2, 8, 8)),
+        (masked_model, "encoder", (2, 3, 2, 8, 8)),
+        (lambda: (texts.classifier(), texts.inputs()), "encoder", (2, 3, 2, 8, 8)),
+        (lambda: (texts.self_attentive(), texts.inputs()), "hops", (1, 3, 1, 2, 8)),
+        (lambda: (texts.intra_attention(), texts.inputs()), "encoder", (1, 3, 1, 8, 8)),
+    ],
+    ids=["vision", "language", "masked", "classifier", "self_attentive", "intra_attention"],
+)
+def test_weights_of_each_model(make, kind, shape):
+    """Of one kind, and of real keys only: rows sum to 1, or to 0 where there is no key."""
+    model, inputs = make()
+    params = tiny.parameters(model, inputs)
+    found = attention.weights(params, inputs, model=model)
+    assert found.keys() == {kind}
+    weights_LBHTS = np.asarray(found[kind])
+    assert weights_LBHTS.shape == shape
+    sums_LBHT = weights_LBHTS.sum(axis=-1)
+    real_BT = inputs.get("segments", np.ones((shape[1], shape[-1]))) > 0
+    has_keys_BT = real_BT & (np.arange(shape[-1]) > 0) if shape[0] == 1 else real_BT
+    if kind == "hops":
+        has_keys_BT = np.ones(shape[1:4:2], bool)
+    expected = np.broadcast_to(has_keys_BT[None, :, None], sums_LBHT.shape)
+    np.testing.assert_allclose(sums_LBHT[expected], 1, atol=1e-6)
+    padding = np.broadcast_to(~real_BT[None, :, None, None], shape) & expected[..., None]
+    assert (weights_LBHTS[padding] == 0).all()
+
+
+def test_a_model_without_attention_has_no_weights():
+    assert attention.weights({}, {}, model=nn.Dense(3)) == {}

@@ -1,0 +1,95 @@
+"""A tiny run, as a terminal shows it and as a log has it."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from helpers import parallel
+
+ROOT = Path(__file__).resolve().parents[2]
+# What a run shows while it works, in this order; each with a bar or, where nothing can be counted,
+# with the seconds so far.
+BARS = (
+    *("prepare pairs", "read for the vocabulary", "tokenise validation", "tokenise test"),
+    *("tokenise train", "pack", "train", "translate validation", "loss of validation"),
+    *("translate test", "loss of test"),
+)
+WAITS = "learn the vocabulary", "compile a step with 8 rows of 32 positions", "compile validation"
+
+
+@pytest.fixture
+def command(tmp_path):
+    """A function of a mode and further flags that gives the command line of a tiny run."""
+    pairs = parallel.pairs(160)
+    for split, part in (
+        ("train", pairs[:140]),
+        ("validation", pairs[140:150]),
+        ("test", pairs[150:]),
+    ):
+        for side, language in enumerate(("xx", "yy")):
+            text = "".join(f"{pair[side]}\n" for pair in part)
+            (tmp_path / f"{split}.{language}").write_text(text)
+    values = {
+        "compilation_cache": "",
+        **{"data.directory": tmp_path, "data.source_language": "xx", "data.target_language": "yy"},
+        **{"data.max_length": 32, "data.row_length": 32, "data.batch_tokens": 256},
+        **{"vocabulary.size": 320, "model.d_model": 16, "model.d_ff": 16, "model.num_heads": 2},
+        **{"model.num_layers": 1, "train.num_steps": 6, "train.log_every": 2, "evaluate.every": 0},
+        **{"decode.beam_width": 1, "decode.extra_length": 2, "evaluate.samples": 0},
+    }
+
+    def build(name):
+        return [
+            *(sys.executable, "launch.py", "--config=configs/parallel_text.py"),
+            *(f"--workdir={tmp_path}/{name}", f"--config.data.data_dir={tmp_path}/{name}-data"),
+            *(f"--config.{key}={value}" for key, value in values.items()),
+        ]
+
+    return build
+
+
+def on_a_terminal(command):
+    """Runs a command with a terminal of 120 columns as standard error; returns what it shows."""
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (40, 120))
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=slave)
+    os.close(slave)
+    shown = b""
+    try:
+        while block := os.read(master, 1 << 16):
+            shown += block
+    except OSError:  # the terminal's other end is closed: the process has ended
+        pass
+    os.close(master)
+    result = process.stdout.read()
+    assert process.wait() == 0, shown.decode()
+    return shown.decode(), json.loads(result)
+
+
+@pytest.mark.slow
+def test_every_stage_has_a_bar_on_a_terminal_and_none_in_a_log(command, tmp_path):
+    shown, result = on_a_terminal(command("terminal"))
+    assert result["split"] == "test"
+    places = [re.search(rf"(?<!\w ){bar}: +\d+%\|.*?\| \d+/\d+ \[", shown) for bar in BARS]
+    assert all(places), [bar for bar, place in zip(BARS, places, strict=True) if not place]
+    assert [place.start() for place in places] == sorted(place.start() for place in places)
+    for wait in WAITS:
+        assert re.search(rf"{wait} \[\d\d:\d\d\]", shown), wait
+    bars = re.findall(r"\| \d+/\d+ \[\d\d:\d\d<(\d\d:\d\d|\?)", shown)
+    assert {*bars} - {"?"}  # the time left
+
+    logged = subprocess.run(command("log"), cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(logged.stdout)["set"] == result["set"]
+    assert "%|" not in logged.stderr
+    assert "\r" not in logged.stderr
+    for bar in BARS[:6] + BARS[7:]:  # of training there is a line every few steps
+        assert re.search(
+            rf"^\d\d:\d\d:\d\d {bar}: [\d,]+ \w+ in [\d.]+ s, ", logged.stderr, re.M
+        ), bar
+    assert len(re.findall(r"^\S+ step \d/6: loss", logged.stderr, re.M)) == 3

@@ -1,0 +1,150 @@
+"""The likeliest first misaligned line: from it on, line i of one side goes with line i + d.
+
+How well two lines go together is judged by three features: their lengths, as Gale and Church (1993)
+align sentences by them; the marks that they end with; and their numbers. The evidence of a feature
+is log P(feature | a pair of the corpus) - log P(feature | lines that are near each other, but no
+pair), both counted in the corpus itself: where neighbouring lines look alike, as in a corpus sorted
+by length, it is about zero and nothing is claimed. A shift d is then searched by CUSUM (Page 1954):
+the sum of evidence(i, i + d) - evidence(i, i) over a run of lines exceeds a threshold only if the
+run is misaligned. As a sum of log likelihood ratios it exceeds h in n lines of good pairs with a
+probability of about n exp(-h).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer.data.audit.lines import ENDINGS, Lines
+
+SHIFTS = 10  # lines that one side may be shifted by
+# Nats, besides log(lines x shifts): features of neighbouring pairs are not quite independent.
+THRESHOLD = 30.0
+NUM_BINS, NUM_ENDINGS = 17, 1 + max(ENDINGS.values())
+
+
+class Misaligned(NamedTuple):
+    """Source lines `start` to `stop`, counted from 0 and without `stop`, go with target lines that
+    are `shift` lines later. `start` is right to a few lines, `stop`, after which another shift may
+    begin, to some dozens."""
+
+    start: int
+    stop: int
+    shift: int
+
+
+class Model(NamedTuple):
+    """The evidence of each value of each feature that two lines are a pair, in nats."""
+
+    ratio: float  # characters of the target for one of the source
+    spread: float  # of the deviation of a pair's lengths
+    weights: Sequence[np.ndarray]  # of each feature
+
+
+def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> Misaligned | None:
+    """Returns the likeliest first run of misaligned lines, or None if all seem well aligned.
+
+    `difference` is how many lines the target has more than the source; a shift by that many lines
+    is searched, too.
+    """
+    count = len(source.length)
+    shifts = {*range(-SHIFTS, SHIFTS + 1), difference} - {0}
+    shifts = sorted(shift for shift in shifts if abs(shift) < count)
+    if not shifts:
+        return None
+    threshold = THRESHOLD + np.log(count * len(shifts))
+    here = evidence(model, source, target, 0)
+    first, stop = None, count
+    while True:
+        runs = [(*_run(model, source, target, here, shift, stop), shift) for shift in shifts]
+        gain, begin, end, shift = max(runs)
+        if gain < threshold:
+            return first
+        first = Misaligned(begin, end, shift)
+        stop = begin  # is there another, before it?
+
+
+def learn(source: Lines, target: Lines) -> Model:
+    """Learns the evidence of lengths, last marks and numbers from the corpus itself.
+
+    Pairs are taken at the shift at which the features of both sides depend on each other most, so
+    that a corpus that is misaligned from the start does not pass for a good one.
+    """
+    both = (source.length > 0) & (target.length > 0)
+    ratio = target.length[both].sum() / max(1, source.length[both].sum())
+    deviations = np.abs(deviation(source.length, target.length, ratio))
+    model = Model(float(ratio), float(np.median(deviations[both]) * 1.4826 + 1e-9), ())
+    # Nearer than any that is searched would be wrong: some of these may be pairs.
+    far = [_counts(model, source, target, sign * (SHIFTS + d)) for sign in (1, -1) for d in (1, 2)]
+    unrelated = [_smoothed(sum(counts)) for counts in zip(*far, strict=True)]
+    candidates = []
+    for shift in range(-SHIFTS, SHIFTS + 1):
+        related = list(map(_smoothed, _counts(model, source, target, shift)))
+        weights = [np.log(p / q) for p, q in zip(related, unrelated, strict=True)]
+        divergence = sum((p * w).sum() for p, w in zip(related, weights, strict=True))
+        candidates.append((divergence, -abs(shift), weights))
+    return model._replace(weights=max(candidates, key=lambda x: x[:2])[2])
+
+
+def evidence(model: Model, source: Lines, target: Lines, shift: int) -> np.ndarray:
+    """Returns the evidence that source line i and target line i + shift are a pair, [lines].
+
+    It is 0 where one of them is blank or does not exist.
+    """
+    first, last = _range(len(source.length), shift)
+    total = np.zeros(len(source.length), np.float32)
+    for weights, values in zip(model.weights, _features(model, source, target, shift), strict=True):
+        total[first:last] += weights[values].astype(np.float32)
+    blank = (source.length[first:last] == 0) | (target.length[first + shift : last + shift] == 0)
+    total[first:last][blank] = 0
+    return total
+
+
+def _run(
+    model: Model, source: Lines, target: Lines, here: np.ndarray, shift: int, stop: int
+) -> tuple[float, int, int]:
+    """Returns (gain, start, stop): the run of lines before `stop` that gains most by a shift."""
+    gains = evidence(model, source, target, shift)[:stop] - here[:stop]
+    sums = np.concatenate([[0.0], np.cumsum(gains, dtype=np.float64)])
+    excess = sums - np.minimum.accumulate(sums)
+    end = int(excess.argmax())
+    start = end - int(sums[: end + 1][::-1].argmin())  # the last minimum before it
+    return float(excess[end]), start, end
+
+
+def _range(count: int, shift: int) -> tuple[int, int]:
+    """Returns the range of source lines i of `count` with a line i + shift: 5, -2 gives 2, 5."""
+    first = max(0, -shift)
+    return first, max(first, count - max(0, shift))
+
+
+def _features(model: Model, source: Lines, target: Lines, shift: int) -> list[np.ndarray]:
+    """Returns a number for each feature of the pairs (i, i + shift)."""
+    first, last = _range(len(source.length), shift)
+    s = Lines(*(x[first:last] for x in source))
+    t = Lines(*(x[first + shift : last + shift] for x in target))
+    deviations = deviation(s.length, t.length, model.ratio) / model.spread
+    bins = np.clip(np.rint(2 * deviations) + NUM_BINS // 2, 0, NUM_BINS - 1).astype(np.int8)
+    endings = s.ending * np.uint8(NUM_ENDINGS) + t.ending
+    one = (s.numbers != 0) != (t.numbers != 0)
+    numbers = np.where(s.numbers == t.numbers, s.numbers != 0, np.where(one, 2, 3)).astype(np.int8)
+    return [bins, endings, numbers]
+
+
+def deviation(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarray:
+    """Returns how much longer each target is than expected, in units of the root of its length.
+
+    Gale and Church (1993), equation 1: the variance grows in proportion to the length.
+    """
+    return (target - ratio * source) / np.sqrt((target + ratio * source) / 2 + 1)
+
+
+def _counts(model: Model, source: Lines, target: Lines, shift: int) -> list[np.ndarray]:
+    sizes = NUM_BINS, NUM_ENDINGS**2, 4
+    features = _features(model, source, target, shift)
+    return [np.bincount(x, minlength=size) for x, size in zip(features, sizes, strict=True)]
+
+
+def _smoothed(counts: np.ndarray) -> np.ndarray:
+    """Returns probabilities; a value that was never seen is no proof."""
+    return (counts + 5) / (counts + 5).sum()

@@ -1,0 +1,53 @@
+"""Faulty pairs -> files: a list of them, and a copy of a corpus without them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from transformer.data.audit.pairs import Pairs
+from transformer.errors import UserError
+from transformer.storage import paths
+
+
+def check_new(name: str, key: str) -> None:
+    """UserError if something is there already, which is never overwritten, or cannot be made."""
+    if paths.in_bucket(name):
+        raise UserError(f"config.audit.{key} is a local path, found {name}")
+    path = paths.path(name)
+    if path.exists():
+        raise UserError(f"config.audit.{key}: {path} exists already, and is not overwritten")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if error := paths.try_write(folder):
+        raise UserError(f"config.audit.{key}: cannot write in {folder}: {error.strerror or error}")
+
+
+def write_list(file: Path, split: str, pairs: Pairs, masks: Mapping[str, np.ndarray]) -> int:
+    """Appends the pairs with a fault to a tab-separated file, and returns how many there are.
+
+    A line is SPLIT, the line number (from 1), the FAULTS with commas, SOURCE, TARGET. Bytes that
+    are not UTF-8 become U+FFFD, a tab in the text a space.
+    """
+    paths.make_folder(file.parent)
+    text = lambda line: line.decode(errors="replace").replace("\t", " ").replace("\n", " ")
+    faulty = np.logical_or.reduce(list(masks.values()))
+    with file.open("a", encoding="utf-8") as output:
+        for number, (source, target) in enumerate(pairs.read()):
+            if faulty[number]:
+                names = ",".join(name for name, mask in masks.items() if mask[number])
+                fields = split, str(number + 1), names, text(source), text(target)
+                output.write("\t".join(fields) + "\n")
+    return int(faulty.sum())
+
+
+def write_copy(
+    folder: Path, split: str, pairs: Pairs, languages: tuple[str, str], kept: np.ndarray
+) -> None:
+    """Writes the kept pairs, byte by byte and in their order, into FOLDER/SPLIT.LANGUAGE."""
+    paths.make_folder(folder)
+    files = [folder / f"{split}.{language}" for language in languages]
+    with files[0].open("xb") as source_file, files[1].open("xb") as target_file:
+        for is_kept, (source, target) in zip(kept, pairs.read(), strict=True):
+            if is_kept:
+                source_file.write(source + b"\n")
+                target_file.write(target + b"\n")

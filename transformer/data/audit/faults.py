@@ -1,0 +1,107 @@
+"""The faults of sentence pairs, from the numbers of their lines: a mask of pairs for each."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer.data.audit import alignment, repeats
+from transformer.data.audit.lines import Lines
+
+# {fault: what it is}, in the order of the table.
+FAULTS = {
+    "blank": "a side without text",
+    "broken": "not UTF-8, U+FFFD, or UTF-8 read as another encoding",
+    "invisible": "control characters, or others that are not seen",
+    "script": "a side in another script than its language's",
+    "swapped": "both sides in the other side's language",
+    "language": "one side in the other side's language",
+    "copied": "the same letters on both sides",
+    "length": "one side far too long for the other",
+    "duplicate": "the same pair as an earlier line",
+    "near_duplicate": "the same letters as an earlier line, on both sides",
+    "many_targets": "a source with several targets",
+    "many_sources": "a target with several sources",
+    "overlap": "the same letters as a pair of train (of train: of another split)",
+    "source_in_train": "a source that train has, but with another target",
+    "target_in_train": "a target that train has, but with another source",
+    "long": "over data.max_length",
+    "spelt": "characters that the vocabulary spells in bytes, or does not know",
+}
+# A length is wrong if it is DEVIATIONS robust standard deviations from what the other side's gives
+# by Gale and Church's model (alignment.py), and RATIO times as long, or as short.
+DEVIATIONS, RATIO = 5.0, 2.0
+# A line is in the other side's language if its trigrams say so by so many nats, and by a third as
+# much a character as an ordinary line says the opposite: names alone ('Tom lit le New York Times')
+# are not enough. Of a third language it is often the nearer of the two.
+EVIDENCE, SHARE = 25.0, 1 / 3
+
+
+class Faults(NamedTuple):
+    """The faults of the pairs of one split."""
+
+    masks: dict[str, np.ndarray]  # {fault: bool [pairs]}
+    model: alignment.Model  # of the lengths of its pairs, among others
+
+
+def of_pairs(source: Lines, target: Lines, max_length: int) -> Faults:
+    """Returns the faults of a split's pairs, but for its overlap with other splits."""
+    pieces = np.maximum(source.pieces, target.pieces)
+    blank = _is_blank(source) | _is_blank(target)
+    exact = repeats.pair_keys(source.exact, target.exact)
+    near = repeats.pair_keys(source.near, target.near)
+    lines = np.arange(len(exact))
+    duplicate = ~blank & (repeats.first_of(exact) < lines)
+    copied = ~blank & (source.near == target.near) & (source.letters > 0)
+    source_wrong, target_wrong = _in_other_language(source, 1), _in_other_language(target, -1)
+    model = alignment.learn(source, target)
+    masks = {
+        "blank": blank,
+        "broken": source.broken | target.broken,
+        "invisible": source.invisible | target.invisible,
+        "script": source.other_script | target.other_script,
+        "swapped": source_wrong & target_wrong,
+        "language": (source_wrong ^ target_wrong) & ~copied,
+        "copied": copied,
+        "length": ~blank & _has_wrong_length(source, target, model),
+        "duplicate": duplicate,
+        "near_duplicate": ~blank & ~duplicate & (repeats.first_of(near) < lines),
+        "many_targets": ~blank & repeats.have_several(source.exact, target.exact),
+        "many_sources": ~blank & repeats.have_several(target.exact, source.exact),
+        "long": pieces > max_length,
+        "spelt": source.spelt | target.spelt,
+    }
+    return Faults(masks, model)
+
+
+def overlap(
+    train: tuple[Lines, Lines], split: tuple[Lines, Lines], blank: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Compares a split with train: returns the split's further masks, and which of train's pairs
+    are in the split. `blank` are the split's blank pairs."""
+    train_keys = repeats.pair_keys(*(side.near for side in train))
+    keys = repeats.pair_keys(*(side.near for side in split))
+    both = ~blank & np.isin(keys, train_keys)
+    source, target = (np.isin(b.near, a.near) for a, b in zip(train, split, strict=True))
+    masks = {
+        "overlap": both,
+        "source_in_train": ~blank & ~both & source,
+        "target_in_train": ~blank & ~both & target,
+    }
+    return masks, np.isin(train_keys, keys[~blank])
+
+
+def _is_blank(side: Lines) -> np.ndarray:
+    return side.near == hash("")
+
+
+def _in_other_language(side: Lines, sign: int) -> np.ndarray:
+    """Returns which lines are in the language of the other side; `sign` -1 for the target."""
+    wrong = sign * side.evidence
+    a_character = np.abs(np.median(side.evidence / np.maximum(1, side.length)))
+    return wrong > np.maximum(EVIDENCE, SHARE * a_character * side.length)
+
+
+def _has_wrong_length(source: Lines, target: Lines, model: alignment.Model) -> np.ndarray:
+    deviation = alignment.deviation(source.length, target.length, model.ratio) / model.spread
+    ratio = (target.length + 1) / (model.ratio * source.length + 1)
+    return (np.abs(deviation) > DEVIATIONS) & (np.abs(np.log(ratio)) > np.log(RATIO))

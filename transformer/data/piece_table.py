@@ -1,0 +1,97 @@
+"""Text <-> ids where a SentencePiece model cuts the text, and a table numbers the pieces.
+
+Marian's models have this: source.spm and target.spm cut, vocab.json numbers the pieces of both.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+import sentencepiece
+
+from transformer.data import tokenizer
+from transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from transformer.errors import UserError
+
+FIRST = 4  # the id of the first piece that is no special one
+LANGUAGE = re.compile(">>.+?<<")  # says into which of several languages to translate
+
+
+@dataclasses.dataclass(frozen=True)
+class PieceTable:
+    """The vocabulary of one side: table[i] is the piece with id i.
+
+    The special ids are those of tokenizer.py. A piece that the table lacks is UNKNOWN. A text may
+    begin with a language that is in the table, as in '>>fra<< A cat.'.
+    """
+
+    processor: sentencepiece.SentencePieceProcessor
+    table: tuple[str, ...]
+    end: int = END  # what each encoded text ends with
+    pad, unknown, start = PAD, UNKNOWN, START
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenises texts; each ends with `end`, and a blank one is `end` alone."""
+        ids, split = self._ids, [self._split(text) for text in texts]
+        pieces_of_texts = self.processor.encode([text for _, text in split], out_type=str)
+        return [
+            [*(ids.get(piece, UNKNOWN) for piece in (*language, *pieces)), self.end]
+            for (language, _), pieces in zip(split, pieces_of_texts, strict=True)
+        ]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Detokenises lists of ids; special ids are dropped."""
+        return [
+            self.processor.decode_pieces([self.table[i] for i in map(int, text) if i >= FIRST])
+            for text in ids
+        ]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Returns the pieces of ids, in which ▁ stands for a space."""
+        return [self.table[int(i)] for i in ids]
+
+    def surfaces(self, text: str) -> list[tuple[str, str]]:
+        """Returns the (piece, part of the text) that a text is cut into."""
+        language, rest = self._split(text)
+        given = text[: len(text) - len(rest)]
+        return [*((piece, given) for piece in language), *tokenizer.surfaces(self.processor, rest)]
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of all that determines ids and text: equal fingerprints, equal ids."""
+        model = tokenizer.fingerprint(self.processor)
+        return hashlib.sha256(json.dumps([model, self.end, *self.table]).encode()).hexdigest()[:16]
+
+    def _split(self, text: str) -> tuple[list[str], str]:
+        """Splits ">>fra<< A cat." into ([">>fra<<"], "A cat."), if the table has that language."""
+        match = LANGUAGE.match(text)
+        if match and match[0] in self._ids:
+            return [match[0]], text[match.end() :].lstrip(" ")
+        return [], text
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {piece: i for i, piece in enumerate(self.table)}
+
+
+def dumps(table: Sequence[str]) -> bytes:
+    """Returns the content of a table's file, a JSON list."""
+    return json.dumps(list(table), ensure_ascii=False, indent=0).encode() + b"\n"
+
+
+def loads(content: bytes, name: str) -> tuple[str, ...]:
+    """Returns the table of a file's content; UserError, which names it, if it is none."""
+    try:
+        table = json.loads(content)
+    except ValueError as error:
+        raise UserError(f"damaged: {name} is not a table of pieces ({error})") from error
+    are_strings = isinstance(table, list) and all(isinstance(piece, str) for piece in table)
+    if not are_strings or len(table) <= FIRST or len(set(table)) < len(table):
+        raise UserError(f"damaged: {name} is not a list of different pieces")
+    return tuple(table)

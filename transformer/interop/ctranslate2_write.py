@@ -1,0 +1,113 @@
+"""Writes a CTranslate2 folder, which ctranslate2.Translator loads, by CTranslate2's own package."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+import numpy as np
+
+from transformer.data.tokenizer import END, START, UNKNOWN
+from transformer.errors import UserError
+from transformer.interop import layout
+from transformer.interop.ctranslate2_read import ACTIVATIONS, place_of
+from transformer.interop.foreign import check_form
+from transformer.models.positions import sinusoids
+
+QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
+
+
+def check(model: nn.Module) -> None:
+    """Raises UserError for a model that CTranslate2 has no form for."""
+    allowed = {
+        **{"norm_kind": ("layer",), "residual": (True,), "score": ("scaled_dot",)},
+        "positions": ("interleaved", "halves", "concatenated", "learned"),
+    }
+    check_form(model, "CTranslate2", allowed, "safetensors")
+
+
+def write(
+    folder: Path,
+    model: nn.Module,
+    params: dict[str, np.ndarray],
+    pieces: Sequence[Sequence[str]],
+    *,
+    quantization: str = "float32",
+    source_end: bool = True,
+    positions: int = 512,
+) -> None:
+    """Writes a folder that ctranslate2.Translator loads; it must exist.
+
+    `params` are {path: array}, `pieces` those of source and target by their ids. `positions` is how
+    long a source or an output can be: the position encodings go as a table. `source_end` says
+    whether CTranslate2 is to add the end symbol to a source.
+    """
+    try:
+        from ctranslate2.specs import transformer_spec
+    except ImportError as error:
+        raise UserError(
+            "--config.export.format=ctranslate2 needs CTranslate2's package: pip install "
+            "ctranslate2"
+        ) from error
+    check(model)
+    spec = transformer_spec.TransformerSpec.from_config(
+        (model.num_layers, model.decoder_depth),
+        model.num_heads,
+        pre_norm=model.norm == "pre",
+        no_final_norm=not model.final_norm,
+        activation={ours: number for number, ours in ACTIVATIONS.items()}[model.activation],
+    )
+    parts = {}  # {their name: {part: array}}
+    for path, array in params.items():
+        if not path.endswith("positions/embedding"):
+            name, part, _ = place_of(path)
+            is_matrix = path.endswith("kernel")
+            array = layout.matrix(path, array) if is_matrix else _as_there(path, array)
+            parts.setdefault(name, {})[part] = np.asarray(array, np.float32)
+    for name, arrays in parts.items():
+        _set(spec, name, np.concatenate([arrays[part] for part in sorted(arrays)]))
+    target = params["target_embedding/embedding"]
+    if "source_embedding/embedding" not in params:
+        _set(spec, "encoder/embeddings/weight", target)
+    if "output_embedding/embedding" not in params:
+        _set(spec, "decoder/projection/weight", target)
+    for half, side in (("encoder", "source"), ("decoder", "target")):
+        encodings = _encodings(model, params, side, positions)
+        getattr(spec, half).position_encodings.encodings = encodings
+    spec.config.layer_norm_epsilon = model.norm_epsilon
+    spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]
+    spec.config.eos_token, spec.config.unk_token = pieces[1][END], pieces[1][UNKNOWN]
+    spec.config.add_source_eos = source_end
+    spec.register_source_vocabulary(list(pieces[0]))
+    spec.register_target_vocabulary(list(pieces[1]))
+    spec.validate()
+    spec.optimize(quantization=None if quantization == "float32" else quantization)
+    spec.save(str(folder))
+
+
+def _as_there(path: str, array: np.ndarray) -> np.ndarray:
+    """Returns a table as it is, and a bias of heads [H, K] as a vector."""
+    return array if path.endswith("embedding") else array.reshape(-1)
+
+
+def _set(spec: Any, name: str, array: np.ndarray) -> None:
+    """Sets a variable by its name, such as encoder/layer_0/ffn/linear_0/weight."""
+    *places, last = name.split("/")
+    for place in places:
+        field, _, number = place.rpartition("_")
+        if hasattr(spec, place):
+            spec = getattr(spec, place)
+            spec = spec[0] if isinstance(spec, list) else spec  # the encoder's embeddings
+        else:  # layer_0 is layer[0]
+            spec = getattr(spec, field)[int(number)]
+    setattr(spec, last, np.ascontiguousarray(array, np.float32))
+
+
+def _encodings(
+    model: nn.Module, params: dict[str, np.ndarray], side: str, count: int
+) -> np.ndarray:
+    """Returns the position encodings [P, D] from the model's first position on."""
+    if model.positions == "learned":
+        return np.asarray(params[f"{side}_positions/embedding"])
+    positions = np.arange(count)[None] + model.first_position
+    return np.asarray(sinusoids(positions, model.d_model, model.positions))[0]

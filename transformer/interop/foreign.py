@@ -1,0 +1,102 @@
+"""A model of another program, in our terms."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import numpy as np
+
+from transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from transformer.errors import UserError
+
+MOST_JSON = 1 << 27  # bytes: a larger file is no config and no vocabulary
+
+
+class Renumbering(NamedTuple):
+    """The order in which a foreign vocabulary's pieces get our ids: the special ones first.
+
+    `old[i]` is the foreign id of our piece i. START may be a copy of another piece, as Marian
+    begins an output with its padding, which no output may contain.
+    """
+
+    old: np.ndarray
+    pieces: list[str]
+
+    @property
+    def count(self) -> int:
+        """How many pieces there are in the foreign vocabulary."""
+        return int(self.old.max()) + 1
+
+    def rows(self, array: np.ndarray) -> np.ndarray:
+        """Returns the rows of an array of foreign ids in our order."""
+        return array[self.old]
+
+
+class Foreign(NamedTuple):
+    """What a workdir is made of, but for the params.
+
+    `config` are further keys of a config, {'decode.length_penalty': 'power'}; its vocabulary.kind
+    says how the vocabulary's files are read.
+    """
+
+    fields: dict[str, Any]  # of our Transformer, where they are not the paper's
+    orders: tuple[Renumbering, Renumbering]  # of the source's pieces, and of the target's
+    vocabulary: dict[str, bytes]  # {name of a file in WORKDIR/vocabulary: content}
+    config: dict[str, Any]
+
+    def order_of(self, path: str) -> Renumbering:
+        """Returns the order of the pieces of an embedding or a bias."""
+        return self.orders[0 if path.startswith("source_") else 1]
+
+
+def renumber(pieces: list[str], *, pad: int, end: int, unknown: int, start: int) -> Renumbering:
+    """Returns the order in which our special ids are PAD, END, UNKNOWN, START = 0, 1, 2, 3.
+
+    Example: with pieces </s> <unk> a b <pad>, where an output starts with <pad>, `old` is
+    4 0 1 4 2 3: START is the second row of <pad>, and is called <s>.
+    """
+    special = dict(zip((PAD, END, UNKNOWN, START), (pad, end, unknown, start), strict=True))
+    taken = set(special.values())
+    old = [special[i] for i in range(4)] + [i for i in range(len(pieces)) if i not in taken]
+    names = [pieces[i] for i in old]
+    for ours, usual in ((END, "</s>"), (UNKNOWN, "<unk>"), (START, "<s>"), (PAD, "<pad>")):
+        if names.count(names[ours]) > 1:  # a copy; two pieces have two names
+            names[ours] = usual if usual not in names else f"<{usual}>"
+    return Renumbering(np.array(old), names)
+
+
+def check_form(model: nn.Module, program: str, allowed: dict[str, tuple], formats: str) -> None:
+    """Raises UserError for a model that another program has no form for.
+
+    `allowed` are the values that each field may have there, `formats` the values of
+    config.export.format to use instead. The heads there have d_model / num_heads dimensions.
+    """
+    for name, values in allowed.items():
+        if (value := getattr(model, name)) not in values:
+            raise UserError(
+                f"{program} has no form for config.model.{name}={value!r}, only for "
+                f"{', '.join(map(repr, values))}: use --config.export.format={formats}"
+            )
+    if {model.key_size, model.value_size} - {0, model.d_model // model.num_heads}:
+        raise UserError(
+            f"{program} has heads of d_model / num_heads: config.model.key_size and value_size "
+            "have other sizes"
+        )
+
+
+def read_json(file: Path) -> Any:
+    """Returns a JSON file's value; UserError, which names it, if it is missing or damaged."""
+    if not file.is_file():
+        raise UserError(f"{file} is missing")
+    if file.stat().st_size > MOST_JSON:
+        raise UserError(f"{file} has {file.stat().st_size:,} bytes, too many for such a file")
+    try:
+        return json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{file} is not JSON: {error}") from error
+
+
+def write_json(file: Path, value: dict) -> None:
+    """Writes a JSON file that people can read."""
+    file.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")

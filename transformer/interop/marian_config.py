@@ -1,0 +1,107 @@
+"""The config.json of Hugging Face's Marian models, as fields of our Transformer and back."""
+
+from pathlib import Path
+from typing import Any
+
+import flax.linen as nn
+
+from transformer.data.tokenizer import END, PAD, START
+from transformer.errors import UserError
+from transformer.interop.foreign import check_form
+
+EPSILON = 1e-5  # of LayerNorm, which the format does not name
+# {theirs: ours}
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "swish": "silu"}
+RATES = {
+    "dropout": "dropout_rate",
+    "attention_dropout": "attention_dropout_rate",
+    "activation_dropout": "activation_dropout_rate",
+}
+
+
+def fields_of(config: dict, file: Path) -> dict[str, Any]:
+    """Returns the fields of our Transformer that a config.json of Marian describes."""
+    if not isinstance(config, dict) or config.get("model_type") != "marian":
+        kind = config.get("model_type") if isinstance(config, dict) else type(config).__name__
+        raise UserError(f"{file}: model_type is 'marian', found {kind!r}")
+
+    def get(name: str, kind: type, default: object = None) -> Any:
+        value = config.get(name, default)
+        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+            raise UserError(f"{file}: {name} is missing, or no {kind.__name__}: found {value!r}")
+        return value
+
+    for name in ("attention_heads", "ffn_dim"):
+        sizes = get(f"encoder_{name}", int), get(f"decoder_{name}", int)
+        if sizes[0] != sizes[1]:
+            raise UserError(
+                f"{file}: encoder_{name}={sizes[0]} and decoder_{name}={sizes[1]} differ, which "
+                "our model has no field for"
+            )
+    if (activation := get("activation_function", str)) not in ACTIVATIONS:
+        known = ", ".join(ACTIVATIONS)
+        raise UserError(f"{file}: activation_function is one of {known}, found {activation!r}")
+    if not get("scale_embedding", bool, False):
+        raise UserError(f"{file}: scale_embedding is false; our models multiply by sqrt(d_model)")
+    for name in ("normalize_before", "add_final_layer_norm", "normalize_embedding"):
+        if config.get(name):
+            raise UserError(f"{file}: {name} is true, which is no Marian model of Hugging Face's")
+    shared = get("share_encoder_decoder_embeddings", bool, True)
+    tied = "all" if shared else "target" if get("tie_word_embeddings", bool, True) else "none"
+    return {
+        "d_model": get("d_model", int),
+        "d_ff": get("encoder_ffn_dim", int),
+        "num_heads": get("encoder_attention_heads", int),
+        "num_layers": get("encoder_layers", int),
+        "num_decoder_layers": get("decoder_layers", int),
+        "positions": "halves",
+        "norm_epsilon": EPSILON,
+        "tied_embeddings": tied,
+        "activation": ACTIVATIONS[activation],
+        "attention_bias": True,
+        "output_bias": True,
+        **{ours: float(config.get(theirs, 0.0)) for theirs, ours in RATES.items()},
+    }
+
+
+def config_of(model: nn.Module, *, max_positions: int) -> dict[str, Any]:
+    """Returns the config.json of MarianMTModel."""
+    activation = {ours: theirs for theirs, ours in ACTIVATIONS.items()}[model.activation]
+    size = {"attention_heads": model.num_heads, "ffn_dim": model.d_ff}
+    halves = ("encoder", "decoder")
+    return {
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "d_model": model.d_model,
+        **{f"{half}_{name}": value for half in halves for name, value in size.items()},
+        "encoder_layers": model.num_layers,
+        "decoder_layers": model.decoder_depth,
+        "num_hidden_layers": model.num_layers,
+        "vocab_size": model.source_vocab_size,
+        "decoder_vocab_size": model.target_vocab_size,
+        "share_encoder_decoder_embeddings": model.tied_embeddings == "all",
+        "tie_word_embeddings": model.tied_embeddings != "none",
+        "scale_embedding": True,
+        "static_position_embeddings": True,
+        "max_position_embeddings": max_positions,
+        "activation_function": activation,
+        **{theirs: getattr(model, ours) for theirs, ours in RATES.items()},
+        "pad_token_id": PAD,
+        "eos_token_id": END,
+        "decoder_start_token_id": START,
+        "torch_dtype": "float32",
+    }
+
+
+def check_exportable(model: nn.Module) -> list[str]:
+    """Returns what changes a little in Marian's form, a line each; UserError for what it lacks."""
+    allowed = {
+        **{"norm": ("post",), "norm_kind": ("layer",), "final_norm": (False,)},
+        **{"residual": (True,), "score": ("scaled_dot",), "first_position": (0,)},
+        "positions": ("interleaved", "halves"),
+    }
+    check_form(model, "Hugging Face's Marian", allowed, "ctranslate2 or safetensors")
+    if model.norm_epsilon != EPSILON:
+        return [f"LayerNorm's epsilon is {EPSILON:g} there, {model.norm_epsilon:g} here"]
+    return []

@@ -1,0 +1,69 @@
+"""The vocabulary of Hugging Face's Marian models: source.spm, target.spm, vocab.json and back."""
+
+from pathlib import Path
+
+from transformer.data import piece_table, tokenizer
+from transformer.data.tokenizer import END, PAD
+from transformer.errors import UserError
+from transformer.interop.foreign import Renumbering, read_json, renumber, write_json
+
+
+def read(
+    folder: Path, config: dict, shared: bool
+) -> tuple[tuple[Renumbering, Renumbering], dict[str, bytes]]:
+    """Returns the orders of source and target, and the files of our vocabulary."""
+    files = {f"{side}.model": folder / f"{side}.spm" for side in ("source", "target")}
+    contents = {}
+    for name, file in files.items():
+        if not file.is_file():
+            raise UserError(f"{file} is missing")
+        contents[name] = file.read_bytes()
+        tokenizer.load_processor(contents[name], str(file))
+    source = _renumbering(folder / "vocab.json", config)
+    if shared:
+        return (source, source), {**contents, "shared.pieces": piece_table.dumps(source.pieces)}
+    target = _renumbering(folder / "target_vocab.json", config)
+    tables = {"source.pieces": source, "target.pieces": target}
+    tables = {name: piece_table.dumps(order.pieces) for name, order in tables.items()}
+    return (source, target), {**contents, **tables}
+
+
+def _renumbering(file: Path, config: dict) -> Renumbering:
+    """Returns our order of the pieces in a vocab.json, {piece: id}."""
+    ids = read_json(file)
+    are_ids = isinstance(ids, dict) and sorted(map(repr, ids.values())) == sorted(
+        map(repr, range(len(ids)))
+    )
+    if not are_ids:
+        raise UserError(f"{file} is not a table of pieces with the ids 0, 1, 2, ... once each")
+    pieces = sorted(ids, key=ids.get)
+    special = {"unknown": ids.get("<unk>")}
+    names = {"pad": "pad_token_id", "end": "eos_token_id", "start": "decoder_start_token_id"}
+    for ours, theirs in names.items():
+        special[ours] = config.get(theirs)
+    for name, number in special.items():
+        if not isinstance(number, int) or not 0 <= number < len(pieces):
+            raise UserError(f"{file}: the id of {names.get(name, '<unk>')} is {number!r}")
+    return renumber(pieces, **special)
+
+
+def write(folder: Path, vocabulary: tokenizer.Vocabulary, max_length: int) -> None:
+    """Writes source.spm, target.spm, vocab.json and tokenizer_config.json."""
+    for name, side in vocabulary.sides.items():
+        model = side.processor.serialized_model_proto()
+        (folder / f"{name}.spm").write_bytes(model)
+    tables = [side.pieces(range(len(side))) for side in vocabulary]
+    separate = tables[0] != tables[1]
+    for name, table in zip(("vocab.json", "target_vocab.json"), tables, strict=True):
+        if name == "vocab.json" or separate:
+            write_json(folder / name, {piece: i for i, piece in enumerate(table)})
+    special = {"pad_token": PAD, "eos_token": END, "unk_token": tokenizer.UNKNOWN}
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "MarianTokenizer",
+            "model_max_length": max_length,
+            "separate_vocabs": separate,
+            **{name: tables[0][i] for name, i in special.items()},
+        },
+    )

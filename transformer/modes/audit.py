@@ -1,0 +1,239 @@
+"""--mode=audit: looks for faults in the sentence pairs of a config, before training."""
+
+import json
+import logging
+import shlex
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from ml_collections import ConfigDict
+
+from transformer.checkpoints import workdir
+from transformer.data import builders, text_files, tokenizer, vocabulary
+from transformer.data.audit import alignment, characters, cleaning, faults, lines, pairs
+from transformer.errors import UserError
+from transformer.monitoring import progress
+from transformer.storage import paths
+from transformer.tasks import splits
+
+SHOWN = 5  # line numbers of a fault, in the table and in the result
+CHARACTERS = 20  # characters without a piece, in the result
+
+
+class Split(NamedTuple):
+    """What is known of a split."""
+
+    pairs: pairs.Pairs
+    sides: tuple[lines.Lines, lines.Lines]
+    masks: dict[str, np.ndarray]  # {fault: bool [pairs]}
+    misaligned: alignment.Misaligned | None
+    ratio: float  # target characters for one of the source
+    spelt: Counter  # characters without a piece in the vocabulary
+
+
+def audit(config: ConfigDict, folder: Path) -> None:
+    """Prints the faults of each split, with their first line numbers: a table, or one JSON line.
+
+    With `audit.lines` all faulty pairs are written into a file, with `audit.clean` a copy without
+    those of `audit.drop` into a folder.
+    """
+    check(config)
+    start = time.perf_counter()
+    read = {split: open_split(config, split) for split in names(config)}
+    readers = make_readers(config, folder, read["train"])
+    found = {split: examine(config, split, source, readers) for split, source in read.items()}
+    compare_with_train(found)
+    seconds, count = time.perf_counter() - start, sum(map(len, read.values()))
+    result = {split: summary(of_split) for split, of_split in found.items()}
+    tables = [table(split, values) for split, values in result.items()]
+    if sys.stdout.isatty():
+        print("\n\n".join(tables), flush=True)
+    else:
+        logging.info("%s", "\n\n".join(["the faults of each split:", *tables]))
+    logging.info("%s in %.1f s", progress.quantity(count, "pair"), seconds)
+    if config.audit.lines:
+        file = paths.path(config.audit.lines)
+        for split, of_split in found.items():
+            cleaning.write_list(file, split, of_split.pairs, of_split.masks)
+        logging.info("all faulty pairs are in %s", file)
+    if config.audit.clean:
+        clean(config, found)
+    if not sys.stdout.isatty():
+        print(json.dumps(result), flush=True)
+
+
+def check(config: ConfigDict) -> None:
+    """Raises UserError for invalid values of `config.audit`, before anything is read."""
+    options = config.audit
+    for name in drop_names(config):
+        if name not in faults.FAULTS:
+            known = ", ".join(faults.FAULTS)
+            raise UserError(f"config.audit.drop has names of {known}, found {name!r}")
+    for key in ("lines", "clean"):
+        if options[key]:
+            cleaning.check_new(options[key], key)
+
+
+def drop_names(config: ConfigDict) -> list[str]:
+    """Returns the faults whose pairs a cleaned copy does not have."""
+    return list(filter(None, map(str.strip, config.audit.drop.split(","))))
+
+
+def names(config: ConfigDict) -> list[str]:
+    """Returns the splits to look at: those of the config, without one whose name is empty."""
+    if not config.data.train:
+        raise UserError("config.data.train is empty: it names the pairs to look at")
+    every = dict.fromkeys((*builders.SPLITS, config.evaluate.split))
+    return [split for split in every if splits.name_and_key(config, split)[0]]
+
+
+def open_split(config: ConfigDict, split: str) -> pairs.Pairs:
+    """Returns the raw pairs of a split; parallel text is read from its files."""
+    data = config.data
+    if data.corpus != "parallel_text":
+        return pairs.of_corpus(splits.pairs(config, split))
+    name, key = splits.name_and_key(config, split)
+    languages = data.source_language, data.target_language
+    return pairs.of_files(text_files.find(Path(data.directory).expanduser(), name, languages, key))
+
+
+def make_readers(
+    config: ConfigDict, folder: Path, train: pairs.Pairs
+) -> tuple[lines.Reader, lines.Reader]:
+    """Returns what the lines of each side are compared with; logs where the vocabulary is from."""
+    vocab, options = None, config.vocabulary
+    if options.model:
+        models = vocabulary.read_models(options.model, shared=options.shared)
+        loaded = [tokenizer.load(model, options.model) for model in models]
+        vocab = tokenizer.Vocabulary(loaded[0], loaded[-1])
+    elif all(file.is_file() for file in workdir.vocabulary_files(folder, config)):
+        vocab = workdir.read_vocabulary(folder, config)
+        logging.info("the vocabulary is that of %s", folder)
+    else:
+        logging.info(
+            "no vocabulary (config.vocabulary.model, or that of --workdir): lengths are counted in "
+            "words, which are fewer than pieces"
+        )
+    sides = vocab or (None, None)
+    spellings = [
+        characters.Spelling(side.processor) if hasattr(side, "processor") else None
+        for side in sides
+    ]
+    languages = config.data.source_language, config.data.target_language
+    learnt = lines.learn_languages(train.read, languages)
+    return tuple(
+        lines.Reader(learnt.table, script, config.data.max_length, pieces, spelling)
+        for script, pieces, spelling in zip(learnt.scripts, sides, spellings, strict=True)
+    )
+
+
+def examine(
+    config: ConfigDict, split: str, read: pairs.Pairs, readers: tuple[lines.Reader, lines.Reader]
+) -> Split:
+    """Reads a split once, and returns its faults but for its overlap with others."""
+    if not len(read):
+        raise UserError(f"the split {split!r} is empty: {' and '.join(read.files)}")
+    with progress.counter(f"audit {split}", total=len(read), unit="pair") as advance:
+        source, target, spelt = lines.scan(read.read, readers, advance)
+    found = faults.of_pairs(source, target, config.data.max_length)
+    difference = read.counts[1] - read.counts[0]
+    misaligned = alignment.find(source, target, found.model, difference)
+    return Split(read, (source, target), found.masks, misaligned, found.model.ratio, spelt)
+
+
+def compare_with_train(found: dict[str, Split]) -> None:
+    """Adds to the masks of each split its overlap with train, to train's that with the others."""
+    train = found["train"]
+    overlap = np.zeros(len(train.pairs), bool)
+    for split in found.values():
+        if split is not train:
+            blank = split.masks["blank"]
+            masks, of_train = faults.overlap(train.sides, split.sides, blank)
+            split.masks.update(masks)
+            overlap |= of_train
+    train.masks["overlap"] = overlap
+
+
+def summary(split: Split) -> dict:
+    """Returns a split's part of the result: counts, and first line numbers from 1."""
+    found = {
+        name: {
+            "pairs": int(split.masks[name].sum()),
+            "lines": [int(i) + 1 for i in np.flatnonzero(split.masks[name])[:SHOWN]],
+        }
+        for name in faults.FAULTS
+        if name in split.masks
+    }
+    run = split.misaligned
+    return {
+        "files": split.pairs.files,
+        "pairs": len(split.pairs),
+        "source_lines": split.pairs.counts[0],
+        "target_lines": split.pairs.counts[1],
+        "ratio": split.ratio,
+        "misaligned": run and {"line": run.start + 1, "to": run.stop, "shift": run.shift},
+        "faults": found,
+        "without_a_piece": dict(split.spelt.most_common(CHARACTERS)),
+    }
+
+
+def table(split: str, values: dict) -> str:
+    """Returns a split's part of the result as text for people, with what was found only."""
+    count = progress.quantity(values["pairs"], "pair")
+    rows = [f"{split}: {count}, {values['ratio']:.2f} target characters for one of the source"]
+    rows += [f"  {file}" for file in values["files"]]
+    heading, difference = len(rows), values["target_lines"] - values["source_lines"]
+    if difference:
+        side = "target" if difference > 0 else "source"
+        rows.append(f"  the {side} has {progress.quantity(abs(difference), 'line')} more")
+    if run := values["misaligned"]:
+        rows.append(
+            f"  misaligned from about line {run['line']} to {run['to']}: source line i goes with "
+            f"target line i {'+' if run['shift'] > 0 else '-'} {abs(run['shift'])}"
+        )
+    for name, fault in values["faults"].items():
+        if number := fault["pairs"]:
+            shown = ", ".join(map(str, fault["lines"])) + (", ..." if number > SHOWN else "")
+            share = number / values["pairs"]
+            rows.append(f"{number:>11,} {share:>8.2%}  {faults.FAULTS[name]} ({name}): {shown}")
+    if without := values["without_a_piece"]:
+        rows.append(f"  characters without a piece: {' '.join(map(repr, without))}")
+    return "\n".join(rows if len(rows) > heading else [*rows, "  nothing found"])
+
+
+def clean(config: ConfigDict, found: dict[str, Split]) -> None:
+    """Writes a copy of all splits in which train lacks the pairs to drop, and dropped.tsv."""
+    folder, languages = (
+        paths.path(config.audit.clean),
+        (
+            config.data.source_language,
+            config.data.target_language,
+        ),
+    )
+    for name, split in found.items():
+        masks = {fault: split.masks[fault] for fault in drop_names(config) if fault in split.masks}
+        dropped = np.logical_or.reduce([*masks.values(), np.zeros(len(split.pairs), bool)])
+        if name == "train":
+            if masks:
+                cleaning.write_list(folder / "dropped.tsv", name, split.pairs, masks)
+            logging.info(
+                "%s: dropped %s of train", folder, progress.quantity(int(dropped.sum()), "pair")
+            )
+        else:
+            dropped[:] = False  # a test set is scored whole
+        cleaning.write_copy(folder, name, split.pairs, languages, ~dropped)
+        if run := split.misaligned:
+            logging.warning(
+                "%s is misaligned from about line %d on, and so is its copy: mend the files first",
+                *(name, run.start + 1),
+            )
+    flags = [f"--config.data.{name}={name}" for name in found if name in builders.SPLITS]
+    folder_flag = shlex.quote(f"--config.data.directory={folder}")
+    logging.info(
+        "to train on the copy: --config.data.corpus=parallel_text %s",
+        " ".join([folder_flag, *flags]),
+    )

@@ -1,0 +1,155 @@
+"""--mode=export: writes a trained model in the format of another program."""
+
+import logging
+import tempfile
+from pathlib import Path
+
+import flax.linen as nn
+import flax.traverse_util
+import jax
+import ml_collections
+import numpy as np
+
+from transformer.checkpoints import workdir
+from transformer.errors import UserError
+from transformer.interop import arrays, ctranslate2_write, marian, model_card
+from transformer.monitoring import log, progress, results
+from transformer.storage import checksums, paths
+from transformer.tasks import trained
+
+FORMATS = ("huggingface", "ctranslate2", "safetensors")
+
+
+def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:
+    """Writes FOLDER, of (FOLDER, WORKDIR), with the params that config.evaluate.weights selects.
+
+    A folder is whole or not there: it is written beside its place, and renamed at the end.
+    """
+    folder, source = folders
+    check(config, folder)
+    run = trained.load(config, source)
+    vocabulary = workdir.read_vocabulary(source, config)
+    params = {
+        path: np.asarray(array, np.float32)
+        for path, array in flax.traverse_util.flatten_dict(run.params, sep="/").items()
+    }
+    paths.make_folder(folder.parent)
+    with (
+        paths.full_disk_as_user_error(folder.parent),
+        tempfile.TemporaryDirectory(prefix=f"{folder.name}.draft", dir=folder.parent) as draft,
+    ):
+        written = Path(draft) / folder.name
+        written.mkdir()
+        write(written, config, run.model, params, vocabulary)
+        card = card_of(config, source, run, folder)
+        (written / "README.md").write_text(card, "utf-8")
+        (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
+        if folder.exists():
+            folder.rmdir()  # it is empty, as `check` has seen
+        written.rename(folder)
+    logging.info(
+        "exported step %d of %s into %s: %s",
+        *(run.step, source, folder),
+        progress.quantity(sum(array.size for array in params.values()), "parameter"),
+    )
+
+
+def check(config: ml_collections.ConfigDict, folder: Path) -> None:
+    """Raises UserError for what cannot be exported, before anything is loaded."""
+    options = config.export
+    if options.format not in FORMATS:
+        raise UserError(
+            f"config.export.format is one of {', '.join(FORMATS)}, found {options.format!r}"
+        )
+    if options.quantization not in ctranslate2_write.QUANTIZATIONS:
+        known = ", ".join(ctranslate2_write.QUANTIZATIONS)
+        raise UserError(
+            f"config.export.quantization is one of {known}, found {options.quantization!r}"
+        )
+    if options.quantization != "float32" and options.format != "ctranslate2":
+        raise UserError(
+            "config.export.quantization goes with config.export.format=ctranslate2 only"
+        )
+    if config.evaluate.ensemble:
+        raise UserError("--mode=export needs a single model: leave config.evaluate.ensemble empty")
+    if config.architecture != "transformer" and options.format != "safetensors":
+        raise UserError(
+            f"config.architecture={config.architecture!r} has no form in {options.format}: use "
+            "--config.export.format=safetensors"
+        )
+    if config.vocabulary.kind == "characters" and options.format == "huggingface":
+        raise UserError(
+            "Hugging Face's MarianTokenizer has no form for config.vocabulary.kind='characters': "
+            "use --config.export.format=ctranslate2"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists and is not empty: give a new folder to export into")
+
+
+def write(
+    folder: Path,
+    config: ml_collections.ConfigDict,
+    model: nn.Module,
+    params: dict[str, np.ndarray],
+    vocabulary: workdir.Vocabulary,
+) -> None:
+    """Writes the files of config.export.format."""
+    decode, positions = config.decode, config.decode.max_length + config.decode.extra_length
+    if config.export.format == "huggingface":
+        alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
+        generation = {
+            **{"num_beams": decode.beam_width, "length_penalty": alpha},
+            **{"max_length": positions, "early_stopping": False},
+        }
+        marian.write(folder, model, params, vocabulary, generation)
+        if decode.length_penalty == "gnmt":
+            logging.warning(
+                "export: generate divides log P by length^%g there, by ((5 + length) / 6)^%g here; "
+                "config.decode.length_penalty=power is theirs",
+                *(alpha, alpha),
+            )
+        return
+    if config.export.format == "safetensors":
+        arrays.write(folder / "model.safetensors", params)
+        workdir.write_config(config, folder)
+    else:
+        ctranslate2_write.write(
+            folder,
+            model,
+            params,
+            [side.pieces(range(len(side))) for side in vocabulary],
+            quantization=config.export.quantization,
+            source_end=config.vocabulary.source_end,
+            positions=positions,
+        )
+    for name, side in vocabulary.sides.items():
+        if hasattr(side, "processor"):
+            (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
+
+
+def card_of(
+    config: ml_collections.ConfigDict, source: Path, run: trained.Trained, folder: Path
+) -> str:
+    """Returns the model card: data, sizes, steps and the last scores of the workdir."""
+    data, number = config.data, sum(x.size for x in jax.tree.leaves(run.params))
+    files = [data.train] if not data.directory else [f"{data.train} in {Path(data.directory).name}"]
+    facts = {
+        "parameters": f"{number:,}",
+        "weights": f"{config.evaluate.weights}, of step {', '.join(map(str, run.steps))}",
+        **{f"config.model.{key}": str(value) for key, value in config.model.items()},
+        "vocabulary": f"{config.vocabulary.kind}, {config.vocabulary.fingerprint}",
+    }
+    for result in log.read(source, results.NAME):
+        score = f"{result['bleu']:.2f} ({result['signature']})" if "bleu" in result else ""
+        facts[f"BLEU on {result['set']}"] = score or "not computed"
+    return model_card.text(
+        name=folder.name,
+        languages=(data.source_language, data.target_language),
+        data=f"`{data.corpus}` ({', '.join(files)})",
+        licence=config.export.licence,
+        facts=facts,
+        command=(
+            f"python launch.py --mode=export {folder.name} --workdir={source.name} "
+            f"--config.export.format={config.export.format}"
+        ),
+    )

@@ -1,0 +1,73 @@
+"""--mode=import: makes a workdir of a model that another program has trained."""
+
+import contextlib
+import logging
+from pathlib import Path
+
+import flax.traverse_util
+import jax
+import ml_collections
+
+from transformer.checkpoints import store, workdir
+from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
+from transformer.errors import UserError
+from transformer.interop import ctranslate2_read, marian
+from transformer.monitoring import progress
+from transformer.storage import lock
+from transformer.tasks import translation
+from transformer.tasks.task import abstract_params
+
+STEP = 0  # the imported params have had no step of ours
+
+
+def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:
+    """Writes WORKDIR, of (FOLDER, WORKDIR), from the model in FOLDER, and nothing if it is invalid.
+
+    The workdir is one like a trained run's, with its params as the best validation. It can be
+    evaluated, translated with, exported, and be what a new run starts from (`train.init_from`).
+    """
+    folder, target = folders
+    if not folder.is_dir():
+        kind = "is a file" if folder.is_file() else "does not exist"
+        raise UserError(f"{folder} {kind}: expected the folder of a Marian or CTranslate2 model")
+    if target.exists() and any(target.iterdir()):
+        raise UserError(f"--workdir={target} is not empty: give a new folder to import into")
+    program = ctranslate2_read if (folder / "model.bin").is_file() else marian
+    foreign = program.read(folder)
+    config.model.update(foreign.fields)
+    config.update_from_flattened_dict(foreign.config)
+    config.evaluate.weights = "best"
+    names = ("source_vocab_size", "target_vocab_size")
+    sizes = dict(zip(names, (len(order.pieces) for order in foreign.orders), strict=True))
+    model = translation.model(config, sizes)
+    shapes = {
+        path: x.shape
+        for path, x in flax.traverse_util.flatten_dict(
+            abstract_params(model, translation.example(config, 1)), sep="/"
+        ).items()
+    }
+    params = program.read_params(folder, foreign, shapes)
+    with lock.locked(target):
+        files = workdir.vocabulary_files(target, config)
+        contents = [foreign.vocabulary[file.name] for file in files]
+        source_end = config.vocabulary.source_end
+        vocab = workdir.write_vocabulary(files, contents, source_end=source_end)
+        config.vocabulary.fingerprint = vocab.fingerprint
+        workdir.write_config(config, target)
+        save(target, params, config)
+    logging.info(
+        "imported %s into %s: %s",
+        *(folder, target, progress.quantity(sum(x.size for x in params.values()), "parameter")),
+    )
+
+
+def save(folder: Path, params: dict, config: ml_collections.ConfigDict) -> None:
+    """Writes params, {path: array}, as the best of a workdir."""
+    store.check_path(folder)
+    tree = flax.traverse_util.unflatten_dict(params, sep="/")
+    tree = jax.tree.map(jax.numpy.asarray, tree)
+    (folder / BEST).mkdir(parents=True, exist_ok=True)
+    with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,))) as best:
+        best.save(STEP, {PARAMS: tree})
+        about = {"step": STEP, "score": 0.0, "best_is": "highest"}
+        best.complete(STEP, {**about, "identity": translation.identity(config)})

@@ -1,0 +1,52 @@
+"""--mode=report: a page of a run, with its curves, scores, sentences and config, in one file."""
+
+from pathlib import Path
+
+import ml_collections
+
+from transformer.monitoring import progress
+from transformer.reports import (
+    attention,
+    beam,
+    curves,
+    image_attention,
+    inside,
+    lengths,
+    page,
+    positions,
+    predictions,
+    run,
+    sentences,
+    settings,
+    summary,
+    texts,
+)
+from transformer.storage import paths
+
+# In the order of the page: functions (run) -> Section, or None where there is nothing to show.
+SCORES = (
+    summary.section,
+    curves.section,
+    sentences.samples,
+    lengths.section,
+    sentences.extremes,
+    predictions.section,
+    texts.section,
+)
+INSIDE = (attention.section, image_attention.section, beam.section, positions.section)  # of Inside
+SETTINGS = (settings.section, settings.versions)
+
+
+def report(config: ml_collections.ConfigDict, workdir: Path) -> None:
+    """Writes WORKDIR/report.html, and its path to standard output."""
+    this = run.read(config, workdir)
+    with progress.waiting("scores and their intervals"):
+        made = [make(this) for make in SCORES]
+    with progress.waiting("attention, beam and positions"):
+        model = inside.load(this)
+        made += [make(model) for make in INSIDE] if model else [inside.missing(this)]
+    made += [make(this) for make in SETTINGS]
+    sections = [section for section in made if section]
+    text = page.html(workdir.resolve().name, sections, summary.headline(this))
+    paths.write_file(workdir / "report.html", text.encode("utf-8", "replace"))
+    print(workdir / "report.html", flush=True)

@@ -1,0 +1,166 @@
+"""The section on the beam: which hypotheses of a search lived, died and finished, step by step."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from transformer.checkpoints.workdir import read_vocabulary
+from transformer.data import tokenizer
+from transformer.data.tokenizer import Side
+from transformer.decoding import beam_path, compiled
+from transformer.decoding.batch_decoder import Part
+from transformer.decoding.translator import Translator
+from transformer.reports import inside
+from transformer.reports.attention_view import readable
+from transformer.reports.inside import Inside
+from transformer.reports.page import Plot, Section, Table
+
+SENTENCES, MOST_CHARACTERS = 3, 60  # a tree is as tall as its sentence is long
+
+# What becomes of a candidate, as it is drawn.
+FATES = {
+    "best": "of the translation",
+    "finished": "finished, but worse",
+    "alive": "lived, and went on",
+    "dead": "lived, and died",
+    "dropped": "dropped",
+}
+ABOUT = (
+    "Beam search keeps the W likeliest beginnings of a translation. Each step continues them by "
+    "every piece of the vocabulary; a row has the 2W likeliest of these candidates, best first, "
+    "and lines from what they continue. Of those that do not end, the best W live on. One that "
+    "ends, among the best W of its row, is finished: its score is log P over the length penalty. "
+    "The rest, in grey, is dropped. What has lived dies when nothing that continues it is kept. "
+    "Point at a piece for its hypothesis, log P and score."
+)
+
+
+class Node(NamedTuple):
+    """A candidate of step `step`, from 1; `rank` is from 1, best first."""
+
+    step: int
+    rank: int
+    parent: int  # the rank, in the step before, of what it continues
+    ids: tuple[int, ...]
+    log_prob: float
+    score: float
+    fate: str  # a key of FATES
+
+
+def section(this: Inside) -> Section | None:
+    """Returns the paths of a few sentences; None for a run that does not translate by a beam."""
+    config = this.run.config
+    if config.task != "translation" or config.decode.method != "beam" or not this.items:
+        return None
+    vocabulary = read_vocabulary(this.run.workdir, config)
+    translator = Translator(this.model, vocabulary, **config.decode)
+    params = compiled.cast_params(this.params, dtype=getattr(this.model, "dtype", "float32"))
+    parts = [ABOUT]
+    for item in inside.sentences(this, "source", SENTENCES, MOST_CHARACTERS).items:
+        [ids] = vocabulary.source.encode([item["source"]])
+        if len(ids) <= config.decode.max_length:  # a longer line is searched in parts
+            steps = beam_path.beam_path(translator.batch_decoder, params, Part(tuple(ids)))
+            # A paragraph between the plots keeps them below each other.
+            parts += [item["source"], plot("", nodes(list(steps)), vocabulary.target)]
+    return Section("The beam, step by step", parts) if len(parts) > 1 else None
+
+
+def nodes(steps: Sequence[beam_path.Step]) -> list[Node]:
+    """Returns the candidates of all steps, with what became of each later."""
+    best = steps[-1].finished[0][0]
+    kept = {()}  # beginnings of what is kept in the step after
+    ranks = [{(): 1}] + [{c.ids: i + 1 for i, c in enumerate(step.candidates)} for step in steps]
+    rows = []
+    for t in reversed(range(len(steps))):
+        last, row = t + 1 == len(steps), []
+        for i, candidate in enumerate(steps[t].candidates):
+            ids, log_prob, score, fate = candidate
+            if fate == "lives":
+                fate = "alive" if ids in kept and not last else "dead"
+            if fate != "dropped" and ids == best[: len(ids)]:
+                fate = "best"
+            row.append(Node(t + 1, i + 1, ranks[t][ids[:-1]], ids, log_prob, score, fate))
+        kept = {c.ids[:-1] for c in steps[t].candidates if c.fate != "dropped"}
+        rows = row + rows
+    return rows
+
+
+def plot(title: str, path: Sequence[Node], side: Side) -> Plot:
+    """Returns a path as a tree that grows downwards, a row a step."""
+    start = {"step": 0, "rank": 1, "piece": "<s>", "fate": FATES["best"]}
+    values, rows = [start], []
+    for node in path:
+        pieces = readable(side.pieces(node.ids))
+        text = side.decode([list(node.ids)])[0]
+        text += f" {pieces[-1]}" if node.ids[-1] == tokenizer.END else ""
+        place = {"step": node.step, "rank": node.rank, "piece": pieces[-1]}
+        numbers = {"log P": round(node.log_prob, 3), "score": round(node.score, 3)}
+        rest = {"hypothesis": text, **numbers, "fate": FATES[node.fate]}
+        values.append({**place, "before": node.step - 1, "parent": node.parent, **rest})
+        rows.append([*place.values(), *rest.values()])
+    columns = ["step", "rank", "piece", "hypothesis", "log P", "score", "fate"]
+    return Plot(title, _tree(values), _in_words(path, side), Table(columns, rows))
+
+
+def _in_words(path: Sequence[Node], side: Side) -> str:
+    """Returns what is found, and what comes second."""
+    finished = sorted(
+        (node for node in path if node.ids[-1] == tokenizer.END and node.fate != "dropped"),
+        key=lambda node: -node.score,
+    )
+    texts = side.decode([list(node.ids) for node in finished])
+    best, *others = (
+        f"“{text}” with score {node.score:.3f}" for text, node in zip(texts, finished, strict=True)
+    )
+    second = f"; next is {others[0]}" if others else ""
+    return f"Found after {path[-1].step} steps: {best}{second}."
+
+
+def _tree(values: list[dict]) -> dict:
+    """Returns the specification: the candidates' pieces, and lines between them."""
+    steps, ranks = (max(value[name] for value in values) for name in ("step", "rank"))
+    kept = [fate for name, fate in FATES.items() if name != "dropped"]
+    is_best, is_dropped = (f"datum.fate === '{FATES[name]}'" for name in ("best", "dropped"))
+    place = {"type": "quantitative", "axis": None, "scale": {"domain": [0.5, ranks + 0.5]}}
+    axis = {"grid": False, "domain": False, "ticks": False}
+    step = {"type": "ordinal", "title": "step", "axis": axis, "sort": None}
+    line = {
+        "x": {"field": "parent", **place},
+        "x2": {"field": "rank"},
+        "y": {"field": "before", **step},
+        "y2": {"field": "step"},
+    }
+    piece = {
+        "x": {"field": "rank", **place},
+        "y": {"field": "step", **step},
+        "text": {"field": "piece"},
+        "tooltip": [
+            {"field": name, "type": "nominal"} for name in ("hypothesis", "log P", "score", "fate")
+        ],
+    }
+    colour = {
+        "field": "fate",
+        "type": "nominal",
+        "scale": {"domain": kept},
+        "legend": {"columns": 2, "symbolType": "stroke"},
+    }
+    width, weight = f"{is_best} ? 3 : 1.5", f"{is_best} ? 'bold' : 'normal'"
+    lines = {"type": "rule", "yOffset": 10, "y2Offset": -10}
+    pieces = {"type": "text", "fontSize": 13}
+    layers = [
+        (is_dropped, {**lines, "opacity": 0.35}, line),
+        (
+            f"datum.step && !({is_dropped})",
+            {**lines, "strokeWidth": {"expr": width}},
+            line | {"color": colour},
+        ),
+        (is_dropped, {**pieces, "opacity": 0.5}, piece),
+        (f"!({is_dropped})", {**pieces, "fontWeight": {"expr": weight}}, piece | {"color": colour}),
+    ]
+    return {
+        "data": {"values": values},
+        "height": 44 * (steps + 1),
+        "layer": [
+            {"transform": [{"filter": test}], "mark": mark, "encoding": encoding}
+            for test, mark, encoding in layers
+        ],
+    }

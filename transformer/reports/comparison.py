@@ -1,0 +1,210 @@
+"""Compares runs that were evaluated on the same test set, as values."""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import sacrebleu
+
+from transformer.errors import UserError
+from transformer.monitoring import results
+from transformer.reports import lengths, significance
+from transformer.reports.evaluated import Evaluated, tokenizer
+from transformer.reports.significance import Measure
+
+NOT_SCORES = {"step", "texts", "images", "sentences", "tokens", "words", "characters", "unknown"}
+
+
+class Item(NamedTuple):
+    """A line of the test set: its number from 1, the line itself, and what each run made of it.
+
+    `score` is, of each run, the chrF of a translation, whether a prediction is right (1 or 0), or
+    the bits per character of a text.
+    """
+
+    number: int
+    line: dict[str, str]
+    outputs: list[str]
+    scores: list[float]
+
+
+class Bucket(NamedTuple):
+    """The sentences of some lengths: how many there are, and all runs' scores on them."""
+
+    count: int
+    measures: dict[str, Measure]
+
+
+class Comparison(NamedTuple):
+    """Several runs on one test set; the first is the baseline. All lists have the runs' order."""
+
+    runs: list[Evaluated]
+    names: list[str]  # of the runs: that of the workdir, its path where names are the same
+    parameters: list[int]
+    measures: dict[str, Measure]  # scores with intervals and p-values
+    scores: dict[str, list[float]]  # further scores of the results, such as the loss
+    unit: str  # of the source's length: 'words', or 'characters' in a script without spaces
+    lengths: dict[str, Bucket]  # by length, and 'all'; {} where there are no translations
+    config: dict[str, list]  # the keys that differ; None: a run does not have it
+    items: list[Item]  # those on which the runs differ most
+
+
+def compare(
+    runs: Sequence[Evaluated],
+    configs: Sequence[dict[str, object]],
+    parameters: Sequence[int],
+    *,
+    resamples: int,
+    num_items: int,
+) -> Comparison:
+    """Compares runs that `evaluated.check_same` accepts; `configs` are their flat configs."""
+    measures = measure(runs, resamples)
+    for name, scores in measures.items():
+        _check_saved(runs, name, scores)
+    numbers = [
+        {key: x for key, x in run.result.items() if isinstance(x, int | float)} for run in runs
+    ]
+    others = [key for key in dict.fromkeys(itertools.chain(*numbers)) if key not in NOT_SCORES]
+    return Comparison(
+        list(runs),
+        _names(runs),
+        list(parameters),
+        measures,
+        {key: [x.get(key) for x in numbers] for key in others if key not in measures},
+        *by_length(runs, resamples),
+        differing(configs),
+        most_different(runs, num_items),
+    )
+
+
+def by_length(runs: Sequence[Evaluated], resamples: int) -> tuple[str, dict[str, Bucket]]:
+    """Returns the scores of translations by the length of their source, and its unit."""
+    if "hypothesis" not in runs[0].sides:
+        return "", {}
+    unit, of_source = lengths.length_of(runs[0].sides["source"])
+    buckets = {}
+    for name, lines in lengths.buckets(of_source, lengths.edges(of_source)).items():
+        chosen = [
+            run._replace(sides={side: [x[i] for i in lines] for side, x in run.sides.items()})
+            for run in runs
+        ]
+        buckets[name] = Bucket(len(lines), measure(chosen, resamples))
+    return unit, buckets
+
+
+def measure(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
+    """Returns the scores that the runs' outputs of single items have; {} where there are none."""
+    sides = runs[0].sides
+    if "hypothesis" in sides:
+        hypotheses, tokenize = [run.sides["hypothesis"] for run in runs], tokenizer(runs[0].result)
+        return significance.translations(
+            hypotheses, sides["reference"], tokenize=tokenize, resamples=resamples
+        )
+    if "prediction" in sides:
+        predictions = [run.sides["prediction"] for run in runs]
+        return significance.classifications(predictions, sides["label"], resamples=resamples)
+    if "nats" in sides:
+        nats = [np.array(run.sides["nats"], float) for run in runs]
+        return significance.texts(nats, _characters(sides["text"]), resamples=resamples)
+    return {}
+
+
+def _names(runs: Sequence[Evaluated]) -> list[str]:
+    names = [run.run.workdir.resolve().name for run in runs]
+    return names if len({*names}) == len(names) else [str(run.run.workdir) for run in runs]
+
+
+def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None:
+    """Raises UserError where a run's outputs do not have the score that was saved with them."""
+    for run, score in zip(runs, measure.scores, strict=True):
+        saved = run.result.get(name, score.value)
+        if not abs(score.value - saved) <= 1e-3 * max(1, abs(saved)):
+            raise UserError(
+                f"damaged: {name} of the outputs in {run.run.workdir}/{results.FOLDER} is "
+                f"{score.value:.4f}, the result says {saved:.4f}; evaluate again: "
+                f"{run.run.command('evaluate')}"
+            )
+
+
+def _characters(lines: Sequence[str]) -> np.ndarray:
+    """Returns each line's number of characters, with its line break."""
+    return np.array([len(line) + 1 for line in lines])
+
+
+def differing(configs: Sequence[dict[str, object]]) -> dict[str, list]:
+    """Returns the keys whose values differ, with the value of each config, None where it has none.
+
+    None for a key of its own: JSON's lists are compared as tuples.
+    """
+    keys = sorted(set().union(*configs))
+    table = {key: [config.get(key) for config in configs] for key in keys}
+    return {key: values for key, values in table.items() if any(x != values[0] for x in values)}
+
+
+def most_different(runs: Sequence[Evaluated], count: int) -> list[Item]:
+    """Returns the lines whose scores differ most between the best and the worst run."""
+    *dataset, output = runs[0].sides or [""]
+    if not dataset:
+        return []
+    scores = np.array([_line_scores(run) for run in runs])  # [runs, lines]
+    spread = scores.max(axis=0) - scores.min(axis=0)
+    order = np.argsort(-spread, kind="stable")[:count]
+    return [
+        Item(
+            int(i) + 1,
+            {side: runs[0].sides[side][i] for side in dataset},
+            [run.sides[output][i] for run in runs],
+            scores[:, i].tolist(),
+        )
+        for i in order
+        if spread[i] > 0
+    ]
+
+
+def _line_scores(run: Evaluated) -> list[float]:
+    sides = run.sides
+    if "hypothesis" in sides:
+        chrf = sacrebleu.CHRF()
+        pairs = zip(sides["hypothesis"], sides["reference"], strict=True)
+        return [chrf.sentence_score(ours, [theirs]).score for ours, theirs in pairs]
+    if "prediction" in sides:
+        pairs = zip(sides["prediction"], sides["label"], strict=True)
+        return [float(ours == label) for ours, label in pairs]
+    return (np.array(sides["nats"], float) / np.log(2) / _characters(sides["text"])).tolist()
+
+
+def values(comparison: Comparison) -> dict:
+    """Returns a comparison for JSON."""
+    runs, first = [], comparison.runs[0].result
+    for i, run in enumerate(comparison.runs):
+        numbers = ((name, x[i]) for name, x in comparison.scores.items())
+        others = {name: {"value": x} for name, x in numbers if x is not None}
+        run_values = {
+            "workdir": str(run.run.workdir),
+            **{key: run.result[key] for key in ("step", "steps", "weights")},
+            "parameters": comparison.parameters[i],
+            "scores": _with_intervals(comparison.measures, i) | others,
+        }
+        if comparison.lengths:
+            run_values["lengths"] = {
+                name: {"sentences": x.count, **_with_intervals(x.measures, i)}
+                for name, x in comparison.lengths.items()
+            }
+        runs.append(run_values)
+    return {
+        **{key: first[key] for key in ("set", "split", "checksum")},
+        "runs": runs,
+        "tests": {name: measure.how for name, measure in comparison.measures.items()},
+        "config": comparison.config,
+        "lines": [{"line": x.number, "scores": x.scores} for x in comparison.items],
+    }
+
+
+def _with_intervals(measures: dict[str, Measure], i: int) -> dict[str, dict]:
+    """Returns the scores of run i."""
+    scores = {name: measure.scores[i] for name, measure in measures.items()}
+    return {
+        name: {"value": x.value, "interval": [x.value - x.half, x.value + x.half], "p": x.p}
+        for name, x in scores.items()
+    }

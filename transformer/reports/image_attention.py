@@ -1,0 +1,119 @@
+"""The section on attention of a vision model: which patches of an image it reads.
+
+Each picture is an image below a table of numbers, one cell a patch. It is HTML with a script of its
+own because a facetted picture by Vega-Lite does not fold its columns on a narrow screen.
+"""
+
+import json
+import math
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from transformer.data import images
+from transformer.errors import UserError
+from transformer.reports import inside, pictures
+from transformer.reports.attention_view import MOST_NUMBERS
+from transformer.reports.inside import Inside
+from transformer.reports.page import Markup, Section
+from transformer.tasks import attention, image_classification
+
+HERE = Path(__file__).parent
+IMAGES = 8
+
+WHOSE = {
+    "token": "what the class token, which is classified, attends to",
+    "mean": "what the patches, whose mean is classified, attend to, on average",
+}
+ABOUT = (
+    "Colour is attention: {whose}. The strongest patch of an image has the full colour. Point at "
+    "an image for the numbers, each patch's share in percent{rest}."
+)
+
+
+class Picture(NamedTuple):
+    """An image, what it shows, and how much of the attention each patch gets."""
+
+    title: str
+    pixels: np.ndarray  # uint8 [height, width, channels]
+    weights_LHP: np.ndarray  # of the patches, row by row
+
+
+def section(this: Inside) -> Section | None:
+    """Returns the attention over a few images of the test set; None for another task."""
+    config = this.run.config
+    if config.task != "image_classification" or not hasattr(this.model, "attention_weights"):
+        return None
+    if not this.items:
+        return Section("Attention", [f"No test set is evaluated: {this.run.command('evaluate')}"])
+    this = inside.labelled(this, IMAGES)
+    try:
+        pixels = _pixels(this)
+    except UserError as error:
+        return Section("Attention", [f"The images of the test set are not here: {error}"])
+    sown = attention.weights(this.params, {"images": pixels}, model=this.model)
+    weights_LBHP = of_patches(np.asarray(sown["encoder"]), this.model.pooling)
+    shown = [
+        Picture(f"{item['label']}, predicted {item['prediction']}", pixels[i], weights_LBHP[:, i])
+        for i, item in enumerate(this.items)
+    ]
+    rest = "; what is missing to 100 it gives itself" if this.model.pooling == "token" else ""
+    about = ABOUT.format(whose=WHOSE[this.model.pooling], rest=rest)
+    return Section("Attention", [about, view(shown)])
+
+
+def of_patches(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
+    """Returns [L, B, H, P]: how much of what is classified reads each patch, row by row."""
+    if pooling == "token":  # position 0
+        return weights_LBHTS[:, :, :, 0, 1:]
+    return weights_LBHTS.mean(axis=3)
+
+
+def _pixels(this: Inside) -> np.ndarray:
+    """Returns what evaluation saw of the images, uint8 [B, size, size, channels]."""
+    view = image_classification.evaluation_view(this.run.config)
+    lines = [number - 1 for number in this.numbers]
+    found = pictures.read(this.run, this.run.evaluations[-1], lines)
+    return np.stack([images.viewed(image, view, None) for image in found])
+
+
+def view(shown: Sequence[Picture]) -> Markup:
+    """Returns the pictures, with a choice of layer and head; fewer if the page grew too large."""
+    count = max(1, min(len(shown), MOST_NUMBERS // shown[0].weights_LHP.size))
+    L, H, P = shown[0].weights_LHP.shape
+    data = [
+        # In thousandths: [layer][head][patch].
+        np.rint(1000 * picture.weights_LHP).astype(int).tolist()
+        for picture in shown[:count]
+    ]
+    heads = ["mean of all", *range(1, H + 1)] if H > 1 else [1]
+    choices = {"Layer": list(range(1, L + 1)), "Head": heads}
+    labels = "".join(
+        f"<label>{name} <select>"
+        + "".join(f"<option{' selected' * (x == L and name == 'Layer')}>{x}</option>" for x in of)
+        + "</select></label>"
+        for name, of in choices.items()
+    )
+    row = "<tr>" + "<td></td>" * math.isqrt(P) + "</tr>"
+    figures = "".join(
+        f'<figure><div><img alt="" src="{pictures.url(_image(picture.pixels))}">'
+        f'<table tabindex="0" aria-label="{escape(picture.title)}">{row * math.isqrt(P)}</table>'
+        f"</div><figcaption>{escape(picture.title)}</figcaption></figure>"
+        for picture in shown[:count]
+    )
+    text = json.dumps(data, separators=(",", ":"))
+    body = (
+        f'<div class="patched attention"><div class="controls">{labels}</div>'
+        f'<div class="images">{figures}</div>'
+        f'<script type="application/json">{text}</script></div>\n'
+    )
+    style = (HERE / "attention.css").read_text("utf-8")
+    return Markup(body, style, (HERE / "image_attention.js").read_text("utf-8"))
+
+
+def _image(pixels: np.ndarray) -> Image.Image:
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)

@@ -1,0 +1,96 @@
+"""A trained model and a few items of its test set, for the sections that look inside the model."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import numpy as np
+
+from transformer.checkpoints import store, weights
+from transformer.errors import UserError
+from transformer.reports.page import Section
+from transformer.reports.run import Run
+from transformer.tasks import trained
+
+Tree = Any
+MOST_CHARACTERS = 100  # of a sentence: a picture of a longer one cannot be read
+
+
+# Of a task: what is shown of its test set, names of files in evaluation/.
+SIDES = {
+    "translation": ("source", "hypothesis"),
+    "classification": ("text", "label", "prediction"),
+    "image_classification": ("image", "label", "prediction"),
+    "language_modelling": ("text",),
+    "masked_language": ("text",),
+}
+
+
+class Inside(NamedTuple):
+    """A run's trained model, and items of its newest test set."""
+
+    run: Run
+    model: nn.Module
+    params: Tree
+    items: list[dict[str, str]]  # a line of each of SIDES: {"source": ..., "hypothesis": ...}
+    numbers: list[int]  # of the lines, from 1
+
+
+def load(run: Run) -> Inside | None:
+    """Loads a run's params, and its newest test set; None without a complete checkpoint."""
+    config = run.config
+    if config.evaluate.ensemble:
+        raise UserError("--mode=report needs a single model: leave config.evaluate.ensemble empty")
+    if not store.steps(run.workdir / weights.folder_name(config.evaluate.weights)):
+        return None
+    loaded = trained.load(config, run.workdir)
+    sides = SIDES.get(config.task, ())
+    columns = sides and run.evaluations and run.evaluations[-1].columns(*sides)
+    items = [dict(zip(sides, lines, strict=True)) for lines in zip(*(columns or ()), strict=True)]
+    return Inside(run, loaded.model, loaded.params, items, list(range(1, len(items) + 1)))
+
+
+def missing(run: Run) -> Section:
+    """Returns what a page says of a run without a checkpoint."""
+    folder = weights.folder_name(run.config.evaluate.weights)
+    return Section(
+        "Inside the model",
+        [
+            f"{run.workdir / folder} has no complete checkpoint, from which attention, the beam's "
+            "path and the positions would be shown (config.evaluate.weights="
+            f"{run.config.evaluate.weights!r} names the folder)."
+        ],
+    )
+
+
+def sentences(inside: Inside, side: str, count: int, most: int = MOST_CHARACTERS) -> Inside:
+    """Keeps `count` items whose texts have different lengths, short ones first.
+
+    They are evenly spaced among the texts of 2 to `most` characters, or where these are too few,
+    the shortest ones.
+    """
+    lengths = np.array([len(item[side].strip()) for item in inside.items], int)
+    ordered = np.argsort(lengths, kind="stable")
+    ordered = ordered[lengths[ordered] > 1]
+    ordered = ordered[: max(count, int((lengths[ordered] <= most).sum()))]
+    return _kept(inside, ordered[_spaced(len(ordered), count)])
+
+
+def labelled(inside: Inside, count: int) -> Inside:
+    """Keeps `count` items, of which a third has a wrong prediction; more where few are right."""
+    is_right = np.array([item["label"] == item["prediction"] for item in inside.items], bool)
+    right, wrong = np.flatnonzero(is_right), np.flatnonzero(~is_right)
+    wrong = wrong[_spaced(len(wrong), max(count // 3, count - len(right)))]
+    right = right[_spaced(len(right), count - len(wrong))]
+    return _kept(inside, np.concatenate([right, wrong]))
+
+
+def _spaced(total: int, count: int) -> np.ndarray:
+    """Returns up to `count` different indices below `total`, evenly spaced: 2 of 9 are 2 and 6."""
+    count = min(total, count)
+    return ((np.arange(count) + 0.5) * total / max(1, count)).astype(int)
+
+
+def _kept(inside: Inside, indices: Sequence[int]) -> Inside:
+    chosen = [inside.items[i] for i in indices]
+    return inside._replace(items=chosen, numbers=[inside.numbers[i] for i in indices])

@@ -1,0 +1,50 @@
+"""Images of a test set inside a page."""
+
+import base64
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from transformer.data import image_corpora, images
+from transformer.errors import UserError
+from transformer.reports.run import Evaluation, Run
+from transformer.tasks import image_classification
+
+SIZE = 96  # pixels of an image's longer side
+
+
+def urls(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[str]:
+    """Returns data URLs of the images of these lines, which `read` reads."""
+    return [url(image) for image in read(run, evaluation, lines)]
+
+
+def read(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[Image.Image]:
+    """Returns the images of these lines, with the model's channels but of any size.
+
+    UserError if the images are not here, or are others than those of the result.
+    """
+    config = run.config
+    prepared = Path(config.data.data_dir).expanduser() / config.data.corpus
+    if config.data.corpus != image_corpora.OWN and not prepared.is_dir():
+        raise UserError(f"the corpus {config.data.corpus} is not in {prepared.parent}")
+    corpus = image_classification.labelled_images(config, evaluation.result["split"])
+    names = evaluation.outputs["image"]
+    if len(corpus) != len(names):
+        raise UserError(f"there are {len(corpus)} images now, and {len(names)} in the result")
+    encoded, _, found = corpus.read(lines)
+    if found != [names[line] for line in lines]:
+        raise UserError("they are others than those of the result")
+    view = image_classification.evaluation_view(config)
+    return [images.decode(x, name, view.channels) for x, name in zip(encoded, found, strict=True)]
+
+
+def url(image: Image.Image) -> str:
+    """Returns an image as a PNG in a data URL; a small one is enlarged in whole pixels."""
+    image.thumbnail((SIZE, SIZE))
+    factor = SIZE // max(image.size)
+    image = image.resize([factor * x for x in image.size], Image.Resampling.NEAREST)
+    file = io.BytesIO()
+    image.save(file, "png", optimize=True)
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

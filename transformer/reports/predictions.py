@@ -1,0 +1,131 @@
+"""Predictions of a classifier: which classes it confuses, and where it was wrong and sure of it."""
+
+from collections.abc import Sequence
+from html import escape
+
+from transformer.errors import UserError
+from transformer.reports import pictures
+from transformer.reports.page import Markup, Plot, Section, Table
+from transformer.reports.run import Evaluation, Run
+from transformer.reports.sentences import shortened
+
+MOST_CLASSES = 40  # of a confusion matrix that can be read
+MOST_ITEMS = 20
+
+
+def section(run: Run) -> Section | None:
+    """Returns F1 by class, the confusion matrix and the most confident errors of a test set."""
+    if run.config.task not in ("classification", "image_classification"):
+        return None
+    if not run.evaluations:
+        return Section("Predictions", [f"Not evaluated yet: `{run.command('evaluate')}`"])
+    newest = run.evaluations[-1]
+    per_class = [line.split("\t") for line in newest.outputs.get("classes", [])]
+    counts = [line.split("\t") for line in newest.outputs.get("confusion", [])]
+    rows = [[name, int(items), *map(float, scores)] for name, items, *scores in per_class]
+    table = Table(["class", "items", "precision", "recall", "F1"], rows, "Scores by class")
+    parts = [f"Of the set {newest.result['set']}.", table]
+    matrix = {(label, predicted): int(count) for label, predicted, count in counts}
+    names = [row[0] for row in rows]
+    if matrix and len(names) <= MOST_CLASSES:
+        parts.append(confusion(matrix, names))
+    return Section("Predictions", [*parts, *errors(newest, run)])
+
+
+def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
+    """Returns the matrix of {(label, prediction): items}; its colour is the share of the label."""
+    totals = {name: sum(matrix.get((name, other), 0) for other in names) for name in names}
+    cells = [(label, predicted) for label in names for predicted in names]
+    values = [
+        {
+            "label": label,
+            "prediction": predicted,
+            "items": matrix.get((label, predicted), 0),
+            "share": matrix.get((label, predicted), 0) / max(1, totals[label]),
+        }
+        for label, predicted in cells
+    ]
+    axis = {"type": "nominal", "sort": names, "axis": {"labelAngle": 0, "grid": False}}
+    encoding = {
+        "x": {"field": "prediction", **axis},
+        "y": {"field": "label", **axis},
+    }
+    # Opacity, not a scale of colours: the numbers can be read on it, in light and in dark.
+    shade = {"field": "share", "type": "quantitative", "legend": None}
+    shade["scale"] = {"domain": [0, 1], "range": [0.03, 0.65]}
+    layers = [
+        {
+            "mark": {"type": "rect", "tooltip": {"content": "data"}},
+            "encoding": {**encoding, "opacity": shade},
+        }
+    ]
+    if len(names) <= 12:
+        layers.append({"mark": "text", "encoding": {**encoding, "text": {"field": "items"}}})
+    correct = sum(matrix.get((name, name), 0) for name in names)
+    wrong = {pair: count for pair, count in matrix.items() if pair[0] != pair[1]}
+    most = max(wrong, key=wrong.get, default=None)
+    often = f"; most often {most[0]} was taken for {most[1]} ({wrong[most]:,})" if most else ""
+    rows = [[label, *(matrix.get((label, x), 0) for x in names)] for label in names]
+    about = f"{correct:,} of {sum(matrix.values()):,} items are on the diagonal{often}. "
+    return Plot(
+        "Confusion matrix",
+        {**_size(len(names)), "data": {"values": values}, "layer": layers},
+        f"{about}The stronger the colour, the larger the share of the label.",
+        Table(["label / prediction", *names], rows),
+    )
+
+
+def _size(count: int) -> dict:
+    """Returns the size of a matrix: as wide as the page from five classes on."""
+    return {"height": 70 * count, "width": 70 * count} if count < 5 else {"height": 28 * count}
+
+
+def errors(evaluation: Evaluation, run: Run) -> list[str | Table | Markup]:
+    """Returns the errors whose prediction had the highest probability."""
+    item = "image" if run.config.task == "image_classification" else "text"
+    columns = evaluation.columns(item, "label", "prediction", "probability")
+    if not columns:
+        again = f"evaluate again to see it: `{run.command('evaluate')}`"
+        return [f"How sure the model was of each {item} is not in this older result; {again}"]
+    rows = [
+        (float(probability), label, prediction, text, line)
+        for line, (text, label, prediction, probability) in enumerate(zip(*columns, strict=True))
+        if label != prediction
+    ]
+    rows.sort(key=lambda row: -row[0])
+    chosen = rows[:MOST_ITEMS]
+    caption = f"Wrong and sure of it: {len(chosen)} of {len(rows):,} errors"
+    table = Table(
+        ["probability", "label", "prediction", item],
+        [(*row[:3], shortened(row[3])) for row in chosen],
+        caption,
+    )
+    if item == "text" or not chosen:
+        return [table]
+    try:
+        urls = pictures.urls(run, evaluation, [row[4] for row in chosen])
+    except UserError as error:
+        return [table, f"The images themselves cannot be shown: {error}"]
+    return [gallery(urls, chosen), table._replace(folded="as a table")]
+
+
+def gallery(urls: Sequence[str], rows: Sequence[tuple]) -> Markup:
+    """Returns images with their label, prediction and probability below."""
+    figures = (
+        f'<figure><img src="{url}" alt="{escape(name)}"><figcaption><b>{escape(label)}</b> '
+        f"taken for <b>{escape(prediction)}</b> ({probability:.0%})</figcaption></figure>"
+        for url, (probability, label, prediction, name, _) in zip(urls, rows, strict=True)
+    )
+    return Markup(
+        f'<h3>Wrong and sure of it</h3><div class="gallery">{"".join(figures)}</div>', STYLE
+    )
+
+
+STYLE = """
+.gallery { display: grid; gap: 1.25rem 1rem;
+  grid-template-columns: repeat(auto-fill, minmax(7rem, 1fr)); }
+.gallery figure { display: block; }
+.gallery img { display: block; max-width: 100%; border: 1px solid var(--line); }
+.gallery figcaption { margin-top: 0.35rem; font-size: 0.8rem; overflow-wrap: anywhere; }
+.gallery b { display: inline; font-size: inherit; }
+"""

@@ -1,0 +1,106 @@
+"""A run, finished or not, as its workdir tells it."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from ml_collections import ConfigDict
+
+from transformer.checkpoints import store, workdir
+from transformer.errors import UserError
+from transformer.monitoring import log, results
+
+
+class Evaluation(NamedTuple):
+    """The newest result on a test set, and the files of that set in evaluation/, line by line."""
+
+    result: dict
+    outputs: dict[str, list[str]]  # {"source": lines, "hypothesis": lines, ...}
+
+    def columns(self, *names: str) -> list[list[str]] | None:
+        """Returns the lines of these files, one of each an item; None if there is no such file.
+
+        UserError for files of different lengths, of which one was replaced or cut.
+        """
+        if not self.outputs.keys() >= set(names):
+            return None
+        columns = [self.outputs[name] for name in names]
+        if len(set(map(len, columns))) > 1:
+            counts = ", ".join(f"{name} {len(self.outputs[name])}" for name in names)
+            raise UserError(
+                f"damaged: the files of the set {self.result['set']} in evaluation/ have different "
+                f"numbers of lines ({counts}): evaluate the run again"
+            )
+        return columns
+
+
+class Run(NamedTuple):
+    """What a workdir holds, as values; what it lacks is empty."""
+
+    workdir: Path
+    config: ConfigDict
+    versions: dict[str, str]  # of packages, when training was started
+    lines: list[dict]  # of metrics.jsonl: kind, step and numbers
+    starts: list[dict]  # of starts.jsonl, since the last from step 0: step, time, devices, data
+    results: list[dict]  # of evaluations.jsonl, the newest last
+    evaluations: list[Evaluation]  # one a test set, the newest last
+    best_step: int | None  # of the checkpoint in best/
+
+    def of_kind(self, kind: str) -> list[dict]:
+        """Returns the lines of metrics.jsonl of a kind: 'train' or 'validation'."""
+        return [line for line in self.lines if line.get("kind") == kind]
+
+    def resumes(self) -> list[int]:
+        """Returns the steps, above 0, from which training was resumed."""
+        return sorted({line["step"] for line in self.starts if line["step"]})
+
+    def command(self, mode: str) -> str:
+        """Returns the command of another mode on this workdir, to be shown."""
+        return f"python launch.py --mode={mode} --workdir={self.workdir}"
+
+
+def read(config: ConfigDict, folder: Path) -> Run:
+    """Reads a workdir; `config` is its config, with the defaults of keys that it lacks."""
+    evaluated = log.read(folder, results.NAME)
+    best = store.steps(folder / "best")
+    saved = workdir.read_config(folder)
+    return Run(
+        workdir=folder,
+        config=config,
+        versions=dict(saved.get("versions", {})),
+        lines=log.read(folder),
+        starts=latest_attempt(log.read(folder, log.STARTS)),
+        results=evaluated,
+        evaluations=evaluations(folder, [result.get("set") for result in evaluated]),
+        best_step=max(best, default=None),
+    )
+
+
+def latest_attempt(starts: list[dict]) -> list[dict]:
+    """Returns the starts since the last one from step 0: what was trained before has been lost, or
+    was another run in the same workdir."""
+    anew = [number for number, line in enumerate(starts) if line["step"] == 0]
+    return starts[max(anew, default=0) :]
+
+
+def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
+    """Reads evaluation/; a set that is later in `order`, {name of a set}, is later in the list."""
+    found = []
+    for file in sorted((folder / results.FOLDER).glob("*.json")):
+        try:
+            result = json.loads(file.read_bytes())
+            name = result["set"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"damaged: {file} is no result: evaluate the run again") from error
+        sides = {
+            x.name.removeprefix(f"{file.stem}."): x for x in file.parent.glob(f"{file.stem}.*")
+        }
+        # A dot: a file of another set, such as news.old.source for news.
+        outputs = {x: _lines(sides[x]) for x in sides if x != "json" and "." not in x}
+        found.append((order[::-1].index(name) if name in order else len(order), result, outputs))
+    found.sort(key=lambda x: -x[0])
+    return [Evaluation(result, outputs) for _, result, outputs in found]
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_bytes().decode(errors="replace").split("\n")[:-1]

@@ -1,0 +1,132 @@
+"""Translations: while they are learnt, by the length of the source, and the worst and best."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from html import escape
+
+import numpy as np
+from sacrebleu.metrics import CHRF
+
+from transformer.reports.page import Markup, Section
+from transformer.reports.run import Run
+from transformer.tasks import translation_evaluator
+
+MOST_STEPS = 10  # of a sample
+MOST_SENTENCES = 8  # of the worst, and of the best
+MOST_CHARACTERS = 1000  # of a text: a document is cut off
+
+STYLE = """
+.sentence { display: grid; grid-template-columns: 6.5rem minmax(0, 1fr); gap: 0.15rem 1rem;
+  margin: 0 0 1.75rem; padding-left: 0.9rem; border-left: 3px solid var(--line); }
+.sentence dt { color: var(--muted); font-size: 0.875rem; line-height: 1.7; }
+.sentence dd { margin: 0; overflow-wrap: anywhere; }
+.sentence mark { background: var(--wash); color: inherit; border-bottom: 2px solid var(--accent); }
+.sentence .right { color: var(--good); }
+@media (max-width: 40rem) {
+  .sentence { grid-template-columns: 5rem minmax(0, 1fr); gap: 0.15rem 0.6rem; }
+}
+"""
+MARKED = "Words that the reference has in the same order are underlined; ✓ is the reference itself."
+
+
+def samples(run: Run) -> Section | None:
+    """Returns a few sentences of the validation set, as they were translated step by step."""
+    if run.config.task != "translation":
+        return None
+    seen = {}  # {(source, reference): {step: translation}}
+    for line in run.of_kind("validation"):
+        for source, translation, reference in translation_evaluator.read_samples(
+            line.get("samples", "")
+        ):
+            seen.setdefault((source, reference), {})[line["step"]] = translation
+    if not seen:
+        what = "No translation of the validation set is logged"
+        return Section(
+            "Learning to translate", [f"{what}: `--config.evaluate.samples=3` logs three."]
+        )
+    about = "The same sentences of the validation set after each validation. "
+    blocks = [
+        sentence({"source": source, "reference": reference}, merged(by_step), reference)
+        for (source, reference), by_step in seen.items()
+    ]
+    return Section("Learning to translate", [about + MARKED, Markup("".join(blocks), STYLE)])
+
+
+def merged(by_step: Mapping[int, str]) -> dict[str, str]:
+    """Returns {'step 200': translation}, 'step 200–400' where it has not changed, of at most
+    MOST_STEPS evenly spaced steps, the last included."""
+    steps = sorted(by_step)
+    chosen = np.linspace(0, len(steps) - 1, min(MOST_STEPS, len(steps))).round().astype(int)
+    runs = []  # [first step, last step, translation]
+    for step in (steps[i] for i in chosen):
+        if runs and runs[-1][2] == by_step[step]:
+            runs[-1][1] = step
+        else:
+            runs.append([step, step, by_step[step]])
+    return {
+        f"step {first:,}" + (f"–{last:,}" if last > first else ""): text
+        for first, last, text in runs
+    }
+
+
+def extremes(run: Run) -> Section | None:
+    """Returns the sentences of the newest test set that were translated worst and best."""
+    if run.config.task != "translation":
+        return None
+    title = "Worst and best sentences"
+    sides = run.evaluations and run.evaluations[-1].columns("source", "hypothesis", "reference")
+    if not sides:
+        return Section(title, [f"No test set is translated yet: `{run.command('evaluate')}`"])
+    metric = CHRF()
+    # Of equal scores the longer sentence is the more telling.
+    ranked = sorted(
+        (
+            (metric.sentence_score(hypothesis, [reference]).score, -len(source), line)
+            for line, (source, hypothesis, reference) in enumerate(zip(*sides, strict=True))
+        ),
+    )
+    parts = [f"By the chrF of the sentence, of {len(ranked):,} sentences. {MARKED}"]
+    best = sorted(ranked, key=lambda x: (-x[0], x[1]))
+    for name, chosen in (("Worst", ranked), ("Best", best)):
+        blocks = []
+        for score, _, line in chosen[:MOST_SENTENCES]:
+            source, hypothesis, reference = (side[line] for side in sides)
+            rows = {"chrF, line": f"{score:.1f}, line {line + 1:,}", "source": source}
+            rows |= {"reference": reference}
+            blocks.append(sentence(rows, {"translation": hypothesis}, reference))
+        parts.append(Markup(f"<h3>{name}</h3>{''.join(blocks)}", STYLE))
+    return Section(title, parts)
+
+
+def sentence(rows: Mapping[str, str], translations: Mapping[str, str], reference: str) -> str:
+    """Returns a block of HTML with a line for each of `rows` and `translations`, {name: text}.
+
+    The words that translations share with the reference are marked.
+    """
+    shown = {name: escape(shortened(text)) for name, text in rows.items()}
+    shown |= {name: marked(text, reference) for name, text in translations.items()}
+    lines = (f'<dt>{escape(name)}</dt><dd dir="auto">{text}</dd>' for name, text in shown.items())
+    return f'<dl class="sentence">{"".join(lines)}</dl>'
+
+
+def shortened(text: str) -> str:
+    """Returns a text, cut off after MOST_CHARACTERS."""
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} …"
+
+
+def marked(text: str, reference: str) -> str:
+    """Returns a translation as HTML, in which words are marked that the reference has in the same
+    order, by the longest common blocks. Punctuation at a word is not compared."""
+    if text == reference:
+        return f'{escape(shortened(text))} <span class="right" title="the reference">✓</span>'
+    words, right = shortened(text).split(), shortened(reference).split()
+    bare = lambda words: [re.sub(r"\W", "", word) or word for word in words]
+    matcher = difflib.SequenceMatcher(None, bare(words), bare(right), autojunk=False)
+    pieces, end = [], 0
+    for start, _, size in matcher.get_matching_blocks():
+        pieces.append(escape(" ".join(words[end:start])))
+        end = start + size
+        if size:
+            pieces.append(f"<mark>{escape(' '.join(words[start:end]))}</mark>")
+    return " ".join(filter(None, pieces))

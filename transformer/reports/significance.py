@@ -1,0 +1,147 @@
+"""Scores of several runs on the same items, with 95 % intervals and p-values against the first.
+
+A p-value is the probability of a difference at least as large if the two runs were equally good and
+only the choice of the test items made the difference. It is small where the difference holds for
+most choices of items. With many comparisons, some p-values are small by chance.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import sacrebleu
+from sacrebleu.significance import PairedTest
+from scipy import stats
+
+from transformer.tasks import classes
+
+SEED = 12345  # sacreBLEU's own, so that all bootstraps of a comparison have it
+
+
+class Score(NamedTuple):
+    """A run's score, half the width of its 95 % interval, and the p-value against the first run.
+
+    The first run's p-value is 1: it does not differ from itself.
+    """
+
+    value: float
+    half: float
+    p: float
+
+
+class Measure(NamedTuple):
+    """One score of all runs, in their order, and how interval and p-value were computed."""
+
+    scores: list[Score]
+    how: str
+
+
+def translations(
+    hypotheses: Sequence[Sequence[str]],
+    references: Sequence[str],
+    *,
+    tokenize: str,
+    resamples: int,
+) -> dict[str, Measure]:
+    """Returns 'bleu' and 'chrf' of each run's hypotheses, by sacreBLEU's paired bootstrap (Koehn
+    2004). `hypotheses` has the lines of each run.
+
+    sacreBLEU counts how often the difference of resampled scores is larger than that of the runs,
+    which no difference is if they all are zero: equal hypotheses, which would get the smallest p,
+    get 1.
+    """
+    metrics = {"bleu": sacrebleu.BLEU(tokenize=tokenize), "chrf": sacrebleu.CHRF()}
+    named = [(str(i), list(lines)) for i, lines in enumerate(hypotheses)]
+    test = PairedTest(named, metrics, [list(references)], "bs", n_samples=resamples)
+    signatures, results = test()
+    is_first = [lines == named[0][1] for _, lines in named]
+    measures = {}
+    for (title, signature), key in zip(signatures.items(), metrics, strict=True):
+        scores = [
+            Score(result.score, float(result.ci), 1.0 if same else result.p_value)
+            for result, same in zip(results[title], is_first, strict=True)
+        ]
+        measures[key] = Measure(scores, f"sacreBLEU's paired bootstrap, {signature}")
+    return measures
+
+
+def classifications(
+    predictions: Sequence[Sequence[str]], labels: Sequence[str], *, resamples: int
+) -> dict[str, Measure]:
+    """Returns 'accuracy' and 'macro_f1' of each run's predictions, a label an item.
+
+    The p-value of accuracy is of McNemar's exact test, that of macro F1 of a paired bootstrap.
+    """
+    names = sorted({*labels, *(label for run in predictions for label in run)})
+    number = {name: i for i, name in enumerate(names)}
+    truth = np.array([number[label] for label in labels])
+    guesses = [np.array([number[label] for label in run]) for run in predictions]
+
+    def macro_f1(guess: np.ndarray, items: np.ndarray) -> float:
+        counts = classes.confusion(truth[items], guess[items], len(names))
+        return float(np.nanmean(classes.precision_recall_f1(counts)[2]))
+
+    correct = [guess == truth for guess in guesses]
+    accuracy = _bootstrap(
+        [lambda items, run=run: run[items].mean() for run in correct], len(truth), resamples
+    )
+    exact = [
+        score._replace(p=mcnemar(correct[0], run))
+        for score, run in zip(accuracy.scores, correct, strict=True)
+    ]
+    scores = [lambda items, guess=guess: macro_f1(guess, items) for guess in guesses]
+    return {
+        "accuracy": Measure(exact, f"p by McNemar's exact test, interval by {accuracy.how}"),
+        "macro_f1": _bootstrap(scores, len(truth), resamples),
+    }
+
+
+def mcnemar(correct: np.ndarray, other: np.ndarray) -> float:
+    """Returns the p-value of McNemar's exact test, two-sided, of two runs' correct items (bools).
+
+    Of the items that only one of the two runs has right, the number that the first has right is
+    binomial with probability 1/2 if both are equally good. 1 without such items.
+    """
+    only, only_other = int((correct & ~other).sum()), int((other & ~correct).sum())
+    if only + only_other == 0:
+        return 1.0
+    return float(stats.binomtest(only, only + only_other, 0.5).pvalue)
+
+
+def texts(
+    nats: Sequence[np.ndarray], characters: np.ndarray, *, resamples: int
+) -> dict[str, Measure]:
+    """Returns 'bits_per_character' of each run's cross entropies, in nats a line, by a paired
+    bootstrap over the lines. `characters` has the length of each line.
+
+    Per character, because models of different vocabularies have different tokens.
+    """
+    scores = [
+        lambda items, run=run: run[items].sum() / characters[items].sum() / np.log(2)
+        for run in nats
+    ]
+    return {"bits_per_character": _bootstrap(scores, len(characters), resamples)}
+
+
+def _bootstrap(
+    scores: Sequence[Callable[[np.ndarray], float]], count: int, resamples: int
+) -> Measure:
+    """Returns the `scores` of runs, functions of items (their numbers), by a paired bootstrap.
+
+    All runs are scored on the same resamples, each as large as the test set of `count` items. The
+    interval is from the 2.5th to the 97.5th percentile. The p-value is the share of resamples whose
+    difference from the first run is further from the true difference than that is from zero (Efron
+    and Tibshirani 1993, section 16.4).
+    """
+    draws = np.random.default_rng(SEED)
+    samples = [draws.integers(count, size=count) for _ in range(resamples)]
+    resampled = np.array([[score(items) for items in samples] for score in scores])  # [runs, R]
+    values = [float(score(np.arange(count))) for score in scores]
+    measured = []
+    for value, of_run in zip(values, resampled, strict=True):
+        low, high = np.quantile(of_run, (0.025, 0.975))
+        difference = value - values[0]
+        further = np.abs(of_run - resampled[0] - difference) >= abs(difference)
+        p = (1 + int(further.sum())) / (1 + resamples)
+        measured.append(Score(value, float(high - low) / 2, p))
+    return Measure(measured, f"paired bootstrap, {resamples} resamples, seed {SEED}")

@@ -1,0 +1,149 @@
+"""The run in a few lines: task, model, data, devices, time, the best score."""
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from transformer.errors import UserError
+from transformer.monitoring import progress
+from transformer.reports import measures
+from transformer.reports.page import Section
+from transformer.reports.run import Evaluation, Run
+from transformer.tasks.task import abstract_params, load_task
+
+
+def section(run: Run) -> Section:
+    """Returns the run in a few lines."""
+    rows = {
+        "Task": run.config.task.replace("_", " ") + _languages(run),
+        "Model": _model(run),
+        "Data": run.starts[-1]["data"] if run.starts else _corpus(run),
+        "Devices": _devices(run),
+        "Training": _training(run),
+        "Validation": _validation(run),
+        **_result(run),
+        "Seed": str(run.config.train.seed),
+    }
+    return Section("The run", [rows])
+
+
+def headline(run: Run) -> str:
+    """Returns one line: the task, and the newest score."""
+    task = f"{run.config.task.replace('_', ' ').capitalize()}{_languages(run)}"
+    if not run.evaluations:
+        return f"{task}. Not evaluated yet."
+    result = run.evaluations[-1].result
+    return f"{task}. {measures.in_words(result).partition(', ')[0]} on {result['set']}."
+
+
+def _languages(run: Run) -> str:
+    data = run.config.data
+    return (
+        f", {data.source_language} to {data.target_language}" if "source_language" in data else ""
+    )
+
+
+def _model(run: Run) -> str:
+    # A task with a single model may have no config.architecture.
+    name = run.config.get("architecture", run.config.task).replace("_", " ")
+    dtype = run.config.model.get("dtype", "float32")
+    try:
+        return f"{name}, {progress.quantity(num_parameters(run), 'parameter')}, {dtype}"
+    except UserError as error:  # such as a missing vocabulary
+        return f"{name}, {dtype}; how many parameters is not known: {error}"
+
+
+def num_parameters(run: Run) -> int:
+    """Returns the number of parameters, as training has recorded it, or of the model as built."""
+    if run.starts:
+        return run.starts[-1]["parameters"]
+    task = load_task(run.config.task)
+    model = task.model(run.config, task.sizes(run.config, run.workdir))
+    import jax
+
+    shapes = jax.tree.leaves(abstract_params(model, task.example(run.config, 1)))
+    return sum(x.size for x in shapes)
+
+
+def _corpus(run: Run) -> str:
+    data = run.config.data
+    return f"{data.get('corpus', 'files')}: {data.train} (more is not recorded in this workdir)"
+
+
+def _devices(run: Run) -> str:
+    if not run.starts:
+        return "not recorded: the workdir has no starts.jsonl"
+    start = run.starts[-1]
+    processes = progress.quantity(start["processes"], "process", "processes")
+    return f"{start['devices']} × {start['device']}, {processes}, {start['strategy']}"
+
+
+def _training(run: Run) -> str:
+    """Returns how many steps were trained in which time, and when."""
+    lines = run.of_kind("train")
+    if not lines:
+        return "no step is logged"
+    step, words = lines[-1]["step"], []
+    seconds = run.config.train.log_every * sum(line.get("step_seconds", 0.0) for line in lines)
+    words.append(f"{step:,} of {run.config.train.num_steps:,} steps")
+    words.append(f"{progress.duration(seconds)} without validations")
+    if run.starts:
+        words.append(f"begun {run.starts[0]['time'][:16].replace('T', ' ')} UTC")
+    if resumes := run.resumes():
+        words.append(f"resumed {_from(resumes)}")
+    return ", ".join(words)
+
+
+def _from(steps: list[int]) -> str:
+    """Says from which steps a run was resumed, if these are few."""
+    if len(steps) <= 4:
+        return f"from {', '.join(f'{step:,}' for step in steps)}"
+    return f"{len(steps)} times, last from {steps[-1]:,}"
+
+
+def _validation(run: Run) -> str:
+    lines = {line["step"]: line for line in run.of_kind("validation")}
+    if not lines:
+        return "none is logged"
+    step = run.best_step if run.best_step in lines else max(lines)
+    which = "best" if step == run.best_step else "newest"
+    return f"{measures.in_words(lines[step])} ({which}, of step {step:,})"
+
+
+def _result(run: Run) -> dict[str, str]:
+    """Returns the rows of the newest result, {name: text}."""
+    if not run.evaluations:
+        return {"Result": f"not evaluated yet: `{run.command('evaluate')}`"}
+    newest = run.evaluations[-1]
+    result = newest.result
+    units = [unit for unit in ("sentences", "texts", "images", "tokens") if unit in result]
+    sizes = (progress.quantity(result[unit], unit.removesuffix("s")) for unit in units)
+    steps = ", ".join(f"{step:,}" for step in result.get("steps", []))
+    rows = {
+        "Result": _score(run, newest),
+        "Test set": ", ".join([result["set"], *sizes]),
+        "Weights": f"{result.get('weights', '')}, of step {steps}",
+    }
+    return rows | ({"Signature": result["signature"]} if "signature" in result else {})
+
+
+def _score(run: Run, evaluation: Evaluation) -> str:
+    """Returns a result's scores with their 95 % intervals."""
+    scores = {k: v for k, v in evaluation.result.items() if isinstance(v, float)}
+    if run.config.task == "translation" and (
+        sides := evaluation.columns("hypothesis", "reference")
+    ):
+        parts = []
+        for name, metric in (
+            ("bleu", BLEU(tokenize=run.config.evaluate.tokenize)),
+            ("chrf", CHRF()),
+        ):
+            value, half = measures.bootstrap(metric, *sides)
+            parts.append(f"{measures.spelt(name)} {value:.2f} ± {half:.2f}")
+            scores.pop(name, None)
+        parts.append(measures.in_words(scores))
+        interval = f"± is the 95 % interval of {measures.RESAMPLES:,} bootstrap resamples"
+        return f"{', '.join(filter(None, parts))}; {interval}"
+    if "accuracy" in scores and (columns := evaluation.columns("label", "prediction")):
+        low, high = measures.wilson(scores["accuracy"], len(columns[0]))
+        words = measures.in_words(scores)
+        return f"{words}; 95 % interval of the accuracy {low:.4f} to {high:.4f}"
+    return measures.in_words(scores)

@@ -1,0 +1,50 @@
+"""The attention weights of a trained model, for any inputs or for a sentence pair."""
+
+import functools
+from typing import Any
+
+import flax.linen as nn
+import jax
+import numpy as np
+
+from transformer.data import pairs, tokenizer
+from transformer.decoding import shapes
+from transformer.tasks.translation import TrainedTranslator
+
+Tree = Any
+
+
+@functools.partial(jax.jit, static_argnames="model")
+def weights(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, jax.Array]:
+    """Returns a model's attention weights for the inputs of a batch: {'cross': [L, B, H, T, S],
+    ...}, of the kinds that its `attention_weights` names; {} if it has no attention.
+    """
+    if not hasattr(model, "attention_weights"):
+        return {}
+    _, sown = model.apply({"params": params}, **inputs, train=False, mutable=["intermediates"])
+    return model.attention_weights(sown.get("intermediates", {}))
+
+
+def of_pair(run: TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
+    """Returns {'encoder', 'decoder', 'cross': attention weights, 'source', 'target': pieces} of one
+    pair, without a batch dimension. A model without attention has pieces only.
+    """
+    both = ids(run.vocabulary, source, target)
+    shaped = [tokenizer.padded([side], 1, shapes.next_power_of_two(len(side))) for side in both]
+    inputs = pairs.inputs_of_single_pairs(*shaped)
+    padded_weights = weights(run.params, inputs, model=run.model)
+    S, T = map(len, both)
+    sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
+    # [L, 1, H, padded, padded] -> [L, H, queries, keys]: drops the batch axis and the padding.
+    arrays = {
+        name: np.asarray(array[:, 0, :, : sizes[name][0], : sizes[name][1]])
+        for name, array in padded_weights.items()
+    }
+    for name, side, side_ids in zip(("source", "target"), run.vocabulary, both, strict=True):
+        arrays[name] = np.array(side.pieces(side_ids))
+    return arrays
+
+
+def ids(vocabulary: tokenizer.Vocabulary, *texts: str) -> list[list[int]]:
+    """Returns the ids of a pair's source and target, each with the end symbol."""
+    return [side.encode([text])[0] for side, text in zip(vocabulary, texts, strict=True)]
