@@ -3,10 +3,12 @@
 import contextlib
 import json
 import shutil
+import time
 
 import pytest
 
 WIDTHS = {"desktop": 1280, "phone": 390}
+PATIENCE = 120  # seconds for what takes a moment, on a machine that is busy with other tests
 
 # What overflows its page horizontally, and is not inside a box that scrolls of its own.
 OVERFLOWING = """
@@ -17,6 +19,12 @@ const right = (x) => x === page ? page.scrollWidth : x.getBoundingClientRect().r
 return [page, ...document.body.querySelectorAll("*")]
   .filter((x) => right(x) > innerWidth + 0.5 && !scrolls(x.parentElement))
   .map((x) => x.outerHTML.slice(0, 100));
+"""
+
+# How many plots are still to be drawn.
+UNDRAWN = """
+const plots = document.querySelectorAll(".plot");
+return plots.length - (document.documentElement.dataset.drawn ?? 0);
 """
 
 # What `faults` finds in a page without any.
@@ -37,7 +45,19 @@ def chromium():
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     service = webdriver.ChromeService(driver)
     with webdriver.Chrome(options=options, service=service) as chrome:
+        chrome.set_script_timeout(PATIENCE)
         yield chrome
+
+
+def becomes(ask, expected):
+    """Waits until `ask()` is `expected`: what follows from an event may come a moment later.
+
+    Ask by one script: an element that is held from one question to the next may be gone.
+    """
+    end = time.monotonic() + PATIENCE
+    while (answer := ask()) != expected and time.monotonic() < end:
+        time.sleep(0.05)
+    assert answer == expected
 
 
 def emulate(driver, *, dark):
@@ -48,15 +68,23 @@ def emulate(driver, *, dark):
 
 def open_page(driver, file, *, width=1280, height=900, dark=False):
     """Opens a file at a width, in light or dark, and waits until its plots are drawn."""
-    from selenium.webdriver.support.wait import WebDriverWait
-
     emulate(driver, dark=dark)
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     driver.get(file.resolve().as_uri())
-    plots = len(driver.find_elements("css selector", ".plot"))
-    drawn = "return Number(document.documentElement.dataset.drawn || 0)"
-    WebDriverWait(driver, 30).until(lambda x: x.execute_script(drawn) == plots)
+    becomes(lambda: driver.execute_script(UNDRAWN), 0)
+
+
+def open_everywhere(driver, file):
+    """Opens a file at each of WIDTHS, in light and in dark, where it has to be without a fault.
+
+    Yields whether it is dark, while it is open.
+    """
+    for width in WIDTHS.values():
+        for dark in (False, True):
+            open_page(driver, file, width=width, dark=dark)
+            assert faults(driver) == NONE
+            yield dark
 
 
 def faults(driver):

@@ -69,60 +69,67 @@ def test_pieces_are_readable(pieces, shown):
     assert attention_view.readable(pieces) == shown
 
 
+# How many lines are shown, and what is said without its numbers.
 STATE = """
 const shown = [...document.querySelectorAll("line")].filter((x) => x.style.opacity > 0);
-const cells = [...document.querySelectorAll("td[title]")].map((x) => x.title.split(": ").pop());
-return [shown.length, document.querySelector(".said").textContent, cells];
+return [shown.length, document.querySelector(".said").textContent.replace(/ [.0-9]+(?=,|$)/g, "")];
 """
+OPTIONS = "return [...document.querySelectorAll('select')].map((x) => x.options.length)"
+CHOOSE = """
+const select = document.querySelectorAll("select")[arguments[0]];
+select.selectedIndex = arguments[1];
+select.dispatchEvent(new Event("change"));
+"""
+CELLS = """
+return [...document.querySelectorAll("td[title]")].map((x) => Number(x.title.split(": ").pop()));
+"""
+
+
+def said(word, verb, shares, words):
+    """What STATE is while the pointer or the focus is on a word."""
+    there = [words[i] for i in np.argsort(-shares, kind="stable") if shares[i] >= 0.01]
+    return [len(there), f"{word} {verb}: {', '.join(there)}"]
 
 
 @pytest.mark.slow
 def test_a_word_shows_its_lines_alone(tmp_path):
     """By pointer and by keyboard, of the layer and head chosen."""
     from selenium.webdriver import ActionChains, Keys
-    from selenium.webdriver.support.ui import Select
 
     file = tmp_path / "page.html"
     parts = [attention_view.view([example()]), attention_view.view([example(first=0)])]
     file.write_text(page.html("x", [page.Section("a", parts[:1])]))
     with browser.chromium() as driver:
         browser.open_page(driver, file)
-        sentence, kind, layer, head = map(Select, driver.find_elements("css selector", "select"))
-        assert [len(x.options) for x in (sentence, kind, layer, head)] == [1, 2, 2, 3]
+        assert driver.execute_script(OPTIONS) == [1, 2, 2, 3]
         mean_TS = weights()[1].mean(axis=0)  # the last layer, of all heads
-        number, said, cells = driver.execute_script(STATE)
-        assert said == ""
-        assert number == (mean_TS >= 0.01).sum()
-        np.testing.assert_allclose(np.array(cells, float), mean_TS.ravel(), atol=1.1e-3)
+        state = lambda: driver.execute_script(STATE)
+        assert state() == [(mean_TS >= 0.01).sum(), ""]
+        np.testing.assert_allclose(driver.execute_script(CELLS), mean_TS.ravel(), atol=1.1e-3)
         buttons = driver.find_elements("css selector", ".pair button")
         assert [button.text for button in buttons] == QUERIES + KEYS
 
         ActionChains(driver).move_to_element(buttons[2]).perform()
-        number, said, _ = driver.execute_script(STATE)
-        assert number == (mean_TS[2] >= 0.01).sum()
-        best = KEYS[mean_TS[2].argmax()]
-        assert said.startswith(f"three attends to: {best} ")
+        browser.becomes(state, said("three", "attends to", mean_TS[2], KEYS))
         buttons[2].send_keys(Keys.TAB)  # to the first key
-        number, said, _ = driver.execute_script(STATE)
-        assert number == (mean_TS[:, 0] >= 0.01).sum()
-        assert said.startswith("x is attended to by: ")
+        browser.becomes(state, said("x", "is attended to by", mean_TS[:, 0], QUERIES))
 
         buttons[0].click()
+        ActionChains(driver).move_to_element(buttons[2]).perform()
+        browser.becomes(state, said("three", "attends to", mean_TS[2], KEYS))
         ActionChains(driver).move_to_element(buttons[2]).move_by_offset(0, 200).perform()
-        _, said, _ = driver.execute_script(STATE)
-        assert said.startswith("one attends to: ")  # it keeps the focus
+        browser.becomes(state, said("one", "attends to", mean_TS[0], KEYS))  # it keeps the focus
 
-        kind.select_by_visible_text("other")
-        layer.select_by_visible_text("1")
-        head.select_by_visible_text("2")
-        _, _, cells = driver.execute_script(STATE)
+        # By one script a choice, because the options are made anew by each.
+        for place, chosen in ((1, 1), (2, 0), (3, 2)):
+            driver.execute_script(CHOOSE, place, chosen)
         expected = weights(seed=1)[0, 1].ravel()
-        np.testing.assert_allclose(np.array(cells, float), expected, atol=1.1e-3)
+        np.testing.assert_allclose(driver.execute_script(CELLS), expected, atol=1.1e-3)
         assert browser.faults(driver) == browser.NONE
 
         file.write_text(page.html("x", [page.Section("a", parts)]))  # two of them
         browser.open_page(driver, file, width=browser.WIDTHS["phone"], dark=True)
         assert len(driver.find_elements("css selector", ".pair button")) == 14
-        assert len(driver.find_elements("css selector", "option")) == 2 * (1 + 2 + 2 + 3)
+        assert driver.execute_script(OPTIONS) == 2 * [1, 2, 2, 3]
         assert driver.find_elements("css selector", ".said")[1].text.startswith("one attends to")
         assert browser.faults(driver) == browser.NONE

@@ -14,5 +14,6 @@ async function draw() {
   document.documentElement.dataset.drawn = drawn.length;
 }
 
-dark.addEventListener("change", draw);
-draw();
+// One drawing after the other: of two at once the earlier may end last, in the colours of before.
+let drawing = draw();
+dark.addEventListener("change", () => { drawing = drawing.finally(draw); });
