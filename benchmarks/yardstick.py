@@ -34,23 +34,11 @@ def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable
 
     Every position is filled.
     """
-    import functools
-
-    import jax
     import numpy as np
 
-    from transformer.distributed.layout import make_layout
-    from transformer.distributed.step import compile_step, shard_batch
     from transformer.tasks import translation
-    from transformer.tasks.task import init_params
-    from transformer.training import loop
 
     V, B, S, T = (sizes[letter] for letter in "VBST")
-    optimizer, train_step = loop.make_step(config, translation.loss(config, model))
-    init = functools.partial(init_params, model, translation.example(config, 1))
-    layout = make_layout(config.parallel.strategy)
-    state = loop.first_state(init, optimizer, 0, None, layout)
-    compiled = compile_step(train_step, layout, state)
     random = np.random.default_rng(0)
     source, targets = (random.integers(4, V, (B, n)).astype(np.int32) for n in (S, T))
     inputs = {"source": source, "target": np.roll(targets, 1)}
@@ -58,13 +46,32 @@ def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable
         inputs[f"{side}_positions"] = np.tile(np.arange(n, dtype=np.int32), (B, 1))
         inputs[f"{side}_segments"] = np.ones((B, n), np.int32)
     batch = {"inputs": inputs, "targets": targets, "weights": np.ones((B, T), np.float32)}
+    return updates(config, model, translation, batch)
+
+
+def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], float]:
+    """A function that makes one update on a task's batch, and gives the loss."""
+    import functools
+
+    import jax
+
+    from transformer.distributed.layout import make_layout
+    from transformer.distributed.step import compile_step, shard_batch
+    from transformer.tasks.task import init_params
+    from transformer.training import loop
+
+    optimizer, train_step = loop.make_step(config, task.loss(config, model))
+    init = functools.partial(init_params, model, task.example(config, 1))
+    layout = make_layout(config.parallel.strategy)
+    state = loop.first_state(init, optimizer, 0, None, layout)
+    compiled = compile_step(train_step, layout, state)
 
     def rows(start: int, stop: int) -> dict:
         return jax.tree.map(lambda x: x[start:stop], batch)
 
     def step() -> float:
         nonlocal state
-        state, sums = compiled(state, shard_batch(rows, B, layout))
+        state, sums = compiled(state, shard_batch(rows, len(batch["targets"]), layout))
         jax.block_until_ready(state)
         return float(sums["loss"])
 
