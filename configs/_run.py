@@ -38,6 +38,7 @@ def get_config() -> ConfigDict:
     config.train.profile = 0  # steps to trace into WORKDIR/profile (docs/performance.md); 0: off
     config.train.log_every = 100  # steps between two lines of metrics
     config.train.save_every = 1500  # steps between two checkpoints: the paper's ten minutes
+    config.train.trackers = ""  # log to "wandb", "mlflow" or both too (docs/running.md)
     config.train.keep = 5  # newest checkpoints to keep; at least evaluate.average_last are
 
     config.parallel = ConfigDict()

@@ -109,7 +109,7 @@ def write_vocabulary(
 # task's FREE has more of them.
 FREE = (
     *("train.num_steps", "train.accumulate", "train.profile", "train.log_every"),
-    *("train.save_every", "train.keep", "optimizer.schedule."),
+    *("train.save_every", "train.keep", "train.trackers", "optimizer.schedule."),
     *("train.init_from", "train.init_skip"),  # read by a new run only
     *("parallel.", "evaluate.", "plan.", "compare.", "compilation_cache"),
 )

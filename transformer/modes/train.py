@@ -11,7 +11,7 @@ from transformer.checkpoints import store
 from transformer.distributed import processes
 from transformer.distributed.layout import make_layout
 from transformer.modes import evaluate, prepare
-from transformer.monitoring import results
+from transformer.monitoring import results, trackers
 from transformer.storage import lock
 from transformer.training import loop
 
@@ -46,4 +46,5 @@ def train(config: ConfigDict, workdir: Path) -> None:
             logging.info("stopped and saved at step %d; the same command resumes there", step)
             sys.exit(128 + signal.SIGTERM)
         result = evaluate.score_split(config, workdir, once=True)
-        results.log_final(workdir, step, result)
+        tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
+        results.log_final(workdir, step, result, tracked)

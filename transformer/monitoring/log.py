@@ -1,4 +1,4 @@
-"""A run's log: metrics.jsonl and TensorBoard, cut on resuming."""
+"""A run's log: metrics.jsonl, TensorBoard and trackers, cut on resuming."""
 
 import contextlib
 import datetime
@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tensorboardX import summary
@@ -16,6 +16,8 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import RecordWriter
 
 from transformer.distributed import processes
+from transformer.monitoring import trackers
+from transformer.monitoring.trackers import Tracker
 from transformer.storage import paths
 
 STARTS = "starts.jsonl"
@@ -24,21 +26,22 @@ REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an
 
 
 class Log:
-    """Appends to WORKDIR/metrics.jsonl, one JSON object a line, and to WORKDIR/tensorboard.
+    """Appends to WORKDIR/metrics.jsonl, one JSON object a line, to TensorBoard and trackers.
 
     Each line has 'step' and 'kind': 'train', 'validation' or, for the final score, its split
     (final_SPLIT if that would be one of KINDS). On resuming from `step`, later lines are cut, and
     so is a final score, which is logged again when the run ends: the log of a resumed run equals an
     uninterrupted one's, except for times. Of several processes, process 0 writes, and all have its
     `lines`. If the disk is full, lines are kept in memory and written to metrics.jsonl once there
-    is space; TensorBoard lacks their steps.
+    is space; TensorBoard, whose files are in WORKDIR/tensorboard, lacks their steps.
 
     Files in a bucket cannot be appended to: there, the whole log is rewritten at most every
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
     """
 
-    def __init__(self, workdir: Path, step: int):
+    def __init__(self, workdir: Path, step: int, tracked: Sequence[Tracker] = ()):
         """Opens the log of a run that is at `step`. Collective."""
+        self._trackers = list(tracked)
         self._path = workdir / "metrics.jsonl"
         lines = [x for x in read(workdir) if x["step"] <= step and x.get("kind") in KINDS]
         # Without a shared disk, only process 0 has a log to read.
@@ -61,6 +64,7 @@ class Log:
         self.lines.append(line)
         if not self._writes:
             return
+        trackers.write(self._trackers, kind, step, values)
         with self._tolerating_full_disk():
             if not self._appends:
                 if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
@@ -142,8 +146,9 @@ class Log:
             self._file = open(self._path, "ab", 0)  # noqa: SIM115 (`close` closes it)
 
     def close(self) -> None:
-        """Writes what is left and closes the files."""
+        """Writes what is left, and closes files and trackers."""
         self.flush()
+        trackers.close(self._trackers)
         if self._appends:
             self._file.close()
             with contextlib.suppress(OSError):  # a full disk: metrics.jsonl has the same values

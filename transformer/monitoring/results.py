@@ -14,6 +14,7 @@ from pathlib import Path
 
 from transformer.monitoring import log
 from transformer.monitoring.log import KINDS, Log
+from transformer.monitoring.trackers import Tracker
 from transformer.storage import paths
 
 NAME = "evaluations.jsonl"
@@ -102,8 +103,8 @@ def keep(
     logging.info("result saved in %s, outputs in %s.*", workdir / NAME, workdir / FOLDER / name)
 
 
-def log_final(workdir: Path, step: int, result: dict) -> None:
-    """Writes a training run's final score to metrics.jsonl, in place of an earlier one. Collective.
+def log_final(workdir: Path, step: int, result: dict, tracked: Sequence[Tracker] = ()) -> None:
+    """Logs a training run's final score, in metrics.jsonl in place of an earlier one. Collective.
 
     `step` is the step that the run has reached.
     """
@@ -112,7 +113,7 @@ def log_final(workdir: Path, step: int, result: dict) -> None:
     kind = f"final_{split}" if split in KINDS else split
     values = {k: v for k, v in result.items() if isinstance(v, int | float | str) and k != "step"}
     try:
-        log = Log(workdir, step)
+        log = Log(workdir, step, tracked)
         log.write(kind, step, values)
         log.close()
     except OSError as error:

@@ -31,7 +31,7 @@ from transformer.distributed.step import (
 )
 from transformer.errors import UserError
 from transformer.monitoring import log as logs
-from transformer.monitoring import memory, progress
+from transformer.monitoring import memory, progress, trackers
 from transformer.monitoring.scores import is_out_of_patience
 from transformer.monitoring.trace import traced
 from transformer.tasks.task import Task
@@ -64,6 +64,7 @@ def check(config: ConfigDict) -> None:
                 )
     if config.train.seed >= 2**31:
         raise UserError(f"config.train.seed is below 2^31, found {config.train.seed}")
+    trackers.check(config.train.trackers)
     optimizers.check(**config.optimizer.to_dict())
 
 
@@ -96,7 +97,8 @@ def run(
     # A run may start at its end: finished before, or out of patience.
     step = last_save = int(state.step)  # last_save: the newest step whose save was started
     facts = describe(task, state, layout)
-    log = logs.Log(workdir, step)
+    tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
+    log = logs.Log(workdir, step, tracked)
     stop_early = out_of_patience()
     if step < num_steps and not stop_early:
         state = rehearse(state, compiled_step, load, task, layout)

@@ -1,0 +1,109 @@
+"""Weights & Biases and MLflow, which a run logs its numbers to beside TensorBoard if it is told to.
+
+Each package reads its own environment variables (WANDB_PROJECT, WANDB_MODE, MLFLOW_TRACKING_URI,
+MLFLOW_EXPERIMENT_NAME, ...). WORKDIR/trackers.json keeps the id that a tracker gave the run: a
+resumed run goes on in the same curves.
+"""
+
+import importlib.util
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from transformer.distributed import processes
+from transformer.errors import UserError
+from transformer.storage import paths
+
+IDS = "trackers.json"
+
+
+class Tracker(NamedTuple):
+    """A run that is open in a tracker."""
+
+    id: str
+    write: Callable[[int, dict], object]  # (step, numbers)
+    close: Callable[[], object]
+
+
+def wandb(run_id: str | None, workdir: Path, config: dict) -> Tracker:
+    """Opens the run in Weights & Biases; `run_id` None: a new one."""
+    import wandb
+
+    folder = None if paths.in_bucket(workdir) else workdir
+    run = wandb.init(id=run_id, resume="allow", name=workdir.name, dir=folder, config=config)
+    # By a step of our own, since W&B's only goes up: a resumed run repeats what its kill cut off.
+    run.define_metric("*", step_metric="step")
+    return Tracker(run.id, lambda step, numbers: run.log({"step": step, **numbers}), run.finish)
+
+
+def mlflow(run_id: str | None, workdir: Path, config: dict) -> Tracker:
+    """Opens the run in MLflow; `run_id` None: a new one."""
+    import mlflow
+
+    run = mlflow.start_run(run_id=run_id, run_name=workdir.name)
+    if run_id is None:
+        mlflow.log_dict(config, "config.json")
+    write = lambda step, numbers: mlflow.log_metrics(numbers, step=step)
+    return Tracker(run.info.run_id, write, mlflow.end_run)
+
+
+TRACKERS = {"wandb": wandb, "mlflow": mlflow}
+
+
+def check(names: str) -> None:
+    """Raises UserError unless `names`, with commas between, are trackers that are installed."""
+    for name in filter(None, names.split(",")):
+        if name not in TRACKERS:
+            known = " or ".join(TRACKERS)
+            raise UserError(f"config.train.trackers are {known}, or both, found {name!r}")
+        if not importlib.util.find_spec(name):
+            raise UserError(
+                f"config.train.trackers={names} needs the package {name}: pip install {name}"
+            )
+
+
+def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
+    """Opens the run in each of `names`; [] in all processes but the first.
+
+    A tracker that does not start is the user's to mend, before anything is trained: UserError.
+    """
+    names = [name for name in names.split(",") if name]
+    if not names or not processes.is_first():
+        return []
+    file, trackers = workdir / IDS, []
+    ids = json.loads(file.read_bytes()) if file.exists() else {}
+    for name in names:
+        try:
+            tracker = TRACKERS[name](ids.get(name), workdir, config)
+        except Exception as error:  # whatever a service answers
+            raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
+        ids[name] = tracker.id
+        trackers.append(tracker)
+    paths.write_file(file, json.dumps(ids).encode())
+    return trackers
+
+
+def write(trackers: list[Tracker], kind: str, step: int, values: dict) -> None:
+    """Writes a log line's numbers as 'train/loss', ...; texts are in metrics.jsonl alone.
+
+    A tracker that fails is closed and dropped from the list, with an error in the log: a service
+    that is down is no reason not to train.
+    """
+    numbers = {f"{kind}/{k}": float(v) for k, v in values.items() if isinstance(v, int | float)}
+    for tracker in list(trackers):
+        try:
+            tracker.write(step, numbers)
+        except Exception as error:
+            logging.error("run %s is no longer tracked from step %d: %s", tracker.id, step, error)
+            trackers.remove(tracker)
+
+
+def close(trackers: list[Tracker]) -> None:
+    """Closes the runs, which may wait for what is still on its way to the service."""
+    for tracker in trackers:
+        try:
+            tracker.close()
+        except Exception as error:
+            logging.error("run %s: %s", tracker.id, error)
