@@ -9,7 +9,10 @@ import termios
 import time
 import types
 
+import jax
+import numpy as np
 import pytest
+from jax._src import compiler
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from transformer.monitoring.progress import Progress, counter, waiting
@@ -248,3 +251,18 @@ def test_the_time_of_a_bar_goes_on_where_nothing_is_counted(open_terminal):
     shown, _ = open_terminal()
     with counter("translate", total=9):
         wait_for(r"\| 0/9 \[00:0[1-9]<", shown)
+
+
+def test_a_bar_says_that_a_program_is_compiled(open_terminal, monkeypatch):
+    """While it is, and no longer: the compilation lasts here until the bar says so."""
+    shown, _ = open_terminal()
+    compile_it = compiler.compile_or_get_cached
+
+    def compile_slowly(*arguments, **options):
+        wait_for(r"\| 0/9 \[[^]]*, compiling\]", shown)
+        return compile_it(*arguments, **options)
+
+    monkeypatch.setattr(compiler, "compile_or_get_cached", compile_slowly)
+    with counter("translate", total=9):
+        assert jax.jit(lambda x: x + 1)(np.int32(1)) == 2
+        wait_for(r"\| 0/9 \[[^,]*,[^,]*\]", shown)

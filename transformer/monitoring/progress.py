@@ -1,12 +1,14 @@
 """Progress of a long job: a bar on a terminal, plain lines in a log."""
 
 import contextlib
+import functools
 import logging
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
+import jax
 import tqdm
 
 
@@ -31,9 +33,9 @@ def counter(
 ) -> Iterator[Callable[[int], None]]:
     """Yields a function `advance(count)` that shows the progress of a job over lines, or `unit`s.
 
-    If standard error is a terminal, it shows a bar; otherwise it logs a line `every` so many
-    seconds. Both have the number of units done, units a second and, if the total is known, the time
-    left. At the end, a summary is logged.
+    If standard error is a terminal, it shows a bar, which also says when JAX is compiling;
+    otherwise it logs a line `every` so many seconds. Both have the number of units done, units a
+    second and, if the total is known, the time left. At the end, a summary is logged.
     """
     start = shown = time.perf_counter()
     bar = tqdm.tqdm(
@@ -79,10 +81,11 @@ def _redrawn(bar: tqdm.tqdm) -> Iterator[None]:
 
     def redraw() -> None:
         while not done.wait(0.5):
-            bar.refresh()
+            bar.set_postfix_str("compiling" if compiling() else "")
 
     thread = threading.Thread(target=redraw, daemon=True)
     if not bar.disable:
+        compiling = _follow_compilations()
         thread.start()
     try:
         yield
@@ -90,6 +93,29 @@ def _redrawn(bar: tqdm.tqdm) -> Iterator[None]:
         done.set()
         if thread.ident:
             thread.join()
+
+
+@functools.cache
+def _follow_compilations() -> Callable[[], bool]:
+    """Returns a function that says whether a program is being compiled.
+
+    JAX reports that a program is lowered, which is when its compilation begins, and that it is
+    compiled, both in the thread that waits for it.
+    """
+    waiting_threads = set()
+
+    def listen(event: str, seconds: float, **_: object) -> None:
+        if event == LOWERED:
+            waiting_threads.add(threading.get_ident())
+        elif event == COMPILED:
+            waiting_threads.discard(threading.get_ident())
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return lambda: bool(waiting_threads)
+
+
+LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 class Progress:
