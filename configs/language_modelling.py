@@ -84,7 +84,10 @@ def get_config() -> ConfigDict:
     config.evaluate.weights = "best"
     config.evaluate.batch_tokens = 8192  # tokens of a batch of validation
 
-    config.generate = ConfigDict()  # read by --mode=generate only
+    # Texts to log after each validation: config.generate.max_tokens tokens without a prompt.
+    config.evaluate.samples = 2
+
+    config.generate = ConfigDict()  # of --mode=generate, and of these texts
     config.generate.max_tokens = 200  # tokens of a continuation
     config.generate.lines = 0  # end after this many line breaks; 0: only after max_tokens
     config.generate.num_samples = 1  # continuations of each prompt

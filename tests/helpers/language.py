@@ -69,6 +69,7 @@ def config(folder, changes=None):
         "train.save_every": 6,
         "evaluate.every": 3,
         "evaluate.batch_tokens": 8 * 12,
+        "evaluate.samples": 0,
     }
     config.update_from_flattened_dict({**values, **(changes or {})})
     return config

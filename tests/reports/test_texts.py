@@ -1,14 +1,17 @@
 """Texts of a language model: those that --mode=generate writes to an empty prompt."""
 
 import json
+import re
+from html import escape
 
 import pytest
 from helpers import language, workdirs
+from helpers.workdirs import HOSTILE
 
 from transformer.checkpoints import workdir
 from transformer.modes import generate
 from transformer.reports import texts
-from transformer.tasks import trained
+from transformer.tasks import language_evaluator, trained
 
 LETTERS = " abcdefgh"
 
@@ -45,4 +48,29 @@ def test_without_a_checkpoint_it_says_so(folder):
 
 
 def test_another_task_has_none(tmp_path):
-    assert texts.section(workdirs.load(workdirs.write(tmp_path / "run"))) is None
+    this = workdirs.load(workdirs.write(tmp_path / "run"))
+    assert texts.section(this) is texts.samples(this) is None
+
+
+def test_texts_are_shown_as_they_were_logged(folder):
+    """Of at most ten validations, the last included."""
+    lines = [
+        {
+            **{"kind": "validation", "step": 100 * n},
+            "samples": language_evaluator.format_samples([f"at\n\n{n}", HOSTILE]),
+        }
+        for n in range(1, 21)
+    ]
+    this = workdirs.load(folder)._replace(lines=lines)
+    _, markup = texts.samples(this).parts
+    steps = re.findall(r"<h3>step ([\d,]+)</h3>", markup.html)
+    assert len(steps) == 10
+    assert (steps[0], steps[-1]) == ("100", "2,000")
+    assert re.findall(r'auto">(.*?)</p>', markup.html, re.DOTALL)[-2:] == [
+        "at\n\n20",
+        escape(HOSTILE),
+    ]
+
+
+def test_without_logged_texts_it_says_how_to_log_some(folder):
+    assert "--config.evaluate.samples=2" in texts.samples(workdirs.load(folder)).parts[0]

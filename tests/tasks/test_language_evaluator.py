@@ -8,6 +8,7 @@ import pytest
 from helpers import language
 
 from transformer.checkpoints import workdir
+from transformer.decoding import continuations
 from transformer.tasks import language_evaluator, language_modelling
 
 
@@ -73,3 +74,28 @@ def test_unknown_characters_are_said_and_counted(run, tmp_path, caplog):
 
 def test_words_are_between_white_space_and_line_breaks_are_characters():
     assert language_evaluator.counts(["a  bc ", "", "d"]) == {"words": 3, "characters": 10}
+
+
+def test_samples_are_texts_without_a_prompt(run):
+    config, folder, model, _ = run
+    config.evaluate.samples, config.generate.max_tokens, config.generate.seed = 2, 7, 3
+    params = language.parameters(model)
+    sampled = lambda: language_modelling.evaluator(config, folder, model, "final").scores(params)
+    texts = language_evaluator.read_samples(sampled()["samples"])
+    keys = ("max_tokens", "seed", "temperature", "top_k", "top_p")
+    assert texts == continuations.unprompted(
+        params,
+        2,
+        model=model,
+        context=12,
+        vocabulary=workdir.read_vocabulary(folder, config),
+        **{key: config.generate[key] for key in keys},
+    )
+    assert [len(text) for text in texts] == [7, 7]
+    config.evaluate.samples = 0
+    assert sampled()["samples"] == ""
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", ""], ["a\n\n  b\n", " ", "\n", "c"]])
+def test_samples_are_read_as_they_were_formatted(texts):
+    assert language_evaluator.read_samples(language_evaluator.format_samples(texts)) == texts

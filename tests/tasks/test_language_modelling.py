@@ -22,6 +22,7 @@ from transformer.tasks import language_modelling
         ({"vocabulary.model": "a.model"}, "vocabulary.model='a.model' is a SentencePiece model"),
         ({"data.context_length": 0}, "data.context_length is at least 1"),
         ({"data.batch_tokens": 11}, "data.batch_tokens=11 is less than one row"),
+        ({"evaluate.samples": -1}, "evaluate.samples is at least 0, found -1"),
         ({"evaluate.batch_tokens": 11}, "evaluate.batch_tokens=11 is less than one row"),
         ({"model.max_positions": 11}, "model.max_positions=11 learned positions are fewer"),
         ({"model.norm": "none of them"}, "model.norm is one of"),
@@ -93,8 +94,12 @@ def test_eight_devices_take_the_steps_of_one(tmp_path, strategy, mesh):
 def test_a_run_that_gets_no_better_stops_early(tmp_path):
     language.write_text(tmp_path)
     still = {"optimizer__schedule__peak_value": 0.0, "optimizer__schedule__end_value": 0.0}
-    (step, _), _ = trained(tmp_path, tmp_path / "run", evaluate__patience=2, **still)
+    samples = {"evaluate__samples": 1, "generate__max_tokens": 9}
+    (step, _), log = trained(tmp_path, tmp_path / "run", evaluate__patience=2, **still, **samples)
     assert step == 9  # the best is that of step 3
+    written = [x["samples"] for x in log if x["kind"] == "validation"]
+    assert len(written) == 3
+    assert len({*written}) == 1  # the params and the draws are the same
 
 
 def test_modes_of_other_tasks_are_refused_and_name_generate(tmp_path):

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from transformer.data import characters, tokenizer
-from transformer.decoding import sampling
+from transformer.decoding import compiled, sampling
 from transformer.distributed import inference
 from transformer.errors import UserError
 
@@ -118,6 +118,31 @@ def continuations(
         tokens_BK, state = advance(state, *rows, np.int32(n), np.int32(n - first))
         inputs_BT = np.concatenate([inputs_BT, np.asarray(tokens_BK)], axis=1)
         yield inputs_BT[:count, n + 1 :]
+
+
+def unprompted(
+    params: Tree,
+    count: int,
+    *,
+    model: nn.Module,
+    context: int,
+    vocabulary: Vocabulary,
+    max_tokens: int,
+    **options: float,
+) -> list[str]:
+    """Returns `count` texts of `max_tokens` tokens without a prompt, those that --mode=generate
+    writes for an empty one. `options` are seed, temperature, top_k and top_p."""
+    dtype = getattr(model, "dtype", "float32")
+    blocks = continuations(
+        compiled.cast_params(params, dtype=dtype),
+        [[]] * count,
+        [(0, number) for number in range(count)],
+        **{"model": model, "context": context, **symbols(vocabulary), **options},
+    )
+    ids = np.zeros((count, 0), int)
+    while ids.shape[1] < max_tokens:
+        ids = np.concatenate([ids, next(blocks)], axis=1)
+    return [text(vocabulary, row) for row in ids[:, :max_tokens].tolist()]
 
 
 @functools.partial(jax.jit, static_argnames=("model", "context"))

@@ -28,6 +28,7 @@ SCORES = (
     summary.section,
     curves.section,
     sentences.samples,
+    texts.samples,
     lengths.section,
     sentences.extremes,
     predictions.section,

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from html import escape
 
 import numpy as np
@@ -54,12 +54,10 @@ def samples(run: Run) -> Section | None:
 
 
 def merged(by_step: Mapping[int, str]) -> dict[str, str]:
-    """Returns {'step 200': translation}, 'step 200–400' where it has not changed, of at most
-    MOST_STEPS evenly spaced steps, the last included."""
-    steps = sorted(by_step)
-    chosen = np.linspace(0, len(steps) - 1, min(MOST_STEPS, len(steps))).round().astype(int)
+    """Returns {'step 200': translation}, 'step 200–400' where it has not changed, of the
+    `evenly` spaced steps."""
     runs = []  # [first step, last step, translation]
-    for step in (steps[i] for i in chosen):
+    for step in evenly(by_step):
         if runs and runs[-1][2] == by_step[step]:
             runs[-1][1] = step
         else:
@@ -68,6 +66,13 @@ def merged(by_step: Mapping[int, str]) -> dict[str, str]:
         f"step {first:,}" + (f"–{last:,}" if last > first else ""): text
         for first, last, text in runs
     }
+
+
+def evenly(by_step: Collection[int]) -> list[int]:
+    """Returns at most MOST_STEPS steps, evenly spaced, the first and the last included."""
+    steps = sorted(by_step)
+    chosen = np.linspace(0, len(steps) - 1, min(MOST_STEPS, len(steps))).round().astype(int)
+    return [steps[i] for i in chosen]
 
 
 def extremes(run: Run) -> Section | None:

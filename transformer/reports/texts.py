@@ -1,16 +1,14 @@
-"""Texts that a language model writes."""
+"""Texts that a language model writes: while it learns, and at the end."""
 
 from html import escape
 
-import numpy as np
-
 from transformer.checkpoints.workdir import read_vocabulary
-from transformer.decoding import compiled
-from transformer.decoding.continuations import continuations, symbols, text
+from transformer.decoding.continuations import unprompted
 from transformer.errors import UserError
 from transformer.reports.page import Markup, Section
 from transformer.reports.run import Run
-from transformer.tasks import trained
+from transformer.reports.sentences import evenly, shortened
+from transformer.tasks import language_evaluator, trained
 
 SAMPLES = 3
 MOST_TOKENS = 300
@@ -21,12 +19,29 @@ STYLE = """
 """
 
 
+def samples(run: Run) -> Section | None:
+    """Returns the texts that were written in training after each validation."""
+    if run.config.task != "language_modelling":
+        return None
+    title, by_step = "Learning to write", {}
+    for line in run.of_kind("validation"):
+        if written := language_evaluator.read_samples(line.get("samples", "")):
+            by_step[line["step"]] = "".join(map(_box, written))
+    if not by_step:
+        return Section(title, ["No text is logged: `--config.evaluate.samples=2` logs two."])
+    blocks = (f"<h3>step {step:,}</h3>{by_step[step]}" for step in evenly(by_step))
+    return Section(title, [LEARNING, Markup("".join(blocks), STYLE)])
+
+
+LEARNING = "Texts without a prompt, by the same random draws after each validation."
+
+
 def section(run: Run) -> Section | None:
     """Returns a few texts that a language model writes without a prompt."""
     if run.config.task != "language_modelling":
         return None
     try:
-        step, samples = sampled(run)
+        step, texts = sampled(run)
     except UserError as error:  # such as a workdir without a checkpoint
         return Section("Texts", [f"No text can be sampled: {error}"])
     options = run.config.generate
@@ -35,26 +50,23 @@ def section(run: Run) -> Section | None:
         f"{options.temperature:g}. `{run.command('generate')}` goes on "
         "from a prompt of yours."
     )
-    blocks = "".join(f'<p class="text" dir="auto">{escape(sample)}</p>' for sample in samples)
-    return Section("Texts", [about, Markup(blocks, STYLE)])
+    return Section("Texts", [about, Markup("".join(map(_box, texts)), STYLE)])
 
 
 def sampled(run: Run) -> tuple[int, list[str]]:
     """Returns the newest step of the params, and SAMPLES texts without a prompt."""
-    config = run.config
-    vocabulary = read_vocabulary(run.workdir, config)
-    loaded = trained.load(config, run.workdir)
+    config, loaded = run.config, trained.load(run.config, run.workdir)
     keys = ("seed", "temperature", "top_k", "top_p")
-    blocks = continuations(
-        compiled.cast_params(loaded.params, dtype=getattr(loaded.model, "dtype", "float32")),
-        [[]] * SAMPLES,
-        [(0, number) for number in range(SAMPLES)],
+    return loaded.step, unprompted(
+        loaded.params,
+        SAMPLES,
         model=loaded.model,
         context=config.data.context_length,
-        **symbols(vocabulary),
+        vocabulary=read_vocabulary(run.workdir, config),
+        max_tokens=min(MOST_TOKENS, config.generate.max_tokens),
         **{key: config.generate[key] for key in keys},
     )
-    length, ids = min(MOST_TOKENS, config.generate.max_tokens), np.zeros((SAMPLES, 0), int)
-    while ids.shape[1] < length:
-        ids = np.concatenate([ids, next(blocks)], axis=1)
-    return loaded.step, [text(vocabulary, row) for row in ids[:, :length].tolist()]
+
+
+def _box(text: str) -> str:
+    return f'<p class="text" dir="auto">{escape(shortened(text))}</p>'

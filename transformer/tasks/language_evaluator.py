@@ -12,7 +12,8 @@ import numpy as np
 from transformer.checkpoints.workdir import Vocabulary
 from transformer.data import streams
 from transformer.data.batches import Batches
-from transformer.monitoring import progress
+from transformer.decoding.continuations import unprompted
+from transformer.monitoring import memory, progress
 from transformer.tasks import losses, splits
 from transformer.tasks.split_loss import SplitLoss
 
@@ -66,13 +67,29 @@ class Evaluator:
             what=f"score {split}",
             remedy="lower config.evaluate.batch_tokens",
         )
-        self.rehearse = self._loss.rehearse
+        self._samples = config.evaluate.samples
+        keys = ("max_tokens", "seed", "temperature", "top_k", "top_p")
+        self._unprompted = functools.partial(
+            unprompted,
+            **{"model": model, "vocabulary": vocabulary, "context": data.context_length},
+            **{key: config.generate[key] for key in keys},
+        )
+
+    def rehearse(self, params: Tree) -> None:
+        """Computes the loss of a longest batch, and the samples.
+
+        UserError if they do not fit into the devices' memory, so that a run fails before its first
+        step and not at its first validation.
+        """
+        self._loss.rehearse(params)
+        self._sample(params)
 
     def scores(
         self, params: Tree, should_stop: Callable[[], bool] = lambda: False
-    ) -> dict[str, float] | None:
-        """Returns means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'), and
-        'word_perplexity' and 'bits_per_character'. Collective; None if stopped (see SplitLoss).
+    ) -> dict[str, float | str] | None:
+        """Returns means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'),
+        'word_perplexity', 'bits_per_character', and 'samples' (text). Collective; None if stopped
+        (see SplitLoss).
 
         The nats of all tokens, line breaks included, are divided by the words between white space,
         which line breaks are not, or by the characters, which they are.
@@ -89,7 +106,15 @@ class Evaluator:
             **losses.per_token(sums),
             "word_perplexity": math.exp(min(nats / max(1, self.settings["words"]), 700.0)),
             "bits_per_character": nats / math.log(2) / self.settings["characters"],
+            "samples": self._sample(params),
         }
+
+    def _sample(self, params: Tree) -> str:
+        """Writes a few texts without a prompt, the same draws each time, and formats them."""
+        if not self._samples:
+            return ""
+        with memory.fits_in_memory("sampling", "lower config.evaluate.samples"):
+            return format_samples(self._unprompted(params, self._samples))
 
     def rows(self, scores: dict) -> dict[str, str]:
         """Formats scores as a table, {name: text}, with the main score first."""
@@ -109,3 +134,17 @@ def counts(lines: Sequence[str]) -> dict[str, int]:
         "words": sum(len(line.split()) for line in lines),
         "characters": int(np.sum([len(line) + 1 for line in lines])),
     }
+
+
+def format_samples(texts: Sequence[str]) -> str:
+    """Formats texts for the log: indented, with an empty line between two of them."""
+    return "\n\n".join(INDENT + text.replace("\n", f"\n{INDENT}") for text in texts)
+
+
+def read_samples(text: str) -> list[str]:
+    """Returns the texts of a log line's 'samples', as `format_samples` was given them."""
+    samples = text.split("\n\n") if text else []
+    return [sample[len(INDENT) :].replace(f"\n{INDENT}", "\n") for sample in samples]
+
+
+INDENT = "  "

@@ -46,6 +46,8 @@ def check(config: ml_collections.ConfigDict) -> None:
                 f"config.{key}.batch_tokens={tokens.batch_tokens} is less than one row, "
                 f"config.data.context_length={data.context_length}"
             )
+    if config.evaluate.samples < 0:
+        raise UserError(f"config.evaluate.samples is at least 0, found {config.evaluate.samples}")
     checked = model(config, {"vocab_size": 8})
     trained.check_all_positions(config, checked, "data.context_length")
     losses.check_blocks(checked, config.loss.blocks)
