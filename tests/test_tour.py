@@ -20,23 +20,23 @@ PAGES = ("tour.md", "tour.ko.md")
 TOLERANCES = {"vit": 0.15}
 
 
-def found(page, pattern):
+def matches(page, pattern):
     return re.findall(pattern, (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
 def commands(page):
-    return found(page, r"^    ([^\n]*python [^\n]*)$")
+    return matches(page, r"^    ([^\n]*python [^\n]*)$")
 
 
 def pictures(page):
-    return found(page, r"!\[[^\]]+\]\(([^)]+)\)")
+    return matches(page, r"!\[[^\]]+\]\(([^)]+)\)")
 
 
 @pytest.mark.parametrize(
     "what", [r"^    ([^\n]*)$", r"\]\((pictures/[^)]+)\)", r"^```math\n(.*?)```", r"`([\w/]+\.py)`"]
 )
 def test_both_languages_have_the_same(what):
-    english, korean = (found(page, what) for page in PAGES)
+    english, korean = (matches(page, what) for page in PAGES)
     assert english
     assert english == korean
 
@@ -46,6 +46,11 @@ def test_every_step_has_its_command_and_its_picture(page):
     drawn = [command.split()[3] for command in commands(page) if "-m docs.tour" in command]
     assert drawn == list(tour.STEPS)
     assert pictures(page) == [f"pictures/{step}.svg" for step in tour.STEPS]
+
+
+def test_the_pages_load_quickly():
+    sizes = {step: (DOCS / "pictures" / f"{step}.svg").stat().st_size for step in tour.STEPS}
+    assert {step: size for step, size in sizes.items() if size > 150_000} == {}
 
 
 def test_the_models_of_the_tour_can_be_built():

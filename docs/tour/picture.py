@@ -32,6 +32,8 @@ def save(chart: Chart, file: Path) -> None:
     spec = {**STYLE, **rounded(chart)}
     content = html.escape(json.dumps(spec, ensure_ascii=False), quote=False)
     svg = vl_convert.vegalite_to_svg(spec)
+    # A label for each mark would be most of a file; pages show a picture with a text of its own.
+    svg = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", svg)
     svg = re.sub(r"(<svg[^>]*>)", lambda m: f"{m[1]}<metadata>{content}</metadata>", svg, count=1)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(svg + "\n", "utf-8")

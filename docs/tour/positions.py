@@ -9,7 +9,7 @@ from transformer.data import pairs
 from transformer.models.positions import sinusoids
 from transformer.tasks.task import init_params
 
-LENGTH, VOCABULARY, WIDTH = 10, 30, 48
+LENGTH, VOCABULARY, WIDTH = 10, 30, 32
 
 
 def permuted(kind: str) -> float:
@@ -40,13 +40,16 @@ def show() -> picture.Chart:
         ("PE(position) · PE(other) / 16", near_PP, "other position"),
     ):
         axis = {"type": "ordinal", "axis": {"values": [*range(0, WIDTH, 8)], "labelAngle": 0}}
+        numbers = [*range(array.shape[1])]
         rows = [
-            {"position": i, columns: j, "value": float(x)} for (i, j), x in np.ndenumerate(array)
+            {"position": i, columns: numbers, "value": row} for i, row in enumerate(array.tolist())
         ]
         charts.append(
             {
-                **{"title": title, "width": 8 * array.shape[1], "height": 240, "mark": "rect"},
+                **{"title": title, "mark": "rect"},
+                **{"width": 8 * array.shape[1], "height": 8 * WIDTH},
                 "data": {"values": rows},
+                "transform": [{"flatten": [columns, "value"]}],
                 "encoding": {
                     "x": {"field": columns, **axis},
                     "y": {"field": "position", **axis},
