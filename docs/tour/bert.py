@@ -50,10 +50,10 @@ def show() -> picture.Chart:
     rows, objects = [], [word for words in tiny.MEALS.values() for word in words]
     print(f"{'':18}" + "".join(f"{word:>7}" for word in objects))
     for asked, p_V in expected.items():
-        found = [float(p_V[i]) for i, *_ in pieces.encode(objects)]
-        print(f"{asked:16}" + "".join(f"{p:8.2f}" for p in found))
+        shares = [float(p_V[i]) for i, *_ in pieces.encode(objects)]
+        print(f"{asked:16}" + "".join(f"{p:8.2f}" for p in shares))
         rows += [
-            {"sentence": asked, "word": w, "P": p} for w, p in zip(objects, found, strict=True)
+            {"sentence": asked, "word": w, "P": p} for w, p in zip(objects, shares, strict=True)
         ]
     size = {"width": 480, "height": 150, "title": "P(the missing word)"}
     return picture.heatmap(rows, "word", "sentence", "P", **size)

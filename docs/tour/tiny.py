@@ -40,8 +40,8 @@ LOSS = {"label_smoothing": 0.0, "smoothed_over": "all_classes", "blocks": 1}
 def sentence_pairs() -> list[tuple[str, str]]:
     """Returns 95 sentence pairs of 14 words: subject, object, verb, but for HELD_OUT."""
     phrases = itertools.product(SUBJECTS, OBJECTS, VERBS)
-    found = [(f"{s} {o} {v}", f"{SUBJECTS[s]} {VERBS[v]} {OBJECTS[o]}") for s, o, v in phrases]
-    return [pair for pair in found if pair != HELD_OUT]
+    every = [(f"{s} {o} {v}", f"{SUBJECTS[s]} {VERBS[v]} {OBJECTS[o]}") for s, o, v in phrases]
+    return [pair for pair in every if pair != HELD_OUT]
 
 
 def clauses() -> list[tuple[str]]:

@@ -50,10 +50,10 @@ def show() -> picture.Chart:
     p_gold = np.round(1 - np.geomspace(0.5, 0.0005, 40), 5)
     curves = []
     for smoothing in (0.0, 0.1):
-        found = [(float(p), *loss(p, smoothing)) for p in p_gold]
+        points = [(float(p), *loss(p, smoothing)) for p in p_gold]
         name = f"smoothing {smoothing}"
-        curves += [{"labels": name, "P": p, "loss": value} for p, value, _ in found]
-        least = min(found, key=lambda point: point[1])
+        curves += [{"labels": name, "P": p, "loss": value} for p, value, _ in points]
+        least = min(points, key=lambda point: point[1])
         print(f"{name:34} least loss {least[1]:.3f} at P(right token) = {least[0]:.3f}")
     line = {"mark": "line", "width": 300, "height": 200}
     quantity = lambda field, **more: {"field": field, "type": "quantitative", **more}

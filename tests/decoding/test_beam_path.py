@@ -26,8 +26,7 @@ def test_the_path_ends_where_the_search_does(untrained, width, penalty, alpha, l
     for part, expected in zip(parts, decoder(params, parts), strict=True):
         steps = list(beam_path(decoder, params, part))
         lengths.add(len(steps))
-        found = [ids for ids, _ in steps[-1].finished]
-        assert found == [(*ids, END) for ids, _ in expected]
+        assert [ids for ids, _ in steps[-1].finished] == [(*ids, END) for ids, _ in expected]
         scores = [score for _, score in steps[-1].finished]
         assert scores == pytest.approx([score for _, score in expected], abs=1e-5)
     assert len(lengths) > 1
@@ -116,12 +115,12 @@ def test_a_path_by_hand():
         },
     ]
     for step, right in zip(steps, expected, strict=True):
-        found = {ids: (math.exp(p), fate) for ids, p, _, fate in step.candidates if p > -10}
-        assert {ids: fate for ids, (_, fate) in found.items()} == {
+        considered = {ids: (math.exp(p), fate) for ids, p, _, fate in step.candidates if p > -10}
+        assert {ids: fate for ids, (_, fate) in considered.items()} == {
             ids: fate for ids, (_, fate) in right.items()
         }
         for ids, (probability, _) in right.items():
-            assert found[ids][0] == pytest.approx(probability, rel=1e-4)
+            assert considered[ids][0] == pytest.approx(probability, rel=1e-4)
     assert [[ids for ids, _ in step.finished] for step in steps] == [
         [],
         [(THE, END)],

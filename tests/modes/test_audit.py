@@ -62,7 +62,7 @@ def run(output):
     return audited
 
 
-def found(result):
+def faults_of(result):
     """{split: {fault: first lines}}, of what was found."""
     return {
         split: {name: f["lines"] for name, f in values["faults"].items() if f["pairs"]}
@@ -73,7 +73,7 @@ def found(result):
 def test_clean_text(run, splits, tmp_path, caplog):
     write(tmp_path / "text", **splits)
     result = run()
-    assert found(result) == {"train": {}, "validation": {}, "test": {}}
+    assert faults_of(result) == {"train": {}, "validation": {}, "test": {}}
     assert result["train"]["misaligned"] is None
     assert result["train"]["files"] == [f"{tmp_path}/text/train.{x}" for x in ("xx", "yy")]
     assert [result[split]["pairs"] for split in result] == [600, 50, 50]
@@ -94,7 +94,7 @@ def spoil(splits):
 def test_faults_are_counted_with_their_first_lines(run, splits, tmp_path, caplog):
     faults = spoil(splits)
     write(tmp_path / "text", **splits)
-    assert found(run()) == {"train": faults, "validation": {}, "test": {"overlap": [4]}}
+    assert faults_of(run()) == {"train": faults, "validation": {}, "test": {"overlap": [4]}}
     assert "          1    0.17%  a side without text (blank): 11" in caplog.text
 
 
@@ -153,7 +153,7 @@ def test_a_cleaned_copy_lacks_what_is_dropped(run, splits, tmp_path, caplog):
     rows = [line.split("\t") for line in (copy / "dropped.tsv").read_text().splitlines()]
     assert [row[1:3] for row in rows] == [["11", "blank"], ["21", "duplicate"], ["31", "overlap"]]
     assert f"--config.data.directory={copy} --config.data.train=train" in caplog.text
-    assert found(run(directory=copy)) == {
+    assert faults_of(run(directory=copy)) == {
         "train": {"invisible": [38]},
         "validation": {},
         "test": {},
@@ -178,7 +178,7 @@ def test_two_files_and_no_other_split(run, splits, tmp_path):
         *(f"--config.data.train={tmp_path}/mine.xx,{tmp_path}/mine.yy",),
         *("--config.data.validation=", "--config.data.test="),
     )
-    assert found(result) == {"train": {}}
+    assert faults_of(result) == {"train": {}}
 
 
 def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, caplog, tiny_config):
@@ -263,14 +263,14 @@ def test_multi30k(run, test_data, tmp_path):
     ]
     result = run(*flags, directory=test_data / "multi30k/raw")
     repeated = ("many_targets", "many_sources", "near_duplicate")
-    train = {name: x for name, x in found(result)["train"].items() if name not in repeated}
+    train = {name: x for name, x in faults_of(result)["train"].items() if name not in repeated}
     assert train == {
         "invisible": [7366],
         "length": [16510, 16664, 24586],
         "duplicate": [14215, 16867, 20149],
     }
-    assert found(result)["validation"] == {"source_in_train": [687], "target_in_train": [165]}
-    assert found(result)["test"] == {}
+    assert faults_of(result)["validation"] == {"source_in_train": [687], "target_in_train": [165]}
+    assert faults_of(result)["test"] == {}
     assert not any(split["misaligned"] for split in result.values())
 
 

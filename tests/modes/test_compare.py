@@ -138,11 +138,11 @@ def test_trained_language_models_are_compared(tmp_path, monkeypatch, capsys):
         train.train(language.config(tmp_path, {"train.seed": seed}), tmp_path / f"seed{seed}")
     capsys.readouterr()
     launch.main(["--mode=compare", "seed0", "seed1"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["config"] == {"train.seed": [0, 1]}
+    compared = json.loads(capsys.readouterr().out)
+    assert compared["config"] == {"train.seed": [0, 1]}
     saved = [read(tmp_path / f"seed{seed}", "evaluations.jsonl")[-1] for seed in (0, 1)]
-    for run, result in zip(found["runs"], saved, strict=True):
+    for run, result in zip(compared["runs"], saved, strict=True):
         bits = run["scores"]["bits_per_character"]
         assert bits["value"] == pytest.approx(result["bits_per_character"], rel=1e-4)
         assert bits["interval"][0] < bits["value"] < bits["interval"][1]
-    assert found["runs"][0]["parameters"] == found["runs"][1]["parameters"] > 0
+    assert compared["runs"][0]["parameters"] == compared["runs"][1]["parameters"] > 0

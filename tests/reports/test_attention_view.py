@@ -31,10 +31,10 @@ def data_of(markup):
 
 
 def test_weights_are_in_thousandths():
-    [found] = data_of(attention_view.view([example()]))
-    assert found["title"] == HOSTILE
-    assert [m["name"] for m in found["maps"]] == ["cross", "other"]
-    thousandths = np.array(found["maps"][0]["weights"]).reshape(weights().shape) / 1000
+    [data] = data_of(attention_view.view([example()]))
+    assert data["title"] == HOSTILE
+    assert [m["name"] for m in data["maps"]] == ["cross", "other"]
+    thousandths = np.array(data["maps"][0]["weights"]).reshape(weights().shape) / 1000
     np.testing.assert_allclose(thousandths, weights(), atol=5.001e-4)
 
 

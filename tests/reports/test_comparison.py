@@ -68,8 +68,10 @@ def test_what_differs_in_the_configs(folders):
         {"model.size": 2, "train.seed": 0, "same": (1, 2), "new": False},
         {"model.size": 1, "train.seed": 0, "same": (1, 2)},
     ]
-    found = compare(*folders, configs=configs).config
-    assert found == {"model.size": [1, 2, 1], "new": [None, False, None]}
+    assert compare(*folders, configs=configs).config == {
+        "model.size": [1, 2, 1],
+        "new": [None, False, None],
+    }
 
 
 def test_a_classifier(tmp_path):
@@ -120,15 +122,15 @@ def test_outputs_of_another_result_are_refused(folders):
 
 def test_values_are_those_of_the_comparison(folders):
     compared = compare(*folders)
-    found = comparison.values(compared)
-    assert [x["workdir"] for x in found["runs"]] == list(map(str, folders))
-    assert [x["parameters"] for x in found["runs"]] == [0, 1, 2]
-    score, bleu = compared.measures["bleu"].scores[1], found["runs"][1]["scores"]["bleu"]
+    values = comparison.values(compared)
+    assert [x["workdir"] for x in values["runs"]] == list(map(str, folders))
+    assert [x["parameters"] for x in values["runs"]] == [0, 1, 2]
+    score, bleu = compared.measures["bleu"].scores[1], values["runs"][1]["scores"]["bleu"]
     assert (bleu["value"], bleu["p"]) == (score.value, score.p)
     assert bleu["interval"] == [score.value - score.half, score.value + score.half]
-    assert found["runs"][0]["scores"]["loss"] == {"value": 1.5}
-    assert found["runs"][0]["lengths"].keys() == compared.lengths.keys()
-    assert found["checksum"] == compared.runs[0].result["checksum"]
+    assert values["runs"][0]["scores"]["loss"] == {"value": 1.5}
+    assert values["runs"][0]["lengths"].keys() == compared.lengths.keys()
+    assert values["checksum"] == compared.runs[0].result["checksum"]
 
 
 def test_runs_of_the_same_name_are_called_by_their_paths(folders, tmp_path):

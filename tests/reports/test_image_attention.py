@@ -55,14 +55,14 @@ def data_of(markup):
 def test_the_attention_is_of_what_is_classified(runs, pooling):
     this, pixels = runs(pooling)
     section = image_attention.section(this)
-    found = np.array(data_of(section.parts[1]))  # [B, L, H, P]
+    shares = np.array(data_of(section.parts[1]))  # [B, L, H, P]
     titles = re.findall(r"<figcaption>(.*?)</figcaption>", section.parts[1].html)
     urls = re.findall(r'src="data:image/png;base64,(.*?)"', section.parts[1].html)
     images = [np.asarray(Image.open(io.BytesIO(base64.b64decode(url)))) for url in urls]
-    assert len(images) == len(titles) == len(found) == 6
+    assert len(images) == len(titles) == len(shares) == 6
     sown = attention.weights(this.params, {"images": pixels[..., None]}, model=this.model)
     weights_LBHTS = np.asarray(sown["encoder"])
-    for image, title, weights in zip(images, titles, found, strict=True):
+    for image, title, weights in zip(images, titles, shares, strict=True):
         [i] = np.flatnonzero((pixels == image[::8, ::8]).all(axis=(1, 2)))  # 12 pixels to 96
         assert title == f"{this.items[i]['label']}, predicted 1"
         if pooling == "token":

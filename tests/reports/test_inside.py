@@ -14,31 +14,31 @@ def of_items(items):
 
 def test_sentences_have_lengths_evenly_spaced():
     texts = ["w" * (1 + 5 * ((7 * i) % 30)) for i in range(30)]
-    found = inside.sentences(of_items([{"source": text} for text in texts]), "source", 4)
-    lengths = [len(item["source"].strip()) for item in found.items]
+    kept = inside.sentences(of_items([{"source": text} for text in texts]), "source", 4)
+    lengths = [len(item["source"].strip()) for item in kept.items]
     assert lengths == [16, 41, 61, 86]  # of 2 to MOST_CHARACTERS
-    assert [texts[number - 1] for number in found.numbers] == [x["source"] for x in found.items]
+    assert [texts[number - 1] for number in kept.numbers] == [x["source"] for x in kept.items]
 
 
 def test_where_all_are_long_the_shortest_are_taken():
     texts = [" " * i + "w" * (130 + (7 * i) % 30) for i in range(30)]
-    found = inside.sentences(of_items([{"text": text} for text in texts]), "text", 3)
-    assert [len(item["text"].strip()) for item in found.items] == [130, 131, 132]
-    found = inside.sentences(of_items([{"text": text} for text in texts]), "text", 2, 149)
-    assert [len(item["text"].strip()) for item in found.items] == [135, 145]
+    kept = inside.sentences(of_items([{"text": text} for text in texts]), "text", 3)
+    assert [len(item["text"].strip()) for item in kept.items] == [130, 131, 132]
+    kept = inside.sentences(of_items([{"text": text} for text in texts]), "text", 2, 149)
+    assert [len(item["text"].strip()) for item in kept.items] == [135, 145]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_few_sentences_are_all_taken(count):
-    found = inside.sentences(of_items([{"text": f"a {i}"} for i in range(count)]), "text", 4)
-    assert len(found.items) == count
+    kept = inside.sentences(of_items([{"text": f"a {i}"} for i in range(count)]), "text", 4)
+    assert len(kept.items) == count
 
 
 def test_a_third_of_the_labelled_is_wrong():
     items = [{"label": "a", "prediction": "ab"[i % 5 == 0], "text": str(i)} for i in range(40)]
-    found = inside.labelled(of_items(items), 6)
-    wrong = [item["text"] for item in found.items if item["label"] != item["prediction"]]
-    assert len(found.items) == len(set(found.numbers)) == 6
+    kept = inside.labelled(of_items(items), 6)
+    wrong = [item["text"] for item in kept.items if item["label"] != item["prediction"]]
+    assert len(kept.items) == len(set(kept.numbers)) == 6
     assert wrong == ["10", "30"]
     right = inside.labelled(of_items([x for x in items if x["prediction"] == "a"]), 6)
     assert len(right.items) == 6
@@ -53,10 +53,10 @@ def test_a_run_without_a_checkpoint_has_no_inside(tmp_path):
 def test_a_run_is_loaded(tmp_path):
     params = tiny.parameters(reversal.model(), tiny.unpacked(tiny.pairs())["inputs"])
     reversal.write_workdir(tmp_path, params)
-    found = inside.load(workdirs.load(tmp_path))
-    assert (found.items, found.numbers) == ([], [])
+    loaded = inside.load(workdirs.load(tmp_path))
+    assert (loaded.items, loaded.numbers) == ([], [])
     kernel = lambda x: x["encoder"]["layers_0"]["self_attention"]["query"]["kernel"]
-    np.testing.assert_array_equal(kernel(found.params), kernel(params))
+    np.testing.assert_array_equal(kernel(loaded.params), kernel(params))
     changed = workdirs.load(tmp_path)
     changed.config.evaluate.ensemble = "other"
     with pytest.raises(UserError, match=r"config\.evaluate\.ensemble"):

@@ -42,15 +42,15 @@ class Elements(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.found, self.comments, self._open = [], 0, []
+        self.list, self.comments, self._open = [], 0, []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        self.found.append((tag, dict(attributes), []))
+        self.list.append((tag, dict(attributes), []))
 
     def handle_data(self, data):
-        if self.found:
-            self.found[-1][2].append(data)
+        if self.list:
+            self.list[-1][2].append(data)
 
     def handle_comment(self, data):
         self.comments += 1
@@ -64,15 +64,15 @@ def text():
 def test_a_text_stays_a_text(text):
     elements = Elements(text)
     assert not elements.comments
-    tags = [tag for tag, _, _ in elements.found]
+    tags = [tag for tag, _, _ in elements.list]
     assert "img" not in tags
     # Data, the themes, the plots' library, the page's own script, and that of MARKUP, once.
     assert tags.count("script") == 5
-    [plots] = ["".join(t) for _, attributes, t in elements.found if attributes.get("id") == "plots"]
+    [plots] = ["".join(t) for _, attributes, t in elements.list if attributes.get("id") == "plots"]
     specs = json.loads(plots)
     assert [spec["data"]["values"] for spec in specs] == [POINTS] * 3
     shown = [
-        t[0] for tag, _, t in elements.found if tag in ("h1", "h2", "p", "b", "td", "caption") and t
+        t[0] for tag, _, t in elements.list if tag in ("h1", "h2", "p", "b", "td", "caption") and t
     ]
     assert shown.count(HOSTILE) == 13
 
@@ -80,7 +80,7 @@ def test_a_text_stays_a_text(text):
 def test_nothing_is_fetched(text):
     urls = [
         attributes[name]
-        for _, attributes, _ in Elements(text).found
+        for _, attributes, _ in Elements(text).list
         for name in ("src", "href")
         if name in attributes
     ]
@@ -93,7 +93,7 @@ def test_a_page_without_plots_has_no_library():
 
 
 def test_numbers_are_for_people(text):
-    cells = ["".join(t).strip() for tag, _, t in Elements(text).found if tag == "td"]
+    cells = ["".join(t).strip() for tag, _, t in Elements(text).list if tag == "td"]
     assert "1,234,567" in cells
     assert "1.234e-05" in cells
 
@@ -103,7 +103,7 @@ def test_shares_have_as_many_decimals():
         ["class", "F1", "loss"], [["a", 0.5, 0.5], ["b", 0.12345, 2.5], ["c", 0.0, 10.25]]
     )
     text = page.html("", [Section("", [table])])
-    cells = ["".join(t).strip() for tag, _, t in Elements(text).found if tag == "td"]
+    cells = ["".join(t).strip() for tag, _, t in Elements(text).list if tag == "td"]
     assert cells == ["a", "0.5000", "0.5", "b", "0.1235", "2.5", "c", "0.0000", "10.25"]
 
 

@@ -17,8 +17,8 @@ def section(folder, params, *, task="translation", **model):
     return positions.section(insides.of(run, None, params, []))
 
 
-def plots(found):
-    return [part for part in found.parts if isinstance(part, Plot)]
+def plots(section):
+    return [part for part in section.parts if isinstance(part, Plot)]
 
 
 def rows(plot):

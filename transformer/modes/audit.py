@@ -45,10 +45,10 @@ def audit(config: ConfigDict, folder: Path) -> None:
     start = time.perf_counter()
     read = {split: open_split(config, split) for split in names(config)}
     readers = make_readers(config, folder, read["train"])
-    found = {split: examine(config, split, source, readers) for split, source in read.items()}
-    compare_with_train(found)
+    examined = {split: examine(config, split, source, readers) for split, source in read.items()}
+    compare_with_train(examined)
     seconds, count = time.perf_counter() - start, sum(map(len, read.values()))
-    result = {split: summary(of_split) for split, of_split in found.items()}
+    result = {split: summary(of_split) for split, of_split in examined.items()}
     tables = [table(split, values) for split, values in result.items()]
     if sys.stdout.isatty():
         print("\n\n".join(tables), flush=True)
@@ -57,11 +57,11 @@ def audit(config: ConfigDict, folder: Path) -> None:
     logging.info("%s in %.1f s", progress.quantity(count, "pair"), seconds)
     if config.audit.lines:
         file = paths.path(config.audit.lines)
-        for split, of_split in found.items():
+        for split, of_split in examined.items():
             cleaning.write_list(file, split, of_split.pairs, of_split.masks)
         logging.info("all faulty pairs are in %s", file)
     if config.audit.clean:
-        clean(config, found)
+        clean(config, examined)
     if not sys.stdout.isatty():
         print(json.dumps(result), flush=True)
 
@@ -139,17 +139,17 @@ def examine(
         raise UserError(f"the split {split!r} is empty: {' and '.join(read.files)}")
     with progress.counter(f"audit {split}", total=len(read), unit="pair") as advance:
         source, target, spelt = lines.scan(read.read, readers, advance)
-    found = faults.of_pairs(source, target, config.data.max_length)
+    of_pairs = faults.of_pairs(source, target, config.data.max_length)
     difference = read.counts[1] - read.counts[0]
-    misaligned = alignment.find(source, target, found.model, difference)
-    return Split(read, (source, target), found.masks, misaligned, found.model.ratio, spelt)
+    misaligned = alignment.find(source, target, of_pairs.model, difference)
+    return Split(read, (source, target), of_pairs.masks, misaligned, of_pairs.model.ratio, spelt)
 
 
-def compare_with_train(found: dict[str, Split]) -> None:
+def compare_with_train(examined: dict[str, Split]) -> None:
     """Adds to the masks of each split its overlap with train, to train's that with the others."""
-    train = found["train"]
+    train = examined["train"]
     overlap = np.zeros(len(train.pairs), bool)
-    for split in found.values():
+    for split in examined.values():
         if split is not train:
             blank = split.masks["blank"]
             masks, of_train = faults.overlap(train.sides, split.sides, blank)
@@ -160,7 +160,7 @@ def compare_with_train(found: dict[str, Split]) -> None:
 
 def summary(split: Split) -> dict:
     """Returns a split's part of the result: counts, and first line numbers from 1."""
-    found = {
+    of_kinds = {
         name: {
             "pairs": int(split.masks[name].sum()),
             "lines": [int(i) + 1 for i in np.flatnonzero(split.masks[name])[:SHOWN]],
@@ -176,7 +176,7 @@ def summary(split: Split) -> dict:
         "target_lines": split.pairs.counts[1],
         "ratio": split.ratio,
         "misaligned": run and {"line": run.start + 1, "to": run.stop, "shift": run.shift},
-        "faults": found,
+        "faults": of_kinds,
         "without_a_piece": dict(split.spelt.most_common(CHARACTERS)),
     }
 
@@ -205,16 +205,11 @@ def table(split: str, values: dict) -> str:
     return "\n".join(rows if len(rows) > heading else [*rows, "  nothing found"])
 
 
-def clean(config: ConfigDict, found: dict[str, Split]) -> None:
+def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
     """Writes a copy of all splits in which train lacks the pairs to drop, and dropped.tsv."""
-    folder, languages = (
-        paths.path(config.audit.clean),
-        (
-            config.data.source_language,
-            config.data.target_language,
-        ),
-    )
-    for name, split in found.items():
+    folder, data = paths.path(config.audit.clean), config.data
+    languages = data.source_language, data.target_language
+    for name, split in examined.items():
         masks = {fault: split.masks[fault] for fault in drop_names(config) if fault in split.masks}
         dropped = np.logical_or.reduce([*masks.values(), np.zeros(len(split.pairs), bool)])
         if name == "train":
@@ -231,7 +226,7 @@ def clean(config: ConfigDict, found: dict[str, Split]) -> None:
                 "%s is misaligned from about line %d on, and so is its copy: mend the files first",
                 *(name, run.start + 1),
             )
-    flags = [f"--config.data.{name}={name}" for name in found if name in builders.SPLITS]
+    flags = [f"--config.data.{name}={name}" for name in examined if name in builders.SPLITS]
     folder_flag = shlex.quote(f"--config.data.directory={folder}")
     logging.info(
         "to train on the copy: --config.data.corpus=parallel_text %s",

@@ -131,8 +131,8 @@ def _continued(this: Inside) -> list[Example]:
 def _weights(this: Inside, row: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the attention weights [L, H, T, S] of one row."""
     inputs = {name: x[None] for name, x in row.items()}
-    found = attention.weights(this.params, inputs, model=this.model)
-    return {kind: np.asarray(weights[:, 0]) for kind, weights in jax.device_get(found).items()}
+    of_kinds = attention.weights(this.params, inputs, model=this.model)
+    return {kind: np.asarray(weights[:, 0]) for kind, weights in jax.device_get(of_kinds).items()}
 
 
 def _pieces(this: Inside, ids: np.ndarray) -> list[str]:

@@ -77,8 +77,8 @@ def _pixels(this: Inside) -> np.ndarray:
     """Returns what evaluation saw of the images, uint8 [B, size, size, channels]."""
     view = image_classification.evaluation_view(this.run.config)
     lines = [number - 1 for number in this.numbers]
-    found = pictures.read(this.run, this.run.evaluations[-1], lines)
-    return np.stack([images.viewed(image, view, None) for image in found])
+    originals = pictures.read(this.run, this.run.evaluations[-1], lines)
+    return np.stack([images.viewed(image, view, None) for image in originals])
 
 
 def view(shown: Sequence[Picture]) -> Markup:

@@ -54,12 +54,12 @@ def edges(lengths: Sequence[int]) -> list[int]:
     There are narrow buckets for the shortest and the longest sentences, where models differ, and
     fewer buckets if there are few sentences.
     """
-    at, found = np.array(lengths), [min(lengths)]
+    at, starts = np.array(lengths), [min(lengths)]
     for edge in np.quantile(at, SHARES, method="higher").tolist():
-        inside, above = (at >= found[-1]) & (at < edge), at >= edge
+        inside, above = (at >= starts[-1]) & (at < edge), at >= edge
         if min(inside.sum(), above.sum()) >= FEWEST:
-            found.append(edge)
-    return found[1:] or [max(lengths) + 1]
+            starts.append(edge)
+    return starts[1:] or [max(lengths) + 1]
 
 
 def buckets(lengths: Sequence[int], edges: Sequence[int]) -> dict[str, list[int]]:

@@ -85,7 +85,7 @@ def latest_attempt(starts: list[dict]) -> list[dict]:
 
 def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
     """Reads evaluation/; a set that is later in `order`, {name of a set}, is later in the list."""
-    found = []
+    by_age = []
     for file in sorted((folder / results.FOLDER).glob("*.json")):
         try:
             result = json.loads(file.read_bytes())
@@ -97,9 +97,9 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
         }
         # A dot: a file of another set, such as news.old.source for news.
         outputs = {x: _lines(sides[x]) for x in sides if x != "json" and "." not in x}
-        found.append((order[::-1].index(name) if name in order else len(order), result, outputs))
-    found.sort(key=lambda x: -x[0])
-    return [Evaluation(result, outputs) for _, result, outputs in found]
+        by_age.append((order[::-1].index(name) if name in order else len(order), result, outputs))
+    by_age.sort(key=lambda x: -x[0])
+    return [Evaluation(result, outputs) for _, result, outputs in by_age]
 
 
 def _lines(file: Path) -> list[str]:

@@ -9,7 +9,7 @@ from helpers import parallel
 from transformer.data.audit import alignment
 
 
-def found(source, target, difference=0):
+def misaligned(source, target, difference=0):
     sides = parallel.scanned(list(zip(source, target, strict=True)))
     model = alignment.learn(*sides)
     return alignment.find(*sides, model, difference)
@@ -24,7 +24,7 @@ def test_a_shift_is_found_where_it_begins(seed, shift):
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     inserted = 1 if shift > 0 else 0
     sides[inserted][start:start] = [pair[inserted] for pair in extra[: abs(shift)]]
-    run = found(*(side[:1000] for side in sides))
+    run = misaligned(*(side[:1000] for side in sides))
     assert run.shift == shift
     assert abs(run.start - start) <= max(6, abs(shift))
     assert run.stop > 990
@@ -32,18 +32,18 @@ def test_a_shift_is_found_where_it_begins(seed, shift):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_aligned_text_is_not_misaligned(seed):
-    assert found(*zip(*parallel.pairs(3000, seed), strict=True)) is None
+    assert misaligned(*zip(*parallel.pairs(3000, seed), strict=True)) is None
 
 
 def test_text_of_equal_lines_is_not_misaligned():
     """Where neighbours look alike there is no evidence, for a shift or against it."""
-    assert found(["a b c."] * 500, ["d e f."] * 500) is None
+    assert misaligned(["a b c."] * 500, ["d e f."] * 500) is None
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_text_sorted_by_length_is_not_misaligned(seed):
     pairs = sorted(parallel.pairs(3000, seed), key=lambda pair: len(pair[0]))
-    assert found(*zip(*pairs, strict=True)) is None
+    assert misaligned(*zip(*pairs, strict=True)) is None
 
 
 def test_the_first_of_two_shifts_is_found():
@@ -52,7 +52,7 @@ def test_the_first_of_two_shifts_is_found():
     target = [pair[1] for pair in pairs]
     for start, (_, line) in zip((400, 200), extra, strict=True):
         target.insert(start, line)
-    run = found([pair[0] for pair in pairs], target[:1000])
+    run = misaligned([pair[0] for pair in pairs], target[:1000])
     assert run.shift == 1
     assert abs(run.start - 200) <= 6
     assert 300 < run.stop <= 410
@@ -60,7 +60,7 @@ def test_the_first_of_two_shifts_is_found():
 
 def test_a_file_that_is_shifted_from_the_start():
     pairs = parallel.pairs(1001)
-    run = found([pair[0] for pair in pairs[1:]], [pair[1] for pair in pairs[:-1]])
+    run = misaligned([pair[0] for pair in pairs[1:]], [pair[1] for pair in pairs[:-1]])
     assert run.shift == 1
     assert run.start <= 3
 
@@ -70,14 +70,14 @@ def test_as_many_lines_as_one_side_lacks_may_be_the_shift():
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
     del target[300:360]
     target += [""] * 60
-    run = found(source, target, -60)
+    run = misaligned(source, target, -60)
     assert run.shift == -60
     assert 294 <= run.start <= 366  # from line 300 on the target is gone, from 360 on it is shifted
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_few_lines(count):
-    assert found(*zip(*parallel.pairs(count), strict=True)) is None
+    assert misaligned(*zip(*parallel.pairs(count), strict=True)) is None
 
 
 def test_evidence_of_pairs_is_positive_and_of_neighbours_negative():

@@ -36,8 +36,8 @@ def test_evidence_is_the_sum_of_log_ratios():
     expected = 2 * np.log(
         (smoothed[1] / smoothed[1].sum())[aaa] / (smoothed[0] / smoothed[0].sum())[aaa]
     )
-    found = languages.evidence(*codes(["aaaa", ""]), languages.table(*counts))
-    np.testing.assert_allclose(found, [expected, 0], rtol=1e-6)
+    evidence = languages.evidence(*codes(["aaaa", ""]), languages.table(*counts))
+    np.testing.assert_allclose(evidence, [expected, 0], rtol=1e-6)
 
 
 def test_the_same_text_on_both_sides_is_evidence_for_neither():

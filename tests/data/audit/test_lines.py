@@ -80,9 +80,9 @@ def test_pieces_are_counted_exactly_where_a_line_may_be_too_long():
     text = ["abc def " * n for n in range(40)] + ["é" * n for n in range(30)]
     counts = np.array([len(ids) for ids in pieces.encode(text)])
     for most in (5, 20, 60):
-        found = described(text, pieces=pieces, max_length=most).pieces
-        assert ((found > most) == (counts > most)).all()
-        assert (found[found > 0] == counts[found > 0]).all()
+        estimates = described(text, pieces=pieces, max_length=most).pieces
+        assert ((estimates > most) == (counts > most)).all()
+        assert (estimates[estimates > 0] == counts[estimates > 0]).all()
 
 
 def test_characters_without_a_piece_are_counted():
