@@ -17,6 +17,8 @@ def get_config() -> ConfigDict:
     config.optimizer.arguments.b1 = 0.9
     config.optimizer.arguments.b2 = 0.98
     config.optimizer.arguments.eps = 1e-9
+    # Parameters that are not trained: comma-separated prefixes of paths, "encoder,embedding".
+    config.optimizer.frozen = ""
     config.optimizer.clip_norm = 0.0  # clip the gradient's global norm to this; 0: no clipping
     # Paper, equation 3: factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5).
     # Any schedule of optax.schedules works too: its name here, its arguments as further keys.

@@ -40,7 +40,8 @@ def get_config() -> ConfigDict:
     config.vocabulary.size = 8000
     config.vocabulary.character_coverage = 0.9995  # rarer characters fall back to bytes
     config.vocabulary.max_sentences = 1_000_000  # texts to learn from; 0: all
-    config.vocabulary.model = ""  # use this .model file, such as that of a pre-trained run
+    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
+    config.vocabulary.model = ""
     config.vocabulary.fingerprint = ""  # hash of the pieces; filled in by the run
     config.vocabulary.labels_fingerprint = ""  # hash of the classes; filled in by the run
 

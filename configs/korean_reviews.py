@@ -36,7 +36,7 @@ def get_config(variant: str = "scratch") -> ConfigDict:
     config.train.save_every = config.evaluate.every = 200
     if variant == "pretrained":
         config.train.init_from, config.train.init_skip = PRETRAINED, "head"
-        config.vocabulary.model = f"{PRETRAINED}/vocabulary/text.model"
+        config.vocabulary.model = f"{PRETRAINED}/vocabulary"
     if variant in ("self_attentive", "intra_attention"):
         config.architecture = variant
         config.model = {

@@ -33,7 +33,8 @@ def get_config() -> ConfigDict:
     config.vocabulary.size = 8000  # pieces; of 'characters' only --mode=plan reads it
     config.vocabulary.character_coverage = 1.0  # rarer characters fall back to bytes
     config.vocabulary.max_sentences = 1_000_000  # lines to learn pieces from; 0: all
-    config.vocabulary.model = ""  # use this .model file instead of learning one
+    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
+    config.vocabulary.model = ""
     config.vocabulary.fingerprint = ""  # hash of the vocabulary; filled in by the run
 
     config.model = ConfigDict()

@@ -8,7 +8,7 @@ same config.model, but for `pooling`, starts from it by
 
     python launch.py --config=configs/classification.py --config.data.directory=LABELLED \
         --config.train.init_from=runs/pretrained --config.train.init_skip=head \
-        --config.vocabulary.model=runs/pretrained/vocabulary/text.model
+        --config.vocabulary.model=runs/pretrained/vocabulary
 
 Hardware: a GPU for hours; on two CPU cores, the small model of korean_reviews_pretraining.py.
 """

@@ -39,8 +39,8 @@ def get_config() -> ConfigDict:
     config.vocabulary.size = 37_000
     config.vocabulary.character_coverage = 0.9995  # rarer characters fall back to bytes
     config.vocabulary.max_sentences = 4_000_000  # sentences to learn from; 0: all
-    # Use this .model file (or SOURCE,TARGET) instead of learning one; for the kinds 'table' and
-    # 'characters' it is WORKDIR/vocabulary of another run.
+    # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file, or
+    # SOURCE,TARGET.
     config.vocabulary.model = ""
     config.vocabulary.source_end = True  # False: the encoder does not see where a source ends
     config.vocabulary.fingerprint = ""  # hash of the pieces; filled in by the run

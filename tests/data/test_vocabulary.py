@@ -53,25 +53,33 @@ def test_models_are_read_from_one_file_or_two(tmp_path):
     files = [tmp_path / "a.model", tmp_path / "b.model"]
     for file, content in zip(files, contents, strict=True):
         file.write_bytes(content)
-    assert vocabulary.read_models(str(files[0]), shared=True) == contents[:1]
-    assert vocabulary.read_models(f"{files[0]},{files[1]}", shared=False) == contents
+    both = ["source.model", "target.model"]
+    assert vocabulary.read(str(files[0]), ["shared.model"]) == contents[:1]
+    assert vocabulary.read(f"{files[0]},{files[1]}", both) == contents
+    for file, name in zip(files, both, strict=True):  # as in another run's folder
+        file.rename(tmp_path / name)
+    assert vocabulary.read(str(tmp_path), both) == contents
 
 
 @pytest.mark.parametrize(
-    ("files", "shared", "words"),
+    ("source", "names", "words"),
     [
-        ("a,b", True, r"names 2 file\(s\), expected one"),
-        ("a", False, r"names 1 file\(s\), expected two: SOURCE,TARGET"),
-        ("a", True, r": .*a does not exist"),
-        (".", True, "is a folder, expected a file"),
-        ("wrong", True, "wrong is not a SentencePiece model"),
+        ("a,b", "shared.model", r"names 2 file\(s\), expected one"),
+        ("a", "source.model target.model", r"names 1 file\(s\), expected two: SOURCE,TARGET"),
+        ("a", "shared.model", r": a does not exist$"),
+        (".", "shared.model", r"shared.model does not exist: expected .* same config.*kind"),
+        (".", "source.model target.model shared.pieces", "source.model does not exist: expected"),
+        ("wrong", "shared.model", "wrong is not a SentencePiece model"),
+        ("wrong", "text.characters", "wrong is no folder: expected WORKDIR/vocabulary"),
     ],
 )
-def test_files_that_cannot_be_models_are_one_line(files, shared, words, tmp_path, monkeypatch):
+def test_files_that_cannot_be_a_vocabulary_are_one_line(
+    source, names, words, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wrong").write_bytes(b"text")
     with pytest.raises(UserError, match=rf"\A.*{words}.*\Z"):
-        vocabulary.read_models(files, shared=shared)
+        vocabulary.read(source, names.split())
 
 
 class Lines(Source):

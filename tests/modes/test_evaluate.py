@@ -72,7 +72,7 @@ def test_an_ensemble_over_two_vocabularies_is_refused(mode, reversal_run, tiny_r
     assert launch.user_error_line(error.value)
     said = str(error.value)
     assert f"{reversal_run} has another vocabulary than this run" in said
-    assert f"--config.vocabulary.model={reversal_run}/vocabulary/shared.model" in said
+    assert f"--config.vocabulary.model={reversal_run}/vocabulary" in said
     assert (reversal_run / "vocabulary" / "shared.model").is_file()
 
 

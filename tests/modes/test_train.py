@@ -5,17 +5,18 @@ import logging
 import shutil
 import signal
 
+import numpy as np
 import pytest
 from helpers import tiny
 from helpers.runs import newest, without_times
 
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files, param_paths, workdir
 from transformer.data import vocabulary
 from transformer.errors import UserError
 from transformer.modes import train
 from transformer.modes.command_line import WRITTEN
 from transformer.monitoring.log import read
-from transformer.tasks import translation
+from transformer.tasks import trained, translation
 from transformer.training import loop
 
 
@@ -186,3 +187,55 @@ def test_what_a_run_writes_into_may_not_be_a_link_that_leads_outside(tiny_run):
     renamed, elsewhere = {"config.json"}, {"vocabulary", "checkpoints", "best"}
     names = {path.name for path in tiny_run.workdir.iterdir()}
     assert names - renamed - elsewhere == set(WRITTEN) - {"profile"}
+
+
+@pytest.mark.slow
+def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
+    """configs/fine_tuning.py: the same model and vocabulary; what is frozen keeps its bits."""
+    for language, lines in (
+        ("ko", ["나는 사과를 좋아해", "학교에 가"]),
+        ("en", ["I like it", "Go"]),
+    ):
+        for split in ("train", "validation"):
+            text = "".join(f"{line}\n" for line in lines * 40)
+            (tmp_path / f"{split}.{language}").write_text(text, "utf-8")
+    run, tuned = tiny_run.workdir, tmp_path / "tuned"
+    config = config_files.load_config(f"configs/fine_tuning.py:{run}")
+    assert config.model == tiny_run.config.model
+    assert config.data.max_length == tiny_run.config.data.max_length
+    changes = {"data.directory": str(tmp_path), "data.test": "", "optimizer.frozen": "encoder"}
+    machine = {"data.data_dir": tiny_run.config.data.data_dir, "compilation_cache": ""}
+    steps = {"train.num_steps": 3, "evaluate.every": 3, "optimizer.schedule.warmup_steps": 1}
+    config.update_from_flattened_dict({**changes, **machine, **steps})
+    train.train(config, tuned)
+    before, after = (
+        param_paths.flatten(trained.load(workdir.read_config(folder), folder).params)
+        for folder in (run, tuned)
+    )
+    same = {path for path in before if np.array_equal(before[path], after[path])}
+    assert same == {path for path in before if path.startswith("encoder/")} != set()
+    results = [workdir.read_config(folder).vocabulary.fingerprint for folder in (run, tuned)]
+    assert results[0] == results[1]
+    changed = config.copy_and_resolve_references()
+    changed.optimizer.frozen = ""
+    said = r"config.optimizer.frozen='encoder', now it is ''"
+    with pytest.raises(ValueError, match=said):  # the optimizer's state has another form
+        train.train(changed, tuned)
+
+
+@pytest.mark.parametrize(
+    ("run", "content", "words"),
+    [
+        ("", None, r"expected configs/fine_tuning.py:RUN with the workdir of a run, found ''"),
+        ("run", None, r"found '.*run', which holds no config.json"),
+        ("run", '{"task": "../launch"}', r"config.json: task '../launch' is none of this folder's"),
+        ("run", "{", r"Expecting property name"),
+    ],
+)
+def test_what_cannot_be_tuned_is_one_line(run, content, words, tmp_path):
+    if content:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "config.json").write_text(content)
+    variant = f":{tmp_path / run}" if run else ""
+    with pytest.raises(UserError, match=rf"\A--config=.*{words}.*\Z"):
+        config_files.load_config(f"configs/fine_tuning.py{variant}")

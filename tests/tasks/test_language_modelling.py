@@ -19,7 +19,7 @@ from transformer.tasks import language_modelling
     ("changes", "words"),
     [
         ({"vocabulary.kind": "words"}, "vocabulary.kind is one of bpe, unigram, characters"),
-        ({"vocabulary.model": "a.model"}, "vocabulary.model='a.model' is a SentencePiece model"),
+        ({"vocabulary.model": "a.model"}, "vocabulary.model='a.model' is no folder"),
         ({"data.context_length": 0}, "data.context_length is at least 1"),
         ({"data.batch_tokens": 11}, "data.batch_tokens=11 is less than one row"),
         ({"evaluate.samples": -1}, "evaluate.samples is at least 0, found -1"),

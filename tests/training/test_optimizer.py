@@ -1,12 +1,19 @@
 """Golden values of the paper's learning rate, and Adam against a float64 implementation."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
+from transformer.checkpoints.param_paths import flatten
 from transformer.errors import UserError
-from transformer.training.optimizer import inverse_square_root, make_optimizer, make_schedule
+from transformer.training.optimizer import (
+    inverse_square_root,
+    make_optimizer,
+    make_schedule,
+    stop_gradients,
+)
 
 BETA1, BETA2, EPSILON = 0.9, 0.98, 1e-9
 
@@ -145,3 +152,55 @@ def test_a_run_may_end_within_its_warm_up():
         for steps in (100, 3)
     )
     assert [float(short(step)) for step in (1, 2, 3)] == [float(long(step)) for step in (1, 2, 3)]
+
+
+def some_params():
+    """Params of which 'head' is a prefix, and of a path that only begins alike."""
+    return {
+        "head": {"bias": np.ones(3, np.float32), "kernel": np.ones((2, 3), np.float32)},
+        "header": np.ones(4, np.float32),
+    }
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "lion"])
+def test_frozen_params_are_not_updated_and_have_no_state(name):
+    """Not by their gradient, nor by a decay of weights."""
+    options = {"name": name, "clip_norm": 1.0, "arguments": {}}
+    optimizer = make_optimizer(lambda step: 0.1, frozen="head/kernel", **options)
+    params = some_params()
+    state = optimizer.init(params)
+    assert not any(np.shape(leaf) == (2, 3) for leaf in jax.tree.leaves(state))
+    updates, state = optimizer.update(jax.tree.map(np.ones_like, params), state, params)
+    moved = {path: bool(np.any(update)) for path, update in flatten(updates).items()}
+    assert moved == {"head/bias": True, "head/kernel": False, "header": True}
+    # What is frozen does not count in the norm that is clipped.
+    parts = {"head": {"bias": params["head"]["bias"]}, "header": params["header"]}
+    alone = make_optimizer(lambda step: 0.1, **options)
+    expected = alone.update(parts, alone.init(parts), parts)[0]
+    for path, update in flatten(expected).items():
+        np.testing.assert_array_equal(update, flatten(updates)[path])
+
+
+def test_no_gradient_is_computed_for_frozen_params():
+    def loss(params):
+        return sum((x**2).sum() for x in jax.tree.leaves(stop_gradients(params, "head, other")))
+
+    gradient = flatten(jax.grad(loss)(jax.tree.map(jnp.asarray, some_params())))
+    assert {path: float(abs(x).max()) for path, x in gradient.items()} == {
+        "head/bias": 0.0,
+        "head/kernel": 0.0,
+        "header": 2.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("frozen", "words"),
+    [
+        ("head,hea", r"config.optimizer.frozen: 'hea' is no prefix .* such as 'head/bias'"),
+        ("head,header", "config.optimizer.frozen=head,header leaves nothing to train"),
+    ],
+)
+def test_what_cannot_be_frozen_is_one_line(frozen, words):
+    options = {"name": "sgd", "clip_norm": 0.0, "arguments": {}}
+    with pytest.raises(UserError, match=rf"\A{words}\Z"):
+        make_optimizer(lambda step: 1.0, frozen=frozen, **options).init(some_params())

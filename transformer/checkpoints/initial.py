@@ -5,11 +5,11 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import flax.traverse_util
 import jax
 
 from transformer.checkpoints import store
 from transformer.checkpoints.manager import best_step
+from transformer.checkpoints.param_paths import flatten, is_below, prefixes, unflatten
 from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
 from transformer.checkpoints.weights import DamagedError
 from transformer.distributed.layout import Layout, from_saved, to_restore
@@ -40,7 +40,7 @@ def load(
     'header'), which are left out. Both runs must have the same identity, such as the vocabulary,
     except for the names in `init_skip`. UserError names what differs.
     """
-    folder, skip = paths.path(init_from), [x.strip() for x in init_skip.split(",") if x.strip()]
+    folder, skip = paths.path(init_from), prefixes(init_skip)
     with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,), read_only=True)) as saved:
         step = best_step(saved, saved.steps())
         if faults := saved.faults(step):
@@ -49,8 +49,8 @@ def load(
         _check_identity(folder, saved.about(step)["identity"], identity, skip)
         _check_params(folder, shapes, params, skip, identity)
         restored = from_saved(saved.restore(step, PARAMS, to_restore(shapes, layout)), layout)
-    kept = {path: x for path, x in _flat(restored).items() if not _is_below(path, skip)}
-    new = [path for path in sorted(_flat(params)) if _is_below(path, skip)]
+    kept = {path: x for path, x in flatten(restored).items() if not is_below(path, skip)}
+    new = [path for path in sorted(flatten(params)) if is_below(path, skip)]
     logging.info(
         "starting from %s, step %d: %s; %s",
         *(folder, step, progress.quantity(sum(x.size for x in kept.values()), "parameter")),
@@ -63,16 +63,7 @@ def load(
 
 def replaced(params: Tree, loaded: dict[str, jax.Array]) -> Tree:
     """Returns params with the arrays of some paths replaced by those that `load` gave."""
-    return flax.traverse_util.unflatten_dict({**_flat(params), **loaded}, sep="/")
-
-
-def _flat(params: Tree) -> dict[str, Any]:
-    """Returns {'head/bias': array, ...}."""
-    return flax.traverse_util.flatten_dict(params, sep="/")
-
-
-def _is_below(path: str, prefixes: list[str]) -> bool:
-    return any(f"{path}/".startswith(f"{prefix}/") for prefix in prefixes)
+    return unflatten({**flatten(params), **loaded})
 
 
 def _check_params(
@@ -82,17 +73,17 @@ def _check_params(
 
     A prefix has to be one of some parameter, or the name of an identity.
     """
-    of_run, expected = _flat(saved), _flat(params)
+    of_run, expected = flatten(saved), flatten(params)
     for path in sorted(of_run.keys() | expected.keys()):
         there, here = (getattr(flat.get(path), "shape", None) for flat in (of_run, expected))
-        if here != there and not _is_below(path, skip):
+        if here != there and not is_below(path, skip):
             raise UserError(
                 f"config.train.init_from={folder}: the parameter {path} {_of_shape(there)} there "
                 f"and {_of_shape(here)} here; with a prefix of its path in config.train.init_skip "
                 "it starts anew"
             )
     for prefix in skip:
-        if prefix not in identity and not any(_is_below(x, [prefix]) for x in of_run | expected):
+        if prefix not in identity and not any(is_below(x, [prefix]) for x in of_run | expected):
             raise UserError(
                 f"config.train.init_skip: {prefix!r} is no prefix of a parameter's path, such as "
                 f"{min(expected)!r}"
@@ -109,8 +100,8 @@ def _check_identity(
     """Raises UserError if another run's ids or classes mean something else."""
     for name in sorted(saved.keys() & identity.keys() - {*skip}):
         if saved[name] != identity[name]:
-            files = ",".join(map(str, sorted((folder / "vocabulary").glob("*.model"))))
-            hint = f"train with --config.vocabulary.model={files}, or " if files else ""
+            own = folder / name  # the folder of its vocabulary; labels have none
+            hint = f"train with --config.vocabulary.model={own}, or " if own.is_dir() else ""
             raise UserError(
                 f"config.train.init_from={folder} has another {name} than this run: {hint}list in "
                 f"config.train.init_skip {name!r} and the parameters that depend on it"

@@ -14,40 +14,35 @@ from transformer.monitoring import progress
 from transformer.storage import paths
 
 
-def read_models(files: str, *, shared: bool) -> list[bytes]:
-    """Reads the models of `config.vocabulary.model`: one file if shared, else 'SOURCE,TARGET'.
+def read(source: str, names: Sequence[str]) -> list[bytes]:
+    """Reads the vocabulary that `config.vocabulary.model` names; a workdir has `names` of files.
 
-    UserError if a file is missing or no SentencePiece model with our special ids.
+    `source` is the folder WORKDIR/vocabulary of another run, or SentencePiece models: one file, or
+    'SOURCE,TARGET' where each side has its own. A table of pieces belongs to its models, and is
+    taken with them, as a folder. UserError if a file is missing, or no model with our special ids.
     """
-    model_paths = [paths.path(name) for name in files.split(",")]
-    expected = "one, as the vocabulary is shared" if shared else "two: SOURCE,TARGET"
-    if len(model_paths) != (1 if shared else 2):
-        raise UserError(
-            f"config.vocabulary.model names {len(model_paths)} file(s), expected {expected}"
-        )
-    for path in model_paths:
-        if not path.is_file():
-            kind = "is a folder, expected a file" if path.is_dir() else "does not exist"
-            raise UserError(f"config.vocabulary.model: {path} {kind}")
-    models = [path.read_bytes() for path in model_paths]
-    for model, path in zip(models, model_paths, strict=True):
-        tokenizer.load(model, str(path))  # raises UserError with the path
-    return models
-
-
-def read_folder(folder: str, names: Sequence[str]) -> list[bytes]:
-    """Reads the files of another run's vocabulary, WORKDIR/vocabulary; UserError if one is missing.
-
-    A table of pieces belongs to its models, so that such a vocabulary is taken as a whole.
-    """
-    files = [paths.path(folder) / name for name in names]
+    what, folder = f"config.vocabulary.model={source}", paths.path(source)
+    only_models = all(name.endswith(".model") for name in names)
+    if folder.is_dir():
+        files = [folder / name for name in names]
+    elif only_models:
+        files = [paths.path(name) for name in source.split(",")]
+    else:
+        raise UserError(f"{what} is no folder: expected WORKDIR/vocabulary of another run")
+    if len(files) != len(names):
+        expected = "one, as the vocabulary is shared" if len(names) == 1 else "two: SOURCE,TARGET"
+        raise UserError(f"{what} names {len(files)} file(s), expected {expected}")
     for file in files:
         if not file.is_file():
-            raise UserError(
-                f"config.vocabulary.model: {file} does not exist; expected the folder "
-                "WORKDIR/vocabulary of a run with the same config.vocabulary.kind and shared"
+            hint = (
+                ": expected the vocabulary of a run with the same config.vocabulary.kind and shared"
             )
-    return [file.read_bytes() for file in files]
+            raise UserError(f"{what}: {file} does not exist{hint if folder.is_dir() else ''}")
+    contents = [file.read_bytes() for file in files]
+    for file, content in zip(files, contents, strict=True):
+        if only_models:
+            tokenizer.load(content, str(file))  # raises UserError with the path
+    return contents
 
 
 def load(

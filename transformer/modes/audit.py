@@ -13,7 +13,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.checkpoints import workdir
-from transformer.data import builders, text_files, tokenizer, vocabulary
+from transformer.data import builders, text_files, vocabulary
 from transformer.data.audit import alignment, characters, cleaning, faults, lines, pairs
 from transformer.errors import UserError
 from transformer.monitoring import progress
@@ -107,9 +107,9 @@ def make_readers(
     """Returns what the lines of each side are compared with; logs where the vocabulary is from."""
     vocab, options = None, config.vocabulary
     if options.model:
-        models = vocabulary.read_models(options.model, shared=options.shared)
-        loaded = [tokenizer.load(model, options.model) for model in models]
-        vocab = tokenizer.Vocabulary(loaded[0], loaded[-1])
+        names = [file.name for file in workdir.vocabulary_files(folder, config)]
+        contents = vocabulary.read(options.model, names)
+        vocab = vocabulary.load(dict(zip(names, contents, strict=True)))
     elif all(file.is_file() for file in workdir.vocabulary_files(folder, config)):
         vocab = workdir.read_vocabulary(folder, config)
         logging.info("the vocabulary is that of %s", folder)

@@ -5,12 +5,11 @@ import tempfile
 from pathlib import Path
 
 import flax.linen as nn
-import flax.traverse_util
 import jax
 import ml_collections
 import numpy as np
 
-from transformer.checkpoints import workdir
+from transformer.checkpoints import param_paths, workdir
 from transformer.errors import UserError
 from transformer.interop import arrays, ctranslate2_write, marian, model_card
 from transformer.monitoring import log, progress, results
@@ -31,7 +30,7 @@ def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> Non
     vocabulary = workdir.read_vocabulary(source, config)
     params = {
         path: np.asarray(array, np.float32)
-        for path, array in flax.traverse_util.flatten_dict(run.params, sep="/").items()
+        for path, array in param_paths.flatten(run.params).items()
     }
     paths.make_folder(folder.parent)
     with (

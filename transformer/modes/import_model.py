@@ -4,11 +4,10 @@ import contextlib
 import logging
 from pathlib import Path
 
-import flax.traverse_util
 import jax
 import ml_collections
 
-from transformer.checkpoints import store, workdir
+from transformer.checkpoints import param_paths, store, workdir
 from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
 from transformer.errors import UserError
 from transformer.interop import ctranslate2_read, marian
@@ -40,12 +39,8 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     names = ("source_vocab_size", "target_vocab_size")
     sizes = dict(zip(names, (len(order.pieces) for order in foreign.orders), strict=True))
     model = translation.model(config, sizes)
-    shapes = {
-        path: x.shape
-        for path, x in flax.traverse_util.flatten_dict(
-            abstract_params(model, translation.example(config, 1)), sep="/"
-        ).items()
-    }
+    expected = abstract_params(model, translation.example(config, 1))
+    shapes = {path: x.shape for path, x in param_paths.flatten(expected).items()}
     params = program.read_params(folder, foreign, shapes)
     with lock.locked(target):
         files = workdir.vocabulary_files(target, config)
@@ -64,8 +59,7 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
 def save(folder: Path, params: dict, config: ml_collections.ConfigDict) -> None:
     """Writes params, {path: array}, as the best of a workdir."""
     store.check_path(folder)
-    tree = flax.traverse_util.unflatten_dict(params, sep="/")
-    tree = jax.tree.map(jax.numpy.asarray, tree)
+    tree = jax.tree.map(jax.numpy.asarray, param_paths.unflatten(params))
     (folder / BEST).mkdir(parents=True, exist_ok=True)
     with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,))) as best:
         best.save(STEP, {PARAMS: tree})

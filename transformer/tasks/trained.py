@@ -102,8 +102,7 @@ def _check_identity(
             continue
         hint = ""
         if name == "vocabulary":
-            files = ",".join(map(str, workdir.vocabulary_files(folder, member_config)))
-            hint = f"; train with --config.vocabulary.model={files}"
+            hint = f"; train with --config.vocabulary.model={folder / 'vocabulary'}"
         raise UserError(
             f"config.evaluate.ensemble: {folder} has another {name} than this run{hint}"
         )

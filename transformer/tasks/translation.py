@@ -118,13 +118,8 @@ def prepare(
 
 
 def _learn_vocabulary(config: ml_collections.ConfigDict, train: Corpus) -> list[bytes]:
-    """Returns the models of the vocabulary: the files of `vocabulary.model`, or learnt ones."""
+    """Returns the learnt models of the vocabulary."""
     options = config.vocabulary
-    if options.kind in TAKEN_OVER:
-        names = [file.name for file in workdir.vocabulary_files(Path(), config)]
-        return vocabulary.read_folder(options.model, names)
-    if options.model:
-        return vocabulary.read_models(options.model, shared=options.shared)
     return vocabulary.learn_models(
         train,
         shared=options.shared,

@@ -10,6 +10,7 @@ import ml_collections
 from transformer.checkpoints import workdir
 from transformer.data import corpora, tokenizer, vocabulary
 from transformer.errors import UserError
+from transformer.storage import paths
 
 KINDS_OF_TEXT = (*tokenizer.KINDS, "characters")
 
@@ -20,10 +21,10 @@ def check_text(kind: str, model: str) -> None:
         raise UserError(
             f"config.vocabulary.kind is one of {', '.join(KINDS_OF_TEXT)}, found {kind!r}"
         )
-    if kind == "characters" and model:
+    if kind == "characters" and model and not paths.path(model).is_dir():
         raise UserError(
-            f"config.vocabulary.model={model!r} is a SentencePiece model, but "
-            "config.vocabulary.kind is 'characters'"
+            f"config.vocabulary.model={model!r} is no folder: config.vocabulary.kind='characters' "
+            "takes WORKDIR/vocabulary of another run"
         )
 
 
@@ -34,7 +35,7 @@ def prepare(
     train: corpora.Corpus | corpora.Text,
     learn: Callable[[ml_collections.ConfigDict, corpora.Corpus | corpora.Text], list[bytes]],
 ) -> workdir.Vocabulary:
-    """Returns the vocabulary of a run, learnt and written into the workdir in a new one.
+    """Returns the vocabulary of a run, learnt or taken over into the workdir in a new one.
 
     Fills in `config.data.fingerprint`, that of the training text, and
     `config.vocabulary.fingerprint`. `saved_config` is that of a task's `prepare`; `learn(config,
@@ -47,7 +48,11 @@ def prepare(
         if not vocab:
             files = workdir.vocabulary_files(folder, config)
             source_end = config.vocabulary.get("source_end", True)
-            contents = learn(config, train)
+            if config.vocabulary.model:
+                names = [file.name for file in files]
+                contents = vocabulary.read(config.vocabulary.model, names)
+            else:
+                contents = learn(config, train)
             vocab = workdir.write_vocabulary(files, contents, source_end=source_end)
     else:
         if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
@@ -75,10 +80,8 @@ def text_sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[s
 
 
 def learn_text(config: ml_collections.ConfigDict, train: corpora.Text) -> list[bytes]:
-    """Returns the file of plain text's vocabulary: that of `vocabulary.model`, or a learnt one."""
+    """Returns the learnt file of plain text's vocabulary."""
     options = config.vocabulary
-    if options.model:
-        return vocabulary.read_models(options.model, shared=True)
     learnt = vocabulary.learn_text(
         train,
         kind=options.kind,

@@ -185,9 +185,13 @@ def make_step(config: ConfigDict, loss: Callable) -> tuple[optax.GradientTransfo
     options = config.optimizer.to_dict()
     schedule = optimizers.make_schedule(**options.pop("schedule"))
     optimizer = optimizers.make_optimizer(schedule, **options)
+
+    def loss_of_trained(params: Tree, batch: dict, *, rng: jax.Array) -> dict:
+        return loss(optimizers.stop_gradients(params, options["frozen"]), batch, rng=rng)
+
     return optimizer, functools.partial(
         train_step,
-        loss=loss,
+        loss=loss_of_trained if options["frozen"] else loss,
         optimizer=optimizer,
         schedule=schedule,
         seed=config.train.seed,

@@ -3,14 +3,17 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
+from transformer.checkpoints import param_paths
 from transformer.errors import UserError
 
+Tree = Any
 Schedule = Callable[[jax.Array], jax.Array]
 
 
@@ -52,13 +55,19 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
 
 
 def make_optimizer(
-    schedule: Schedule, *, name: str, clip_norm: float, arguments: Mapping[str, float]
+    schedule: Schedule,
+    *,
+    name: str,
+    clip_norm: float,
+    arguments: Mapping[str, float],
+    frozen: str = "",
 ) -> optax.GradientTransformation:
     """Returns `optax.NAME(learning_rate, **arguments)`, after clipping by global norm if
     `clip_norm` > 0.
 
     The paper uses Adam (Kingma and Ba 2015) without clipping. `schedule` is called with the number
-    of the update, counted from 1; skipped updates do not count.
+    of the update, counted from 1; skipped updates do not count. Parameters below the prefixes of
+    paths in `frozen` are not updated, and have no state.
     """
     make = getattr(optax, name, None)
     if not callable(make) or "learning_rate" not in inspect.signature(make).parameters:
@@ -68,7 +77,39 @@ def make_optimizer(
         )
     make = _bound(make, "config.optimizer.arguments", arguments, later="learning_rate")
     optimizer = make(learning_rate=lambda count: schedule(count + 1))
-    return optax.chain(optax.clip_by_global_norm(clip_norm), optimizer) if clip_norm else optimizer
+    if clip_norm:
+        optimizer = optax.chain(optax.clip_by_global_norm(clip_norm), optimizer)
+    if not frozen:
+        return optimizer
+    # Not optax.masked, which passes a frozen parameter's gradient on as its update.
+    parts = {"trained": optimizer, "frozen": optax.set_to_zero()}
+    return optax.multi_transform(parts, functools.partial(_parts, param_paths.prefixes(frozen)))
+
+
+def stop_gradients(params: Tree, frozen: str) -> Tree:
+    """Returns params of which those below the prefixes in `frozen` are constants to a gradient."""
+    prefixes = param_paths.prefixes(frozen)
+    return param_paths.unflatten(
+        {
+            path: jax.lax.stop_gradient(x) if param_paths.is_below(path, prefixes) else x
+            for path, x in param_paths.flatten(params).items()
+        }
+    )
+
+
+def _parts(frozen: list[str], params: Tree) -> Tree:
+    """Returns a tree of 'frozen' and 'trained'; UserError if a prefix, or the rest, is empty."""
+    is_below, flat = param_paths.is_below, param_paths.flatten(params)
+    for prefix in frozen:
+        if not any(is_below(path, [prefix]) for path in flat):
+            raise UserError(
+                f"config.optimizer.frozen: {prefix!r} is no prefix of a parameter's path, such as "
+                f"{min(flat)!r}"
+            )
+    parts = {path: "frozen" if is_below(path, frozen) else "trained" for path in flat}
+    if "trained" not in parts.values():
+        raise UserError(f"config.optimizer.frozen={','.join(frozen)} leaves nothing to train")
+    return param_paths.unflatten(parts)
 
 
 def _bound(
@@ -93,8 +134,11 @@ def _bound(
     return functools.partial(function, **arguments)
 
 
-def check(*, name: str, clip_norm: float, arguments: Mapping, schedule: Mapping) -> None:
-    """Raises UserError for invalid values of `config.optimizer`."""
+def check(
+    *, name: str, clip_norm: float, arguments: Mapping, schedule: Mapping, frozen: str
+) -> None:
+    """Raises UserError for invalid values of `config.optimizer`; of `frozen` the run does."""
+    del frozen  # which parameters there are is known when the model is built
     where = "config.optimizer"
     if clip_norm < 0:
         raise UserError(f"{where}.clip_norm is at least 0, found {clip_norm}")
