@@ -181,6 +181,12 @@ def test_two_files_and_no_other_split(run, splits, tmp_path):
     assert faults_of(result) == {"train": {}}
 
 
+def test_a_copy_says_which_splits_it_lacks(run, splits, tmp_path, caplog):
+    write(tmp_path / "text", **splits)
+    run(f"--config.audit.clean={tmp_path}/copy", "--config.data.test=")
+    assert "--config.data.validation=validation --config.data.test=\n" in caplog.text
+
+
 def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, caplog, tiny_config):
     """It is that of --workdir, or the file of config.vocabulary.model."""
     caplog.set_level(logging.INFO)

@@ -82,8 +82,8 @@ OF_OTHER_TASKS = set(modes.OF_TASKS) - set(translation.MODES)
 @pytest.mark.parametrize("mode", sorted(OF_OTHER_TASKS))
 def test_a_mode_of_other_tasks_says_which_to_use(mode, tmp_path):
     said = mistake(f"--mode={mode}", trained(tmp_path, {}))
-    own = " or ".join(f"--mode={name}" for name in translation.MODES)
-    assert said.endswith(f"'translation': use {own}")
+    own = ", ".join(f"--mode={name}" for name in translation.MODES)
+    assert said.endswith(f"'translation', which has {own}")
 
 
 @pytest.mark.parametrize(

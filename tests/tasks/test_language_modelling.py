@@ -105,7 +105,7 @@ def test_a_run_that_gets_no_better_stops_early(tmp_path):
 def test_modes_of_other_tasks_are_refused_and_name_generate(tmp_path):
     config = language.config(tmp_path)
     workdir.write_config(config, tmp_path)
-    with pytest.raises(UserError, match=r"task 'language_modelling': use --mode=generate"):
+    with pytest.raises(UserError, match=r"task 'language_modelling', which has --mode=generate"):
         command_line.parse(["--mode=translate", f"--workdir={tmp_path}"])
     mode, _, parsed = command_line.parse(
         ["--mode=generate", f"--workdir={tmp_path}", "--config.generate.top_k=3"]

@@ -140,7 +140,7 @@ def test_modes_of_every_task_work(toy, tmp_path, capsys):
 
 def test_modes_of_other_tasks_are_refused(toy, tmp_path):
     toy(tmp_path / "run", train__num_steps=10)
-    with pytest.raises(UserError, match=r"task 'toy': use --mode=train or "):
+    with pytest.raises(UserError, match=r"task 'toy', which has --mode=train, "):
         launch.main(["--mode=translate", f"--workdir={tmp_path / 'run'}"])
 
 

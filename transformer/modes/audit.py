@@ -226,7 +226,8 @@ def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
                 "%s is misaligned from about line %d on, and so is its copy: mend the files first",
                 *(name, run.start + 1),
             )
-    flags = [f"--config.data.{name}={name}" for name in examined if name in builders.SPLITS]
+    written = {name: name if name in examined else "" for name in builders.SPLITS}
+    flags = [f"--config.data.{split}={name}" for split, name in written.items()]
     folder_flag = shlex.quote(f"--config.data.directory={folder}")
     logging.info(
         "to train on the copy: --config.data.corpus=parallel_text %s",

@@ -112,8 +112,8 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     if mode in OF_TASKS and mode not in (modes := task_modes(config.task)):
         others = modes or [name for name in MODES if name not in OF_TASKS]
         raise UserError(
-            f"--mode={mode} is not available for the task {config.task!r}: use "
-            f"{' or '.join(f'--mode={name}' for name in others)}"
+            f"--mode={mode} is not available for the task {config.task!r}, which has "
+            f"{', '.join(f'--mode={name}' for name in others)}"
         )
     if mode in WITH_FOLDER:
         return mode, (paths.path(folders[0]), folder), config

@@ -17,9 +17,7 @@ def check_new(name: str, key: str) -> None:
     path = paths.path(name)
     if path.exists():
         raise UserError(f"config.audit.{key}: {path} exists already, and is not overwritten")
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if error := paths.try_write(folder):
-        raise UserError(f"config.audit.{key}: cannot write in {folder}: {error.strerror or error}")
+    paths.check_writable(path, f"config.audit.{key}")
 
 
 def write_list(file: Path, split: str, pairs: Pairs, masks: Mapping[str, np.ndarray]) -> int:

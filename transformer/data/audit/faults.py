@@ -21,7 +21,7 @@ FAULTS = {
     "near_duplicate": "the same letters as an earlier line, on both sides",
     "many_targets": "a source with several targets",
     "many_sources": "a target with several sources",
-    "overlap": "the same letters as a pair of train (of train: of another split)",
+    "overlap": "the same letters in train and in another split",
     "source_in_train": "a source that train has, but with another target",
     "target_in_train": "a target that train has, but with another source",
     "long": "over data.max_length",
