@@ -23,6 +23,13 @@ def test_what_is_no_workdir_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_page_that_cannot_be_written_is_refused(tmp_path):
+    folder = workdirs.write(tmp_path / "run")
+    (folder / "report.html").mkdir()
+    with pytest.raises(UserError, match=r"--mode=report: .*report\.html is a folder, expected a f"):
+        launch.main(["--mode=report", f"--workdir={folder}"])
+
+
 def trained(folder, log):
     """A run with a checkpoint (of random params), which has translated two sentences."""
     texts = {"test.source": ["a b c", "d e"], "test.hypothesis": ["c b a", "e d"]}

@@ -7,7 +7,7 @@ import pytest
 from helpers import workdirs
 
 from transformer.checkpoints.workdir import read_config
-from transformer.reports import curves, run
+from transformer.reports import curves, page, run
 from transformer.reports.page import Plot
 
 
@@ -45,6 +45,14 @@ def test_the_axis_of_steps_is_the_same_in_all_plots(tmp_path):
     for plot in plots(section_of(workdirs.write(tmp_path / "run", log=log))).values():
         scale = plot.spec["layer"][0]["encoding"]["x"]["scale"]
         assert (scale["domainMin"], scale["domainMax"]) == (0, 250)
+
+
+@pytest.mark.parametrize("value", [0.2017, 5.524e-4])
+def test_a_single_point_is_no_way_from_itself_to_itself(value):
+    plot = curves.plot("", {"a": [(60, value)], "b": [(60, value)]})
+    assert plot.description == f"a {value:.4g}, b {value:.4g}."
+    assert plot.spec["layer"][0]["encoding"]["y"]["axis"]["values"] == [value]
+    assert f">{value:.4g}<" in page.svg(plot)
 
 
 def test_what_is_no_number_is_left_out():

@@ -35,6 +35,12 @@ def refused(call, *words):
         assert word in text
 
 
+def test_a_cut_file_is_said_to_be_of_which_run(pair):
+    file = pair[1] / "evaluation" / "test.hypothesis"
+    file.write_text(file.read_text().split("\n", 1)[0] + "\n")
+    refused(lambda: check(*pair), f"{pair[1]} is damaged", "numbers of lines", "--mode=evaluate")
+
+
 def test_the_newest_result_is_read(pair, tmp_path):
     short = {"source": SOURCES[:50], "reference": REFERENCES[:50]}
     evaluated_runs.write_result(pair[0], "val", short, {**short, "hypothesis": SOURCES[:50]}, {})

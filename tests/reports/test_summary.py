@@ -59,6 +59,12 @@ def test_without_a_best_step_the_newest_validation_is_shown(tmp_path):
     assert rows(this)["Validation"] == "loss 1.6500 (newest, of step 200)"
 
 
+def test_steps_after_the_last_logged_one_count(tmp_path):
+    log = [line for line in workdirs.lines() if (line["kind"], line["step"]) != ("train", 200)]
+    this = workdirs.load(workdirs.write(tmp_path / "run", log=log))
+    assert rows(this)["Training"].startswith("200 of 100,000 steps")
+
+
 def test_an_accuracy_has_an_interval(tmp_path):
     facts = rows(workdirs.classified(tmp_path))
     assert facts["Result"] == "accuracy 0.5000; 95 % interval of the accuracy 0.1876 to 0.8124"

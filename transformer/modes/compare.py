@@ -69,6 +69,9 @@ def check(config: ConfigDict) -> None:
             raise UserError(f"config.compare.{key} is at least {least}, found {options[key]}")
     if options.picture and not options.picture.endswith(".svg"):
         raise UserError(f"config.compare.picture is a FILE.svg, found {options.picture!r}")
+    for key in ("page", "picture"):
+        if options[key]:
+            paths.check_writable(Path(options[key]), f"config.compare.{key}")
     if options.picture and config.task != "translation":
         raise UserError(
             f"config.compare.picture={options.picture!r} is of BLEU by sentence length, which the "

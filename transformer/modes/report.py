@@ -40,6 +40,7 @@ SETTINGS = (settings.section, settings.versions)
 
 def report(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """Writes WORKDIR/report.html, and its path to standard output."""
+    paths.check_writable(workdir / "report.html", "--mode=report")
     this = run.read(config, workdir)
     with progress.waiting("scores and their intervals"):
         made = [make(this) for make in SCORES]

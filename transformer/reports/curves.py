@@ -106,7 +106,7 @@ def plot(
                 "type": "quantitative",
                 "title": None,
                 "scale": {"type": "log"} if logarithmic else {"zero": False},
-                "axis": {"tickCount": 4, "grid": not logarithmic},
+                "axis": {**_ticks(rows), "grid": not logarithmic},
             },
             "color": {**colour, "legend": legend},
             "strokeDash": {**colour, "legend": legend},
@@ -131,12 +131,20 @@ LEGEND = {"symbolType": "stroke", "columns": 2, "labelLimit": 130}  # as wide as
 STEPS = {"title": "step", "format": ",d", "tickCount": 5, "grid": False}
 
 
+def _ticks(rows: Sequence[dict]) -> dict:
+    """Returns the ticks of the axis of values; that of a single value is this value, unrounded."""
+    values = {row["value"] for row in rows}
+    return {"values": [*values], "format": ",.4~r"} if len(values) == 1 else {"tickCount": 4}
+
+
 def _ends(series: Mapping[str, Points]) -> str:
     """Says in words where the lines begin and end, if there are few."""
     if len(series) > MOST_IN_WORDS:
         return ""
     ends = ", ".join(
         f"{name} from {number(values[0][1])} to {number(values[-1][1])}"
+        if len(values) > 1
+        else f"{name} {number(values[0][1])}"
         for name, values in series.items()
     )
     return (

@@ -50,7 +50,11 @@ def read(run: Run, wanted: str = "") -> Evaluated:
     if lacking := [key for key in NEEDED if key not in result]:
         raise UserError(f"damaged: {what}.json has no {lacking[0]}; evaluate again: {again}")
     for output, dataset in KINDS:
-        if columns := by_name[name].columns(*dataset, output):
+        try:
+            columns = by_name[name].columns(*dataset, output)
+        except UserError as error:
+            raise UserError(f"{run.workdir} is {error}: {again}") from error
+        if columns:
             sides = dict(zip((*dataset, output), columns, strict=True))
             if results.checksum({side: sides[side] for side in dataset}) != result["checksum"]:
                 raise UserError(

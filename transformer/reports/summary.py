@@ -81,10 +81,13 @@ def _training(run: Run) -> str:
     lines = run.of_kind("train")
     if not lines:
         return "no step is logged"
-    step, words = lines[-1]["step"], []
+    # The last steps may be in no line but the validation's after them.
+    step = max(line["step"] for line in [*lines, *run.of_kind("validation")])
     seconds = run.config.train.log_every * sum(line.get("step_seconds", 0.0) for line in lines)
-    words.append(f"{step:,} of {run.config.train.num_steps:,} steps")
-    words.append(f"{progress.duration(seconds)} without validations")
+    words = [
+        f"{step:,} of {run.config.train.num_steps:,} steps",
+        f"{progress.duration(seconds)} without validations",
+    ]
     if run.starts:
         words.append(f"begun {run.starts[0]['time'][:16].replace('T', ' ')} UTC")
     if resumes := run.resumes():

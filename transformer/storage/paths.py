@@ -87,6 +87,17 @@ def try_write(folder: Path) -> OSError | None:
     return None
 
 
+def check_writable(file: Path, key: str) -> None:
+    """Raises UserError, which names `key`, if a file cannot be written where it is wanted."""
+    if in_bucket(file):
+        return
+    if file.is_dir():
+        raise UserError(f"{key}: {file} is a folder, expected a file")
+    folder = next(parent for parent in file.absolute().parents if parent.exists())
+    if error := try_write(folder):
+        raise UserError(f"{key}: cannot write in {folder}: {error.strerror or error}")
+
+
 def check_links(folder: Path, names: Iterable[str]) -> None:
     """Raises UserError if one of these names in a folder is a symbolic link that leads out of it.
 
