@@ -70,6 +70,10 @@ def get_config() -> ConfigDict:
     config.plan.share_of_peak = 0.4  # MFU to assume: achieved FLOP/s over peak FLOP/s
     config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: look up in monitoring/devices.py
 
+    config.export = ConfigDict()  # read by --mode=export only
+    config.export.format = "huggingface"  # or 'safetensors': our params by their paths
+    config.export.licence = ""  # for the model card, such as 'cc-by-4.0'
+
     config.compare = ConfigDict()  # read by --mode=compare only
     config.compare.set = ""  # a test set's name; "": the one that was last evaluated
     config.compare.page = "compare.html"  # the file to write, in the current folder; "": none

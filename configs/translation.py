@@ -125,10 +125,9 @@ def get_config() -> ConfigDict:
     # Input lines are SOURCE<tab>PREFIX; the translation begins with PREFIX (forced decoding).
     config.translate.prefix = False
 
-    config.export = ConfigDict()  # read by --mode=export only
-    config.export.format = "huggingface"  # or 'ctranslate2', 'safetensors'
-    config.export.quantization = "float32"  # of 'ctranslate2'; or 'int8', 'float16', 'bfloat16'
-    config.export.licence = ""  # for the model card, such as 'cc-by-4.0'
+    # Of --mode=export with config.export.format=ctranslate2, which translation has, too: or 'int8',
+    # 'int16', 'float16', 'bfloat16'.
+    config.export.quantization = "float32"
 
     config.attention = ConfigDict()  # read by --mode=align only
     config.attention.layer = 0  # decoder layer to align by, from 1; 0: the mean of all layers

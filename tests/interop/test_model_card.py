@@ -3,7 +3,7 @@
 from transformer.interop import model_card
 
 GIVEN = {
-    **{"name": "en-de", "languages": ("en", "de"), "data": "some text"},
+    **{"name": "en-de", "task": "translation", "languages": ("en", "de"), "data": "some text"},
     **{"facts": {"parameters": "9", "BLEU on test": "30.00"}, "command": "python launch.py"},
 }
 
@@ -19,3 +19,14 @@ def test_a_licence_that_is_not_given_is_said_and_not_invented():
     card = model_card.text(**GIVEN, licence="")
     assert "license: other" in card
     assert "licence is not stated" in card
+
+
+def test_a_card_of_another_task_has_the_hub_s_name_of_it_and_no_languages():
+    card = model_card.text(**{**GIVEN, "task": "language_modelling", "languages": ()}, licence="")
+    assert "pipeline_tag: text-generation" in card
+    assert "language:" not in card
+    assert "that continues a text, trained on\nsome text." in card
+
+
+def test_a_task_of_a_fork_has_a_card_too():
+    assert "task `toy`" in model_card.text(**{**GIVEN, "task": "toy"}, licence="")

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers import language
 
 from transformer.checkpoints import workdir
 from transformer.checkpoints.config_files import default_config
@@ -13,7 +14,7 @@ from transformer.interop import arrays
 from transformer.modes.export import export
 from transformer.modes.import_model import import_model
 from transformer.storage import checksums
-from transformer.tasks import translation
+from transformer.tasks import trained, translation
 
 
 def config_of(run, **changes):
@@ -80,6 +81,50 @@ def test_what_cannot_be_exported_is_said_before_anything_is_written(
     with pytest.raises(UserError, match=said):
         export(config_of(tiny_run, **changes), (tmp_path / "model", tiny_run.workdir))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def language_run(tmp_path, monkeypatch):
+    """A function of {config key: value}: config and workdir of a language model of characters."""
+
+    def run(**changes):
+        config = language.config(tmp_path, {k.replace("__", "."): x for k, x in changes.items()})
+        values = config.model.to_dict()
+        model = language.model(vocab_size=12, **values)
+        params = language.parameters(model)
+        monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+        folder = tmp_path / "run"
+        files = workdir.vocabulary_files(folder, config)
+        workdir.write_vocabulary(files, [b" abcdefg"])
+        return config, folder
+
+    return run
+
+
+@pytest.mark.parametrize(("lines", "ends"), [(0, None), (1, 1)])
+def test_a_language_model_is_exported_as_gpt2(language_run, tmp_path, lines, ends):
+    config, run = language_run(generate__lines=lines)
+    export(config, (tmp_path / "model", run))
+    read = lambda name: json.loads((tmp_path / "model" / name).read_text())
+    assert read("config.json")["architectures"] == ["GPT2LMHeadModel"]
+    assert read("config.json")["n_positions"] == config.model.max_positions
+    assert read("generation_config.json")["eos_token_id"] == ends
+    assert "pipeline_tag: text-generation" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_a_language_model_without_that_form_is_said_and_exported_as_safetensors(
+    language_run, tmp_path
+):
+    config, run = language_run(model__positions="rotary")
+    with pytest.raises(UserError, match=r"GPT-2 has no form for config.model.positions='rotary'"):
+        export(config, (tmp_path / "model", run))
+    assert not (tmp_path / "model").exists()
+    config.export.format = "safetensors"
+    export(config, (tmp_path / "model", run))
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+    config.export.format = "ctranslate2"
+    with pytest.raises(UserError, match=r"'language_model' has no form in ctranslate2"):
+        export(config, (tmp_path / "other", run))
 
 
 def test_a_folder_in_use_is_kept(tiny_run, exported, tmp_path):

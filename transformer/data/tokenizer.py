@@ -212,10 +212,11 @@ def table(processor: sentencepiece.SentencePieceProcessor) -> str:
     )
 
 
+MODEL_TYPE = (2, 3)  # trainer_spec.model_type: 1 unigram, 2 BPE
 # The settings that determine ids and text besides the pieces: {(message, field): default}, by the
 # numbers of sentencepiece_model.proto.
 SETTINGS = {
-    (2, 3): 1,  # trainer_spec.model_type: unigram
+    MODEL_TYPE: 1,
     (2, 24): 0,  # trainer_spec.treat_whitespace_as_suffix
     (2, 35): 0,  # trainer_spec.byte_fallback
     (2, 44): " \u2047 ".encode(),  # trainer_spec.unk_surface
@@ -225,7 +226,7 @@ SETTINGS = {
     (3, 5): 1,  # normalizer_spec.escape_whitespaces
     (5, 2): b"",  # denormalizer_spec.precompiled_charsmap
 }
-LEARNT = {**SETTINGS, (2, 3): 2, (2, 35): 1}  # what `learn` gives for the kind 'bpe'
+LEARNT = {**SETTINGS, MODEL_TYPE: 2, (2, 35): 1}  # what `learn` gives for the kind 'bpe'
 
 
 @functools.cache
@@ -236,27 +237,27 @@ def fingerprint(processor: sentencepiece.SentencePieceProcessor) -> str:
     trained with. For a vocabulary learnt as 'bpe' the hash is of its table alone: its settings and
     types are known, and runs trained before these were hashed keep their fingerprint.
     """
-    settings, types = _settings(processor)
+    values, types = settings(processor)
     scores = [processor.get_score(i) for i in range(len(processor))]
     digest = hashlib.sha256(table(processor).encode())
     special = [3, 3, 2, 3, *[6] * 256]  # types: 3 control, 2 unknown, 6 byte, 1 any other piece
-    is_learnt_bpe = types == special + [1] * (len(processor) - len(special)) and settings == LEARNT
+    is_learnt_bpe = types == special + [1] * (len(processor) - len(special)) and values == LEARNT
     # The table rounds scores to six digits: scores that it does not show are hashed, too.
     if not is_learnt_bpe or scores != [float(f"{score:g}") for score in scores]:
-        digest.update(repr((settings, scores, types)).encode())
+        digest.update(repr((values, scores, types)).encode())
     return digest.hexdigest()[:16]
 
 
-def _settings(
+def settings(
     processor: sentencepiece.SentencePieceProcessor,
 ) -> tuple[dict[tuple[int, int], int | bytes], list[int]]:
     """Returns a model's SETTINGS and the type of each piece, parsed from its protobuf."""
-    settings, types = dict(SETTINGS), []
+    values, types = dict(SETTINGS), []
     for message, content in protobuf.fields(processor.serialized_model_proto()):
         if message == 1:
             types.append(dict(protobuf.fields(content)).get(3, 1))
         elif message in (2, 3, 5):
             for field, value in protobuf.fields(content):
                 if (message, field) in SETTINGS:
-                    settings[message, field] = value  # of a repeated field the last value counts
-    return settings, types
+                    values[message, field] = value  # of a repeated field the last value counts
+    return values, types

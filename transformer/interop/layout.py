@@ -28,6 +28,13 @@ def matrix_shape(path: str, shape: tuple[int, ...]) -> tuple[int, int]:
     return math.prod(shape) // size, size
 
 
+def linear(params: dict[str, np.ndarray], path: str) -> tuple[np.ndarray, np.ndarray]:
+    """Returns a linear map's matrix [out, in], and its bias: zeros where ours has none."""
+    weights_OI = matrix(path, params[f"{path}/kernel"])
+    bias = params.get(f"{path}/bias", np.zeros(len(weights_OI), np.float32))
+    return weights_OI, bias.reshape(-1)
+
+
 def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the params of the same function with sinusoids in 'halves', not 'interleaved'.
 

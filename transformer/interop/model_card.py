@@ -2,30 +2,55 @@
 
 from collections.abc import Sequence
 
+# {task: (the hub's name of it, what the model is)}
+TASKS = {
+    "translation": (
+        "translation",
+        "A Transformer (Vaswani et al. 2017) that translates from `{}` to `{}`",
+    ),
+    "language_modelling": (
+        "text-generation",
+        "A decoder-only Transformer (Radford et al. 2018) that continues a text",
+    ),
+    "masked_language": (
+        "fill-mask",
+        "An encoder-only Transformer (Devlin et al. 2019) that predicts masked tokens",
+    ),
+    "classification": ("text-classification", "A classifier of texts"),
+    "image_classification": (
+        "image-classification",
+        "A Vision Transformer (Dosovitskiy et al. 2021) that classifies images",
+    ),
+}
+
 
 def text(
     *,
     name: str,
+    task: str,
     languages: Sequence[str],
     data: str,
     licence: str,
     facts: dict[str, str],
     command: str,
 ) -> str:
-    """Returns a model card; `facts` are the rows of its table, `command` is how it was exported."""
+    """Returns a model card; `facts` are the rows of its table, `command` is how it was exported.
+
+    `languages` are source and target of translation, else none.
+    """
+    pipeline, model = TASKS.get(task, ("other", f"A model of the task `{task}`"))
     header = "\n".join(
         [
             "---",
-            *("language:", *(f"- {language}" for language in languages)),
+            *(("language:", *(f"- {language}" for language in languages)) if languages else ()),
             f"license: {licence or 'other'}",
-            "pipeline_tag: translation",
+            f"pipeline_tag: {pipeline}",
             "tags:",
-            "- translation",
+            f"- {pipeline}",
             "- jax",
             "---",
         ]
     )
-    source, target = languages
     rows = "\n".join(f"| {key} | {value} |" for key, value in facts.items())
     missing = (
         ""
@@ -38,7 +63,7 @@ def text(
 
 # {name}
 
-A Transformer (Vaswani et al. 2017) that translates from `{source}` to `{target}`, trained on
+{model.format(*languages)}, trained on
 {data}.
 {missing}
 | | |

@@ -11,8 +11,9 @@ import numpy as np
 
 from transformer.checkpoints import param_paths, workdir
 from transformer.errors import UserError
-from transformer.interop import arrays, ctranslate2_write, marian, model_card
+from transformer.interop import arrays, ctranslate2_write, gpt2, marian, model_card
 from transformer.monitoring import log, progress, results
+from transformer.reports import measures
 from transformer.storage import checksums, paths
 from transformer.tasks import trained
 
@@ -27,7 +28,6 @@ def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> Non
     folder, source = folders
     check(config, folder)
     run = trained.load(config, source)
-    vocabulary = workdir.read_vocabulary(source, config)
     params = {
         path: np.asarray(array, np.float32)
         for path, array in param_paths.flatten(run.params).items()
@@ -39,7 +39,7 @@ def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> Non
     ):
         written = Path(draft) / folder.name
         written.mkdir()
-        write(written, config, run.model, params, vocabulary)
+        write(written, config, run.model, params, source)
         card = card_of(config, source, run, folder)
         (written / "README.md").write_text(card, "utf-8")
         (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
@@ -60,23 +60,24 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
         raise UserError(
             f"config.export.format is one of {', '.join(FORMATS)}, found {options.format!r}"
         )
-    if options.quantization not in ctranslate2_write.QUANTIZATIONS:
+    quantization = options.get("quantization", "float32")
+    if quantization not in ctranslate2_write.QUANTIZATIONS:
         known = ", ".join(ctranslate2_write.QUANTIZATIONS)
-        raise UserError(
-            f"config.export.quantization is one of {known}, found {options.quantization!r}"
-        )
-    if options.quantization != "float32" and options.format != "ctranslate2":
+        raise UserError(f"config.export.quantization is one of {known}, found {quantization!r}")
+    if quantization != "float32" and options.format != "ctranslate2":
         raise UserError(
             "config.export.quantization goes with config.export.format=ctranslate2 only"
         )
     if config.evaluate.ensemble:
         raise UserError("--mode=export needs a single model: leave config.evaluate.ensemble empty")
-    if config.architecture != "transformer" and options.format != "safetensors":
+    architectures = {"huggingface": HUGGINGFACE, "ctranslate2": ("transformer",)}
+    if config.architecture not in architectures.get(options.format, (config.architecture,)):
         raise UserError(
             f"config.architecture={config.architecture!r} has no form in {options.format}: use "
             "--config.export.format=safetensors"
         )
-    if config.vocabulary.kind == "characters" and options.format == "huggingface":
+    is_marian = config.architecture == "transformer" and options.format == "huggingface"
+    if is_marian and config.vocabulary.kind == "characters":
         raise UserError(
             "Hugging Face's MarianTokenizer has no form for config.vocabulary.kind='characters': "
             "use --config.export.format=ctranslate2"
@@ -90,24 +91,16 @@ def write(
     config: ml_collections.ConfigDict,
     model: nn.Module,
     params: dict[str, np.ndarray],
-    vocabulary: workdir.Vocabulary,
+    source: Path,
 ) -> None:
-    """Writes the files of config.export.format."""
-    decode, positions = config.decode, config.decode.max_length + config.decode.extra_length
+    """Writes the files of config.export.format; `source` is the workdir."""
     if config.export.format == "huggingface":
-        alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
-        generation = {
-            **{"num_beams": decode.beam_width, "length_penalty": alpha},
-            **{"max_length": positions, "early_stopping": False},
-        }
-        marian.write(folder, model, params, vocabulary, generation)
-        if decode.length_penalty == "gnmt":
-            logging.warning(
-                "export: generate divides log P by length^%g there, by ((5 + length) / 6)^%g here; "
-                "config.decode.length_penalty=power is theirs",
-                *(alpha, alpha),
-            )
+        HUGGINGFACE[config.architecture](folder, config, model, params, source)
         return
+    sides = {}
+    if "kind" in config.vocabulary:
+        vocabulary = workdir.read_vocabulary(source, config)
+        sides = vocabulary.sides
     if config.export.format == "safetensors":
         arrays.write(folder / "model.safetensors", params)
         workdir.write_config(config, folder)
@@ -119,32 +112,72 @@ def write(
             [side.pieces(range(len(side))) for side in vocabulary],
             quantization=config.export.quantization,
             source_end=config.vocabulary.source_end,
-            positions=positions,
+            positions=config.decode.max_length + config.decode.extra_length,
         )
-    for name, side in vocabulary.sides.items():
+    for name, side in sides.items():
         if hasattr(side, "processor"):
             (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
+
+
+def _marian(
+    folder: Path,
+    config: ml_collections.ConfigDict,
+    model: nn.Module,
+    params: dict[str, np.ndarray],
+    source: Path,
+) -> None:
+    decode = config.decode
+    alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
+    generation = {
+        **{"num_beams": decode.beam_width, "length_penalty": alpha, "early_stopping": False},
+        "max_length": decode.max_length + decode.extra_length,
+    }
+    marian.write(folder, model, params, workdir.read_vocabulary(source, config), generation)
+    if decode.length_penalty == "gnmt":
+        logging.warning(
+            "export: generate divides log P by length^%g there, by ((5 + length) / 6)^%g here; "
+            "config.decode.length_penalty=power is theirs",
+            *(alpha, alpha),
+        )
+
+
+def _gpt2(
+    folder: Path,
+    config: ml_collections.ConfigDict,
+    model: nn.Module,
+    params: dict[str, np.ndarray],
+    source: Path,
+) -> None:
+    context, end_at_line = config.data.context_length, config.generate.lines == 1
+    vocabulary = workdir.read_vocabulary(source, config)
+    gpt2.write(folder, model, params, vocabulary, context=context, end_at_line=end_at_line)
+
+
+# {config.architecture: the function that writes Hugging Face's files}
+HUGGINGFACE = {"transformer": _marian, "language_model": _gpt2}
 
 
 def card_of(
     config: ml_collections.ConfigDict, source: Path, run: trained.Trained, folder: Path
 ) -> str:
     """Returns the model card: data, sizes, steps and the last scores of the workdir."""
+    translates = config.task == "translation"
     data, number = config.data, sum(x.size for x in jax.tree.leaves(run.params))
     files = [data.train] if not data.directory else [f"{data.train} in {Path(data.directory).name}"]
     facts = {
         "parameters": f"{number:,}",
         "weights": f"{config.evaluate.weights}, of step {', '.join(map(str, run.steps))}",
         **{f"config.model.{key}": str(value) for key, value in config.model.items()},
-        "vocabulary": f"{config.vocabulary.kind}, {config.vocabulary.fingerprint}",
+        **{f"config.vocabulary.{key}": str(x) for key, x in config.vocabulary.items() if x != ""},
     }
     for result in log.read(source, results.NAME):
-        score = f"{result['bleu']:.2f} ({result['signature']})" if "bleu" in result else ""
-        facts[f"BLEU on {result['set']}"] = score or "not computed"
+        signature = f" ({result['signature']})" if "signature" in result else ""
+        facts[f"scores on {result['set']}"] = measures.in_words(result) + signature
     return model_card.text(
         name=folder.name,
-        languages=(data.source_language, data.target_language),
-        data=f"`{data.corpus}` ({', '.join(files)})",
+        task=config.task,
+        languages=(data.source_language, data.target_language) if translates else (),
+        data=f"`{data.corpus}` ({', '.join(files)})" if "corpus" in data else ", ".join(files),
         licence=config.export.licence,
         facts=facts,
         command=(

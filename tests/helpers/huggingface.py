@@ -1,0 +1,69 @@
+"""Tiny models as Hugging Face's, for the tests of what is written and record_huggingface.py."""
+
+import json
+import pathlib
+
+import flax.traverse_util
+import numpy as np
+from helpers import corpora, language
+
+from transformer.data import tokenizer
+from transformer.interop import arrays, gpt2
+
+FIXTURES = pathlib.Path(__file__).parents[1] / "interop" / "fixtures"
+# Sizes of heads that their forms have.
+HEADS = {"key_size": 0, "value_size": 0}
+TEXTS = [
+    *(
+        "the cat sees",
+        "나는 사과를 좋아해",
+        "책을 나는 the zebra 😀",
+        "",
+        " two   spaces ",
+        "ㅋㅋㅋㅋㅋ!!!!!",
+    ),
+    *(
+        "a\nb",
+        "\n\n the end\n",
+        "tab\tand\u00a0other\u3000spaces",
+        "▁ a ▁",
+        "<s></s><pad><unk><0x41>",
+    ),
+]
+CONTEXT = 12  # positions of `language.model`
+
+
+def learn(kind="bpe"):
+    """A vocabulary of Korean and English."""
+    lines = corpora.text(0)
+    model = tokenizer.learn(lines, size=corpora.SIZE, kind=kind, character_coverage=1.0)
+    return tokenizer.load(model, "test")
+
+
+def flat(params):
+    return flax.traverse_util.flatten_dict(params, sep="/")
+
+
+def tokens(size, count=3, length=7):
+    """Random texts of a language model, each with what begins a text."""
+    ids = np.random.default_rng(0).integers(4, size, (count, length))
+    return np.concatenate([np.full((count, 1), tokenizer.END), ids], axis=1)
+
+
+def write_gpt2(folder, vocab, **changes):
+    """Writes a random language model; returns the model and its params."""
+    model = language.model(vocab_size=len(vocab), **{**HEADS, **changes})
+    params = language.parameters(model)
+    gpt2.write(folder, model, flat(params), vocab, context=CONTEXT, end_at_line=False)
+    return model, params
+
+
+def assert_same_files(found, expected):
+    """The JSON files are equal, and the arrays but for the last bit."""
+    for file in expected.glob("*.json"):
+        if file.name != "expected.json":
+            assert json.loads((found / file.name).read_text()) == json.loads(file.read_text())
+    with arrays.opened(found) as (_, shapes, load), arrays.opened(expected) as (_, kept, load_kept):
+        assert shapes == kept
+        for name in shapes:
+            np.testing.assert_allclose(load(name), load_kept(name), rtol=1e-6, atol=1e-7)

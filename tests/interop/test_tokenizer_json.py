@@ -1,0 +1,81 @@
+"""Vocabularies of plain text as tokenizer.json: the ids that transformers has found, and finds."""
+
+import json
+import random
+
+import pytest
+from helpers import corpora, huggingface
+
+from transformer.data import characters, tokenizer
+from transformer.data.tokenizer import END, START, UNKNOWN
+from transformer.decoding import continuations
+from transformer.errors import UserError
+from transformer.interop import tokenizer_json
+
+RECORDED = huggingface.FIXTURES / "gpt2"
+# Words, spaces of all kinds, emoji, symbols of our own, and what stands for them.
+ALPHABET = [
+    "the",
+    "나는",
+    "좋아해",
+    *"ㅋab  ▁\t\n\r\0\ufeff\u200b\u00a0\u3000😀👍🏽é<>!",
+    "<s>",
+    "</s>",
+    "<0x41>",
+]
+
+
+def ids_of(vocab, text, lines):
+    if lines:
+        return [END, *(i for line in vocab.encode(text.split("\n")) for i in line)][:-1]
+    return [START, *vocab.encode([text])[0]][:-1]
+
+
+def vocabularies(kind):
+    if kind == "characters":
+        return characters.load(characters.learn(corpora.text(0)), "text.characters")
+    return huggingface.learn(kind)
+
+
+def test_ids_are_those_of_transformers():
+    vocab = tokenizer.load((RECORDED / "text.model").read_bytes(), "text.model")
+    expected = json.loads((RECORDED / "expected.json").read_text())["ids"]
+    assert [ids_of(vocab, text, lines=True) for text in huggingface.TEXTS] == expected
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "characters"])
+@pytest.mark.parametrize("lines", [True, False])
+def test_any_text_has_our_ids_there_and_is_the_text_again(tmp_path, kind, lines):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    vocab = vocabularies(kind)
+    tokenizer_json.write(tmp_path, vocab, max_length=99, lines=lines)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    chosen = random.Random(0)
+    texts = ["".join(chosen.choices(ALPHABET, k=chosen.randint(0, 20))) for _ in range(500)]
+    texts += huggingface.TEXTS
+    assert theirs.model_max_length == 99
+    for text, ids in zip(texts, theirs(texts)["input_ids"], strict=True):
+        assert ids == ids_of(vocab, text, lines)
+        if UNKNOWN not in ids:
+            decoded = theirs.decode(ids, skip_special_tokens=True)
+            ours = continuations.text(vocab, ids) if lines else vocab.decode([ids])[0]
+            assert decoded == ours
+
+
+def test_a_mask_can_be_written(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    vocab = huggingface.learn()
+    tokenizer_json.write(tmp_path, vocab, max_length=99, mask=True)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ids = theirs(f"the {theirs.mask_token} sees")["input_ids"]
+    assert ids == [START, *vocab.encode(["the"])[0][:-1], UNKNOWN, *vocab.encode(["sees"])[0][:-1]]
+
+
+def test_another_kind_of_model_is_refused(tmp_path, monkeypatch):
+    vocab = huggingface.learn()
+    settings, types = tokenizer.settings(vocab.processor)
+    normalised = {**settings, (3, 2): b"a table"}
+    monkeypatch.setattr(tokenizer, "settings", lambda _: (normalised, types))
+    with pytest.raises(UserError, match=r"config.vocabulary.model has other settings"):
+        tokenizer_json.write(tmp_path, vocab, max_length=99)
+    assert not list(tmp_path.iterdir())
