@@ -31,7 +31,7 @@ def test_a_run_in_a_few_lines(tmp_path):
     assert facts["Data"] == "600 training pairs"
     assert facts["Devices"] == "8 × TPU v5, 1 process, jit"
     assert facts["Training"] == (
-        "200 of 100,000 steps, 40 s without validations, begun 2026-11-20 21:34 UTC, resumed from "
+        "200 of 100,000 steps, 20 s without validations, begun 2026-11-20 21:34 UTC, resumed from "
         "100"
     )
     assert facts["Validation"] == "BLEU 20.00, chrF 40.50, loss 1.6500 (best, of step 200)"
@@ -68,3 +68,10 @@ def test_steps_after_the_last_logged_one_count(tmp_path):
 def test_an_accuracy_has_an_interval(tmp_path):
     facts = rows(workdirs.classified(tmp_path))
     assert facts["Result"] == "accuracy 0.5000; 95 % interval of the accuracy 0.1876 to 0.8124"
+
+
+def test_the_time_is_that_of_all_steps_however_many_lines_there_are(tmp_path):
+    """A resumed run may log more often, and what is not finite is not logged."""
+    log = workdirs.lines([100, 200, 220, 260])
+    this = workdirs.load(workdirs.write(tmp_path / "run", log=log))
+    assert ", 26 s without validations" in rows(this)["Training"]

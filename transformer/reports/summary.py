@@ -1,5 +1,7 @@
 """The run in a few lines: task, model, data, devices, time, the best score."""
 
+import itertools
+
 from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.errors import UserError
@@ -82,10 +84,14 @@ def _training(run: Run) -> str:
     if not lines:
         return "no step is logged"
     # The last steps may be in no line but the validation's after them.
-    step = max(line["step"] for line in [*lines, *run.of_kind("validation")])
-    seconds = run.config.train.log_every * sum(line.get("step_seconds", 0.0) for line in lines)
+    last = max(line["step"] for line in [*lines, *run.of_kind("validation")])
+    steps = itertools.pairwise([0, *(line["step"] for line in lines[:-1]), last])
+    seconds = sum(
+        (step - before) * line.get("step_seconds", 0.0)
+        for (before, step), line in zip(steps, lines, strict=True)
+    )
     words = [
-        f"{step:,} of {run.config.train.num_steps:,} steps",
+        f"{last:,} of {run.config.train.num_steps:,} steps",
         f"{progress.duration(seconds)} without validations",
     ]
     if run.starts:
