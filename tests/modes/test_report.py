@@ -5,6 +5,7 @@ from helpers import browser, reversal, tiny, workdirs
 
 import launch
 from transformer.errors import UserError
+from transformer.tasks import language_evaluator
 
 
 def test_the_page_is_beside_the_run(tmp_path, capsys):
@@ -41,8 +42,15 @@ def trained(folder, log):
     return workdirs.load(folder / "run")
 
 
+def written(folder, log):
+    """A language model that has written texts, without spaces at which a line could break."""
+    texts = language_evaluator.format_samples([workdirs.HOSTILE, "x" * 300])
+    log = [line | ({"samples": texts} if line["kind"] == "validation" else {}) for line in log]
+    return workdirs.load(workdirs.write(folder / "run", task="language_modelling", log=log))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [workdirs.translated, workdirs.classified, trained])
+@pytest.mark.parametrize("make", [workdirs.translated, workdirs.classified, written, trained])
 def test_a_browser_shows_it(make, tmp_path):
     folder = make(tmp_path, log=[*workdirs.lines()]).workdir
     launch.main(["--mode=report", f"--workdir={folder}"])

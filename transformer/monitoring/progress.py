@@ -219,7 +219,7 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
 
 
 def _rounded(rate: float) -> str:
-    return f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}"
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
 
 
 def duration(seconds: float) -> str:
