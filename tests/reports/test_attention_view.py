@@ -120,7 +120,7 @@ def test_a_word_shows_its_lines_alone(tmp_path):
         ActionChains(driver).move_to_element(buttons[2]).move_by_offset(0, 200).perform()
         browser.becomes(state, said("one", "attends to", mean_TS[0], KEYS))  # it keeps the focus
 
-        # By one script a choice, because the options are made anew by each.
+        # By one script a choice, because each choice replaces the options.
         for place, chosen in ((1, 1), (2, 0), (3, 2)):
             driver.execute_script(CHOOSE, place, chosen)
         expected = weights(seed=1)[0, 1].ravel()

@@ -107,7 +107,7 @@ def test_shares_have_as_many_decimals():
     assert cells == ["a", "0.5000", "0.5", "b", "0.1235", "2.5", "c", "0.0000", "10.25"]
 
 
-def test_numbers_that_are_none_are_refused():
+def test_non_finite_numbers_are_refused():
     nan = PLOT._replace(spec={"data": {"values": [{"x": float("nan")}]}})
     with pytest.raises(ValueError, match="JSON"):
         page.html("", [Section("", [nan])])

@@ -57,7 +57,7 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
 def _step(
     candidates: beam_search.Candidates, state: beam_search.DecodingState, options: dict
 ) -> Step:
-    """Returns a step of the first row; candidates and hypotheses of log P -inf are none."""
+    """Returns a step of the first row, without the empty places of its beams, of log P -inf."""
     t = int(state.t)
     penalty = float(beam_search.length_penalty(t, options["penalty"], options["alpha"]))
     live = _hypotheses(state.live_tokens_BWT, state.live_log_probs_BW)

@@ -46,7 +46,7 @@ ABOUT = {
 
 
 def section(this: Inside) -> Section | None:
-    """Returns the position encodings of a model; None if it has none because it is recurrent."""
+    """Returns the position encodings of a model; None for one that is recurrent."""
     kind = this.run.config.model.get("positions")
     if kind is None:
         return None

@@ -1,4 +1,4 @@
-"""A run, finished or not, as its workdir tells it."""
+"""What a workdir holds of its run, finished or not, as values."""
 
 import json
 from pathlib import Path

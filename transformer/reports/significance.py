@@ -46,9 +46,9 @@ def translations(
     """Returns 'bleu' and 'chrf' of each run's hypotheses, by sacreBLEU's paired bootstrap (Koehn
     2004). `hypotheses` has the lines of each run.
 
-    sacreBLEU counts how often the difference of resampled scores is larger than that of the runs,
-    which no difference is if they all are zero: equal hypotheses, which would get the smallest p,
-    get 1.
+    sacreBLEU counts the resamples whose difference is larger than that of the runs. Where two runs
+    have equal hypotheses all differences are zero, none is larger, and p would be the smallest
+    possible: here it is 1.
     """
     metrics = {"bleu": sacrebleu.BLEU(tokenize=tokenize), "chrf": sacrebleu.CHRF()}
     named = [(str(i), list(lines)) for i, lines in enumerate(hypotheses)]
