@@ -15,7 +15,8 @@ MOST_TOKENS = 300
 
 STYLE = """
 .text { margin: 0 0 1.25rem; padding: 0.9rem 1.1rem; border: 1px solid var(--line);
-  border-radius: 6px; background: var(--raised); white-space: pre-wrap; overflow-wrap: anywhere; }
+  border-radius: 6px; background: var(--raised); white-space: pre-wrap; overflow-wrap: anywhere;
+  max-height: 24rem; overflow-y: auto; }
 """
 
 

@@ -1,6 +1,7 @@
 """Loss and perplexity of a language model on a split."""
 
 import functools
+import json
 import logging
 import math
 from collections.abc import Callable, Sequence
@@ -137,14 +138,10 @@ def counts(lines: Sequence[str]) -> dict[str, int]:
 
 
 def format_samples(texts: Sequence[str]) -> str:
-    """Formats texts for the log: indented, with an empty line between two of them."""
-    return "\n\n".join(INDENT + text.replace("\n", f"\n{INDENT}") for text in texts)
+    """Formats texts for the log: each on a line of its own, as a JSON string."""
+    return "\n".join(json.dumps(text, ensure_ascii=False) for text in texts)
 
 
 def read_samples(text: str) -> list[str]:
     """Returns the texts of a log line's 'samples', as `format_samples` was given them."""
-    samples = text.split("\n\n") if text else []
-    return [sample[len(INDENT) :].replace(f"\n{INDENT}", "\n") for sample in samples]
-
-
-INDENT = "  "
+    return [json.loads(line) for line in text.split("\n") if line]
