@@ -12,6 +12,7 @@ NOUNS = {
     **{"dog": ("개가", "개를"), "cat": ("고양이가", "고양이를"), "bird": ("새가", "새를")},
     **{"bear": ("곰이", "곰을"), "boy": ("소년이", "소년을"), "girl": ("소녀가", "소녀를")},
 }
+KINDS = {"none": "none", "sinusoids": "interleaved"}  # {in the picture: of config.model.positions}
 VERBS = {"sees": "봐", "helps": "도와", "chases": "쫓아"}
 
 
@@ -28,9 +29,9 @@ def show() -> picture.Chart:
         "English to Korean": [(english, korean) for korean, english in korean_english],
     }
     rows = []
-    for direction, kind in itertools.product(directions, ("none", "interleaved")):
+    for direction, kind in itertools.product(directions, KINDS):
         batch = tiny.batch_of(pieces, directions[direction])
-        model = tiny.transformer(len(pieces), positions=kind)
+        model = tiny.transformer(len(pieces), positions=KINDS[kind])
         params, _ = tiny.train(model, itertools.repeat(batch), steps=120, rate=5e-3)
         forward = jax.jit(functools.partial(model.apply, {"params": params}, train=False))
         right = forward(**batch["inputs"]).argmax(-1) == batch["targets"]

@@ -12,7 +12,8 @@ FONTS = "Noto Sans KR, Noto Sans CJK KR, Apple SD Gothic Neo, Malgun Gothic, san
 STYLE = {
     "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
     "background": "white",  # so that it can be read on a light and on a dark page
-    "padding": 12,
+    # On the right room for letters that are wider than those that were measured, as in a legend.
+    "padding": {"left": 12, "top": 12, "right": 36, "bottom": 12},
     "config": {
         "font": FONTS,
         "view": {"stroke": None},

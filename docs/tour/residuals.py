@@ -63,7 +63,7 @@ def show() -> picture.Chart:
         print(f"{kind:24}" + "".join(f"{norm:12.1e}{cosine:6.2f}" for norm, cosine in chosen))
         layers = zip(itertools.count(1), np.log10(norms).tolist(), cosines)
         rows += [{"kind": kind, "layer": i, "log": log, "cosine": x} for i, log, x in layers]
-    norm, cosine = "Gradient norm of each layer's params, log10", "Cosine between two positions"
+    norm, cosine = "Gradient norm of a layer, log10", "Cosine between two positions"
     mark = {"type": "line", "point": True}
     charts = [
         {
@@ -76,4 +76,4 @@ def show() -> picture.Chart:
         }
         for y, title in (("log", norm), ("cosine", cosine))
     ]
-    return {"data": {"values": rows}, "hconcat": charts}
+    return {"data": {"values": rows}, "hconcat": charts, "spacing": 40}

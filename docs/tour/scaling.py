@@ -46,10 +46,11 @@ def show() -> picture.Chart:
             measures = {"variance": variance, "entropy": entropy, "gradient": gradient}
             rows.append({"score": name, "width": width, **measures})
     log = {"type": "log", "base": 2}
-    x = {"field": "width", "type": "quantitative", "scale": log, "axis": {"values": WIDTHS}}
+    axis = {"values": WIDTHS, "format": "d"}
+    x = {"field": "width", "type": "quantitative", "scale": log, "axis": axis}
     titles = {
         "variance": ("Variance of the scores", {"type": "log"}),
-        "entropy": ("Entropy of the weights, in nats", {"domain": [0, 3.5]}),
+        "entropy": ("Entropy of the weights (nats)", {"domain": [0, 3.5]}),
         "gradient": ("Gradient of the softmax", {}),
     }
     panels = [
@@ -64,4 +65,4 @@ def show() -> picture.Chart:
         }
         for field, (title, scale) in titles.items()
     ]
-    return {"data": {"values": rows}, "hconcat": panels}
+    return {"data": {"values": rows}, "hconcat": panels, "spacing": 40}

@@ -59,7 +59,10 @@ def show() -> picture.Chart:
     quantity = lambda field, **more: {"field": field, "type": "quantitative", **more}
     legend = {"orient": "bottom", "columns": 1, "title": None}
     color = lambda field: {"field": field, "type": "nominal", "sort": None, "legend": legend}
-    rate_axis = {"x": quantity("step"), "y": quantity("rate", axis={"format": ".1e"})}
+    rate_axis = {
+        "x": quantity("step", axis={"tickCount": 4}),
+        "y": quantity("rate", axis={"format": ".1e"}),
+    }
     zoomed = quantity("P", scale={"domain": [0.5, 1]}, title="P(right token)")
     return {
         "hconcat": [
