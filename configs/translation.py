@@ -101,6 +101,9 @@ def get_config() -> ConfigDict:
     # 'gnmt': ((5 + length) / 6)^alpha, the paper's; 'power': length^alpha; or 'none'.
     config.decode.length_penalty = "gnmt"
     config.decode.length_alpha = 0.6
+    # The search ends when no live beam is ahead of the finished hypotheses; or 'full': when
+    # beam_width of them are finished, as in fairseq and CTranslate2.
+    config.decode.stopping = "best"
     config.decode.num_hypotheses = 1  # translations to output per line
     config.decode.num_samples = 32  # samples that 'mbr' draws per line
     config.decode.temperature = 1.0  # of 'sample' and 'mbr'

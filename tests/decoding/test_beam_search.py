@@ -65,23 +65,36 @@ def test_length_penalties_are_the_formulas(kind, alpha):
     np.testing.assert_allclose(of_array, expected, rtol=1e-6)
 
 
-@functools.partial(tiny.jit, static_argnames=("length", "width", "penalty", "num_hypotheses"))
-def search_tables(tables, bounds, alpha, *, length, width, penalty="gnmt", num_hypotheses=1):
+@functools.partial(tiny.jit, static_argnames=("length", "width", "options"))
+def _search_tables(tables, bounds, alpha, *, length, width, options):
     found = beam_search.beam_search(
         table_step,
         tables,
         initial_state(tables, width, length),
         bounds,
         reorder=reorder,
-        penalty=penalty,
         alpha=alpha,
-        num_hypotheses=num_hypotheses,
+        **dict(options),
     )
     return found.tokens_BWT, found.scores_BW
 
 
+def search_tables(tables, bounds, alpha, *, length, width, **options):
+    options = tuple(sorted(({"penalty": "gnmt"} | options).items()))
+    return _search_tables(tables, bounds, alpha, length=length, width=width, options=options)
+
+
 def plain_search(
-    log_probs, limit, width, alpha, *, penalty="gnmt", num_hypotheses=1, least=0, prefix=()
+    log_probs,
+    limit,
+    width,
+    alpha,
+    *,
+    penalty="gnmt",
+    stopping="best",
+    num_hypotheses=1,
+    least=0,
+    prefix=(),
 ):
     """A reference beam search with Python lists: [(ids, score)], best first.
 
@@ -103,7 +116,12 @@ def plain_search(
         if not live:
             break
         now = live[0][1] / PENALTY[penalty](t + 1, alpha)
-        if len(finished) >= width and finished[num_hypotheses - 1][1] >= now:
+        ahead = (
+            stopping == "best"
+            and finished[num_hypotheses - 1 :]
+            and (finished[num_hypotheses - 1][1] < now)
+        )
+        if len(finished) >= width and not ahead:
             break
         reachable = live[0][1] / PENALTY[penalty](limit + 1, alpha)
         if len(finished) >= num_hypotheses and finished[num_hypotheses - 1][1] >= reachable:
@@ -161,13 +179,16 @@ BOUNDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("least", "prefixes"), BOUNDS.values(), ids=BOUNDS)
 @pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
-@pytest.mark.parametrize(("width", "n"), [(2, 1), (3, 1), (3, 2), (3, 3)])
-def test_narrow_beam_is_the_plain_search(width, n, kind, alpha, least, prefixes):
+@pytest.mark.parametrize(
+    ("width", "n", "stopping"),
+    [(2, 1, "best"), (2, 1, "full"), (3, 1, "best"), (3, 2, "full"), (3, 3, "best")],
+)
+def test_narrow_beam_is_the_plain_search(width, n, stopping, kind, alpha, least, prefixes):
     """Covers which beams live on, when a sentence is done, and that it then does not change."""
     every_table = tables(range(24), spread=1.5)
     limits = wide_enough(LIMITS, least, prefixes)
     kept = bounds(limits, 13, least, prefixes)
-    options = {"penalty": kind, "num_hypotheses": n}
+    options = {"penalty": kind, "stopping": stopping, "num_hypotheses": n}
     tokens, scores = search_tables(every_table, kept, alpha, length=13, width=width, **options)
     for b, limit in enumerate(limits):
         expected = plain_search(
@@ -178,6 +199,19 @@ def test_narrow_beam_is_the_plain_search(width, n, kind, alpha, least, prefixes)
             prefix=prefixes[b],
         )
         assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-5)
+
+
+def test_a_full_beam_ends_a_search_though_a_live_one_is_ahead():
+    """Where length is rewarded, a longer hypothesis may beat the two that are finished."""
+    every_table = tables(range(24), spread=1.5)
+    options = {"length": 13, "width": 2, "penalty": "power"}
+    kept = bounds([12] * 24, 13)
+    scores = {
+        stopping: np.asarray(search_tables(every_table, kept, 1.5, stopping=stopping, **options)[1])
+        for stopping in beam_search.STOPPING
+    }
+    assert (scores["best"][:, 0] >= scores["full"][:, 0]).all()
+    assert (scores["best"][:, 0] > scores["full"][:, 0]).any()
 
 
 def test_hypotheses_come_best_first_and_end_within_the_limit():

@@ -66,8 +66,14 @@ def test_a_real_model_of_ctranslate2_gives_its_outputs(tmp_path):
     loaded = translation.load(config, tmp_path / "run")
     expected = json.loads(lzma.decompress((folder / "expected.json.xz").read_bytes()))
     words = [word["source"] for word in expected]
-    for width, penalty, key in ((1, "none", "greedy"), (4, "none", "beam4_lp0")):
-        config.decode.update(beam_width=width, length_penalty=penalty, extra_length=50)
+    assert (config.decode.stopping, config.decode.length_penalty) == ("full", "power")
+    for width, alpha, key in (
+        *((1, 0.0, "greedy"), (4, 0.0, "beam4_lp0")),
+        *((4, 0.6, "beam4_lp0.6"), (4, 1.0, "beam4_lp1")),
+    ):
+        config.decode.update(beam_width=width, length_alpha=alpha, extra_length=50)
+        # Without a penalty it ends with the best hypothesis.
+        config.decode.stopping = "full" if alpha else "best"
         translator = Translator(loaded.model, loaded.vocabulary, **config.decode)
         requests = [Request(word, "") for word in words]
         ours = [best for best, *_ in translator.hypotheses(loaded.params, requests)]

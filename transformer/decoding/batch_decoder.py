@@ -59,6 +59,7 @@ class BatchDecoder:
         beam_width: int,
         length_penalty: str,
         length_alpha: float,
+        stopping: str,
         num_hypotheses: int,
         num_samples: int,
         temperature: float,
@@ -81,7 +82,7 @@ class BatchDecoder:
         options = {"penalty": length_penalty, "alpha": length_alpha}
         if method == "beam":
             self._num_beams, self._num_searches, self._num_returned = beam_width, 1, beam_width
-            options |= {"num_hypotheses": num_hypotheses}
+            options |= {"stopping": stopping, "num_hypotheses": num_hypotheses}
         else:
             # 20 samples are drawn in 3 searches of 7 beams; the first 20 of these 21 are returned.
             self._num_returned = num_samples if method == "mbr" else num_hypotheses

@@ -32,6 +32,9 @@ Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 PENALTIES = ("gnmt", "power", "none")
+# When the search of a sentence ends: no live beam is ahead of the finished hypotheses; or as many
+# are finished as there are beams, as in fairseq and CTranslate2.
+STOPPING = ("best", "full")
 
 
 def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
@@ -146,11 +149,12 @@ def select(
     reorder: Callable[[Any, Array], Any],
     penalty: str,
     alpha: float,
+    stopping: str = "best",
     num_hypotheses: int = 1,
 ) -> DecodingState:
     """Returns the state after the next token: which candidates live on, and which are finished.
 
-    Needs alpha >= 0. A sentence is active until its best `num_hypotheses` cannot change any more.
+    Needs alpha >= 0. `stopping` is one of STOPPING; the best `num_hypotheses` are returned.
     """
     log_probs_BE, parents_BE, tokens_BET, ends_BE = candidates
     t, W = state.t, state.scores_BW.shape[1]
@@ -169,6 +173,7 @@ def select(
         scores_BW[:, -1] > -jnp.inf,
         length_penalty(t + 1, penalty, alpha),
         length_penalty(bounds.max_length_B + 1, penalty, alpha),
+        stopping,
     )
     return DecodingState(
         t=t + 1,
@@ -187,17 +192,21 @@ def _can_improve(
     has_all_finished_B: Array,
     penalty_now: Array,
     penalty_at_limit_B: Array,
+    stopping: str,
 ) -> Array:
     """Returns whether the search of a sentence goes on: it is ended early if possible (paper 6.1).
 
     It ends when the best live beam cannot reach the worst returned score at any length, or when W
-    hypotheses are finished and no live beam beats that score at its present length.
+    hypotheses are finished and, with 'best', no live beam beats that score at its present length.
     """
     # Log P only falls and the penalty only grows with the length: an upper bound of the score.
     reachable_B = best_live_log_prob_B / penalty_at_limit_B
+    is_reachable_B = worst_returned_score_B < reachable_B
+    if stopping == "full":
+        return is_reachable_B & ~has_all_finished_B
     # Without `ahead_B`, W poor hypotheses that end early would stop a good one that is longer.
     ahead_B = worst_returned_score_B < best_live_log_prob_B / penalty_now
-    return (worst_returned_score_B < reachable_B) & (~has_all_finished_B | ahead_B)
+    return is_reachable_B & (~has_all_finished_B | ahead_B)
 
 
 def is_unfinished(until_active: int, state: DecodingState) -> Array:

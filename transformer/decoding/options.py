@@ -7,6 +7,7 @@ METHODS = ("beam", "sample", "mbr")
 CHOICES = {
     "method": METHODS,
     "length_penalty": beam_search.PENALTIES,
+    "stopping": beam_search.STOPPING,
     "utility": mbr.UTILITIES,
 }
 LEAST = {

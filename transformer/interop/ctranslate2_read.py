@@ -56,6 +56,7 @@ def read(folder: Path) -> Foreign:
             "decode.beam_width": 2,  # CTranslate2's default, as is the length penalty
             "decode.length_penalty": "power",
             "decode.length_alpha": 1.0,
+            "decode.stopping": "full",
         },
     )
 

@@ -53,6 +53,7 @@ def read(folder: Path) -> Foreign:
             # Theirs is log P / length^alpha.
             "decode.length_penalty": "power",
             "decode.length_alpha": float(config.get("length_penalty", 1.0)),
+            "decode.stopping": "full" if config.get("early_stopping") is True else "best",
         },
     )
 
