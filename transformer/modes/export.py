@@ -129,7 +129,8 @@ def _marian(
     decode = config.decode
     alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
     generation = {
-        **{"num_beams": decode.beam_width, "length_penalty": alpha, "early_stopping": decode.stopping == "full"},
+        **{"num_beams": decode.beam_width, "length_penalty": alpha},
+        "early_stopping": decode.stopping == "full",
         "max_length": decode.max_length + decode.extra_length,
     }
     marian.write(folder, model, params, workdir.read_vocabulary(source, config), generation)
