@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import xml.etree.ElementTree
 
 import pytest
@@ -43,6 +44,13 @@ def test_one_line_of_json_and_a_page(compared, tmp_path):
     assert result["config"] == {"model.num_layers": [64, 32], "train.seed": [64, 32]}
     assert result["page"] == "compare.html"
     assert "Scores by sentence length" in (tmp_path / "compare.html").read_text()
+
+
+def test_what_json_lacks_is_null(compared, tmp_path):
+    evaluated_runs.rewrite(tmp_path / "b", lambda x: x | {"loss": math.inf})
+    refuse = lambda name: pytest.fail(f"{name} is no JSON")
+    result = json.loads(compared(), parse_constant=refuse)
+    assert result["runs"][1]["scores"]["loss"] == {"value": None}
 
 
 def test_it_is_deterministic(compared, tmp_path):

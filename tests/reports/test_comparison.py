@@ -112,6 +112,15 @@ def test_a_task_that_keeps_no_outputs(tmp_path):
     assert "scores" in comparison.values(compared)["runs"][0]
 
 
+def test_a_model_that_has_diverged_is_refused(tmp_path):
+    folders = [
+        evaluated_runs.texts(tmp_path / name, ["a", "b"], nats)
+        for name, nats in (("first", [1.0, 2.0]), ("second", [1.0, math.nan]))
+    ]
+    with pytest.raises(UserError, match=r"bits_per_character of .*second is nan: .* diverged"):
+        compare(*folders)
+
+
 def test_outputs_of_another_result_are_refused(folders):
     (folders[1] / "evaluation" / "test.hypothesis").write_text("x\n" * len(REFERENCES))
     with pytest.raises(

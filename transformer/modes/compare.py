@@ -1,6 +1,5 @@
 """--mode=compare DIR DIR ...: two or more evaluated runs side by side, on one test set."""
 
-import json
 import logging
 import shutil
 import sys
@@ -11,6 +10,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints.config_files import MACHINE, flatten
 from transformer.checkpoints.workdir import read_config
 from transformer.errors import UserError
+from transformer.modes import lines
 from transformer.modes.command_line import trained_config
 from transformer.reports import (
     comparison,
@@ -58,7 +58,8 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
         print(text, flush=True)
     else:
         logging.info("\n\n%s\n", text)
-        print(json.dumps({**comparison.values(compared), "page": options.page}), flush=True)
+        values = {**comparison.values(compared), "page": options.page}
+        lines.write(sys.stdout.buffer, lines.to_json(values))
 
 
 def check(config: ConfigDict) -> None:
@@ -122,12 +123,12 @@ def _config(compared: Comparison) -> str:
     table = _aligned(tables.config_table(compared))
     if len(table.split("\n")[0]) <= shutil.get_terminal_size().columns:
         return table
-    lines = []
+    rows = []
     for i, run_name in enumerate(compared.names):
         different = {key: x[i] for key, x in compared.config.items() if i == 0 or x[i] != x[0]}
-        lines.append(run_name)
-        lines += [f"  {key} = {tables.setting(x)}" for key, x in different.items()]
-    return "\n".join(lines)
+        rows.append(run_name)
+        rows += [f"  {key} = {tables.setting(x)}" for key, x in different.items()]
+    return "\n".join(rows)
 
 
 def _aligned(table: tuple[list[str], list[list[str]]]) -> str:

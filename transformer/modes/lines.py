@@ -1,6 +1,6 @@
 """Reads and writes lines: plain text, tab-separated columns or JSON objects, always in UTF-8.
 
-No mode, but used by the modes translate, score, align, classify and generate.
+No mode, but used by the modes translate, score, align, classify, generate and compare.
 """
 
 import codecs

@@ -118,6 +118,11 @@ def _names(runs: Sequence[Evaluated]) -> list[str]:
 def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None:
     """Raises UserError where a run's outputs do not have the score that was saved with them."""
     for run, score in zip(runs, measure.scores, strict=True):
+        if not np.isfinite(score.value):
+            raise UserError(
+                f"{name} of {run.run.workdir} is {score.value}: a model that has diverged cannot "
+                "be compared"
+            )
         saved = run.result.get(name, score.value)
         if not abs(score.value - saved) <= 1e-3 * max(1, abs(saved)):
             raise UserError(
