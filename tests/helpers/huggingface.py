@@ -5,10 +5,12 @@ import pathlib
 
 import flax.traverse_util
 import numpy as np
-from helpers import corpora, language
+from helpers import corpora, language, tiny
 
+from configs import image_classification
 from transformer.data import tokenizer
-from transformer.interop import arrays, gpt2
+from transformer.interop import arrays, gpt2, vit
+from transformer.models.vision import VisionTransformer
 
 FIXTURES = pathlib.Path(__file__).parents[1] / "interop" / "fixtures"
 # Sizes of heads that their forms have.
@@ -55,6 +57,29 @@ def write_gpt2(folder, vocab, **changes):
     model = language.model(vocab_size=len(vocab), **{**HEADS, **changes})
     params = language.parameters(model)
     gpt2.write(folder, model, flat(params), vocab, context=CONTEXT, end_at_line=False)
+    return model, params
+
+
+LABELS = ("zero", "one", "two")
+VISION = {
+    **image_classification.get_config().model,
+    **{"num_classes": 3, "image_size": 28, "patch_size": 14, "position_grid": 2},
+    **{"mean": (0.1307,), "std": (0.3081,), "d_model": 16, "d_ff": 24},
+    **{"num_heads": 2, "num_layers": 2},
+}
+
+
+def images(model, count=4):
+    """Random images, uint8 [count, size, size, channels]."""
+    shape = (count, model.image_size, model.image_size, len(model.mean))
+    return np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+
+
+def write_vit(folder, central_crop=1.0, **changes):
+    """Writes a random Vision Transformer, of grey images; returns the model and its params."""
+    model = VisionTransformer(**{**VISION, **changes})
+    params = tiny.parameters(model, {"images": images(model, 1)})
+    vit.write(folder, model, flat(params), LABELS, central_crop=central_crop)
     return model, params
 
 

@@ -1,4 +1,4 @@
-"""Records fixtures/gpt2: what is written here, as transformers reads it, and what it computes.
+"""Records fixtures/gpt2 and vit: what is written here, and what transformers computes of it.
 
     pip install -r tests/requirements-interop.txt
     PYTHONPATH=.:tests python tests/interop/record_huggingface.py
@@ -7,16 +7,22 @@ Transformers and PyTorch are needed here alone: the tests read what was recorded
 """
 
 import json
+import pathlib
 
 import numpy as np
 import torch
 from helpers import huggingface
-from transformers import AutoTokenizer, GPT2LMHeadModel
+from PIL import Image
+from transformers import (
+    AutoImageProcessor,
+    AutoTokenizer,
+    GPT2LMHeadModel,
+    ViTForImageClassification,
+)
 
 
-def main() -> None:
-    folder = huggingface.FIXTURES / "gpt2"
-    folder.mkdir(parents=True, exist_ok=True)
+def record_gpt2() -> None:
+    folder = folder_of("gpt2")
     vocab = huggingface.learn()
     (folder / "text.model").write_bytes(vocab.processor.serialized_model_proto())
     huggingface.write_gpt2(folder, vocab)
@@ -33,6 +39,27 @@ def main() -> None:
     )
 
 
+def record_vit() -> None:
+    folder = folder_of("vit")
+    ours, _ = huggingface.write_vit(folder)
+    save(folder, logits=rounded(vit_logits(folder, huggingface.images(ours))))
+
+
+def vit_logits(folder, images) -> torch.Tensor:
+    """Of images as users have them."""
+    processor = AutoImageProcessor.from_pretrained(folder)
+    model = ViTForImageClassification.from_pretrained(folder).eval()
+    opened = [Image.fromarray(image.squeeze()) for image in images]
+    with torch.no_grad():
+        return model(**processor(opened, return_tensors="pt")).logits
+
+
+def folder_of(name: str) -> pathlib.Path:
+    folder = huggingface.FIXTURES / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def rounded(array: torch.Tensor) -> list:
     return np.asarray(array, np.float64).round(6).tolist()
 
@@ -42,4 +69,5 @@ def save(folder, **expected) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    record_gpt2()
+    record_vit()

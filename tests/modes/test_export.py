@@ -4,17 +4,18 @@ import json
 
 import numpy as np
 import pytest
-from helpers import language
+from helpers import huggingface, language, tiny
 
 from transformer.checkpoints import workdir
 from transformer.checkpoints.config_files import default_config
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.interop import arrays
+from transformer.models.vision import VisionTransformer
 from transformer.modes.export import export
 from transformer.modes.import_model import import_model
 from transformer.storage import checksums
-from transformer.tasks import trained, translation
+from transformer.tasks import labels, trained, translation
 
 
 def config_of(run, **changes):
@@ -125,6 +126,19 @@ def test_a_language_model_without_that_form_is_said_and_exported_as_safetensors(
     config.export.format = "ctranslate2"
     with pytest.raises(UserError, match=r"'language_model' has no form in ctranslate2"):
         export(config, (tmp_path / "other", run))
+
+
+def test_a_vision_model_is_exported_as_vit_with_the_names_of_its_classes(tmp_path, monkeypatch):
+    model = VisionTransformer(**huggingface.VISION)
+    params = tiny.parameters(model, {"images": huggingface.images(model, 1)})
+    monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+    labels.write(tmp_path / "run", ["cat", "dog", "bee"])
+    config = default_config("image_classification")
+    export(config, (tmp_path / "model", tmp_path / "run"))
+    read = lambda name: json.loads((tmp_path / "model" / name).read_text())
+    assert read("config.json")["id2label"] == {"0": "cat", "1": "dog", "2": "bee"}
+    assert read("preprocessor_config.json")["size"] == {"shortest_edge": round(28 / 0.875)}
+    assert "pipeline_tag: image-classification" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_a_folder_in_use_is_kept(tiny_run, exported, tmp_path):

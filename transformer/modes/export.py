@@ -11,11 +11,11 @@ import numpy as np
 
 from transformer.checkpoints import param_paths, workdir
 from transformer.errors import UserError
-from transformer.interop import arrays, ctranslate2_write, gpt2, marian, model_card
+from transformer.interop import arrays, ctranslate2_write, gpt2, marian, model_card, vit
 from transformer.monitoring import log, progress, results
 from transformer.reports import measures
 from transformer.storage import checksums, paths
-from transformer.tasks import trained
+from transformer.tasks import labels, trained
 
 FORMATS = ("huggingface", "ctranslate2", "safetensors")
 
@@ -154,8 +154,19 @@ def _gpt2(
     gpt2.write(folder, model, params, vocabulary, context=context, end_at_line=end_at_line)
 
 
+def _vit(
+    folder: Path,
+    config: ml_collections.ConfigDict,
+    model: nn.Module,
+    params: dict[str, np.ndarray],
+    source: Path,
+) -> None:
+    names = labels.read(source, config.vocabulary.labels_fingerprint)
+    vit.write(folder, model, params, names, central_crop=config.data.central_crop)
+
+
 # {config.architecture: the function that writes Hugging Face's files}
-HUGGINGFACE = {"transformer": _marian, "language_model": _gpt2}
+HUGGINGFACE = {"transformer": _marian, "language_model": _gpt2, "vision_transformer": _vit}
 
 
 def card_of(

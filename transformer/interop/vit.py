@@ -1,0 +1,116 @@
+"""Hugging Face's ViT: our Vision Transformer as a folder that ViTForImageClassification loads."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import flax.linen as nn
+import numpy as np
+
+from transformer.interop import arrays, layout
+from transformer.interop.foreign import check_form, write_json
+from transformer.interop.marian_config import ACTIVATIONS
+from transformer.models.patches import interpolate
+
+FORM = {
+    **{"norm": ("pre",), "norm_kind": ("layer",), "final_norm": (True,), "residual": (True,)},
+    **{"score": ("scaled_dot",), "positions": ("learned", "none")},
+    **{"stem": ("patches",), "pooling": ("token",)},
+}
+BILINEAR = 2  # Pillow's number of it
+
+
+def write(
+    folder: Path,
+    model: nn.Module,
+    params: dict[str, np.ndarray],
+    labels: Sequence[str],
+    *,
+    central_crop: float,
+) -> None:
+    """Writes a folder that ViTForImageClassification and AutoImageProcessor load.
+
+    UserError for a model of another form. `labels` are the names of the classes, `central_crop` the
+    share of an image's shorter side that the model sees.
+    """
+    check_form(model, "Hugging Face's ViT", FORM, "safetensors")
+    arrays.write(folder / "model.safetensors", arrays_of(model, params))
+    size, names = model.image_size, {str(i): label for i, label in enumerate(labels)}
+    write_json(
+        folder / "config.json",
+        {
+            "architectures": ["ViTForImageClassification"],
+            "model_type": "vit",
+            "image_size": size,
+            "patch_size": model.patch_size,
+            "num_channels": len(model.mean),
+            "hidden_size": model.d_model,
+            "intermediate_size": model.d_ff,
+            "num_hidden_layers": model.num_layers,
+            "num_attention_heads": model.num_heads,
+            "hidden_act": {x: name for name, x in ACTIVATIONS.items()}[model.activation],
+            "layer_norm_eps": model.norm_epsilon,
+            "qkv_bias": True,
+            "hidden_dropout_prob": model.dropout_rate,
+            "attention_probs_dropout_prob": model.attention_dropout_rate,
+            "id2label": names,
+            "label2id": {label: int(i) for i, label in names.items()},
+            "torch_dtype": "float32",
+        },
+    )
+    write_json(
+        folder / "preprocessor_config.json",
+        {
+            # CLIP's, because ViT's own has no crop, and would distort what is no square.
+            "image_processor_type": "CLIPImageProcessor",
+            "do_resize": True,
+            "size": {"shortest_edge": round(size / central_crop)},
+            "resample": BILINEAR,
+            "do_center_crop": True,
+            "crop_size": {"height": size, "width": size},
+            "do_rescale": True,
+            "rescale_factor": 1 / 255,
+            "do_normalize": True,
+            "image_mean": list(model.mean),
+            "image_std": list(model.std),
+            "do_convert_rgb": len(model.mean) == 3,
+        },
+    )
+
+
+def arrays_of(model: nn.Module, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns their arrays, {name: array}."""
+    D, side = model.d_model, model.image_size // model.patch_size
+    # Our token has its position in it, so that theirs is zeros.
+    positions_PD = np.zeros((1 + side * side, D), np.float32)
+    if model.positions == "learned":
+        grid_HWD = interpolate(params["position_grid"], (side, side))
+        positions_PD[1:] = np.asarray(grid_HWD).reshape(-1, D)
+    written = {
+        "vit.embeddings.cls_token": params["token"],
+        "vit.embeddings.position_embeddings": positions_PD[None],
+        # [height, width, channels, D] is [D, channels, height, width] there.
+        "vit.embeddings.patch_embeddings.projection.weight": params[
+            "patches/linear/kernel"
+        ].transpose(3, 2, 0, 1),
+        "vit.embeddings.patch_embeddings.projection.bias": params["patches/linear/bias"],
+    }
+
+    def norm(name: str, path: str) -> None:
+        written[f"{name}.weight"] = params[f"{path}/scale"]
+        written[f"{name}.bias"] = params[f"{path}/bias"]
+
+    def linear(name: str, path: str) -> None:
+        written[f"{name}.weight"], written[f"{name}.bias"] = layout.linear(params, path)
+
+    for i in range(model.num_layers):
+        ours, theirs = f"encoder/layers_{i}", f"vit.encoder.layer.{i}"
+        norm(f"{theirs}.layernorm_before", f"{ours}/self_attention_residual/layer_norm")
+        for name in ("query", "key", "value"):
+            linear(f"{theirs}.attention.attention.{name}", f"{ours}/self_attention/{name}")
+        linear(f"{theirs}.attention.output.dense", f"{ours}/self_attention/output")
+        norm(f"{theirs}.layernorm_after", f"{ours}/feed_forward_residual/layer_norm")
+        linear(f"{theirs}.intermediate.dense", f"{ours}/feed_forward/inner")
+        linear(f"{theirs}.output.dense", f"{ours}/feed_forward/outer")
+    norm("vit.layernorm", "encoder/norm")
+    linear("classifier", "head")
+    return written
