@@ -61,7 +61,7 @@ class Pieces:
         return {"text": self}
 
 
-class Side(Protocol):
+class SideVocabulary(Protocol):
     """The vocabulary of one side of the pairs: `Pieces`, or another with the same methods.
 
     `end` is what each encoded text ends with: END, or PAD if the encoder is not to see the end.
@@ -81,15 +81,15 @@ class Side(Protocol):
 class Vocabulary(NamedTuple):
     """The vocabularies of the source and the target: one object if they are shared."""
 
-    source: Side
-    target: Side
+    source: SideVocabulary
+    target: SideVocabulary
 
     @property
     def shared(self) -> bool:
         return self.source is self.target
 
     @property
-    def sides(self) -> dict[str, Side]:
+    def sides(self) -> dict[str, SideVocabulary]:
         return {"source": self.source, "target": self.target}
 
     @property

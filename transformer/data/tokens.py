@@ -1,53 +1,21 @@
 """Text -> ids, once: a cache on disk of flat memory-mapped arrays, keyed by content.
 
 A corpus has one or more sides: sentence pairs have a source and a target, plain text has one. A
-cache is a folder `KEY` with SIDE.ids and SIDE_offsets.npy of each side, and checksums.json. It is
-written as `KEY-draft-*` and renamed, so that readers never see half of it.
+cache is a folder `KEY` with SIDE.ids and SIDE_offsets.npy of each side, and checksums.json.
 """
 
 import contextlib
 import hashlib
 import logging
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from transformer.storage import checksums, paths
-from transformer.storage.lock import try_lock
-
-# Counter(total=n) is a context manager that gives a function of the number of further items done.
-Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
-
-
-class Texts(Protocol):
-    """The interface of a corpus that `tokenise` needs, such as `corpora.Corpus`."""
-
-    fingerprint: str
-
-    def __len__(self) -> int: ...
-    def read(self, indices: range) -> tuple[list[str], ...]: ...  # the texts of each side
-
-
-class Encoder(Protocol):
-    """The vocabulary of one side, such as `tokenizer.Pieces`; each of its lists ends with END."""
-
-    def __len__(self) -> int: ...
-    def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
-
-
-class Encoders(Protocol):
-    """The vocabulary of a corpus: an encoder a side, named, in the order in which `read` has them.
-
-    It is `tokenizer.Vocabulary` for pairs; the vocabulary of plain text is its own only side.
-    """
-
-    fingerprint: str
-    sides: dict[str, Encoder]
+from transformer.data.characters import Characters
+from transformer.data.tokenizer import Pieces, Vocabulary
+from transformer.storage import checksums, drafts, paths
 
 
 class Side(NamedTuple):
@@ -77,9 +45,22 @@ class Tokens(NamedTuple):
         return tuple(side.lengths for side in self.sides.values())
 
 
+class Texts(Protocol):
+    """The interface of a corpus that `tokenise` needs, such as `corpora.Corpus`."""
+
+    fingerprint: str
+
+    def __len__(self) -> int: ...
+    def read(self, indices: range) -> tuple[list[str], ...]: ...  # the texts of each side
+
+
+# Counter(total=n) is a context manager that gives a function of the number of further items done.
+Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
+
+
 def tokenise(
     corpus: Texts,
-    vocabulary: Encoders,
+    vocabulary: Vocabulary | Pieces | Characters,
     cache: Path,
     *,
     counter: Counter = lambda *, total: contextlib.nullcontext(lambda count: None),
@@ -93,95 +74,23 @@ def tokenise(
     """
     directory = _folder(corpus.fingerprint, vocabulary, cache)
     if not _is_intact(directory):
-        with paths.full_disk_as_user_error(directory.parent), _draft(directory) as draft:
-            with counter(total=len(corpus)) as advance:
-                _write_tokens(corpus, vocabulary, draft, advance)
-            (draft / checksums.NAME).write_bytes(checksums.checksums_of(draft))
-            draft.chmod(0o755)  # mkdtemp makes folders that other users cannot read
-            _publish(draft, directory)
+        with (
+            paths.full_disk_as_user_error(directory.parent),
+            drafts.draft(directory) as draft,
+            counter(total=len(corpus)) as advance,
+        ):
+            _write_tokens(corpus, vocabulary, draft, advance)
     return read(corpus.fingerprint, vocabulary, cache)
-
-
-def read(fingerprint: str, vocabulary: Encoders, cache: Path) -> Tokens:
-    """Returns the ids that `tokenise` has written for the corpus of that fingerprint.
-
-    Does not verify checksums: `tokenise` did so at the start of the run, at about a second per GB.
-    """
-    directory, sides = _folder(fingerprint, vocabulary, cache), {}
-    for name, encoder in vocabulary.sides.items():
-        ids = np.memmap(directory / f"{name}.ids", _id_type(encoder), "r")
-        sides[name] = Side(ids, np.load(directory / f"{name}_offsets.npy"))
-    return Tokens(sides, directory)
-
-
-def _folder(fingerprint: str, vocabulary: Encoders, cache: Path) -> Path:
-    key = hashlib.sha256(f"{fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
-    return Path(cache) / key
-
-
-def _is_intact(directory: Path) -> bool:
-    """Returns whether a cache exists and its checksums match; warns of files that do not.
-
-    Not collective, because processes call `tokenise` at different times: each checks all files.
-    """
-    if not directory.exists():
-        return False
-    corrupt = checksums.corrupt_files(directory, alone=True)
-    if corrupt is None:
-        corrupt = [f"{directory / checksums.NAME} (missing)"]
-    if corrupt:
-        logging.warning("damaged: %s; tokenising again", ", ".join(corrupt))
-    return not corrupt
-
-
-@contextlib.contextmanager
-def _draft(directory: Path) -> Iterator[Path]:
-    """Makes a temporary folder to write `directory` in, and removes it at the end if it is left.
-
-    The writer holds a lock on its draft, which the system releases when the process dies: a draft
-    that is not locked was left by a killed process, and is removed here.
-    """
-    cache = directory.parent
-    paths.make_folder(cache)
-    with contextlib.ExitStack() as stack:
-        with _locked(cache):  # held from mkdtemp until the draft is locked, or it looks abandoned
-            for abandoned in cache.glob("*-draft-*"):
-                # FileNotFoundError: its writer has just renamed it.
-                with (
-                    contextlib.suppress(FileNotFoundError),
-                    _locked(abandoned, wait=False) as is_abandoned,
-                ):
-                    if is_abandoned:
-                        shutil.rmtree(abandoned, ignore_errors=True)
-            draft = Path(tempfile.mkdtemp(prefix=f"{directory.name}-draft-", dir=cache))
-            stack.callback(shutil.rmtree, draft, ignore_errors=True)
-            stack.enter_context(_locked(draft))
-        yield draft
-
-
-@contextlib.contextmanager
-def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Locks a folder; False if another process has the lock or the disk supports none."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        yield try_lock(descriptor, wait=wait) is None
-    finally:
-        os.close(descriptor)  # releases the lock
-
-
-def _id_type(pieces: Sized) -> type:
-    """Returns the smallest integer type for ids: two bytes for up to 65,536 pieces."""
-    return np.uint16 if len(pieces) <= 1 << 16 else np.uint32
 
 
 def _write_tokens(
     corpus: Texts,
-    vocabulary: Encoders,
+    vocabulary: Vocabulary | Pieces | Characters,
     directory: Path,
     advance: Callable[[int], None],
     chunk: int = 8192,
 ) -> None:
-    """Writes a corpus's ids and offsets, `chunk` items at a time."""
+    """Encodes a corpus, and writes its ids and offsets, `chunk` items at a time."""
     sides = vocabulary.sides
     lengths = {name: [] for name in sides}  # an array per chunk
     with contextlib.ExitStack() as stack:
@@ -199,14 +108,38 @@ def _write_tokens(
         np.save(directory / f"{name}_offsets.npy", offsets)
 
 
-def _publish(draft: Path, directory: Path) -> None:
-    """Renames a draft to its final name, or its files if that folder exists."""
-    try:
-        os.rename(draft, directory)
-    except OSError:
-        if not directory.exists():
-            raise
-        # The folder is damaged, or another process was first. A key has one content, so that each
-        # file can be replaced while others read it: those keep the file that they have mapped.
-        for file in draft.iterdir():
-            os.replace(file, directory / file.name)
+def read(fingerprint: str, vocabulary: Vocabulary | Pieces | Characters, cache: Path) -> Tokens:
+    """Returns the ids that `tokenise` has written for the corpus of that fingerprint.
+
+    Does not verify checksums: `tokenise` did so at the start of the run, at about a second per GB.
+    """
+    directory, sides = _folder(fingerprint, vocabulary, cache), {}
+    for name, encoder in vocabulary.sides.items():
+        ids = np.memmap(directory / f"{name}.ids", _id_type(encoder), "r")
+        sides[name] = Side(ids, np.load(directory / f"{name}_offsets.npy"))
+    return Tokens(sides, directory)
+
+
+def _id_type(pieces: Sized) -> type:
+    """Returns the smallest integer type for ids: two bytes for up to 65,536 pieces."""
+    return np.uint16 if len(pieces) <= 1 << 16 else np.uint32
+
+
+def _folder(fingerprint: str, vocabulary: Vocabulary | Pieces | Characters, cache: Path) -> Path:
+    key = hashlib.sha256(f"{fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
+    return Path(cache) / key
+
+
+def _is_intact(directory: Path) -> bool:
+    """Returns whether a cache exists and its checksums match; warns of files that do not.
+
+    Not collective, because processes call `tokenise` at different times: each checks all files.
+    """
+    if not directory.exists():
+        return False
+    corrupt = checksums.corrupt_files(directory, alone=True)
+    if corrupt is None:
+        corrupt = [f"{directory / checksums.NAME} (missing)"]
+    if corrupt:
+        logging.warning("damaged: %s; tokenising again", ", ".join(corrupt))
+    return not corrupt

@@ -58,7 +58,7 @@ def load(
     """
     files = {Path(path).name: path for path in contents}
 
-    def side(name: str) -> tokenizer.Side:
+    def side(name: str) -> tokenizer.SideVocabulary:
         own = lambda suffix: files.get(f"{name}.{suffix}", files.get(f"shared.{suffix}"))
         if path := own("characters"):
             return characters.load(contents[path], path)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from transformer.data.tokenizer import Side
+from transformer.data.tokenizer import SideVocabulary
 
 LONG_TEXT = 1 << 16  # characters that are tokenised in one call
 # Scripts without spaces: Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
@@ -12,7 +12,7 @@ SPACELESS = re.compile(
 )
 
 
-def split(text: str, vocabulary: Side, max_length: int) -> Iterator[list[int]]:
+def split(text: str, vocabulary: SideVocabulary, max_length: int) -> Iterator[list[int]]:
     """Yields a line's ids in parts of at most max_length; nothing for a blank line.
 
     A part ends before the last word that begins in its second half, else within a word. Each part

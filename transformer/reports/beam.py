@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from transformer.checkpoints.workdir import read_vocabulary
 from transformer.data import tokenizer
-from transformer.data.tokenizer import Side
+from transformer.data.tokenizer import SideVocabulary
 from transformer.decoding import beam_path, compiled
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Translator
@@ -84,7 +84,7 @@ def nodes(steps: Sequence[beam_path.Step]) -> list[Node]:
     return rows
 
 
-def plot(title: str, path: Sequence[Node], side: Side) -> Plot:
+def plot(title: str, path: Sequence[Node], side: SideVocabulary) -> Plot:
     """Returns a path as a tree that grows downwards, a row a step."""
     start = {"step": 0, "rank": 1, "piece": "<s>", "fate": FATES["best"]}
     values, rows = [start], []
@@ -101,7 +101,7 @@ def plot(title: str, path: Sequence[Node], side: Side) -> Plot:
     return Plot(title, _tree(values), _in_words(path, side), Table(columns, rows))
 
 
-def _in_words(path: Sequence[Node], side: Side) -> str:
+def _in_words(path: Sequence[Node], side: SideVocabulary) -> str:
     """Returns what is found, and what comes second."""
     finished = sorted(
         (node for node in path if node.ids[-1] == tokenizer.END and node.fate != "dropped"),

@@ -59,7 +59,7 @@ class Reader(NamedTuple):
     table: np.ndarray  # of `languages.table`
     script: int  # of the side's language
     max_length: int  # pieces of a training sentence, with END
-    pieces: tokenizer.Side | None  # the vocabulary, if there is one
+    pieces: tokenizer.SideVocabulary | None  # the vocabulary, if there is one
     spelling: characters.Spelling | None  # of the same vocabulary
 
 

@@ -1,0 +1,45 @@
+"""A folder is there as a whole, with its checksums, or not at all."""
+
+import os
+
+import pytest
+
+from transformer.storage import checksums
+from transformer.storage.drafts import draft
+
+
+def test_a_draft_becomes_the_folder(tmp_path):
+    with draft(tmp_path / "made") as written:
+        (written / "a.txt").write_text("a")
+        assert not (tmp_path / "made").exists()
+    assert list(tmp_path.iterdir()) == [tmp_path / "made"]
+    assert checksums.corrupt_files(tmp_path / "made", alone=True) == []
+    assert os.stat(tmp_path / "made").st_mode & 0o777 == 0o755
+
+
+def test_a_failed_writer_leaves_nothing(tmp_path):
+    def fail():
+        with draft(tmp_path / "made") as written:
+            (written / "a.txt").write_text("a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_abandoned_drafts_are_removed(tmp_path):
+    (tmp_path / "old-draft-abc").mkdir()
+    with draft(tmp_path / "first") as first, draft(tmp_path / "second"):
+        assert first.exists()  # its writer has it locked
+        assert not (tmp_path / "old-draft-abc").exists()
+    assert set(tmp_path.iterdir()) == {tmp_path / "first", tmp_path / "second"}
+
+
+def test_of_two_writers_both_succeed(tmp_path):
+    """The files of the second take the place of the first's: both have the same content."""
+    with draft(tmp_path / "made") as first, draft(tmp_path / "made") as second:
+        for written in (first, second):
+            (written / "a.txt").write_text("a")
+    assert list(tmp_path.iterdir()) == [tmp_path / "made"]
+    assert (tmp_path / "made" / "a.txt").read_text() == "a"

@@ -1,0 +1,64 @@
+"""A folder that is there as a whole or not at all: written as a draft, then renamed."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from transformer.storage import checksums, paths
+from transformer.storage.lock import try_lock
+
+
+@contextlib.contextmanager
+def draft(directory: Path) -> Iterator[Path]:
+    """Makes a folder `directory-draft-*` to write into; at the end it becomes `directory`.
+
+    At the end it gets checksums.json, too. After an error it is removed.
+
+    The writer holds a lock on its draft, which the system releases when the process dies: a draft
+    that is not locked was left by a killed process, and is removed here.
+    """
+    parent = directory.parent
+    paths.make_folder(parent)
+    with contextlib.ExitStack() as stack:
+        with _locked(parent):  # held from mkdtemp until the draft is locked, or it looks abandoned
+            for abandoned in parent.glob("*-draft-*"):
+                # FileNotFoundError: its writer has just renamed it.
+                with (
+                    contextlib.suppress(FileNotFoundError),
+                    _locked(abandoned, wait=False) as is_abandoned,
+                ):
+                    if is_abandoned:
+                        shutil.rmtree(abandoned, ignore_errors=True)
+            written = Path(tempfile.mkdtemp(prefix=f"{directory.name}-draft-", dir=parent))
+            stack.callback(shutil.rmtree, written, ignore_errors=True)
+            stack.enter_context(_locked(written))
+        yield written
+        (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
+        written.chmod(0o755)  # mkdtemp makes folders that other users cannot read
+        _publish(written, directory)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Locks a folder; False if another process has the lock or the disk supports none."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield try_lock(descriptor, wait=wait) is None
+    finally:
+        os.close(descriptor)  # releases the lock
+
+
+def _publish(written: Path, directory: Path) -> None:
+    """Renames a draft to its final name, or its files if that folder exists."""
+    try:
+        os.rename(written, directory)
+    except OSError:
+        if not directory.exists():
+            raise
+        # The folder is damaged, or another process was first. Both have the same content, so that
+        # each file can be replaced while others read it: those keep the file that they have mapped.
+        for file in written.iterdir():
+            os.replace(file, directory / file.name)
