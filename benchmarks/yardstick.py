@@ -58,12 +58,13 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], flo
     from transformer.distributed.layout import make_layout
     from transformer.distributed.step import compile_step, shard_batch
     from transformer.tasks.task import init_params
-    from transformer.training import loop
+    from transformer.training.state import restore_or_init
+    from transformer.training.update import make_step
 
-    optimizer, train_step = loop.make_step(config, task.loss(config, model))
+    optimizer, train_step = make_step(config, task.loss(config, model))
     init = functools.partial(init_params, model, task.example(config, 1))
     layout = make_layout(config.parallel.strategy)
-    state = loop.first_state(init, optimizer, 0, None, layout)
+    state = restore_or_init(init, optimizer, 0, None, layout)
     compiled = compile_step(train_step, layout, state)
 
     def rows(start: int, stop: int) -> dict:

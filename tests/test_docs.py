@@ -1,4 +1,4 @@
-"""The files, functions and tests that pages of docs/ name exist."""
+"""The files, functions and tests that pages of docs/ name exist; one-batch.md is what it shows."""
 
 import ast
 import functools
@@ -6,6 +6,8 @@ import pathlib
 import re
 
 import pytest
+
+from docs import one_batch
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FILE = r"`([\w/]+\.py)`"
@@ -39,9 +41,18 @@ def missing(text):
     return absent
 
 
-@pytest.mark.parametrize("page", ["internals.md", "reliability.md", "tour.md", "tour.ko.md"])
+@pytest.mark.parametrize(
+    "page", ["internals.md", "reliability.md", "tour.md", "tour.ko.md", "one-batch.md"]
+)
 def test_what_a_page_names_exists(page):
     assert not missing((ROOT / "docs" / page).read_text())
+
+
+def test_the_way_of_a_batch_in_the_readme_exists():
+    readme = (ROOT / "README.md").read_text()
+    start, end = map(readme.index, ("How one batch travels", "The rooms in that order"))
+    assert len(re.findall(FUNCTIONS, readme[start:end])) >= 14
+    assert not missing(readme[start:end])
 
 
 def test_what_does_not_exist_is_missing():
@@ -51,3 +62,22 @@ def test_what_does_not_exist_is_missing():
         *("storage/lock.py: OSError", "storage/gone.py", "test_gone"),
         "test_rooms.py: test_what_a_page_names_exists",
     }
+
+
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def differs(page, kept):
+    """Whether two pages differ, in more than the last digits of a fraction."""
+    if NUMBER.sub("", page) != NUMBER.sub("", kept):
+        return True
+    numbers = (list(map(float, NUMBER.findall(text))) for text in (page, kept))
+    return list(next(numbers)) != pytest.approx(next(numbers), rel=2e-3, abs=2e-4)
+
+
+def test_one_batch_is_what_its_page_shows(tmp_path):
+    kept = one_batch.PAGE.read_text()
+    page = one_batch.filled(kept, tmp_path)
+    assert not differs(page, kept), "run python -m docs.one_batch"
+    assert differs(page.replace("0.0441", "0.0431"), kept)
+    assert differs(page.replace("Haus ▁ist", "Haus ▁is"), kept)

@@ -10,7 +10,8 @@ from helpers.layouts import ADAM, batch, first_state, init, layout_of, model, op
 
 from transformer.distributed import inference, layout
 from transformer.distributed.step import rows_for_devices
-from transformer.training import loop, update
+from transformer.training import update
+from transformer.training.state import restore_or_init, save
 
 STEPS = 30
 
@@ -223,12 +224,12 @@ def test_checkpoints_move_between_layouts(number, tmp_path):
     saved_layout = layout_of(*before)
     state = first_state(saved_layout, **DIVISIBLE)
     checkpoints = open_checkpoints(tmp_path)
-    loop.save(checkpoints, 3, state, saved_layout)
+    save(checkpoints, 3, state, saved_layout)
     checkpoints.close()
     for after in others:
         run_layout = layout_of(*after)
         checkpoints = open_checkpoints(tmp_path)
-        restored = loop.first_state(init(model(**DIVISIBLE)), ADAM, 0, checkpoints, run_layout)
+        restored = restore_or_init(init(model(**DIVISIBLE)), ADAM, 0, checkpoints, run_layout)
         checkpoints.close()
         assert int(restored.step) == 3
         expected = layout.state_shardings(state, run_layout)

@@ -22,13 +22,12 @@ from helpers.layouts import (
 from transformer.distributed import layout
 from transformer.distributed.step import (
     make_any_process,
-    micro_batches,
     random_per_device,
     rows_for_devices,
     shard_batch,
 )
 from transformer.tasks.losses import cross_entropy
-from transformer.training import loop
+from transformer.training.state import restore_or_init, save
 
 # Rows
 
@@ -41,16 +40,6 @@ def test_rows_are_padded_to_the_next_multiple(num_devices, accumulate):
         padded = rows_for_devices(rows, run_layout.num_row_shards * accumulate)
         assert padded % (num_devices * accumulate) == 0
         assert rows <= padded < rows + num_devices * accumulate
-
-
-def test_micro_batches_take_every_row_once_and_from_every_device():
-    rows = np.arange(24)
-    parts = np.asarray(micro_batches(rows, 3))
-    assert parts.shape == (3, 8)
-    assert sorted(parts.reshape(-1)) == rows.tolist()
-    devices = np.repeat(np.arange(8), 3)
-    for part in parts:
-        assert devices[part].tolist() == list(range(8))
 
 
 @pytest.mark.parametrize("mesh", [(8, 1, 1), (2, 4, 1), (2, 2, 2), (1, 1, 8)], ids=str)
@@ -158,7 +147,7 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_
     run_layout = layout_of(strategy, 8, mesh)
     places = [tiny.place(batch(t, 16), run_layout) for t in range(4)]
     checkpoints = open_checkpoints(tmp_path)
-    state = loop.first_state(init(model()), ADAM, 0, checkpoints, run_layout)
+    state = restore_or_init(init(model()), ADAM, 0, checkpoints, run_layout)
     update = step(run_layout, state)
     counts = []
 
@@ -170,10 +159,10 @@ def test_one_program_for_first_and_restored_state(strategy, mesh, compiled, tmp_
 
     for t in range(3):
         state = advance(state, t)
-    loop.save(checkpoints, 3, state, run_layout)
+    save(checkpoints, 3, state, run_layout)
     checkpoints.close()
     checkpoints = open_checkpoints(tmp_path)
-    restored = loop.first_state(init(model()), ADAM, 0, checkpoints, run_layout)
+    restored = restore_or_init(init(model()), ADAM, 0, checkpoints, run_layout)
     checkpoints.close()
     assert int(restored.step) == 3
     for x, y in zip(jax.tree.leaves(restored), jax.tree.leaves(state), strict=True):

@@ -9,7 +9,8 @@ from helpers import tiny
 from transformer.checkpoints import manager
 from transformer.distributed import layout
 from transformer.distributed.step import compile_step
-from transformer.training import loop
+from transformer.training import loop, update
+from transformer.training.state import restore_or_init
 
 ADAM = tiny.adam()
 DROPOUT = {"dropout_rate": 0.5}
@@ -60,8 +61,8 @@ def after_steps(config, task, layout, count=3):
     config = config.copy_and_resolve_references()
     config.optimizer = {"name": "sgd", "arguments": {}, "clip_norm": 1.0}
     config.optimizer.schedule = {"name": "constant_schedule", "value": 0.5}
-    optimizer, train_step = loop.make_step(config, task.loss)
-    state = loop.first_state(task.init, optimizer, 0, None, layout)
+    optimizer, train_step = update.make_step(config, task.loss)
+    state = restore_or_init(task.init, optimizer, 0, None, layout)
     compiled = compile_step(train_step, layout, state)
     for t in range(count):
         batch, _ = loop.load_batch(task.batches, layout, 1, t)

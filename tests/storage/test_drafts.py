@@ -36,10 +36,12 @@ def test_only_abandoned_drafts_are_removed(tmp_path):
     assert set(tmp_path.iterdir()) == {tmp_path / "first", tmp_path / "second"}
 
 
-def test_of_two_writers_both_succeed(tmp_path):
-    """The files of the second take the place of the first's: both have the same content."""
-    with draft(tmp_path / "made") as first, draft(tmp_path / "made") as second:
-        for written in (first, second):
-            (written / "a.txt").write_text("a")
+def test_the_files_of_the_last_writer_count(tmp_path):
+    """Another process was first, and its folder was damaged since."""
+    with draft(tmp_path / "made") as last:
+        (last / "a.txt").write_text("a")
+        with draft(tmp_path / "made") as first:
+            (first / "a.txt").write_text("a")
+        (tmp_path / "made" / "a.txt").write_text("b")
     assert list(tmp_path.iterdir()) == [tmp_path / "made"]
     assert (tmp_path / "made" / "a.txt").read_text() == "a"

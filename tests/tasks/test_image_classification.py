@@ -131,7 +131,7 @@ def params_after_steps(digits):
     @functools.cache
     def run(strategy, mesh):
         run_layout = layout.make_layout(strategy, mesh, math.prod(mesh))
-        optimizer, step = loop.make_step(config, task.loss)
+        optimizer, step = update.make_step(config, task.loss)
         state = update.init_state(lambda rng: params, optimizer, None)
         state = jax.device_put(state, layout.state_shardings(state, run_layout))
         compiled_step = compile_step(step, run_layout, state)

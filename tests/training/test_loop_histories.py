@@ -13,6 +13,7 @@ import pytest
 
 from transformer.monitoring.scores import is_out_of_patience
 from transformer.training import loop
+from transformer.training import state as states
 from transformer.training.update import TrainState
 
 
@@ -131,7 +132,7 @@ def run(world, monkeypatch):
     replaced = {
         "make_step": lambda *_: (None, None),
         "Checkpoints": lambda *_, **__: world,
-        "first_state": lambda *_: TrainState(world.disk, 0, world.disk, None),
+        "restore_or_init": lambda *_: TrainState(world.disk, 0, world.disk, None),
         "write_config": lambda *_: None,
         "compile_step": lambda *_: world.step,
         "describe": lambda *_: None,
@@ -147,6 +148,7 @@ def run(world, monkeypatch):
     with monkeypatch.context() as patch:
         for name, value in replaced.items():
             patch.setattr(loop, name, value)
+        patch.setattr(states, "to_save", replaced["to_save"])
         patch.setattr(loop.logs, "Log", lambda *_: world)
         config = types.SimpleNamespace(
             train=types.SimpleNamespace(

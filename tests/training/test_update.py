@@ -9,6 +9,7 @@ import pytest
 from helpers import tiny
 
 from transformer.distributed.layout import make_layout, state_shardings
+from transformer.training.update import micro_batches
 
 MODEL = tiny.model(num_layers=1)
 UNTIED = tiny.model(num_layers=1, tied_embeddings="target")
@@ -25,6 +26,16 @@ def spoiled(rows, value=np.nan):
     weights = rows["weights"].copy()
     weights[1, 0] = value
     return {**rows, "weights": weights}
+
+
+def test_micro_batches_take_every_row_once_and_from_every_device():
+    rows = np.arange(24)
+    parts = np.asarray(micro_batches(rows, 3))
+    assert parts.shape == (3, 8)
+    assert sorted(parts.reshape(-1)) == rows.tolist()
+    devices = np.repeat(np.arange(8), 3)
+    for part in parts:
+        assert devices[part].tolist() == list(range(8))
 
 
 @functools.cache

@@ -174,10 +174,10 @@ def check_keys(config: ConfigDict, defaults: ConfigDict, what: str) -> None:
 def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) -> ConfigDict:
     """Returns the config of a trained workdir, whose config.json (`file`) contains `saved_config`.
 
-    Keys of MACHINE take their default. So does a key that config.json lacks because another version
-    of this code wrote it, unless the params depend on that key, which is a UserError. A key that
-    this code does not know is dropped, but not one of the model, vocabulary, optimizer.arguments or
-    optimizer.schedule: these may have keys of their own. Missing and unknown keys are logged.
+    Keys of MACHINE take their default. The other keys may be those of another version of this code.
+    One that config.json lacks takes its default; UserError if the params depend on it. One that is
+    unknown today is dropped, except under model, vocabulary, optimizer.arguments and
+    optimizer.schedule, whose keys vary. Missing and unknown keys are logged.
     """
     check_types(saved_config, defaults, str(file))
     never_taken = (*MACHINE, "versions.")

@@ -33,9 +33,10 @@ OPT_STATES = 2  # the newest, and the one before it in case the newest is damage
 class Checkpoints:
     """The checkpoints of a workdir while a run trains in it; call `close` at the end.
 
-    The last `keep` multiples of `every` are kept and averaged, and so is the newest step: a run
-    that is signalled to stop saves the step that it has reached. Once a later step is saved, a step
-    that is no multiple is deleted. So the last average equals an uninterrupted run's.
+    The newest step is kept, and so are the last `keep` steps that are multiples of `every`. A run
+    that is signalled to stop saves a step between two multiples; when the resumed run saves its
+    next step, that one is deleted. So in the end the same steps are there, and averaged, as after
+    an uninterrupted run.
     """
 
     def __init__(

@@ -40,25 +40,6 @@ class Batches:
     seed: int | None
     assemble: Callable[[np.ndarray, np.ndarray, tuple[int, int], tuple], dict]
 
-    def __len__(self) -> int:
-        """Returns the number of batches in an epoch."""
-        return sum(self._batches_per_group)
-
-    def shape(self, t: int) -> tuple[int, int]:
-        """Returns (rows, positions per side) of batch t."""
-        g, _ = self._locate(t)
-        return self._rows_per_batch(g), self.groups[g].length
-
-    def first_of_each_length(self) -> list[int]:
-        """Returns, for each row length, the number t of its group's first batch; longest first.
-
-        A group's first batch is full if any of its batches is.
-        """
-        starts = np.cumsum([0, *self._batches_per_group])  # before the shuffle
-        order = _permutation(self.seed, 0, -1, len(self)).tolist()
-        by_length = np.argsort([-group.length for group in self.groups], kind="stable")
-        return [order.index(int(starts[g])) for g in by_length]
-
     def rows(self, t: int, start: int, stop: int) -> dict:
         """Returns rows start to stop of batch t; rows past its end are empty."""
         g, batch = self._locate(t)
@@ -73,6 +54,46 @@ class Batches:
     def __getitem__(self, t: int) -> dict:
         return self.rows(t, 0, self.shape(t)[0])
 
+    def _locate(self, t: int) -> tuple[int, int]:
+        """Returns (g, b): batch t is batch b of groups[g].
+
+        Example: with 3 batches in group 0 and 2 in group 1, an epoch has the batches (0, 0), (0,
+        1), (0, 2), (1, 0) and (1, 1), in a random order.
+        """
+        epoch, position = divmod(t, len(self))
+        # Group -1 is the order of the batches; groups 0, 1, ... are the orders of their rows.
+        batch = int(_permutation(self.seed, epoch, -1, len(self))[position])
+        starts = np.cumsum([0, *self._batches_per_group])
+        g = int(np.searchsorted(starts, batch, side="right")) - 1
+        return g, batch - int(starts[g])
+
+    def shape(self, t: int) -> tuple[int, int]:
+        """Returns (rows, positions per side) of batch t."""
+        g, _ = self._locate(t)
+        return self._rows_per_batch(g), self.groups[g].length
+
+    def __len__(self) -> int:
+        """Returns the number of batches in an epoch."""
+        return sum(self._batches_per_group)
+
+    @property
+    def _batches_per_group(self) -> list[int]:
+        """The number of batches of each group, rounded up."""
+        return [-(-len(group) // self._rows_per_batch(g)) for g, group in enumerate(self.groups)]
+
+    def _rows_per_batch(self, g: int) -> int:
+        return max(1, self.batch_positions // self.groups[g].length)
+
+    def first_of_each_length(self) -> list[int]:
+        """Returns, for each row length, the number t of its group's first batch; longest first.
+
+        A group's first batch is full if any of its batches is.
+        """
+        starts = np.cumsum([0, *self._batches_per_group])  # before the shuffle
+        order = _permutation(self.seed, 0, -1, len(self)).tolist()
+        by_length = np.argsort([-group.length for group in self.groups], kind="stable")
+        return [order.index(int(starts[g])) for g in by_length]
+
     @property
     def positions(self) -> int:
         """The number of positions per side in an epoch, padding included."""
@@ -83,26 +104,6 @@ class Batches:
     def items(self) -> np.ndarray:
         """The items of an epoch, in the order of the rows."""
         return np.concatenate([group.items for group in self.groups])
-
-    @property
-    def _batches_per_group(self) -> list[int]:
-        """The number of batches of each group, rounded up."""
-        return [-(-len(group) // self._rows_per_batch(g)) for g, group in enumerate(self.groups)]
-
-    def _rows_per_batch(self, g: int) -> int:
-        return max(1, self.batch_positions // self.groups[g].length)
-
-    def _locate(self, t: int) -> tuple[int, int]:
-        """Returns (g, batch within groups[g]) of batch t.
-
-        With 3 + 2 batches in two groups, batch 4 of an epoch's numbering is (1, 1).
-        """
-        epoch, position = divmod(t, len(self))
-        # Group -1 is the order of the batches; groups 0, 1, ... are the orders of their rows.
-        batch = int(_permutation(self.seed, epoch, -1, len(self))[position])
-        starts = np.cumsum([0, *self._batches_per_group])
-        g = int(np.searchsorted(starts, batch, side="right")) - 1
-        return g, batch - int(starts[g])
 
 
 def prefetch(load: Callable[[int], Loaded], numbers: Iterable[int]) -> Iterator[Loaded]:

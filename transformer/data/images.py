@@ -107,7 +107,7 @@ def is_random(view: View) -> bool:
 
 
 def viewed(image: Image.Image, view: View, rng: np.random.Generator | None) -> np.ndarray:
-    """Returns the view of an image, uint8 [size, size, channels]; `rng` draws its augmentation."""
+    """Crops, resizes and augments an image: uint8 [size, size, channels]. `rng` draws at random."""
     box = random_box(image.size, view.min_area, rng) if view.min_area else None
     box = box or central_box(image.size, view.central_crop)
     # Bilinear with antialiasing; an image that has the right size already is not changed.

@@ -16,22 +16,6 @@ from transformer.storage import checksums, paths
 OPEN_ROWS = 512  # rows that `first_fit` tries; more take longer and fill hardly better
 
 
-def check(max_length: int, row_length: int, batch_tokens: int, *, pack: bool) -> None:
-    """UserError for values of `config.data` that contradict each other."""
-    if max_length < 1:
-        raise UserError(f"config.data.max_length is at least 1, found {max_length}")
-    if pack and max_length > row_length:
-        raise UserError(
-            f"config.data.max_length={max_length} does not fit into "
-            f"config.data.row_length={row_length}"
-        )
-    if batch_tokens < row_length:
-        raise UserError(
-            f"config.data.batch_tokens={batch_tokens} is less than one row, "
-            f"config.data.row_length={row_length}"
-        )
-
-
 class Rows(NamedTuple):
     """Rows of one length: row r holds the items `items[offsets[r] : offsets[r + 1]]`.
 
@@ -73,8 +57,9 @@ def pack(
 ) -> Rows:
     """Packs items into rows of `length` positions per side, by `first_fit`.
 
-    `lengths` has an array per side. The rows are cached in `cache`, the folder of these very ids:
-    the cache's key does not hash lengths. benchmarks/batches.py measures how full the rows are.
+    `lengths` has an array per side. The rows are cached as a file of the folder `cache`, which has
+    to be that of the ids: the file's name does not depend on the lengths. benchmarks/batches.py
+    measures how full the rows are.
     """
     name = hashlib.sha256(items.tobytes() + f"{length} {seed} {OPEN_ROWS}".encode()).hexdigest()
     path = cache / f"packed-{name[:16]}.npy"
@@ -90,35 +75,6 @@ def pack(
     # Sort the items by row: rows 1 0 1 of the items 5 6 7 give items 6 5 7 and offsets 0 1 3.
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_item))])
     return Rows(length, items[np.argsort(row_of_item, kind="stable")], offsets)
-
-
-def one_per_row(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -> list[Rows]:
-    """Returns rows of one item each, grouped by `static_lengths`.
-
-    An item goes into the shortest length that all of its sides fit into. Items are sorted by length
-    only to cut them into groups; each group's rows are padded to its one length.
-    """
-    longest = np.max([side[items] for side in lengths], axis=0)
-    order = np.argsort(longest, kind="stable")
-    items, longest = items[order], longest[order]
-    groups, start = [], 0
-    for static_length in static_lengths(length, int(longest.max(initial=1))):
-        stop = int(np.searchsorted(longest, static_length, side="right"))
-        if stop > start:
-            groups.append(Rows(static_length, items[start:stop], np.arange(stop - start + 1)))
-        start = stop
-    return groups
-
-
-def static_lengths(length: int, longest: int) -> list[int]:
-    """Returns length / 8, / 4, / 2, / 1, then doubles until `longest` fits.
-
-    64 and 100 give [8, 16, 32, 64, 128].
-    """
-    lengths = [max(1, length // 8), max(1, length // 4), max(1, length // 2), length]
-    while lengths[-1] < longest:
-        lengths.append(2 * lengths[-1])
-    return sorted(set(lengths))
 
 
 def first_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarray:
@@ -163,12 +119,57 @@ def first_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarr
     return row_of_item
 
 
+def one_per_row(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -> list[Rows]:
+    """Returns rows of one item each, grouped by `static_lengths`.
+
+    An item goes into the shortest length that all of its sides fit into. Items are sorted by length
+    only to cut them into groups; each group's rows are padded to its one length.
+    """
+    longest = np.max([side[items] for side in lengths], axis=0)
+    order = np.argsort(longest, kind="stable")
+    items, longest = items[order], longest[order]
+    groups, start = [], 0
+    for static_length in static_lengths(length, int(longest.max(initial=1))):
+        stop = int(np.searchsorted(longest, static_length, side="right"))
+        if stop > start:
+            groups.append(Rows(static_length, items[start:stop], np.arange(stop - start + 1)))
+        start = stop
+    return groups
+
+
+def static_lengths(length: int, longest: int) -> list[int]:
+    """Returns length / 8, / 4, / 2, / 1, then doubles until `longest` fits.
+
+    64 and 100 give [8, 16, 32, 64, 128].
+    """
+    lengths = [max(1, length // 8), max(1, length // 4), max(1, length // 2), length]
+    while lengths[-1] < longest:
+        lengths.append(2 * lengths[-1])
+    return sorted(set(lengths))
+
+
 def concatenate_ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Concatenates the ranges starts[i], ..., starts[i] + counts[i] - 1, without a Python loop.
 
-    Starts 10 20 with counts 2 3 give 10 11 20 21 22: arange(5) less the repeated offsets -10 -10
-    -18 -18 -18, where -18 is the 2 numbers before the second range minus its start, 20.
+    Starts 10 20 with counts 2 3 give 10 11 20 21 22: that is 0 1 2 3 4, with 10 added to the first
+    range, which lies at 0, and 18 to the second, which lies at 2.
     """
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.arange(total) - np.repeat(ends - counts - starts, counts)
+
+
+def check(max_length: int, row_length: int, batch_tokens: int, *, pack: bool) -> None:
+    """UserError for values of `config.data` that contradict each other."""
+    if max_length < 1:
+        raise UserError(f"config.data.max_length is at least 1, found {max_length}")
+    if pack and max_length > row_length:
+        raise UserError(
+            f"config.data.max_length={max_length} does not fit into "
+            f"config.data.row_length={row_length}"
+        )
+    if batch_tokens < row_length:
+        raise UserError(
+            f"config.data.batch_tokens={batch_tokens} is less than one row, "
+            f"config.data.row_length={row_length}"
+        )

@@ -9,14 +9,6 @@ from transformer.data.batches import Batches
 from transformer.data.tokens import Side, Tokens
 
 
-def example(rows: int, length: int) -> dict:
-    """Returns the shapes and dtypes of a batch from `assemble`, as ShapeDtypeStructs."""
-    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
-    names = (f"{side}{x}" for side in ("source", "target") for x in ("", "_positions", "_segments"))
-    weights = jax.ShapeDtypeStruct((rows, length), jnp.float32)
-    return {"inputs": dict.fromkeys(names, ids), "targets": ids, "weights": weights}
-
-
 def assemble(
     tokens: Tokens,
     pair_indices: np.ndarray,
@@ -43,8 +35,8 @@ def assemble(
     targets, target_positions, target_segments = lay(
         tokens.sides["target"], pair_indices, row_of_pair, shape
     )
-    # Shifted right for the decoder. Each sentence of a row begins with START, where the roll puts
-    # the END of the sentence before it.
+    # Shift right for the decoder: at the beginning of a sentence the roll puts the last id of the
+    # sentence before, and START replaces it.
     shifted = np.roll(targets, 1)
     shifted[target_positions == 0] = tokenizer.START
     real = target_segments > 0
@@ -85,6 +77,14 @@ def lay(
     arrays[2] *= arrays[0] != tokenizer.PAD  # sources of a vocabulary without END end with PAD
     ids, positions, segments = arrays.reshape(3, *shape)
     return ids, positions, segments
+
+
+def example(rows: int, length: int) -> dict:
+    """Returns the shapes and dtypes of a batch from `assemble`, as ShapeDtypeStructs."""
+    ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
+    names = (f"{side}{x}" for side in ("source", "target") for x in ("", "_positions", "_segments"))
+    weights = jax.ShapeDtypeStruct((rows, length), jnp.float32)
+    return {"inputs": dict.fromkeys(names, ids), "targets": ids, "weights": weights}
 
 
 def fill_fractions(batches: Batches, tokens: Tokens) -> tuple[float, float]:

@@ -233,9 +233,9 @@ LEARNT = {**SETTINGS, MODEL_TYPE: 2, (2, 35): 1}  # what `learn` gives for the k
 def fingerprint(processor: sentencepiece.SentencePieceProcessor) -> str:
     """Returns a hash of all that determines ids and text: pieces, scores, types and SETTINGS.
 
-    The bytes of the model file would differ between machines, because it embeds the paths it was
-    trained with. For a vocabulary learnt as 'bpe' the hash is of its table alone: its settings and
-    types are known, and runs trained before these were hashed keep their fingerprint.
+    The model file itself is not hashed: it embeds paths, which differ between machines. Of a
+    vocabulary learnt here as 'bpe' only the table is hashed, because older versions of this code
+    hashed nothing else: their runs keep their fingerprint.
     """
     values, types = settings(processor)
     scores = [processor.get_score(i) for i in range(len(processor))]

@@ -83,11 +83,12 @@ def continuations(
     block: int = BLOCK,
     **options: float,
 ) -> Iterator[np.ndarray]:
-    """Yields further tokens of all rows, int [rows, 1 to BLOCK], without end; prompts come first.
+    """Yields the next tokens of all rows, int [rows, 1 to BLOCK], again and again without end.
 
-    `start` is the token before the first, `never` are tokens that are not sampled. The draws of a
-    row depend on `seed`, its pair of `random_keys` and the number of the token alone, not on other
-    rows. `options` are temperature, top_k and top_p. With `block` 1 tokens come one by one.
+    The first tokens of a row are its prompt, the others are sampled. `start` is the model's first
+    input; the tokens of `never` are not sampled. A sampled token depends on the tokens before it in
+    its row, `seed`, the row's pair of `random_keys` and its own position, not on other rows.
+    `options` are temperature, top_k and top_p. With `block` 1 tokens come one by one.
     """
     count, devices = len(prompts), inference.num_devices(params)
     num_rows = -(-count // devices) * devices

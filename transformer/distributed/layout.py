@@ -171,7 +171,7 @@ def from_saved(state: Tree, layout: Layout) -> Tree:
 def _with_sharding(tree: Tree, sharding: NamedSharding) -> Tree:
     """Relabels replicated arrays with another replicated sharding, without copying.
 
-    Both shardings have to include the same devices of this process.
+    This process has to have the same devices in both shardings.
     """
 
     def relabel(x: jax.Array) -> jax.Array:

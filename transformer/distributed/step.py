@@ -16,6 +16,40 @@ from transformer.distributed.layout import AXES, PMAP_AXIS, ROW_AXES, Layout
 Tree = Any
 
 
+# The batch.
+
+
+def rows_for_devices(num_rows: int, parts: int) -> int:
+    """Returns `num_rows` rounded up to a multiple of `parts`; the caller pads with empty rows."""
+    return -(-num_rows // parts) * parts
+
+
+def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
+    """Returns a global batch of `num_rows` rows, sharded as the compiled step takes it.
+
+    `load_rows(start, stop)` returns rows from `start` to `stop`; it is called once for each shard
+    that this process's devices hold. Example: of 8 rows on 4 devices, process 1 of 2 loads (4, 6)
+    and (6, 8).
+    """
+    indices = layout.batch_sharding.addressable_devices_indices_map((num_rows,))
+    ranges = {device: index[0].indices(num_rows)[:2] for device, index in indices.items()}
+    # Devices that differ only in 'tensor' hold the same rows, which are loaded once.
+    shards = {rows: load_rows(*rows) for rows in sorted(set(ranges.values()))}
+    if layout.strategy == "pmap":  # [local devices, rows of a device, ...]
+        in_order = [shards[ranges[device]] for device in layout.mesh.local_devices]
+        return jax.tree.map(lambda *x: np.stack(x), *in_order)
+
+    def global_array(*arrays: np.ndarray) -> jax.Array:
+        array_of_rows = dict(zip(shards, arrays, strict=True))
+        return jax.make_array_from_callback(
+            (num_rows, *arrays[0].shape[1:]),
+            layout.batch_sharding,
+            lambda index: array_of_rows[index[0].indices(num_rows)[:2]],
+        )
+
+    return jax.tree.map(global_array, *shards.values())
+
+
 # Compiling the step.
 
 
@@ -67,49 +101,6 @@ def _keep_rows_sharded(
         return jax.lax.with_sharding_constraint(x, NamedSharding(layout.mesh, spec))
 
     return jax.tree.map(constrain, method(*args, **kwargs))
-
-
-# The batch.
-
-
-def rows_for_devices(num_rows: int, parts: int) -> int:
-    """Returns `num_rows` rounded up to a multiple of `parts`; the caller pads with empty rows."""
-    return -(-num_rows // parts) * parts
-
-
-def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
-    """Returns a global batch of `num_rows` rows, sharded as the compiled step takes it.
-
-    `load_rows(start, stop)` returns rows from `start` to `stop`; it is called once for each shard
-    that this process's devices hold. Example: of 8 rows on 4 devices, process 1 of 2 loads (4, 6)
-    and (6, 8).
-    """
-    indices = layout.batch_sharding.addressable_devices_indices_map((num_rows,))
-    ranges = {device: index[0].indices(num_rows)[:2] for device, index in indices.items()}
-    # Devices that differ only in 'tensor' hold the same rows, which are loaded once.
-    shards = {rows: load_rows(*rows) for rows in sorted(set(ranges.values()))}
-    if layout.strategy == "pmap":  # [local devices, rows of a device, ...]
-        in_order = [shards[ranges[device]] for device in layout.mesh.local_devices]
-        return jax.tree.map(lambda *x: np.stack(x), *in_order)
-
-    def global_array(*arrays: np.ndarray) -> jax.Array:
-        array_of_rows = dict(zip(shards, arrays, strict=True))
-        return jax.make_array_from_callback(
-            (num_rows, *arrays[0].shape[1:]),
-            layout.batch_sharding,
-            lambda index: array_of_rows[index[0].indices(num_rows)[:2]],
-        )
-
-    return jax.tree.map(global_array, *shards.values())
-
-
-def micro_batches(batch: Tree, accumulate: int) -> Tree:
-    """Reshapes [rows, ...] to [accumulate, rows / accumulate, ...].
-
-    Each micro-batch takes rows from every device, so that none of them is moved. Example: of rows
-    0 to 7 on 2 devices, 2 micro-batches have 0, 2, 4, 6 and 1, 3, 5, 7.
-    """
-    return jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
 
 
 # Inside the step: `axis` is the mapped axis under pmap, None in a global program.

@@ -31,7 +31,7 @@ class Model(NamedTuple):
     aliases: dict[str, str]
 
     def target(self, name: str) -> str:
-        """Returns the name of the variable that a name stands for."""
+        """Returns the name under which a variable is stored, of which `name` may be an alias."""
         if name == "encoder/embeddings/weight" and name not in self.variables:
             name = "encoder/embeddings_0/weight"
         return self.aliases.get(name, name)
@@ -53,7 +53,7 @@ class Model(NamedTuple):
         return default if variable is None else variable.reshape(-1)[0].item()
 
     def count(self, prefix: str) -> int:
-        """Returns how many layers there are, whose names begin with a prefix and a number."""
+        """Returns the number of layers: of the names PREFIX0, PREFIX1, ..., each with its parts."""
         numbers = {
             name.removeprefix(prefix).split("/")[0]
             for name in (*self.variables, *self.aliases)

@@ -29,7 +29,7 @@ class Renumbering(NamedTuple):
         return int(self.old.max()) + 1
 
     def rows(self, array: np.ndarray) -> np.ndarray:
-        """Returns the rows of an array of foreign ids in our order."""
+        """Reorders an array that has a row for each foreign id: row i is then that of our id i."""
         return array[self.old]
 
 

@@ -118,6 +118,9 @@ def take_distances(x_BHTR: Array, rows_BTS: Array) -> Array:
 
 
 def sum_distances(x_BHTS: Array, rows_BTS: Array, num_rows: int) -> Array:
-    """Returns x_BHTR, sums over the keys of each distance: the transpose of `take_distances`."""
+    """Returns x_BHTR: x_BHTS summed over the keys at each distance from their query.
+
+    `rows_BTS` numbers the distances, as for `take_distances`, whose transpose this is.
+    """
     x_BHTR = jax.ShapeDtypeStruct((*x_BHTS.shape[:3], num_rows), x_BHTS.dtype)
     return jax.linear_transpose(lambda x: take_distances(x, rows_BTS), x_BHTR)(x_BHTS)[0]

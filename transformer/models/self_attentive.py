@@ -54,7 +54,7 @@ class SelfAttentive(nn.Module):
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns the weights 'hops' [L = 1, B, H = 1, T = r, S]."""
+        """Returns {'hops': weights [1, B, 1, T, S]}, where T are the hops, which have no layers."""
         return {"hops": sown["attention"][0][None]}
 
     def flops(self, rows: int, length: int) -> int:

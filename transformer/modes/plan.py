@@ -27,8 +27,7 @@ from transformer.modes.step_time import times
 from transformer.monitoring import progress
 from transformer.monitoring.devices import PEAKS, hardware, peak
 from transformer.tasks.task import init_params
-from transformer.training import loop
-from transformer.training.update import TrainState, init_state
+from transformer.training.update import TrainState, init_state, make_step
 
 Tree = dict
 
@@ -174,7 +173,7 @@ def compiled(
     config: ConfigDict, task_module: ModuleType, model: nn.Module, layout: Layout, batch: Tree
 ) -> tuple[TrainState, jax.stages.Compiled]:
     """Returns the abstract state, and the compiled step: the same program as in training."""
-    optimizer, step_function = loop.make_step(config, task_module.loss(config, model))
+    optimizer, step_function = make_step(config, task_module.loss(config, model))
     init = functools.partial(init_params, model, task_module.example(config, 1))
     shapes = jax.eval_shape(lambda: init_state(init, optimizer, jax.random.key(0)))
     state = to_restore(shapes, layout)

@@ -70,11 +70,11 @@ def prepare_workdir(
 
 
 def _saved_config(folder: Path, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-    """Returns the config that a run began with, or `config` with a warning if config.json is
-    missing (no shared disk) or damaged.
+    """Returns the config that a run began with: config.json, or `config` with a warning if that
+    file is missing (no shared disk) or damaged.
 
-    Checkpoints do not need config.json, and --config has the same values but for fingerprints,
-    which are "": vocabulary and checkpoints are read as they are.
+    A run can go on without config.json. `config` then has "" for the fingerprints, so that any
+    vocabulary and checkpoint in the workdir is taken.
     """
     try:
         return workdir.read_config(folder)

@@ -22,6 +22,33 @@ SUMS = ("loss", "nats_per_token", "accuracy", "weight")
 SMOOTHINGS = ("all_classes", "wrong_classes")
 
 
+def token_loss(
+    params: Tree,
+    batch: dict,
+    *,
+    model: nn.Module,
+    rng: Array,
+    blocks: int,
+    **options: Any,
+) -> dict[str, Array]:
+    """Returns the sums of `cross_entropy` for a forward pass with dropout, drawn from `rng`.
+
+    `options` are the keywords of `cross_entropy`.
+
+    With blocks > 1 the logits are computed in blocks (see `in_blocks`), which needs a model with
+    methods `hidden` and `logits`. With blocks = 1 the model only needs `__call__`, and all sums,
+    not only 'loss', have gradients.
+    """
+    apply = functools.partial(model.apply, {"params": params})
+    forward = functools.partial(apply, **batch["inputs"], train=True, rngs={"dropout": rng})
+    targets_and_weights = batch["targets"], batch["weights"]
+    if blocks == 1:
+        return cross_entropy(forward(), *targets_and_weights, **options)
+    logits_fn = lambda x_BTD: apply(x_BTD, method="logits")
+    x_BTD = forward(method="hidden")
+    return in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
+
+
 def cross_entropy(
     logits_BTV: Array,
     targets_BT: Array,
@@ -61,38 +88,16 @@ def cross_entropy(
     }
 
 
+def _entropy(on: float, off: float, V: int) -> float:
+    """Returns the entropy of the smoothed target, in nats."""
+    return -sum(count * p * math.log(p) for count, p in ((1, on), (V - 1, off)) if p > 0)
+
+
 def token_nats(logits_BTV: Array, targets_BT: Array) -> Array:
     """Returns the negative log likelihood of each target, [B, T] in float32."""
     logits_BTV = logits_BTV.astype(jnp.float32)
     gold_BT = jnp.take_along_axis(logits_BTV, targets_BT[..., None], axis=-1)[..., 0]
     return jax.nn.logsumexp(logits_BTV, axis=-1) - gold_BT
-
-
-def token_loss(
-    params: Tree,
-    batch: dict,
-    *,
-    model: nn.Module,
-    rng: Array,
-    blocks: int,
-    **options: Any,
-) -> dict[str, Array]:
-    """Returns the sums of `cross_entropy` for a forward pass with dropout, drawn from `rng`.
-
-    `options` are the keywords of `cross_entropy`.
-
-    With blocks > 1 the logits are computed in blocks (see `in_blocks`), which needs a model with
-    methods `hidden` and `logits`. With blocks = 1 the model only needs `__call__`, and all sums,
-    not only 'loss', have gradients.
-    """
-    apply = functools.partial(model.apply, {"params": params})
-    forward = functools.partial(apply, **batch["inputs"], train=True, rngs={"dropout": rng})
-    targets_and_weights = batch["targets"], batch["weights"]
-    if blocks == 1:
-        return cross_entropy(forward(), *targets_and_weights, **options)
-    logits_fn = lambda x_BTD: apply(x_BTD, method="logits")
-    x_BTD = forward(method="hidden")
-    return in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
 
 
 def in_blocks(
@@ -168,13 +173,8 @@ def _sum_over_blocks_backward(loss: Callable, gradients: tuple, cotangents: dict
 _sum_over_blocks.defvjp(_sum_over_blocks_forward, _sum_over_blocks_backward)
 
 
-def _entropy(on: float, off: float, V: int) -> float:
-    """Returns the entropy of the smoothed target, in nats."""
-    return -sum(count * p * math.log(p) for count, p in ((1, on), (V - 1, off)) if p > 0)
-
-
 def summarise(means: dict[str, float]) -> dict[str, float]:
-    """Returns what is derived from means per token: the perplexity."""
+    """Returns what else to log, computed from means per token: the perplexity."""
     return {"perplexity": math.exp(min(means["nats_per_token"], 700.0))}  # e^710 overflows
 
 

@@ -42,6 +42,138 @@ identity = vocabularies.identity
 model = build_model
 
 
+def prepare(
+    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
+) -> ml_collections.ConfigDict:
+    """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
+
+    Reads every split that the run needs later, so that a missing file fails now and not after hours
+    of training. `saved_config` is the workdir's; None in a new run, in its first process.
+    """
+    final = splits.final_split(config)
+    corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
+    train = corpora["train"]
+    vocab = vocabularies.prepare(config, folder, saved_config, train, _learn_vocabulary)
+    # Validation scores the model that is trained, the final evaluation the ensemble.
+    run_model = model(config, _sizes(vocab))
+    ensemble = Ensemble((run_model, *(member for _, _, member in trained.ensemble(config))))
+    for split, scored_model in (("validation", run_model), (final, ensemble)):
+        splits.evaluation_tokens(config, corpora[split], vocab, split, scored_model)
+    splits.tokens(config, train, vocab, "tokenise train")  # into the cache that `build` reads
+    return config
+
+
+def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+    """Builds the `Task` of a prepared workdir."""
+    vocab = workdir.read_vocabulary(folder, config)
+    trained_model = model(config, _sizes(vocab))
+    validation = Evaluator(config, vocab, trained_model, "validation")
+    tokens = splits.prepared_tokens(config, vocab)
+    batches = training_batches(config, tokens)
+    source, target = pairs.fill_fractions(batches, tokens)
+    pieces = [progress.quantity(len(side), "piece") for side in vocab]
+    logging.info("token ids are in %s", tokens.directory)
+    return Task(
+        model=trained_model,
+        init=functools.partial(init_params, trained_model, example(config, 1)),
+        batches=batches,
+        loss=loss(config, trained_model),
+        evaluate=validation.scores,
+        rehearse=validation.rehearse,
+        best_by="bleu",
+        best_is="highest",
+        unit="token",
+        summarise=losses.summarise,
+        identity=identity(config),
+        about=(
+            f"{progress.quantity(len(batches.items), 'training pair')} in "
+            f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
+            f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
+            f"{100 * source:.1f} % of source positions filled; vocabulary of "
+            f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"
+        ),
+    )
+
+
+def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -> Batches:
+    """Returns the training split in batches of about `data.batch_tokens` target positions."""
+    data, seed = config.data, config.train.seed
+    items = packing.select_trainable(tokens.lengths, data.max_length)
+    if data.pack:
+        groups = [packing.pack(tokens.lengths, items, data.row_length, seed, tokens.directory)]
+    else:
+        groups = packing.one_per_row(tokens.lengths, items, data.row_length)
+    assemble = functools.partial(pairs.assemble, tokens)
+    return Batches(groups, data.batch_tokens, seed, assemble)
+
+
+def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+    """Returns the training loss, (params, batch, *, rng) -> {name: sum over the tokens}."""
+    return functools.partial(losses.token_loss, model=model, **config.loss)
+
+
+def evaluator(
+    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
+) -> Evaluator:
+    """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
+    split = splits.resolve(config, split)
+    return Evaluator(config, workdir.read_vocabulary(folder, config), model, split)
+
+
+def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+    """Returns the vocabulary sizes: of the workdir, or without one `config.vocabulary.size`."""
+    if folder is None:
+        return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
+    return _sizes(workdir.read_vocabulary(folder, config))
+
+
+def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
+    return {"source_vocab_size": len(vocab.source), "target_vocab_size": len(vocab.target)}
+
+
+def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+    """Returns a batch of jax.ShapeDtypeStruct [rows, length], with the longest rows of the run.
+
+    Packed rows all have `data.row_length` positions. One pair per row comes in several static
+    lengths; the longest is the first that holds `data.max_length` pieces. `rows` 0: a full batch.
+    """
+    data, length = config.data, config.data.row_length
+    if not data.pack:
+        lengths = packing.static_lengths(length, data.max_length)
+        length = next(length for length in lengths if length >= data.max_length)
+    return pairs.example(rows or max(1, data.batch_tokens // length), length)
+
+
+def _learn_vocabulary(config: ml_collections.ConfigDict, train: Corpus) -> list[bytes]:
+    """Returns the learnt models of the vocabulary."""
+    options = config.vocabulary
+    return vocabulary.learn_models(
+        train,
+        shared=options.shared,
+        kind=options.kind,
+        size=options.size,
+        character_coverage=options.character_coverage,
+        max_sentences=options.max_sentences,
+        seed=config.train.seed,
+    )
+
+
+class TrainedTranslator(NamedTuple):
+    """A trained workdir's model (or ensemble), as the modes translate, score and align use it."""
+
+    model: nn.Module
+    vocabulary: tokenizer.Vocabulary
+    params: Tree
+    steps: list[int]  # of the checkpoints that the params are from
+
+
+def load(config: ml_collections.ConfigDict, folder: Path) -> TrainedTranslator:
+    """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
+    loaded = trained.load(config, folder)
+    vocab = workdir.read_vocabulary(folder, config)
+    return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)
+
+
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, decode = config.data, config.decode
@@ -94,135 +226,3 @@ def _check_bleu(tokenize: str) -> None:
             f"config.evaluate.tokenize={tokenize!r} cannot be used: "
             + (f"it needs {install[0]}" if install else " ".join(str(error).split()))
         ) from error
-
-
-def prepare(
-    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
-) -> ml_collections.ConfigDict:
-    """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
-
-    Reads every split that the run needs later, so that a missing file fails now and not after hours
-    of training. `saved_config` is the workdir's; None in a new run, in its first process.
-    """
-    final = splits.final_split(config)
-    corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
-    train = corpora["train"]
-    vocab = vocabularies.prepare(config, folder, saved_config, train, _learn_vocabulary)
-    # Validation scores the model that is trained, the final evaluation the ensemble.
-    run_model = model(config, _sizes(vocab))
-    ensemble = Ensemble((run_model, *(member for _, _, member in trained.ensemble(config))))
-    for split, scored_model in (("validation", run_model), (final, ensemble)):
-        splits.evaluation_tokens(config, corpora[split], vocab, split, scored_model)
-    splits.tokens(config, train, vocab, "tokenise train")  # into the cache that `build` reads
-    return config
-
-
-def _learn_vocabulary(config: ml_collections.ConfigDict, train: Corpus) -> list[bytes]:
-    """Returns the learnt models of the vocabulary."""
-    options = config.vocabulary
-    return vocabulary.learn_models(
-        train,
-        shared=options.shared,
-        kind=options.kind,
-        size=options.size,
-        character_coverage=options.character_coverage,
-        max_sentences=options.max_sentences,
-        seed=config.train.seed,
-    )
-
-
-def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the vocabulary sizes: of the workdir, or without one `config.vocabulary.size`."""
-    if folder is None:
-        return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
-    return _sizes(workdir.read_vocabulary(folder, config))
-
-
-def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
-    return {"source_vocab_size": len(vocab.source), "target_vocab_size": len(vocab.target)}
-
-
-def example(config: ml_collections.ConfigDict, rows: int) -> dict:
-    """Returns a batch of jax.ShapeDtypeStruct [rows, length], with the longest rows of the run.
-
-    Packed rows all have `data.row_length` positions. One pair per row comes in several static
-    lengths; the longest is the first that holds `data.max_length` pieces. `rows` 0: a full batch.
-    """
-    data, length = config.data, config.data.row_length
-    if not data.pack:
-        lengths = packing.static_lengths(length, data.max_length)
-        length = next(length for length in lengths if length >= data.max_length)
-    return pairs.example(rows or max(1, data.batch_tokens // length), length)
-
-
-def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
-    """Returns the training loss, (params, batch, *, rng) -> {name: sum over the tokens}."""
-    return functools.partial(losses.token_loss, model=model, **config.loss)
-
-
-def evaluator(
-    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> Evaluator:
-    """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    split = splits.resolve(config, split)
-    return Evaluator(config, workdir.read_vocabulary(folder, config), model, split)
-
-
-def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
-    """Builds the `Task` of a prepared workdir."""
-    vocab = workdir.read_vocabulary(folder, config)
-    trained_model = model(config, _sizes(vocab))
-    validation = Evaluator(config, vocab, trained_model, "validation")
-    tokens = splits.prepared_tokens(config, vocab)
-    batches = training_batches(config, tokens)
-    source, target = pairs.fill_fractions(batches, tokens)
-    pieces = [progress.quantity(len(side), "piece") for side in vocab]
-    logging.info("token ids are in %s", tokens.directory)
-    return Task(
-        model=trained_model,
-        init=functools.partial(init_params, trained_model, example(config, 1)),
-        batches=batches,
-        loss=loss(config, trained_model),
-        evaluate=validation.scores,
-        rehearse=validation.rehearse,
-        best_by="bleu",
-        best_is="highest",
-        unit="token",
-        summarise=losses.summarise,
-        identity=identity(config),
-        about=(
-            f"{progress.quantity(len(batches.items), 'training pair')} in "
-            f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
-            f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
-            f"{100 * source:.1f} % of source positions filled; vocabulary of "
-            f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"
-        ),
-    )
-
-
-def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -> Batches:
-    """Returns the training split in batches of about `data.batch_tokens` target positions."""
-    data, seed = config.data, config.train.seed
-    items = packing.select_trainable(tokens.lengths, data.max_length)
-    if data.pack:
-        groups = [packing.pack(tokens.lengths, items, data.row_length, seed, tokens.directory)]
-    else:
-        groups = packing.one_per_row(tokens.lengths, items, data.row_length)
-    assemble = functools.partial(pairs.assemble, tokens)
-    return Batches(groups, data.batch_tokens, seed, assemble)
-
-
-class TrainedTranslator(NamedTuple):
-    """A trained workdir's model (or ensemble), as the modes translate, score and align use it."""
-
-    model: nn.Module
-    vocabulary: tokenizer.Vocabulary
-    params: Tree
-    steps: list[int]  # of the checkpoints that the params are from
-
-
-def load(config: ml_collections.ConfigDict, folder: Path) -> TrainedTranslator:
-    """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
-    loaded = trained.load(config, folder)
-    vocab = workdir.read_vocabulary(folder, config)
-    return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)

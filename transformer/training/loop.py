@@ -9,11 +9,8 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
-import jax.numpy as jnp
-import optax
 from ml_collections import ConfigDict
 
 from transformer.checkpoints import initial
@@ -21,7 +18,7 @@ from transformer.checkpoints.manager import Checkpoints
 from transformer.checkpoints.workdir import write_config
 from transformer.data.batches import Batches, prefetch
 from transformer.distributed.inference import gather_params
-from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
+from transformer.distributed.layout import Layout, to_save
 from transformer.distributed.processes import stop_signals
 from transformer.distributed.step import (
     compile_step,
@@ -37,35 +34,8 @@ from transformer.monitoring.trace import traced
 from transformer.tasks.task import Task
 from transformer.training import optimizer as optimizers
 from transformer.training.meters import Meters, describe
-from transformer.training.update import TrainState, init_state, train_step
-
-Tree = Any
-
-# What to do if a step does not fit into memory.
-OUT_OF_MEMORY_REMEDY = (
-    "lower config.data.batch_tokens (or batch_images), raise config.train.accumulate, or set "
-    "config.model.remat=True if the model has it"
-)
-
-
-def check(config: ConfigDict) -> None:
-    """Raises UserError for invalid values of `config.train`, `optimizer` and `evaluate`."""
-    for least, keys in {
-        1: (
-            *("train.num_steps", "train.accumulate", "train.log_every", "train.save_every"),
-            "evaluate.average_last",
-        ),
-        0: ("train.seed", "train.profile", "evaluate.every", "evaluate.patience"),
-    }.items():
-        for section, key in (key.split(".") for key in keys):
-            if config[section][key] < least:
-                raise UserError(
-                    f"config.{section}.{key} is at least {least}, found {config[section][key]}"
-                )
-    if config.train.seed >= 2**31:
-        raise UserError(f"config.train.seed is below 2^31, found {config.train.seed}")
-    trackers.check(config.train.trackers)
-    optimizers.check(**config.optimizer.to_dict())
+from transformer.training.state import restore_or_init, save
+from transformer.training.update import TrainState, make_step
 
 
 def run(
@@ -175,28 +145,11 @@ def start(
     if config.train.init_from:
         where = config.train.init_from, config.train.init_skip
         load_params = functools.partial(initial.load, *where, task.identity, layout)
-    state = first_state(task.init, optimizer, config.train.seed, checkpoints, layout, load_params)
+    state = restore_or_init(
+        task.init, optimizer, config.train.seed, checkpoints, layout, load_params
+    )
     write_config(config, workdir)
     return checkpoints, state, compile_step(step_function, layout, state)
-
-
-def make_step(config: ConfigDict, loss: Callable) -> tuple[optax.GradientTransformation, Callable]:
-    """Returns the optimizer of a config, and its `train_step`: (state, batch, *, axis=None)."""
-    options = config.optimizer.to_dict()
-    schedule = optimizers.make_schedule(**options.pop("schedule"))
-    optimizer = optimizers.make_optimizer(schedule, **options)
-
-    def loss_of_trained(params: Tree, batch: dict, *, rng: jax.Array) -> dict:
-        return loss(optimizers.stop_gradients(params, options["frozen"]), batch, rng=rng)
-
-    return optimizer, functools.partial(
-        train_step,
-        loss=loss_of_trained if options["frozen"] else loss,
-        optimizer=optimizer,
-        schedule=schedule,
-        seed=config.train.seed,
-        accumulate=config.train.accumulate,
-    )
 
 
 def load_batch(
@@ -211,6 +164,13 @@ def load_batch(
     padded_rows = rows_for_devices(rows, layout.num_row_shards * accumulate)
     batch = shard_batch(functools.partial(batches.rows, t), padded_rows, layout)
     return batch, (padded_rows, length)
+
+
+# What to do if a step does not fit into memory.
+OUT_OF_MEMORY_REMEDY = (
+    "lower config.data.batch_tokens (or batch_images), raise config.train.accumulate, or set "
+    "config.model.remat=True if the model has it"
+)
 
 
 def rehearse(
@@ -244,46 +204,21 @@ def rehearse(
     return state
 
 
-def first_state(
-    init: Callable[[jax.Array], Tree],
-    optimizer: optax.GradientTransformation,
-    seed: int,
-    checkpoints: Checkpoints | None,
-    layout: Layout,
-    load_params: Callable[[Tree], dict[str, jax.Array]] | None = None,
-) -> TrainState:
-    """Returns the state of the newest undamaged checkpoint, or one with random params.
-
-    Where there is no checkpoint, `load_params(shapes)` gives {path: array}, which take the place of
-    random params.
-    """
-    initialise = functools.partial(init_state, init, optimizer)
-    shapes = jax.eval_shape(initialise, jax.random.key(seed))
-    like = to_restore(shapes, layout)
-    if checkpoints and (restored := checkpoints.restore(like.params, _with_skipped(like))):
-        number, params, rest = restored
-        logging.info("resuming from step %d", number)
-        # jit, because only a compiled program can make an array on devices of several processes.
-        step = jax.jit(lambda: jnp.int32(number), out_shardings=like.step.sharding)()
-        state = TrainState(step, rest["skipped"], params, rest["opt_state"])
-        return from_saved(state, layout)
-    loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
-    shardings = state_shardings(shapes, layout)
-    state = jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
-    if not load_params:
-        return state
-    params = initial.replaced(state.params, loaded)
-    # Again, for an optimizer whose first state depends on the params.
-    restart = lambda params: init_state(lambda _: params, optimizer, None)
-    return jax.jit(restart, out_shardings=shardings)(params)
-
-
-def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:
-    """Starts saving a state; its arrays may be donated on return."""
-    saved_state = to_save(state, layout)
-    checkpoints.save(step, saved_state.params, _with_skipped(saved_state))
-
-
-def _with_skipped(state: TrainState) -> Tree:
-    """Returns what is saved beside the params: the optimizer state and the count of skips."""
-    return {"opt_state": state.opt_state, "skipped": state.skipped}
+def check(config: ConfigDict) -> None:
+    """Raises UserError for invalid values of `config.train`, `optimizer` and `evaluate`."""
+    for least, keys in {
+        1: (
+            *("train.num_steps", "train.accumulate", "train.log_every", "train.save_every"),
+            "evaluate.average_last",
+        ),
+        0: ("train.seed", "train.profile", "evaluate.every", "evaluate.patience"),
+    }.items():
+        for section, key in (key.split(".") for key in keys):
+            if config[section][key] < least:
+                raise UserError(
+                    f"config.{section}.{key} is at least {least}, found {config[section][key]}"
+                )
+    if config.train.seed >= 2**31:
+        raise UserError(f"config.train.seed is below 2^31, found {config.train.seed}")
+    trackers.check(config.train.trackers)
+    optimizers.check(**config.optimizer.to_dict())

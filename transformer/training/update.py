@@ -1,13 +1,16 @@
 """One update: the gradient of a batch's loss, then the optimizer, unless it is non-finite."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
+from ml_collections import ConfigDict
 
-from transformer.distributed.step import micro_batches, random_per_device, sum_over_devices
+from transformer.distributed.step import random_per_device, sum_over_devices
+from transformer.training import optimizer as optimizers
 
 Tree = Any
 
@@ -27,6 +30,25 @@ def init_state(
     """Returns the state before the first update."""
     params = init(rng)
     return TrainState(jnp.int32(0), jnp.int32(0), params, optimizer.init(params))
+
+
+def make_step(config: ConfigDict, loss: Callable) -> tuple[optax.GradientTransformation, Callable]:
+    """Returns the optimizer of a config, and its `train_step`: (state, batch, *, axis=None)."""
+    options = config.optimizer.to_dict()
+    schedule = optimizers.make_schedule(**options.pop("schedule"))
+    optimizer = optimizers.make_optimizer(schedule, **options)
+
+    def loss_of_trained(params: Tree, batch: dict, *, rng: jax.Array) -> dict:
+        return loss(optimizers.stop_gradients(params, options["frozen"]), batch, rng=rng)
+
+    return optimizer, functools.partial(
+        train_step,
+        loss=loss_of_trained if options["frozen"] else loss,
+        optimizer=optimizer,
+        schedule=schedule,
+        seed=config.train.seed,
+        accumulate=config.train.accumulate,
+    )
 
 
 def train_step(
@@ -75,6 +97,15 @@ def train_step(
         "finite": finite,
     }
     return TrainState(step, skipped, params, opt_state), metrics
+
+
+def micro_batches(batch: Tree, accumulate: int) -> Tree:
+    """Reshapes [rows, ...] to [accumulate, rows / accumulate, ...].
+
+    Each micro-batch takes rows from every device, so that none of them is moved. Example: of rows
+    0 to 7 on 2 devices, 2 micro-batches have 0, 2, 4, 6 and 1, 3, 5, 7.
+    """
+    return jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
 
 
 def _summed_gradient(loss: Callable, params: Tree, parts: Tree, rng: jax.Array) -> tuple:

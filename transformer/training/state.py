@@ -1,0 +1,62 @@
+"""The state that a run begins with, and how it is saved and restored."""
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from transformer.checkpoints import initial
+from transformer.checkpoints.manager import Checkpoints
+from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
+from transformer.training.update import TrainState, init_state
+
+Tree = Any
+
+
+def restore_or_init(
+    init: Callable[[jax.Array], Tree],
+    optimizer: optax.GradientTransformation,
+    seed: int,
+    checkpoints: Checkpoints | None,
+    layout: Layout,
+    load_params: Callable[[Tree], dict[str, jax.Array]] | None = None,
+) -> TrainState:
+    """Returns the state of the newest undamaged checkpoint, or one with random params.
+
+    Where there is no checkpoint, `load_params(shapes)` gives {path: array}, which take the place of
+    random params.
+    """
+    initialise = functools.partial(init_state, init, optimizer)
+    shapes = jax.eval_shape(initialise, jax.random.key(seed))
+    like = to_restore(shapes, layout)
+    if checkpoints and (restored := checkpoints.restore(like.params, _with_skipped(like))):
+        number, params, rest = restored
+        logging.info("resuming from step %d", number)
+        # jit, because only a compiled program can make an array on devices of several processes.
+        step = jax.jit(lambda: jnp.int32(number), out_shardings=like.step.sharding)()
+        state = TrainState(step, rest["skipped"], params, rest["opt_state"])
+        return from_saved(state, layout)
+    loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
+    shardings = state_shardings(shapes, layout)
+    state = jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
+    if not load_params:
+        return state
+    params = initial.replaced(state.params, loaded)
+    # Again, for an optimizer whose first state depends on the params.
+    restart = lambda params: init_state(lambda _: params, optimizer, None)
+    return jax.jit(restart, out_shardings=shardings)(params)
+
+
+def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:
+    """Starts saving a state; its arrays may be donated on return."""
+    saved_state = to_save(state, layout)
+    checkpoints.save(step, saved_state.params, _with_skipped(saved_state))
+
+
+def _with_skipped(state: TrainState) -> Tree:
+    """Returns what is saved beside the params: the optimizer state and the count of skips."""
+    return {"opt_state": state.opt_state, "skipped": state.skipped}
