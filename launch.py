@@ -96,7 +96,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from transformer.errors import UserError
 from transformer.modes import COLLECTIVE, MODES, READS_INPUT
 from transformer.modes.command_line import parse
-from transformer.storage import streams
+from transformer.storage import standard_streams
 
 # Settings of glibc's allocator: keep freed memory, in huge pages where available. By default each
 # step would return its large arrays to the kernel, which clears them again: a small step takes 1.35
@@ -162,7 +162,7 @@ def connect(options: ConfigDict) -> None:
         # descriptor to standard error, and results to a copy of the old one.
         results = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        sys.stdout = streams.open_output(results)
+        sys.stdout = standard_streams.open_output(results)
     if not processes.is_first():
         logging.getLogger().setLevel(logging.WARNING)
 
@@ -173,7 +173,7 @@ def leave(status: int) -> None:
     JAX's exit handler waits for the other processes, and they for this one; Python's waits five
     minutes for Orbax's threads if a save failed.
     """
-    streams.finish_output()
+    standard_streams.finish_output()
     if "jax" in sys.modules:
         sys.stderr.flush()
         os._exit(status)
@@ -193,7 +193,7 @@ def user_error_line(error: Exception) -> str:
     Mistakes are a UserError, a path that cannot be used, and a full or closed standard output.
     """
     unusable = isinstance(error, OSError) and error.filename and error.errno in UNUSABLE
-    if unusable or getattr(error, "filename", "") == streams.OUTPUT:
+    if unusable or getattr(error, "filename", "") == standard_streams.OUTPUT:
         return f"{error.filename}: {error.strerror}"
     return str(error) if isinstance(error, UserError) else ""
 
@@ -231,7 +231,7 @@ def run(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     restart_with_allocator()
-    streams.prepare()
+    standard_streams.prepare()
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
     )

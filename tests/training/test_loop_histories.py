@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from transformer.monitoring.scores import is_out_of_patience
+from transformer.monitoring.early_stopping import is_out_of_patience
 from transformer.training import loop
 from transformer.training import state as states
 from transformer.training.update import TrainState

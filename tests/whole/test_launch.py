@@ -15,7 +15,7 @@ from helpers.command_line import QUICK, trained
 
 import launch
 from transformer.errors import UserError
-from transformer.storage import streams
+from transformer.storage import standard_streams
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -143,7 +143,7 @@ def test_results_that_nobody_takes(monkeypatch, capsys):
     """A full disk: one line, and no more words at the exit."""
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        monkeypatch.setattr(sys, "stdout", streams.open_output(os.dup(full.fileno())))
+        monkeypatch.setattr(sys, "stdout", standard_streams.open_output(os.dup(full.fileno())))
         with pytest.raises(SystemExit) as ended:
             launch.run(["--help"])
         assert ended.value.code == 2

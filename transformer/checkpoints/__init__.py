@@ -2,12 +2,12 @@
 
 Read workdir.py (config.json, vocabulary/), config_files.py (config files, keys and types), store.py
 (one folder of checkpoints: Orbax and checksums), resuming.py (may a run resume here?), manager.py
-(which steps are kept and resumed from), weights.py (which params are evaluated), initial.py (the
+(which steps are kept and resumed from), weights.py (which params are evaluated), init_from.py (the
 params of another run to start from).
 
 Functions may assume that all processes see the same workdir. *Collective*, that is, to be called by
 all processes in the same order: the methods of `CheckpointStore` (except `place`, `complete` and
 `drop`) and of `Checkpoints`, `resuming.agreed_resumable`, `manager.best_step`, `weights.load` and
-`initial.load`.
+`init_from.load`.
 The other functions only look at the disk.
 """

@@ -22,7 +22,7 @@ from transformer.checkpoints import resuming
 from transformer.checkpoints.store import BEST, ITEMS, LATEST, OPT_STATE, PARAMS, CheckpointStore
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.monitoring.scores import signed
+from transformer.monitoring.early_stopping import signed
 from transformer.storage import paths
 
 Tree = Any

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import ml_collections
 
-from transformer.checkpoints import initial, resuming, store, weights, workdir
+from transformer.checkpoints import init_from, resuming, store, weights, workdir
 from transformer.checkpoints.config_files import check_finite
 from transformer.distributed import layout, processes
 from transformer.errors import UserError
@@ -62,7 +62,7 @@ def prepare_workdir(
             free = (*workdir.FREE, *task_module.FREE)
             workdir.check_same_run(config, saved_config, folder, free)
         if config.train.init_from and not resumed:
-            initial.check(config.train.init_from)
+            init_from.check(config.train.init_from)
         config = task_module.prepare(config, folder, saved_config)
         if not resumed:  # a resumed run writes it once its checkpoint is restored
             workdir.write_config(config, folder)

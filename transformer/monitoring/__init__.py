@@ -1,6 +1,6 @@
 """What a user sees of a run: logs, progress, results, warnings, profiles.
 
-Read log.py (metrics.jsonl and TensorBoard), scores.py (the best score, early stopping), progress.py
+Read log.py (metrics.jsonl and TensorBoard), early_stopping.py, progress.py
 (progress bars and lines), anomalies.py (non-finite updates, jumps of the loss), results.py (scores
 of a test set), memory.py (out-of-memory errors), devices.py (peak FLOP/s and memory of hardware),
 trace.py (profiles).

@@ -13,7 +13,7 @@ from pathlib import Path
 import jax
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import initial
+from transformer.checkpoints import init_from
 from transformer.checkpoints.manager import Checkpoints
 from transformer.checkpoints.workdir import write_config
 from transformer.data.batches import Batches, prefetch
@@ -29,7 +29,7 @@ from transformer.distributed.step import (
 from transformer.errors import UserError
 from transformer.monitoring import log as logs
 from transformer.monitoring import memory, progress, trackers
-from transformer.monitoring.scores import is_out_of_patience
+from transformer.monitoring.early_stopping import is_out_of_patience
 from transformer.monitoring.trace import traced
 from transformer.tasks.task import Task
 from transformer.training import optimizer as optimizers
@@ -144,7 +144,7 @@ def start(
     load_params = None
     if config.train.init_from:
         where = config.train.init_from, config.train.init_skip
-        load_params = functools.partial(initial.load, *where, task.identity, layout)
+        load_params = functools.partial(init_from.load, *where, task.identity, layout)
     state = restore_or_init(
         task.init, optimizer, config.train.seed, checkpoints, layout, load_params
     )

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from transformer.checkpoints import initial
+from transformer.checkpoints import init_from
 from transformer.checkpoints.manager import Checkpoints
 from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
 from transformer.training.update import TrainState, init_state
@@ -45,7 +45,7 @@ def restore_or_init(
     state = jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
     if not load_params:
         return state
-    params = initial.replaced(state.params, loaded)
+    params = init_from.replaced(state.params, loaded)
     # Again, for an optimizer whose first state depends on the params.
     restart = lambda params: init_state(lambda _: params, optimizer, None)
     return jax.jit(restart, out_shardings=shardings)(params)

@@ -8,7 +8,7 @@ import pytest
 from helpers import tiny
 from helpers.checkpoints import flip_a_bit, one_line
 
-from transformer.checkpoints import initial, manager
+from transformer.checkpoints import init_from, manager
 from transformer.distributed import layout
 from transformer.distributed.layout import state_shardings
 from transformer.errors import UserError
@@ -41,7 +41,7 @@ def load(folder, new=None, skip="", identity=IDENTITY, run_layout=None):
     shapes = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), params(9) if new is None else new
     )
-    return initial.load(str(folder), skip, identity, run_layout or place(), shapes)
+    return init_from.load(str(folder), skip, identity, run_layout or place(), shapes)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def saved(tmp_path_factory):
 def test_the_best_params_come_as_training_holds_them(saved, run_layout):
     run_layout = place(*run_layout)
     loaded = load(saved, run_layout=run_layout)
-    started = initial.replaced(params(9), loaded)
+    started = init_from.replaced(params(9), loaded)
     tiny.assert_same_bits(started, params(2))
     expected = state_shardings(params(9), run_layout)
     for x, sharding in zip(jax.tree.leaves(started), jax.tree.leaves(expected), strict=True):
@@ -65,7 +65,7 @@ def test_the_best_params_come_as_training_holds_them(saved, run_layout):
 def test_a_skipped_prefix_starts_anew(saved):
     """'head' is no prefix of 'header'; a new head may have another shape."""
     new = params(9, classes=5)
-    started = initial.replaced(new, load(saved, new, skip=" head , encoder/outer"))
+    started = init_from.replaced(new, load(saved, new, skip=" head , encoder/outer"))
     expected = {**params(2), "head": new["head"]}
     expected["encoder"] = {"inner": params(2)["encoder"]["inner"], "outer": new["encoder"]["outer"]}
     tiny.assert_same_bits(started, expected)
@@ -134,8 +134,8 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 
 
 def test_a_folder_without_a_best_checkpoint_is_refused_early(tmp_path, saved):
-    initial.check(str(saved))
+    init_from.check(str(saved))
     with pytest.raises(
         UserError, match=r"config\.train\.init_from=\S*: \S*/best holds no complete"
     ):
-        initial.check(str(tmp_path))
+        init_from.check(str(tmp_path))

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from transformer.storage import streams
+from transformer.storage import standard_streams
 
 
 def test_no_file_takes_the_place_of_a_closed_stream(tmp_path):
     """Libraries would print into it."""
     code = f"""if True:
         import os, sys
-        from transformer.storage import streams
-        streams.prepare()
+        from transformer.storage import standard_streams
+        standard_streams.prepare()
         print("unheard", file=sys.stderr)
         assert sys.stdin is None and sys.stdout is None
         with open({str(tmp_path / "numbers")!r}, "w") as file:
@@ -31,13 +31,13 @@ def test_no_file_takes_the_place_of_a_closed_stream(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux has it")
 def test_output_that_cannot_be_written_is_named_and_then_discarded(monkeypatch):
     with open("/dev/full", "w") as full:
-        output = streams.open_output(os.dup(full.fileno()))
+        output = standard_streams.open_output(os.dup(full.fileno()))
     monkeypatch.setattr(sys, "stdout", output)
     print("result")
     with pytest.raises(OSError, match="No space left on device") as error:
         sys.stdout.flush()
-    assert error.value.filename == streams.OUTPUT
-    streams.finish_output()
+    assert error.value.filename == standard_streams.OUTPUT
+    standard_streams.finish_output()
     sys.stdout.flush()  # as Python does on exit
     output.close()
 
@@ -45,10 +45,10 @@ def test_output_that_cannot_be_written_is_named_and_then_discarded(monkeypatch):
 def test_results_reach_an_open_descriptor(tmp_path, monkeypatch):
     """The descriptor stays open for others when the stream is closed."""
     with open(tmp_path / "results", "wb") as file:
-        with streams.open_output(file.fileno()) as output:
+        with standard_streams.open_output(file.fileno()) as output:
             monkeypatch.setattr(sys, "stdout", output)
             print("결과")
-            streams.finish_output()
+            standard_streams.finish_output()
             assert (tmp_path / "results").read_text() == "결과\n"
         os.write(file.fileno(), b"more\n")
     assert (tmp_path / "results").read_text() == "결과\nmore\n"
