@@ -151,6 +151,7 @@ def run(world, monkeypatch):
         patch.setattr(states, "to_save", replaced["to_save"])
         patch.setattr(loop.logs, "Log", lambda *_: world)
         config = types.SimpleNamespace(
+            to_dict=dict,
             train=types.SimpleNamespace(
                 num_steps=options.num_steps,
                 save_every=options.save_every,
@@ -160,6 +161,7 @@ def run(world, monkeypatch):
                 accumulate=1,
                 log_every=1,
                 profile=0,
+                trackers="",
             ),
             evaluate=types.SimpleNamespace(
                 every=options.every, patience=options.patience, average_last=1
