@@ -129,11 +129,9 @@ def test_distances_train_as_one_device(strategy, mesh):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mesh", "accumulate"), [((2, 2, 2), 2), ((1, 8, 1), 1), ((1, 1, 8), 1)], ids=str
-)
+@pytest.mark.parametrize(("mesh", "accumulate"), [((2, 2, 2), 2), ((1, 1, 8), 1)], ids=str)
 def test_dimensions_that_a_mesh_does_not_divide_are_replicated(one_device, mesh, accumulate):
-    """A vocabulary of 13, 2 heads."""
+    """A vocabulary of 13 and, on eight devices of 'tensor', 2 heads."""
     assert_same_run(run(layout_of("jit", 8, mesh), accumulate), one_device)
 
 
@@ -165,7 +163,7 @@ def megabytes(tree):
 @pytest.mark.slow
 @pytest.mark.parametrize("mesh", [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2)], ids=str)
 def test_memory_falls_as_the_state_is_sharded(abstract, mesh):
-    """By the compiled program's memory analysis; norms and biases stay replicated."""
+    """By the compiled program's memory analysis; norms and outputs' biases stay replicated."""
     update, state, rows = abstract(mesh)
     memory = update.lower(state, rows).compile().memory_analysis()
     data, fsdp, tensor = mesh
@@ -219,10 +217,12 @@ LAYOUTS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(LAYOUTS)))
 def test_checkpoints_move_between_layouts(number, tmp_path):
-    """Each is saved once, and restored from two others."""
+    """Each is saved once, and restored from two others; no array has the values of another."""
     before, *others = (LAYOUTS[(number + step) % len(LAYOUTS)] for step in (0, 1, 3))
     saved_layout = layout_of(*before)
-    state = first_state(saved_layout, **DIVISIBLE)
+    first = first_state(saved_layout, **DIVISIBLE)
+    arrays, structure = jax.tree.flatten(first)
+    state = structure.unflatten(x + i for i, x in enumerate(arrays, start=3))
     checkpoints = open_checkpoints(tmp_path)
     save(checkpoints, 3, state, saved_layout)
     checkpoints.close()
@@ -231,9 +231,7 @@ def test_checkpoints_move_between_layouts(number, tmp_path):
         checkpoints = open_checkpoints(tmp_path)
         restored = restore_or_init(init(model(**DIVISIBLE)), ADAM, 0, checkpoints, run_layout)
         checkpoints.close()
-        assert int(restored.step) == 3
         expected = layout.state_shardings(state, run_layout)
         for x, y, sharding in zip(*map(jax.tree.leaves, (restored, state, expected)), strict=True):
             assert x.sharding == sharding
-            if x.ndim:
-                np.testing.assert_array_equal(x, y)
+            np.testing.assert_array_equal(x, y)
