@@ -7,9 +7,10 @@ import flax.traverse_util
 import numpy as np
 from helpers import corpora, language, tiny
 
-from configs import image_classification
-from transformer.data import tokenizer
-from transformer.interop import arrays, gpt2, vit
+from configs import image_classification, masked_language
+from transformer.data import texts, tokenizer
+from transformer.interop import arrays, gpt2, megatron_bert, vit
+from transformer.models.text_encoder import MaskedLanguageModel
 from transformer.models.vision import VisionTransformer
 
 FIXTURES = pathlib.Path(__file__).parents[1] / "interop" / "fixtures"
@@ -57,6 +58,32 @@ def write_gpt2(folder, vocab, **changes):
     model = language.model(vocab_size=len(vocab), **{**HEADS, **changes})
     params = language.parameters(model)
     gpt2.write(folder, model, flat(params), vocab, context=CONTEXT, end_at_line=False)
+    return model, params
+
+
+ENCODER = {
+    **masked_language.get_config().model,
+    **{"d_model": 16, "d_ff": 24, "num_heads": 2, "num_layers": 2, "max_positions": CONTEXT},
+    **{"mask_share": 0.15, "dropout_rate": 0.0, "attention_dropout_rate": 0.0},
+}
+
+
+def masked_inputs(size, lengths=(9, 4, 12)):
+    """Random texts of a masked language model, all of whose tokens are to be predicted."""
+    columns = np.arange(CONTEXT)
+    segments = (columns < np.array(lengths)[:, None]).astype(np.int32)
+    ids = np.random.default_rng(0).integers(4, size, segments.shape)
+    ids[:, 0], ids[:, 2] = tokenizer.START, texts.MASK
+    places = np.broadcast_to(columns, segments.shape)
+    arrays = {"ids": ids * segments, "masked": places, "positions": places * segments}
+    return {**arrays, "segments": segments}
+
+
+def write_megatron_bert(folder, vocab, **changes):
+    """Writes a random masked language model; returns the model and its params."""
+    model = MaskedLanguageModel(vocab_size=len(vocab), **{**ENCODER, **changes})
+    params = tiny.parameters(model, masked_inputs(len(vocab)))
+    megatron_bert.write(folder, model, flat(params), vocab, max_length=CONTEXT)
     return model, params
 
 

@@ -1,4 +1,5 @@
-"""Records fixtures/gpt2 and vit: what is written here, and what transformers computes of it.
+"""Records what Hugging Face's forms are here, and what transformers computes of it: fixtures/gpt2,
+megatron_bert and vit.
 
     pip install -r tests/requirements-interop.txt
     PYTHONPATH=.:tests python tests/interop/record_huggingface.py
@@ -17,8 +18,11 @@ from transformers import (
     AutoImageProcessor,
     AutoTokenizer,
     GPT2LMHeadModel,
+    MegatronBertForMaskedLM,
     ViTForImageClassification,
 )
+
+from transformer.data import tokenizer
 
 
 def record_gpt2() -> None:
@@ -37,6 +41,18 @@ def record_gpt2() -> None:
         logits=rounded(logits),
         greedy=greedy.tolist(),
     )
+
+
+def record_megatron_bert() -> None:
+    folder = folder_of("megatron_bert")
+    vocab = tokenizer.load((folder_of("gpt2") / "text.model").read_bytes(), "text.model")
+    huggingface.write_megatron_bert(folder, vocab)
+    inputs = huggingface.masked_inputs(len(vocab))
+    model = MegatronBertForMaskedLM.from_pretrained(folder).eval()
+    ids, mask = (torch.tensor(inputs[name]) for name in ("ids", "segments"))
+    with torch.no_grad():
+        logits = model(ids, attention_mask=mask).logits
+    save(folder, logits=rounded(logits[mask > 0]))
 
 
 def record_vit() -> None:
@@ -70,4 +86,5 @@ def save(folder, **expected) -> None:
 
 if __name__ == "__main__":
     record_gpt2()
+    record_megatron_bert()
     record_vit()

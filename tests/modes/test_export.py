@@ -11,6 +11,7 @@ from transformer.checkpoints.config_files import default_config
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.interop import arrays
+from transformer.models.text_encoder import MaskedLanguageModel
 from transformer.models.vision import VisionTransformer
 from transformer.modes.export import export
 from transformer.modes.import_model import import_model
@@ -74,6 +75,7 @@ def test_safetensors_are_our_params(tiny_run, tmp_path):
         ({"evaluate__ensemble": "x"}, r"needs a single model"),
         ({"vocabulary__kind": "characters"}, r"no form for config.vocabulary.kind='characters'"),
         ({"architecture": "recurrent"}, r"config.architecture='recurrent' has no form"),
+        ({"architecture": "text_classifier"}, r"no form in huggingface: .* tanh .*use --config"),
     ],
 )
 def test_what_cannot_be_exported_is_said_before_anything_is_written(
@@ -126,6 +128,21 @@ def test_a_language_model_without_that_form_is_said_and_exported_as_safetensors(
     config.export.format = "ctranslate2"
     with pytest.raises(UserError, match=r"'language_model' has no form in ctranslate2"):
         export(config, (tmp_path / "other", run))
+
+
+def test_a_masked_language_model_is_exported_as_megatron_bert(tmp_path, monkeypatch):
+    vocab = huggingface.learn()
+    model = MaskedLanguageModel(vocab_size=len(vocab), **huggingface.ENCODER)
+    params = tiny.parameters(model, huggingface.masked_inputs(len(vocab)))
+    monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+    config = default_config("masked_language")
+    files = workdir.vocabulary_files(tmp_path / "run", config)
+    workdir.write_vocabulary(files, [vocab.processor.serialized_model_proto()])
+    export(config, (tmp_path / "model", tmp_path / "run"))
+    read = lambda name: json.loads((tmp_path / "model" / name).read_text())
+    assert read("config.json")["architectures"] == ["MegatronBertForMaskedLM"]
+    assert read("tokenizer_config.json")["model_max_length"] == config.data.max_length
+    assert "pipeline_tag: fill-mask" in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_a_vision_model_is_exported_as_vit_with_the_names_of_its_classes(tmp_path, monkeypatch):

@@ -15,12 +15,10 @@ from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.interop import arrays, layout, tokenizer_json
 from transformer.interop.foreign import check_form, write_json
 from transformer.interop.marian_config import ACTIVATIONS
-from transformer.models.positions import sinusoids
 
-SINUSOIDS = ("interleaved", "halves", "concatenated")
 FORM = {
     **{"norm": ("pre",), "norm_kind": ("layer",), "final_norm": (True,), "residual": (True,)},
-    **{"score": ("scaled_dot", "dot"), "positions": ("learned", *SINUSOIDS, "none")},
+    **{"score": ("scaled_dot", "dot"), "positions": ("learned", *layout.SINUSOIDS, "none")},
 }
 
 
@@ -75,15 +73,12 @@ def arrays_of(
 ) -> dict[str, np.ndarray]:
     """Returns their arrays, {name: array}; their matrices are [in, out], as ours are."""
     embedding, scale = params["embedding/embedding"], model.d_model**0.5
+    positions_PD = layout.positions(model, params, context)
     if model.positions == "learned":
-        positions_PD = params["add_positions/embedding"] * scale
-    elif model.positions == "none":
-        positions_PD = np.zeros((context, model.d_model), np.float32)
-    else:
-        positions_PD = sinusoids(np.arange(context)[None], model.d_model, model.positions)[0]
+        positions_PD = positions_PD * scale
     written = {
         "transformer.wte.weight": embedding * scale,
-        "transformer.wpe.weight": np.asarray(positions_PD),
+        "transformer.wpe.weight": positions_PD,
         "lm_head.weight": params.get("output_embedding/embedding", embedding),
     }
 

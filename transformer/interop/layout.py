@@ -6,9 +6,12 @@ query [D, H, K], of an attention's output [H, C, D], of the feed-forward network
 
 import math
 
+import flax.linen as nn
 import numpy as np
 
-Tree = dict
+from transformer.models.positions import sinusoids
+
+SINUSOIDS = ("interleaved", "halves", "concatenated")
 
 
 def kernel(matrix_OI: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -33,6 +36,18 @@ def linear(params: dict[str, np.ndarray], path: str) -> tuple[np.ndarray, np.nda
     weights_OI = matrix(path, params[f"{path}/kernel"])
     bias = params.get(f"{path}/bias", np.zeros(len(weights_OI), np.float32))
     return weights_OI, bias.reshape(-1)
+
+
+def positions(model: nn.Module, params: dict[str, np.ndarray], count: int) -> np.ndarray:
+    """Returns the positions of a model without source as a table: what is added to its input.
+
+    Learned ones have as many rows as were learned, sinusoids and 'none' (zeros) have `count`.
+    """
+    if model.positions == "learned":
+        return params["add_positions/embedding"]
+    if model.positions == "none":
+        return np.zeros((count, model.d_model), np.float32)
+    return np.asarray(sinusoids(np.arange(count)[None], model.d_model, model.positions))[0]
 
 
 def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

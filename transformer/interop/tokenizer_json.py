@@ -66,6 +66,7 @@ def write(
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": max_length,
+            "model_input_names": ["input_ids", "attention_mask"],
             "clean_up_tokenization_spaces": False,
             "split_special_tokens": not mask,
             **special,

@@ -11,7 +11,15 @@ import numpy as np
 
 from transformer.checkpoints import param_paths, workdir
 from transformer.errors import UserError
-from transformer.interop import arrays, ctranslate2_write, gpt2, marian, model_card, vit
+from transformer.interop import (
+    arrays,
+    ctranslate2_write,
+    gpt2,
+    marian,
+    megatron_bert,
+    model_card,
+    vit,
+)
 from transformer.monitoring import log, progress, results
 from transformer.reports import measures
 from transformer.storage import checksums, paths
@@ -72,9 +80,10 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
         raise UserError("--mode=export needs a single model: leave config.evaluate.ensemble empty")
     architectures = {"huggingface": HUGGINGFACE, "ctranslate2": ("transformer",)}
     if config.architecture not in architectures.get(options.format, (config.architecture,)):
+        why = NO_FORM.get(config.architecture, "") if options.format == "huggingface" else ""
         raise UserError(
-            f"config.architecture={config.architecture!r} has no form in {options.format}: use "
-            "--config.export.format=safetensors"
+            f"config.architecture={config.architecture!r} has no form in {options.format}: {why}"
+            "use --config.export.format=safetensors"
         )
     is_marian = config.architecture == "transformer" and options.format == "huggingface"
     if is_marian and config.vocabulary.kind == "characters":
@@ -154,6 +163,17 @@ def _gpt2(
     gpt2.write(folder, model, params, vocabulary, context=context, end_at_line=end_at_line)
 
 
+def _megatron_bert(
+    folder: Path,
+    config: ml_collections.ConfigDict,
+    model: nn.Module,
+    params: dict[str, np.ndarray],
+    source: Path,
+) -> None:
+    vocabulary = workdir.read_vocabulary(source, config)
+    megatron_bert.write(folder, model, params, vocabulary, max_length=config.data.max_length)
+
+
 def _vit(
     folder: Path,
     config: ml_collections.ConfigDict,
@@ -166,7 +186,14 @@ def _vit(
 
 
 # {config.architecture: the function that writes Hugging Face's files}
-HUGGINGFACE = {"transformer": _marian, "language_model": _gpt2, "vision_transformer": _vit}
+HUGGINGFACE = {
+    "transformer": _marian,
+    "language_model": _gpt2,
+    "masked_language_model": _megatron_bert,
+    "vision_transformer": _vit,
+}
+# {config.architecture: why Hugging Face has no form for it}
+NO_FORM = {"text_classifier": "BERT's classifiers have a layer with tanh before the output; "}
 
 
 def card_of(

@@ -1,0 +1,98 @@
+"""Hugging Face's MegatronBERT: our masked language model as a folder that MegatronBertForMaskedLM
+loads.
+
+It is BERT with LayerNorm before each sub-layer, and none behind the embeddings, as ours. Our factor
+sqrt(d_model) of the embeddings goes into their tables, so that the output matrix is one of its own.
+"""
+
+from pathlib import Path
+
+import flax.linen as nn
+import numpy as np
+
+from transformer.data import tokenizer
+from transformer.data.characters import Characters
+from transformer.data.tokenizer import PAD
+from transformer.interop import arrays, layout, tokenizer_json
+from transformer.interop.foreign import check_form, write_json
+from transformer.interop.marian_config import ACTIVATIONS
+
+FORM = {
+    **{"norm": ("pre",), "norm_kind": ("layer",), "final_norm": (True,), "residual": (True,)},
+    **{"score": ("scaled_dot",), "positions": ("learned", *layout.SINUSOIDS, "none")},
+}
+
+
+def write(
+    folder: Path,
+    model: nn.Module,
+    params: dict[str, np.ndarray],
+    vocabulary: tokenizer.Pieces | Characters,
+    *,
+    max_length: int,
+) -> None:
+    """Writes a folder that MegatronBertForMaskedLM and AutoTokenizer load.
+
+    UserError for a model of another form. `max_length` is how many ids a text has at most.
+    """
+    check_form(model, "Hugging Face's MegatronBERT", FORM, "safetensors")
+    written = arrays_of(model, params, max_length)
+    arrays.write(folder / "model.safetensors", written)
+    write_json(
+        folder / "config.json",
+        {
+            "architectures": ["MegatronBertForMaskedLM"],
+            "model_type": "megatron-bert",
+            "vocab_size": model.vocab_size,
+            "max_position_embeddings": len(written["bert.embeddings.position_embeddings.weight"]),
+            "type_vocab_size": 1,
+            "hidden_size": model.d_model,
+            "intermediate_size": model.d_ff,
+            "num_hidden_layers": model.num_layers,
+            "num_attention_heads": model.num_heads,
+            "hidden_act": {x: name for name, x in ACTIVATIONS.items()}[model.activation],
+            "layer_norm_eps": model.norm_epsilon,
+            "hidden_dropout_prob": model.dropout_rate,
+            "attention_probs_dropout_prob": model.attention_dropout_rate,
+            "tie_word_embeddings": False,
+            "pad_token_id": PAD,
+            "torch_dtype": "float32",
+        },
+    )
+    tokenizer_json.write(folder, vocabulary, max_length=max_length, mask=True)
+
+
+def arrays_of(
+    model: nn.Module, params: dict[str, np.ndarray], max_length: int
+) -> dict[str, np.ndarray]:
+    """Returns their arrays, {name: array}."""
+    embedding, head = params["embedding/embedding"], "cls.predictions"
+    written = {
+        "bert.embeddings.word_embeddings.weight": embedding * model.d_model**0.5,
+        "bert.embeddings.position_embeddings.weight": layout.positions(model, params, max_length),
+        "bert.embeddings.token_type_embeddings.weight": np.zeros((1, model.d_model), np.float32),
+        f"{head}.decoder.weight": embedding,
+        f"{head}.decoder.bias": params["head/bias"],
+        f"{head}.bias": params["head/bias"],
+    }
+
+    def norm(name: str, path: str) -> None:
+        written[f"{name}.weight"] = params[f"{path}/scale"]
+        written[f"{name}.bias"] = params[f"{path}/bias"]
+
+    def linear(name: str, path: str) -> None:
+        written[f"{name}.weight"], written[f"{name}.bias"] = layout.linear(params, path)
+
+    for i in range(model.num_layers):
+        ours, theirs = f"encoder/layers_{i}", f"bert.encoder.layer.{i}"
+        norm(f"{theirs}.attention.ln", f"{ours}/self_attention_residual/layer_norm")
+        for name in ("query", "key", "value"):
+            linear(f"{theirs}.attention.self.{name}", f"{ours}/self_attention/{name}")
+        linear(f"{theirs}.attention.output.dense", f"{ours}/self_attention/output")
+        norm(f"{theirs}.ln", f"{ours}/feed_forward_residual/layer_norm")
+        linear(f"{theirs}.intermediate.dense", f"{ours}/feed_forward/inner")
+        linear(f"{theirs}.output.dense", f"{ours}/feed_forward/outer")
+    norm("bert.encoder.ln", "encoder/norm")
+    linear(f"{head}.transform.dense", "head/transform")
+    norm(f"{head}.transform.LayerNorm", "head/norm")
+    return written
