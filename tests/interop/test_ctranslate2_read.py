@@ -121,17 +121,6 @@ def test_what_we_have_no_form_for_is_named(tmp_path, changes, said):
         read(tmp_path)
 
 
-def test_pieces_need_their_models(tmp_path):
-    write(tmp_path, *made())
-    pieces = ["<blank>", "<s>", "</s>", "long", *LETTERS[1:]]
-    (tmp_path / "target_vocabulary.txt").write_text("".join(f"{x}\n" for x in pieces))
-    with pytest.raises(UserError, match=r"source.spm and target.spm are missing"):
-        ctranslate2_read.read(tmp_path)
-    (tmp_path / "target_vocabulary.txt").unlink()
-    with pytest.raises(UserError, match=r"holds no target_vocabulary"):
-        ctranslate2_read.read(tmp_path)
-
-
 def test_every_parameter_has_a_place_of_its_own():
     _, flat = made(tied_embeddings="none", output_bias=True, norm="pre", final_norm=True)
     assert len({ctranslate2_read.place_of(path) for path in flat}) == len(flat)

@@ -1,23 +1,19 @@
-"""CTranslate2's models: a folder that ctranslate2.Translator loads, read and written.
+"""CTranslate2's models: a folder that ctranslate2.Translator loads, read.
 
-The files are model.bin, config.json (which old folders lack) and the pieces by id: in
-shared_vocabulary, or source_vocabulary and target_vocabulary (.json, or .txt with one a line).
-Beside them are source.spm and target.spm, unless a piece is a character. Writing is left to
-CTranslate2's own package; it has no reader of model.bin: binary_variables.py is one.
+The files are model.bin, config.json (which old folders lack) and the vocabularies of
+ctranslate2_vocabulary.py. Writing is left to CTranslate2's own package; it has no reader of
+model.bin: binary_variables.py is one.
 """
 
 import itertools
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from transformer.data import piece_table, tokenizer
-from transformer.data.piece_table import FIRST
 from transformer.errors import UserError
-from transformer.interop import binary_variables, layout
-from transformer.interop.foreign import Foreign, Renumbering, read_json, renumber
+from transformer.interop import binary_variables, ctranslate2_vocabulary, layout
+from transformer.interop.foreign import Foreign, read_json
 from transformer.models.positions import sinusoids
 
 # common_spec.Activation's numbers: {theirs: ours}
@@ -39,8 +35,13 @@ def read(folder: Path) -> Foreign:
     config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
     if config.get("add_source_bos"):
         raise UserError(f"{folder}/config.json: add_source_bos is true, which we have no form for")
-    orders = tuple(_order(folder, side, model, config) for side in ("source", "target"))
-    kind, vocabulary = _vocabulary(folder, orders)
+    orders = tuple(
+        ctranslate2_vocabulary.read_order(
+            folder, side, len(model.array(f"{half}/embeddings/weight")), config
+        )
+        for side, half in (("source", "encoder"), ("target", "decoder"))
+    )
+    kind, vocabulary = ctranslate2_vocabulary.read_files(folder, orders)
     shared = "shared.pieces" in vocabulary or "shared.characters" in vocabulary
     return Foreign(
         fields={
@@ -209,65 +210,3 @@ def _are_sinusoids(table_PD: np.ndarray, kind: str, first: int) -> bool:
     P, D = table_PD.shape
     waves_1PD = sinusoids(np.arange(P)[None] + first, D, kind)
     return np.allclose(table_PD, waves_1PD[0], atol=1e-3)
-
-
-def _order(folder: Path, side: str, model: binary_variables.Model, config: dict) -> Renumbering:
-    """Returns our order of the pieces of one side."""
-    files = [
-        folder / f"{name}_vocabulary.{suffix}"
-        for name in (side, "shared")
-        for suffix in ("json", "txt")
-    ]
-    file = next((file for file in files if file.is_file()), None)
-    if file is None:
-        raise UserError(f"{folder} holds no {side}_vocabulary.json or .txt")
-    if file.suffix == ".json":
-        pieces = read_json(file)
-    else:
-        pieces = file.read_bytes().decode("utf-8").split("\n")
-        pieces = pieces[:-1] if pieces[-1] == "" else pieces
-    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
-        raise UserError(f"{file} is not a list of pieces")
-    half = {"source": "encoder", "target": "decoder"}[side]
-    rows = len(model.array(f"{half}/embeddings/weight"))
-    unknown = config.get("unk_token", "<unk>")
-    if rows == len(pieces) + 1 and unknown not in pieces:  # old files leave it out
-        pieces = [*pieces, unknown]
-    if rows != len(pieces):
-        raise UserError(f"{file} has {len(pieces):,} pieces, the model {rows:,} rows for them")
-
-    def number(*names: str) -> int:
-        known = [name for name in names if name in pieces]
-        return pieces.index((known or [unknown])[0])
-
-    if unknown not in pieces:
-        raise UserError(f"{file} lacks the unknown token {unknown!r}")
-    end, start = config.get("eos_token", "</s>"), config.get("decoder_start_token", "<s>")
-    if side == "target" and not {end, start} <= {*pieces}:
-        raise UserError(f"{file} lacks the end token {end!r} or the start token {start!r}")
-    pad = number("<blank>", "<pad>")
-    return renumber(pieces, pad=pad, end=number(end), unknown=number(unknown), start=number(start))
-
-
-def _vocabulary(folder: Path, orders: Sequence[Renumbering]) -> tuple[str, dict[str, bytes]]:
-    """Returns the kind of our vocabulary, and its files."""
-    shared = orders[0].pieces == orders[1].pieces
-    named = (
-        {"shared": orders[0]} if shared else dict(zip(("source", "target"), orders, strict=True))
-    )
-    models = {f"{side}.model": folder / f"{side}.spm" for side in ("source", "target")}
-    if all(file.is_file() for file in models.values()):
-        contents = {name: file.read_bytes() for name, file in models.items()}
-        for name, file in models.items():
-            tokenizer.load_processor(contents[name], str(file))
-        tables = {f"{x}.pieces": piece_table.dumps(order.pieces) for x, order in named.items()}
-        return "table", {**contents, **tables}
-    if all(len(piece) == 1 for order in orders for piece in order.pieces[FIRST:]):
-        characters = {
-            f"{x}.characters": "".join(order.pieces[FIRST:]).encode() for x, order in named.items()
-        }
-        return "characters", characters
-    raise UserError(
-        f"{folder}: the pieces are no characters, and the SentencePiece models source.spm and "
-        "target.spm are missing: copy them there"
-    )
