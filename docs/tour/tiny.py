@@ -16,6 +16,7 @@ from transformer.data.tokenizer import Pieces
 from transformer.tasks import losses
 from transformer.tasks.task import init_params
 from transformer.training import optimizer, update
+from transformer.training.state import init_state
 
 Tree = Any
 SUBJECTS = {"나는": "I", "너는": "you", "우리는": "we", "그들은": "they"}
@@ -144,7 +145,7 @@ def train(
     )
     adam = optimizer.make_optimizer(schedule, name="adam", clip_norm=1.0, arguments={"b2": 0.98})
     init = jax.jit(functools.partial(init_params, model, first))
-    state = update.init_state(init, adam, jax.random.key(0))
+    state = init_state(init, adam, jax.random.key(0))
     step = functools.partial(
         update.train_step,
         loss=loss or functools.partial(losses.token_loss, model=model, **LOSS),

@@ -10,8 +10,7 @@ from helpers.layouts import ADAM, batch, first_state, init, layout_of, model, op
 
 from transformer.distributed import inference, layout
 from transformer.distributed.step import rows_for_devices
-from transformer.training import update
-from transformer.training.state import restore_or_init, save
+from transformer.training.state import init_state, restore_or_init, save
 
 STEPS = 30
 
@@ -144,7 +143,7 @@ def abstract():
 
     def initial(rng):
         init = lambda rng: large.init(rng, **rows["inputs"], train=False)["params"]
-        return update.init_state(init, ADAM, rng)
+        return init_state(init, ADAM, rng)
 
     shapes = jax.eval_shape(initial, jax.random.key(0))
 

@@ -12,6 +12,7 @@ from transformer.distributed.step import compile_step
 from transformer.models.transformer import Transformer
 from transformer.tasks import losses
 from transformer.training import optimizer, update
+from transformer.training.state import init_state
 
 PAD, START = 0, 1
 VOCABULARY = 13
@@ -83,7 +84,7 @@ def adam(clip_norm=0.0, schedule=LEARNING_RATE, eps=1e-9):
 def first_state(layout, model, inputs, adam):
     """Of random parameters, where the step wants it."""
     initial = parameters(model, inputs)
-    state = update.init_state(lambda rng: initial, adam, None)
+    state = init_state(lambda rng: initial, adam, None)
     return jax.device_put(state, state_shardings(state, layout))
 
 

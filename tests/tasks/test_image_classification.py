@@ -28,6 +28,7 @@ from transformer.errors import UserError
 from transformer.monitoring.log import read
 from transformer.tasks import image_classification, trained
 from transformer.training import loop, update
+from transformer.training.state import init_state
 
 TINY = {
     "data.size": 8,
@@ -132,7 +133,7 @@ def params_after_steps(digits):
     def run(strategy, mesh):
         run_layout = layout.make_layout(strategy, mesh, math.prod(mesh))
         optimizer, step = update.make_step(config, task.loss)
-        state = update.init_state(lambda rng: params, optimizer, None)
+        state = init_state(lambda rng: params, optimizer, None)
         state = jax.device_put(state, layout.state_shardings(state, run_layout))
         compiled_step = compile_step(step, run_layout, state)
         for t in range(3):

@@ -14,7 +14,7 @@ import pytest
 from transformer.monitoring.early_stopping import is_out_of_patience
 from transformer.training import loop
 from transformer.training import state as states
-from transformer.training.update import TrainState
+from transformer.training.state import TrainState
 
 
 class Killed(BaseException):

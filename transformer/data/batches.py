@@ -1,4 +1,4 @@
-"""Batch t as a pure function of (corpus, seed, t).
+"""Batch t as a pure function of (rows, seed, t).
 
 Items are packed into rows once (packing.py). An epoch is a seeded permutation of the rows, so that
 batch t is batch t % n of epoch t // n. Any host can make any rows of any batch, in any order: there

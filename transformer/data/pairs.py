@@ -1,4 +1,4 @@
-"""Sentence pairs -> the arrays of a batch: packed (`assemble`) or one per row, and their shapes."""
+"""Sentence pairs -> the arrays of a batch (`assemble`), or of ids alone, and their shapes."""
 
 import jax
 import jax.numpy as jnp

@@ -27,7 +27,8 @@ from transformer.modes.step_time import times
 from transformer.monitoring import progress
 from transformer.monitoring.devices import PEAKS, hardware, peak
 from transformer.tasks.task import init_params
-from transformer.training.update import TrainState, init_state, make_step
+from transformer.training.state import TrainState, init_state
+from transformer.training.update import make_step
 
 Tree = dict
 

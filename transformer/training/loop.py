@@ -1,6 +1,6 @@
 """The training loop: train, validate, save and log, until the end, a signal or early stopping.
 
-README.md follows one batch from text to update through the files of all rooms.
+docs/one-batch.md follows one batch from text to new params.
 """
 
 import contextlib
@@ -34,8 +34,8 @@ from transformer.monitoring.trace import traced
 from transformer.tasks.task import Task
 from transformer.training import optimizer as optimizers
 from transformer.training.meters import Meters, describe
-from transformer.training.state import restore_or_init, save
-from transformer.training.update import TrainState, make_step
+from transformer.training.state import TrainState, restore_or_init, save
+from transformer.training.update import make_step
 
 
 def run(

@@ -16,7 +16,7 @@ from transformer.monitoring.devices import peak
 from transformer.monitoring.log import Log
 from transformer.monitoring.progress import Progress
 from transformer.tasks.task import Task
-from transformer.training.update import TrainState
+from transformer.training.state import TrainState
 
 Tree = Any
 

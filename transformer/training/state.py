@@ -1,9 +1,9 @@
-"""The state that a run begins with, and how it is saved and restored."""
+"""The state of training: how it begins, is saved and restored."""
 
 import functools
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,25 @@ import optax
 from transformer.checkpoints import init_from
 from transformer.checkpoints.manager import Checkpoints
 from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
-from transformer.training.update import TrainState, init_state
 
 Tree = Any
+
+
+class TrainState(NamedTuple):
+    """The state of training. It holds no random key: keys are derived from seed and step."""
+
+    step: jax.Array  # number of batches seen
+    skipped: jax.Array  # number of them whose update was non-finite, and so skipped
+    params: Tree
+    opt_state: Tree
+
+
+def init_state(
+    init: Callable[[jax.Array], Tree], optimizer: optax.GradientTransformation, rng: jax.Array
+) -> TrainState:
+    """Returns the state before the first update."""
+    params = init(rng)
+    return TrainState(jnp.int32(0), jnp.int32(0), params, optimizer.init(params))
 
 
 def restore_or_init(

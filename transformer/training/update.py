@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,25 +11,9 @@ from ml_collections import ConfigDict
 
 from transformer.distributed.step import random_per_device, sum_over_devices
 from transformer.training import optimizer as optimizers
+from transformer.training.state import TrainState
 
 Tree = Any
-
-
-class TrainState(NamedTuple):
-    """The state of training. It holds no random key: keys are derived from seed and step."""
-
-    step: jax.Array  # number of batches seen
-    skipped: jax.Array  # number of them whose update was non-finite, and so skipped
-    params: Tree
-    opt_state: Tree
-
-
-def init_state(
-    init: Callable[[jax.Array], Tree], optimizer: optax.GradientTransformation, rng: jax.Array
-) -> TrainState:
-    """Returns the state before the first update."""
-    params = init(rng)
-    return TrainState(jnp.int32(0), jnp.int32(0), params, optimizer.init(params))
 
 
 def make_step(config: ConfigDict, loss: Callable) -> tuple[optax.GradientTransformation, Callable]:
