@@ -59,7 +59,7 @@ def after_steps(config, task, layout, count=3):
     Not of Adam, which would divide a gradient that is zero but for rounding by its own size.
     """
     config = config.copy_and_resolve_references()
-    config.optimizer = {"name": "sgd", "arguments": {}, "clip_norm": 1.0}
+    config.optimizer = {"name": "sgd", "arguments": {}, "clip_norm": 1.0, "frozen": ""}
     config.optimizer.schedule = {"name": "constant_schedule", "value": 0.5}
     optimizer, train_step = update.make_step(config, task.loss)
     state = restore_or_init(task.init, optimizer, 0, None, layout)

@@ -236,7 +236,7 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys):
         (["--config.data.train=nothing"], "config.data.train='nothing': expected one of"),
         (
             ["--config.vocabulary.model=no/where"],
-            "config.vocabulary.model: no/where does not exist",
+            "config.vocabulary.model=no/where: no/where does not exist",
         ),
         (["--config.data.target_language=xx"], "two different codes"),
     ],
