@@ -36,8 +36,8 @@ class ImageFiles(NamedTuple):
 def find(directory: Path, split: str, key: str) -> ImageFiles:
     """Returns the images of a split, by its stem in `directory`.
 
-    The stem is a folder that has a folder of PNG and JPEG images for each class, or that of two idx
-    files, the format of MNIST: STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte, plain or .gz.
+    STEM is a folder with a folder of PNG and JPEG images for each class; or there are two idx files
+    (MNIST's format), STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte, plain or .gz.
     `key` is the split's config key, for error messages. UserError for what is missing or damaged.
     """
     if (directory / split).is_dir():

@@ -81,7 +81,7 @@ class Reader:
         return struct.unpack_from(f"<{kind}", self.content, at)[0]
 
     def string(self) -> str:
-        """Reads a string."""
+        """Reads a string: its size in two bytes, then UTF-8 that ends with a zero byte."""
         size = self.number("H")
         at = self.take(size)
         try:

@@ -32,8 +32,8 @@ def write(
     """Writes tokenizer.json and tokenizer_config.json.
 
     A text gets START in front, and no END. With `lines`, as in a language model's stream, END
-    stands for a line break, and is in front, too. With `mask` the text "<unk>" is a masked token;
-    otherwise no text is a special id.
+    stands for a line break, and is in front, too. With `mask` the text "<unk>" is read as the id of
+    a masked token; without it, no text is read as a special id.
     """
     pieces, first = vocabulary.pieces(range(len(vocabulary))), START
     if lines:

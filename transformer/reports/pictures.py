@@ -16,12 +16,12 @@ SIZE = 96  # pixels of an image's longer side
 
 
 def urls(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[str]:
-    """Returns data URLs of the images of these lines, which `read` reads."""
+    """Returns data URLs of images of the test set; `lines` are their numbers there, from 0."""
     return [url(image) for image in read(run, evaluation, lines)]
 
 
 def read(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[Image.Image]:
-    """Returns the images of these lines, with the model's channels but of any size.
+    """Returns images of the test set, with the model's channels but of any size.
 
     UserError if the images are not here, or are others than those of the result.
     """

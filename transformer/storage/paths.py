@@ -111,7 +111,7 @@ def check_links(folder: Path, names: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def full_disk_as_user_error(folder: Path) -> Iterator[None]:
-    """Raises UserError, with what to do, if the body fails because the disk of a cache is full.
+    """In its `with` block, a full disk of a cache raises UserError, which says what to do.
 
     Full means out of bytes, inodes or quota, or over the largest size of a file.
     """
