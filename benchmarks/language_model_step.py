@@ -12,7 +12,6 @@ this one has not.
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import time
@@ -42,7 +41,6 @@ def main() -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a row for each."""
-    from launch import ALLOCATOR
     from transformer.checkpoints import config_files
 
     config = config_files.load_config(arguments.config)
@@ -50,19 +48,14 @@ def report(arguments: argparse.Namespace) -> None:
     shape |= {"vocab_size": config.vocabulary.size, "length": config.data.context_length}
     shape["rows"] = config.data.batch_tokens // shape["length"]
     shape |= {"clip_norm": config.optimizer.clip_norm, **config.optimizer.arguments}
-    turns = {name: [] for name in arguments.engines.split(",")}
-    for _ in range(arguments.turns):
-        for name, results in turns.items():
-            python = sys.executable if name == "this" else arguments.peers
-            results.append(
-                yardstick.take_turn(
-                    *("benchmarks.language_model_step", name, "--shape", json.dumps(shape)),
-                    environment={**os.environ, **ALLOCATOR},
-                    python=python,
-                )
-            )
+    names = arguments.engines.split(",")
+    pythons = {name: sys.executable if name == "this" else arguments.peers for name in names}
+    taken = yardstick.take_turns(
+        *("benchmarks.language_model_step", pythons, arguments.turns),
+        *("--shape", json.dumps(shape)),
+    )
     print("tokens/s | ms a step (all turns) | first step, s | params | engine")
-    for name, results in turns.items():
+    for name, results in taken.items():
         seconds, first = ([x[key] for x in results] for key in ("seconds", "first"))
         tokens = shape["rows"] * shape["length"] / statistics.median(seconds)
         times = f"{1e3 * statistics.median(seconds):.1f} "

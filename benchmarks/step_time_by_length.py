@@ -12,8 +12,8 @@ own, with the allocator that launch.py sets up, and the medians are printed.
 
 import argparse
 import json
-import os
 import statistics
+import sys
 from pathlib import Path
 
 from benchmarks import yardstick
@@ -44,17 +44,12 @@ def main() -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Lets the configs take turns, and prints a row for each."""
-    from launch import ALLOCATOR
-
-    found, lengths = {name: [] for name in arguments.configs.split(",")}, lengths_of(arguments)
-    for _ in range(arguments.turns):
-        for name, turns in found.items():
-            environment = {**os.environ, **ALLOCATOR}
-            module = "benchmarks.step_time_by_length"
-            turns.append(yardstick.take_turn(module, name, environment=environment))
+    pythons = dict.fromkeys(arguments.configs.split(","), sys.executable)
+    lengths, module = lengths_of(arguments), "benchmarks.step_time_by_length"
+    taken = yardstick.take_turns(module, pythons, arguments.turns)
     print("ms a step of rows of   " + "".join(f"{n:>9}" for n in lengths) + "   params")
     times = {}
-    for name, turns in found.items():
+    for name, turns in taken.items():
         times[name] = [
             1e3 * statistics.median(t["seconds"][str(n)] for t in turns) for n in lengths
         ]

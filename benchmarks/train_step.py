@@ -13,7 +13,6 @@ FLOPs are by the formula in docs/performance.md.
 
 import argparse
 import json
-import os
 import resource
 import statistics
 import sys
@@ -49,21 +48,18 @@ def main() -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
-    found = {name: [] for name in arguments.engines.split(",")}
-    from launch import ALLOCATOR
-
-    environment = {**os.environ, **(ALLOCATOR if arguments.memory == "kept" else {})}
-    for _ in range(arguments.turns):
-        for name, turns in found.items():
-            python = arguments.peers if name in THEIRS else sys.executable
-            options = {"environment": environment, "python": python}
-            turns.append(yardstick.take_turn("benchmarks.train_step", name, **options))
+    names = arguments.engines.split(",")
+    pythons = {name: arguments.peers if name in THEIRS else sys.executable for name in names}
+    kept = arguments.memory == "kept"
+    taken = yardstick.take_turns(
+        "benchmarks.train_step", pythons, arguments.turns, kept_memory=kept
+    )
     sizes = sizes_of(arguments)
     tokens = sizes["B"] * sizes["T"]
     _, model = yardstick.transformer(arguments.model, "float32")
     flops = model.flops(sizes["B"], sizes["T"])  # and as many source positions
     print("target tokens/s | GFLOP/s | ms a step | first step, s | memory, GB | engine")
-    for name, turns in found.items():
+    for name, turns in taken.items():
         middle = {key: statistics.median(t[key] for t in turns) for key in turns[0]}
         seconds = middle["seconds"]
         print(

@@ -4,6 +4,7 @@ Another engine's Python may import this: it needs nothing of ours before a model
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -90,6 +91,24 @@ def take_turn(
     command = [python, "-m", module, *sys.argv[1:], "--engine", engine, *options]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def take_turns(
+    module: str, pythons: Mapping[str, str], turns: int, *options: str, kept_memory: bool = True
+) -> dict[str, list[dict]]:
+    """What each engine's turns print, one after the other, `turns` times; {engine: its Python}.
+
+    Memory is kept by the allocator that launch.py sets up, unless `kept_memory` is False.
+    """
+    from launch import ALLOCATOR
+
+    environment = {**os.environ, **(ALLOCATOR if kept_memory else {})}
+    taken = {engine: [] for engine in pythons}
+    for _ in range(turns):
+        for engine, python in pythons.items():
+            result = take_turn(module, engine, *options, environment=environment, python=python)
+            taken[engine].append(result)
+    return taken
 
 
 def timed(run: Callable[[], object], *, least: int, seconds: float) -> Sequence[float]:

@@ -38,8 +38,8 @@ def round_trip(pieces, sentences):
 def test_special_ids_are_fixed(pieces):
     assert (tokenizer.PAD, tokenizer.END, tokenizer.UNKNOWN, tokenizer.START) == (0, 1, 2, 3)
     model = pieces.processor
-    found = (model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id())
-    assert found == (0, 1, 2, 3)
+    ids = (model.pad_id(), model.eos_id(), model.unk_id(), model.bos_id())
+    assert ids == (0, 1, 2, 3)
     assert len(pieces) == SIZE
 
 

@@ -18,7 +18,7 @@ def test_likeliest_is_top_k(size, beams):
     rare = random.standard_normal((16, beams, size)).astype(np.float32)
     values = np.concatenate([few, rare])
     for count in {1, 2, 6, 25, beams * size} & set(range(beams * size + 1)):
-        found = top_k.likeliest(values, count)
+        best = top_k.likeliest(values, count)
         expected = jax.lax.top_k(values.reshape(32, -1), count)
-        for one, other in zip(found, expected, strict=True):
+        for one, other in zip(best, expected, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -28,8 +28,8 @@ def test_special_pieces_come_first_and_the_unknown_one_may_be_left_out(tmp_path)
 
 def test_letters_are_a_table_of_characters(tmp_path):
     write(tmp_path, OLD, "shared_vocabulary.txt")
-    found = ctranslate2_vocabulary.read_files(tmp_path, orders(tmp_path))
-    assert found == ("characters", {"shared.characters": b"abc"})
+    read = ctranslate2_vocabulary.read_files(tmp_path, orders(tmp_path))
+    assert read == ("characters", {"shared.characters": b"abc"})
 
 
 def test_pieces_need_their_models(tmp_path):

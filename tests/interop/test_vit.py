@@ -45,8 +45,8 @@ def theirs(folder, opened):
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
     model = transformers.ViTForImageClassification.from_pretrained(folder).eval()
     with torch.no_grad():
-        found = model(**processor(opened, return_tensors="pt")).logits.numpy()
-    return found, model.config.label2id
+        logits_BV = model(**processor(opened, return_tensors="pt")).logits.numpy()
+    return logits_BV, model.config.label2id
 
 
 COLOUR = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.3, 0.25)}
@@ -63,8 +63,8 @@ COLOUR = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.3, 0.25)}
 def test_a_random_model_is_the_same_function_there(tmp_path, changes):
     model, params = huggingface.write_vit(tmp_path, **changes)
     array = huggingface.images(model)
-    found, classes = theirs(tmp_path, [Image.fromarray(image.squeeze()) for image in array])
-    np.testing.assert_allclose(logits(model, params, array), found, atol=1e-5)
+    expected, classes = theirs(tmp_path, [Image.fromarray(image.squeeze()) for image in array])
+    np.testing.assert_allclose(logits(model, params, array), expected, atol=1e-5)
     assert classes == {"zero": 0, "one": 1, "two": 2}
 
 

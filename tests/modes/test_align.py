@@ -174,14 +174,14 @@ def test_lines_out_and_weights_in_a_file(copied):
     assert len(lines) == 4
     for number, line in enumerate(LINES):
         source, target = line.split("\t")
-        found = attention.of_pair(run, source, target)
-        pairs = align.alignment(run.vocabulary, source, target, found["cross"], config.attention)
+        weights = attention.of_pair(run, source, target)
+        pairs = align.alignment(run.vocabulary, source, target, weights["cross"], config.attention)
         assert lines[number] == " ".join(f"{s}-{t}" for s, t in pairs)
         if number < 2:
             for name in SHAPES:
-                np.testing.assert_allclose(kept[f"{number}/{name}"], found[name], atol=1e-5)
+                np.testing.assert_allclose(kept[f"{number}/{name}"], weights[name], atol=1e-5)
             for name in ("source", "target"):
-                assert kept[f"{number}/{name}"].tolist() == found[name].tolist()
+                assert kept[f"{number}/{name}"].tolist() == weights[name].tolist()
     assert lines[1] == ""
     assert lines[2].count("-") == 4
     assert str(copied / "attention.npz") in done.stderr

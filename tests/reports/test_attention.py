@@ -22,9 +22,9 @@ def shown(section):
 
 def test_a_translation_s_three_kinds(tmp_path):
     this = insides.translating(tmp_path / "run")
-    found = {x["title"]: x["maps"] for x in shown(attention.section(this))}
-    assert list(found) == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
-    cross, encoder, decoder = found["a b c → c b a"]
+    maps = {x["title"]: x["maps"] for x in shown(attention.section(this))}
+    assert list(maps) == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
+    cross, encoder, decoder = maps["a b c → c b a"]
     source, target = ["a", "b", "c", "</s>"], ["c", "b", "a", "</s>"]
     assert (cross["queries"], cross["keys"]) == (target, source)
     assert (encoder["queries"], encoder["keys"]) == (source, source)
@@ -76,9 +76,9 @@ def test_a_classifier_s_words(classified, name):
     model = make.get(name, texts.classifier)(**sizes, **pooling)
     params = tiny.parameters(model, texts.inputs())
     section = attention.section(insides.of(run, model, params, items))
-    found = {x["title"]: x["maps"] for x in shown(section)}
-    assert set(found) == {"goodly film (good, predicted good)", "the badly (bad, predicted odd)"}
-    [m] = found["the badly (bad, predicted odd)"]
+    maps = {x["title"]: x["maps"] for x in shown(section)}
+    assert set(maps) == {"goodly film (good, predicted good)", "the badly (bad, predicted odd)"}
+    [m] = maps["the badly (bad, predicted odd)"]
     text = ["<s>", *"the␣badly"]
     assert m["keys"] == text
     rows = np.array(m["weights"][-1]).reshape(-1, len(m["queries"]), len(text))

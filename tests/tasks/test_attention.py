@@ -122,9 +122,9 @@ def test_no_position_is_beyond_the_learned_ones():
     model = tiny.model(**fields, max_positions=20)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     run = translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
-    found = attention.of_pair(run, "a " * 17, "b")
-    assert np.isfinite(found["cross"]).all()
-    np.testing.assert_allclose(found["cross"].sum(axis=-1), 1, rtol=0, atol=1e-6)
+    weights = attention.of_pair(run, "a " * 17, "b")
+    assert np.isfinite(weights["cross"]).all()
+    np.testing.assert_allclose(weights["cross"].sum(axis=-1), 1, rtol=0, atol=1e-6)
 
 
 # Every model
@@ -165,9 +165,9 @@ def test_weights_of_each_model(make, kind, shape):
     """Of one kind, and of real keys only: rows sum to 1, or to 0 where there is no key."""
     model, inputs = make()
     params = tiny.parameters(model, inputs)
-    found = attention.weights(params, inputs, model=model)
-    assert found.keys() == {kind}
-    weights_LBHTS = np.asarray(found[kind])
+    weights = attention.weights(params, inputs, model=model)
+    assert weights.keys() == {kind}
+    weights_LBHTS = np.asarray(weights[kind])
     assert weights_LBHTS.shape == shape
     sums_LBHT = weights_LBHTS.sum(axis=-1)
     real_BT = inputs.get("segments", np.ones((shape[1], shape[-1]))) > 0

@@ -66,7 +66,7 @@ def test_the_nats_are_of_each_token_in_order(run, rows):
 
 
 class Processes:
-    """Several processes as threads: their number, the own one, and an all-gather of arrays.
+    """Several processes as threads: how many, which one this is, and an all-gather of arrays.
 
     `run` returns what a function returns in each; the arrays and JSON that they exchange are real.
     """

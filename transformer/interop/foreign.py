@@ -66,6 +66,12 @@ def renumber(pieces: list[str], *, pad: int, end: int, unknown: int, start: int)
     return Renumbering(np.array(old), names)
 
 
+# What `check_form` allows of models with LayerNorm before each sub-layer, as Hugging Face has them.
+PRE_NORM = {
+    **{"norm": ("pre",), "norm_kind": ("layer",), "final_norm": (True,), "residual": (True,)},
+}
+
+
 def check_form(model: nn.Module, program: str, allowed: dict[str, tuple], formats: str) -> None:
     """Raises UserError for a model that another program has no form for.
 

@@ -13,12 +13,17 @@ from transformer.data import tokenizer
 from transformer.data.characters import Characters
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.interop import arrays, layout, tokenizer_json
-from transformer.interop.foreign import check_form, write_json
-from transformer.interop.marian_config import ACTIVATIONS
+from transformer.interop.foreign import PRE_NORM, check_form, write_json
+from transformer.interop.marian_config import activation_of
 
 FORM = {
-    **{"norm": ("pre",), "norm_kind": ("layer",), "final_norm": (True,), "residual": (True,)},
+    **PRE_NORM,
     **{"score": ("scaled_dot", "dot"), "positions": ("learned", *layout.SINUSOIDS, "none")},
+}
+# {their module: ours}, in each layer.
+NORMS = {
+    "ln_1": "self_attention_residual/layer_norm",
+    "ln_2": "feed_forward_residual/layer_norm",
 }
 
 
@@ -51,7 +56,7 @@ def write(
             "n_inner": model.d_ff,
             "n_layer": model.num_layers,
             "n_head": model.num_heads,
-            "activation_function": {x: name for name, x in ACTIVATIONS.items()}[model.activation],
+            "activation_function": activation_of(model),
             "layer_norm_epsilon": model.norm_epsilon,
             "scale_attn_weights": model.score == "scaled_dot",
             "embd_pdrop": model.dropout_rate,
@@ -82,10 +87,6 @@ def arrays_of(
         "lm_head.weight": params.get("output_embedding/embedding", embedding),
     }
 
-    def norm(name: str, path: str) -> None:
-        written[f"transformer.{name}.weight"] = params[f"{path}/scale"]
-        written[f"transformer.{name}.bias"] = params[f"{path}/bias"]
-
     def linear(name: str, *paths: str) -> None:
         maps = [layout.linear(params, path) for path in paths]
         written[f"transformer.{name}.weight"] = np.concatenate([matrix for matrix, _ in maps]).T
@@ -93,12 +94,10 @@ def arrays_of(
 
     for i in range(model.num_layers):
         ours, theirs = f"decoder/layers_{i}", f"h.{i}"
-        norm(f"{theirs}.ln_1", f"{ours}/self_attention_residual/layer_norm")
         heads = (f"{ours}/self_attention/{name}" for name in ("query", "key", "value"))
         linear(f"{theirs}.attn.c_attn", *heads)
         linear(f"{theirs}.attn.c_proj", f"{ours}/self_attention/output")
-        norm(f"{theirs}.ln_2", f"{ours}/feed_forward_residual/layer_norm")
         linear(f"{theirs}.mlp.c_fc", f"{ours}/feed_forward/inner")
         linear(f"{theirs}.mlp.c_proj", f"{ours}/feed_forward/outer")
-    norm("ln_f", "decoder/norm")
-    return written
+    norms = layout.layers("transformer.h", "decoder", model.num_layers, NORMS)
+    return written | layout.modules(params, norms | {"transformer.ln_f": "decoder/norm"})

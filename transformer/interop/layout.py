@@ -38,6 +38,30 @@ def linear(params: dict[str, np.ndarray], path: str) -> tuple[np.ndarray, np.nda
     return weights_OI, bias.reshape(-1)
 
 
+def modules(params: dict[str, np.ndarray], paths: dict[str, str]) -> dict[str, np.ndarray]:
+    """Returns the weights and biases of linear maps and normalisations; `paths` has ours by theirs.
+
+    Example: {"classifier": "head"} gives classifier.weight and classifier.bias.
+    """
+    written = {}
+    for name, path in paths.items():
+        if f"{path}/scale" in params:
+            weight, bias = params[f"{path}/scale"], params[f"{path}/bias"]
+        else:
+            weight, bias = linear(params, path)
+        written |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    return written
+
+
+def layers(theirs: str, ours: str, count: int, paths: dict[str, str]) -> dict[str, str]:
+    """Returns the paths for `modules` of `count` layers alike; `paths` are those within a layer."""
+    return {
+        f"{theirs}.{i}.{name}": f"{ours}/layers_{i}/{path}"
+        for i in range(count)
+        for name, path in paths.items()
+    }
+
+
 def positions(model: nn.Module, params: dict[str, np.ndarray], count: int) -> np.ndarray:
     """Returns the positions of a model without source as a table: what is added to its input.
 

@@ -64,9 +64,13 @@ def fields_of(config: dict, file: Path) -> dict[str, Any]:
     }
 
 
+def activation_of(model: nn.Module) -> str:
+    """Returns Hugging Face's name of a model's activation."""
+    return {ours: theirs for theirs, ours in ACTIVATIONS.items()}[model.activation]
+
+
 def config_of(model: nn.Module, *, max_positions: int) -> dict[str, Any]:
     """Returns the config.json of MarianMTModel."""
-    activation = {ours: theirs for theirs, ours in ACTIVATIONS.items()}[model.activation]
     size = {"attention_heads": model.num_heads, "ffn_dim": model.d_ff}
     halves = ("encoder", "decoder")
     return {
@@ -85,7 +89,7 @@ def config_of(model: nn.Module, *, max_positions: int) -> dict[str, Any]:
         "scale_embedding": True,
         "static_position_embeddings": True,
         "max_position_embeddings": max_positions,
-        "activation_function": activation,
+        "activation_function": activation_of(model),
         **{theirs: getattr(model, ours) for theirs, ours in RATES.items()},
         "pad_token_id": PAD,
         "eos_token_id": END,

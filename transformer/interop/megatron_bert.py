@@ -14,12 +14,21 @@ from transformer.data import tokenizer
 from transformer.data.characters import Characters
 from transformer.data.tokenizer import PAD
 from transformer.interop import arrays, layout, tokenizer_json
-from transformer.interop.foreign import check_form, write_json
-from transformer.interop.marian_config import ACTIVATIONS
+from transformer.interop.foreign import PRE_NORM, check_form, write_json
+from transformer.interop.marian_config import activation_of
 
 FORM = {
-    **{"norm": ("pre",), "norm_kind": ("layer",), "final_norm": (True,), "residual": (True,)},
+    **PRE_NORM,
     **{"score": ("scaled_dot",), "positions": ("learned", *layout.SINUSOIDS, "none")},
+}
+# {their module: ours}, in each layer.
+LAYER = {
+    "attention.ln": "self_attention_residual/layer_norm",
+    **{f"attention.self.{x}": f"self_attention/{x}" for x in ("query", "key", "value")},
+    "attention.output.dense": "self_attention/output",
+    "ln": "feed_forward_residual/layer_norm",
+    "intermediate.dense": "feed_forward/inner",
+    "output.dense": "feed_forward/outer",
 }
 
 
@@ -50,7 +59,7 @@ def write(
             "intermediate_size": model.d_ff,
             "num_hidden_layers": model.num_layers,
             "num_attention_heads": model.num_heads,
-            "hidden_act": {x: name for name, x in ACTIVATIONS.items()}[model.activation],
+            "hidden_act": activation_of(model),
             "layer_norm_eps": model.norm_epsilon,
             "hidden_dropout_prob": model.dropout_rate,
             "attention_probs_dropout_prob": model.attention_dropout_rate,
@@ -75,24 +84,10 @@ def arrays_of(
         f"{head}.decoder.bias": params["head/bias"],
         f"{head}.bias": params["head/bias"],
     }
-
-    def norm(name: str, path: str) -> None:
-        written[f"{name}.weight"] = params[f"{path}/scale"]
-        written[f"{name}.bias"] = params[f"{path}/bias"]
-
-    def linear(name: str, path: str) -> None:
-        written[f"{name}.weight"], written[f"{name}.bias"] = layout.linear(params, path)
-
-    for i in range(model.num_layers):
-        ours, theirs = f"encoder/layers_{i}", f"bert.encoder.layer.{i}"
-        norm(f"{theirs}.attention.ln", f"{ours}/self_attention_residual/layer_norm")
-        for name in ("query", "key", "value"):
-            linear(f"{theirs}.attention.self.{name}", f"{ours}/self_attention/{name}")
-        linear(f"{theirs}.attention.output.dense", f"{ours}/self_attention/output")
-        norm(f"{theirs}.ln", f"{ours}/feed_forward_residual/layer_norm")
-        linear(f"{theirs}.intermediate.dense", f"{ours}/feed_forward/inner")
-        linear(f"{theirs}.output.dense", f"{ours}/feed_forward/outer")
-    norm("bert.encoder.ln", "encoder/norm")
-    linear(f"{head}.transform.dense", "head/transform")
-    norm(f"{head}.transform.LayerNorm", "head/norm")
-    return written
+    paths = layout.layers("bert.encoder.layer", "encoder", model.num_layers, LAYER)
+    paths |= {"bert.encoder.ln": "encoder/norm"}
+    paths |= {
+        f"{head}.transform.dense": "head/transform",
+        f"{head}.transform.LayerNorm": "head/norm",
+    }
+    return written | layout.modules(params, paths)

@@ -7,16 +7,25 @@ import flax.linen as nn
 import numpy as np
 
 from transformer.interop import arrays, layout
-from transformer.interop.foreign import check_form, write_json
-from transformer.interop.marian_config import ACTIVATIONS
+from transformer.interop.foreign import PRE_NORM, check_form, write_json
+from transformer.interop.marian_config import activation_of
 from transformer.models.patches import interpolate
 
 FORM = {
-    **{"norm": ("pre",), "norm_kind": ("layer",), "final_norm": (True,), "residual": (True,)},
+    **PRE_NORM,
     **{"score": ("scaled_dot",), "positions": ("learned", "none")},
     **{"stem": ("patches",), "pooling": ("token",)},
 }
 BILINEAR = 2  # Pillow's number of it
+# {their module: ours}, in each layer.
+LAYER = {
+    "layernorm_before": "self_attention_residual/layer_norm",
+    **{f"attention.attention.{x}": f"self_attention/{x}" for x in ("query", "key", "value")},
+    "attention.output.dense": "self_attention/output",
+    "layernorm_after": "feed_forward_residual/layer_norm",
+    "intermediate.dense": "feed_forward/inner",
+    "output.dense": "feed_forward/outer",
+}
 
 
 def write(
@@ -47,7 +56,7 @@ def write(
             "intermediate_size": model.d_ff,
             "num_hidden_layers": model.num_layers,
             "num_attention_heads": model.num_heads,
-            "hidden_act": {x: name for name, x in ACTIVATIONS.items()}[model.activation],
+            "hidden_act": activation_of(model),
             "layer_norm_eps": model.norm_epsilon,
             "qkv_bias": True,
             "hidden_dropout_prob": model.dropout_rate,
@@ -94,23 +103,6 @@ def arrays_of(model: nn.Module, params: dict[str, np.ndarray]) -> dict[str, np.n
         ].transpose(3, 2, 0, 1),
         "vit.embeddings.patch_embeddings.projection.bias": params["patches/linear/bias"],
     }
-
-    def norm(name: str, path: str) -> None:
-        written[f"{name}.weight"] = params[f"{path}/scale"]
-        written[f"{name}.bias"] = params[f"{path}/bias"]
-
-    def linear(name: str, path: str) -> None:
-        written[f"{name}.weight"], written[f"{name}.bias"] = layout.linear(params, path)
-
-    for i in range(model.num_layers):
-        ours, theirs = f"encoder/layers_{i}", f"vit.encoder.layer.{i}"
-        norm(f"{theirs}.layernorm_before", f"{ours}/self_attention_residual/layer_norm")
-        for name in ("query", "key", "value"):
-            linear(f"{theirs}.attention.attention.{name}", f"{ours}/self_attention/{name}")
-        linear(f"{theirs}.attention.output.dense", f"{ours}/self_attention/output")
-        norm(f"{theirs}.layernorm_after", f"{ours}/feed_forward_residual/layer_norm")
-        linear(f"{theirs}.intermediate.dense", f"{ours}/feed_forward/inner")
-        linear(f"{theirs}.output.dense", f"{ours}/feed_forward/outer")
-    norm("vit.layernorm", "encoder/norm")
-    linear("classifier", "head")
-    return written
+    paths = layout.layers("vit.encoder.layer", "encoder", model.num_layers, LAYER)
+    paths |= {"vit.layernorm": "encoder/norm", "classifier": "head"}
+    return written | layout.modules(params, paths)

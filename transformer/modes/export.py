@@ -3,6 +3,7 @@
 import logging
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
@@ -28,6 +29,19 @@ from transformer.tasks import labels, trained
 FORMATS = ("huggingface", "ctranslate2", "safetensors")
 
 
+class Source(NamedTuple):
+    """A trained model, to be written in another format."""
+
+    config: ml_collections.ConfigDict
+    workdir: Path
+    model: nn.Module
+    params: dict[str, np.ndarray]  # by path
+
+    @property
+    def vocabulary(self) -> workdir.Vocabulary:
+        return workdir.read_vocabulary(self.workdir, self.config)
+
+
 def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:
     """Writes FOLDER, of (FOLDER, WORKDIR), with the params that config.evaluate.weights selects.
 
@@ -47,7 +61,7 @@ def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> Non
     ):
         written = Path(draft) / folder.name
         written.mkdir()
-        write(written, config, run.model, params, source)
+        write(written, Source(config, source, run.model, params))
         card = card_of(config, source, run, folder)
         (written / "README.md").write_text(card, "utf-8")
         (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
@@ -95,29 +109,24 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
         raise UserError(f"{folder} exists and is not empty: give a new folder to export into")
 
 
-def write(
-    folder: Path,
-    config: ml_collections.ConfigDict,
-    model: nn.Module,
-    params: dict[str, np.ndarray],
-    source: Path,
-) -> None:
-    """Writes the files of config.export.format; `source` is the workdir."""
+def write(folder: Path, source: Source) -> None:
+    """Writes the files of config.export.format."""
+    config = source.config
     if config.export.format == "huggingface":
-        HUGGINGFACE[config.architecture](folder, config, model, params, source)
+        HUGGINGFACE[config.architecture](folder, source)
         return
     sides = {}
     if "kind" in config.vocabulary:
-        vocabulary = workdir.read_vocabulary(source, config)
+        vocabulary = source.vocabulary
         sides = vocabulary.sides
     if config.export.format == "safetensors":
-        arrays.write(folder / "model.safetensors", params)
+        arrays.write(folder / "model.safetensors", source.params)
         workdir.write_config(config, folder)
     else:
         ctranslate2_write.write(
             folder,
-            model,
-            params,
+            source.model,
+            source.params,
             [side.pieces(range(len(side))) for side in vocabulary],
             quantization=config.export.quantization,
             source_end=config.vocabulary.source_end,
@@ -128,21 +137,15 @@ def write(
             (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
 
 
-def _marian(
-    folder: Path,
-    config: ml_collections.ConfigDict,
-    model: nn.Module,
-    params: dict[str, np.ndarray],
-    source: Path,
-) -> None:
-    decode = config.decode
+def _marian(folder: Path, source: Source) -> None:
+    decode = source.config.decode
     alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
     generation = {
         **{"num_beams": decode.beam_width, "length_penalty": alpha},
         "early_stopping": decode.stopping == "full",
         "max_length": decode.max_length + decode.extra_length,
     }
-    marian.write(folder, model, params, workdir.read_vocabulary(source, config), generation)
+    marian.write(folder, source.model, source.params, source.vocabulary, generation)
     if decode.length_penalty == "gnmt":
         logging.warning(
             "export: generate divides log P by length^%g there, by ((5 + length) / 6)^%g here; "
@@ -151,38 +154,23 @@ def _marian(
         )
 
 
-def _gpt2(
-    folder: Path,
-    config: ml_collections.ConfigDict,
-    model: nn.Module,
-    params: dict[str, np.ndarray],
-    source: Path,
-) -> None:
-    context, end_at_line = config.data.context_length, config.generate.lines == 1
-    vocabulary = workdir.read_vocabulary(source, config)
-    gpt2.write(folder, model, params, vocabulary, context=context, end_at_line=end_at_line)
+def _gpt2(folder: Path, source: Source) -> None:
+    gpt2.write(
+        *(folder, source.model, source.params, source.vocabulary),
+        context=source.config.data.context_length,
+        end_at_line=source.config.generate.lines == 1,
+    )
 
 
-def _megatron_bert(
-    folder: Path,
-    config: ml_collections.ConfigDict,
-    model: nn.Module,
-    params: dict[str, np.ndarray],
-    source: Path,
-) -> None:
-    vocabulary = workdir.read_vocabulary(source, config)
-    megatron_bert.write(folder, model, params, vocabulary, max_length=config.data.max_length)
+def _megatron_bert(folder: Path, source: Source) -> None:
+    length = source.config.data.max_length
+    megatron_bert.write(folder, source.model, source.params, source.vocabulary, max_length=length)
 
 
-def _vit(
-    folder: Path,
-    config: ml_collections.ConfigDict,
-    model: nn.Module,
-    params: dict[str, np.ndarray],
-    source: Path,
-) -> None:
-    names = labels.read(source, config.vocabulary.labels_fingerprint)
-    vit.write(folder, model, params, names, central_crop=config.data.central_crop)
+def _vit(folder: Path, source: Source) -> None:
+    config = source.config
+    names = labels.read(source.workdir, config.vocabulary.labels_fingerprint)
+    vit.write(folder, source.model, source.params, names, central_crop=config.data.central_crop)
 
 
 # {config.architecture: the function that writes Hugging Face's files}

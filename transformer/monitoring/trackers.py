@@ -95,7 +95,7 @@ def write(trackers: list[Tracker], kind: str, step: int, values: dict) -> None:
     for tracker in list(trackers):
         try:
             tracker.write(step, numbers)
-        except Exception as error:
+        except Exception as error:  # a service that is down, or anything that it answers
             logging.error("run %s is no longer tracked from step %d: %s", tracker.id, step, error)
             trackers.remove(tracker)
 
@@ -105,5 +105,5 @@ def close(trackers: list[Tracker]) -> None:
     for tracker in trackers:
         try:
             tracker.close()
-        except Exception as error:
+        except Exception as error:  # likewise: the run has ended well
             logging.error("run %s: %s", tracker.id, error)
