@@ -16,7 +16,8 @@ IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 3}
 def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
     source = corpora.learn("source")
     ours = tokenizer.Vocabulary(source, source if shared else corpora.learn("target", size=300))
-    marian_tokenizer.write(tmp_path, ours, max_length=64)
+    marian_tokenizer.write(tmp_path, ours, max_length=64, languages=("ko", "en"))
+    assert marian_tokenizer.languages(tmp_path) == ("ko", "en")
     orders, files = marian_tokenizer.read(tmp_path, IDS, shared)
     assert [order.old.tolist() for order in orders] == [[*range(len(side))] for side in ours]
     read = vocabulary.load(files)
@@ -29,6 +30,16 @@ def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
     assert len(tables) == (1 if shared else 2)
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert config["separate_vocabs"] == (not shared)
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [({}, ("", "")), ({"source_lang": None, "target_lang": "../de"}, ("", ""))],
+)
+def test_languages_that_are_not_named_are_empty(tmp_path, options, codes):
+    assert marian_tokenizer.languages(tmp_path) == ("", "")  # without the file
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
+    assert marian_tokenizer.languages(tmp_path) == codes
 
 
 @pytest.mark.parametrize("ids", [{"a": 0, "b": 0}, {"a": 1, "b": 2}, {"a": "0"}, [], {"a": 0.0}])

@@ -11,6 +11,7 @@ import pytest
 from transformer.checkpoints import config_files, workdir
 from transformer.decoding.translator import Request, Translator
 from transformer.errors import UserError
+from transformer.modes import command_line, prepare
 from transformer.modes.import_model import import_model
 from transformer.tasks import translation
 
@@ -54,6 +55,45 @@ def test_a_folder_in_use_or_a_missing_model_is_refused(run, tmp_path):
     with pytest.raises(UserError, match=r"neither model.safetensors"):
         imported(bad, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.fixture
+def by_flags(tmp_path):
+    """A function of an imported folder and flags: the config of the imported workdir."""
+
+    def run(folder, *flags):
+        target = tmp_path / "by_flags"
+        _, folders, config = command_line.parse(
+            ["--mode=import", str(folder), f"--workdir={target}", *flags]
+        )
+        import_model(config, folders)
+        return command_line.parse(["--mode=evaluate", f"--workdir={target}"])[2]
+
+    return run
+
+
+def test_its_text_is_parallel_text_and_its_vocabulary_the_workdir_s(by_flags):
+    config = by_flags(RECORDED)
+    assert (config.vocabulary.kind, config.vocabulary.model) == ("table", "")
+    prepare.check(config)  # says nothing of a vocabulary to take over
+    assert config.data.corpus == "parallel_text"
+
+
+def named(tmp_path, **languages):
+    folder = shutil.copytree(RECORDED, tmp_path / "named")
+    (folder / "tokenizer_config.json").write_text(json.dumps(languages))
+    return folder
+
+
+def test_its_languages_are_those_that_the_model_names(by_flags, tmp_path):
+    data = by_flags(named(tmp_path, source_lang="eng", target_lang="deu")).data
+    assert (data.source_language, data.target_language) == ("eng", "deu")
+
+
+def test_given_languages_win_over_those_that_the_model_names(by_flags, tmp_path):
+    folder = named(tmp_path, source_lang="eng", target_lang=None)
+    data = by_flags(folder, "--config.data.source_language=en").data
+    assert (data.source_language, data.target_language) == ("en", "target")
 
 
 DATA = os.environ.get("TRANSFORMER_TEST_DATA", "")

@@ -44,6 +44,7 @@ class Foreign(NamedTuple):
     orders: tuple[Renumbering, Renumbering]  # of the source's pieces, and of the target's
     vocabulary: dict[str, bytes]  # {name of a file in WORKDIR/vocabulary: content}
     config: dict[str, Any]
+    languages: tuple[str, str] = ("", "")  # codes of source and target, where the model names them
 
     def order_of(self, path: str) -> Renumbering:
         """Returns the order of the pieces of an embedding or a bias."""

@@ -55,6 +55,7 @@ def read(folder: Path) -> Foreign:
             "decode.length_alpha": float(config.get("length_penalty", 1.0)),
             "decode.stopping": "full" if config.get("early_stopping") is True else "best",
         },
+        languages=marian_tokenizer.languages(folder),
     )
 
 
@@ -137,10 +138,12 @@ def write(
     params: dict[str, np.ndarray],
     vocabulary: tokenizer.Vocabulary,
     generation: dict[str, Any],
+    languages: tuple[str, str] = ("", ""),
 ) -> None:
     """Writes a folder that MarianMTModel and MarianTokenizer load.
 
     `generation` is what generation_config.json has besides the ids: num_beams, length_penalty, ...
+    `languages` are the codes of source and target.
     """
     for line in marian_config.check_exportable(model):
         logging.warning("export: %s", line)
@@ -167,4 +170,4 @@ def write(
     ids = {key: config[key] for key in config if key.endswith("_token_id")}
     never = {"bad_words_ids": [[PAD], [START]]}
     write_json(folder / "generation_config.json", {**ids, **never, **generation})
-    marian_tokenizer.write(folder, vocabulary, generation["max_length"])
+    marian_tokenizer.write(folder, vocabulary, generation["max_length"], languages)

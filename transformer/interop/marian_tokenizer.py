@@ -1,5 +1,6 @@
 """The vocabulary of Hugging Face's Marian models: source.spm, target.spm, vocab.json and back."""
 
+import re
 from pathlib import Path
 
 from transformer.data import piece_table, tokenizer
@@ -7,12 +8,14 @@ from transformer.data.tokenizer import END, PAD
 from transformer.errors import UserError
 from transformer.interop.foreign import Renumbering, read_json, renumber, write_json
 
+SIDES = ("source", "target")
+
 
 def read(
     folder: Path, config: dict, shared: bool
 ) -> tuple[tuple[Renumbering, Renumbering], dict[str, bytes]]:
     """Returns the orders of source and target, and the files of our vocabulary."""
-    files = {f"{side}.model": folder / f"{side}.spm" for side in ("source", "target")}
+    files = {f"{side}.model": folder / f"{side}.spm" for side in SIDES}
     contents = {}
     for name, file in files.items():
         if not file.is_file():
@@ -26,6 +29,16 @@ def read(
     tables = {"source.pieces": source, "target.pieces": target}
     tables = {name: piece_table.dumps(order.pieces) for name, order in tables.items()}
     return (source, target), {**contents, **tables}
+
+
+def languages(folder: Path) -> tuple[str, str]:
+    """Returns the codes that tokenizer_config.json has for source and target, "" for none."""
+    file = folder / "tokenizer_config.json"
+    options = read_json(file) if file.is_file() else {}
+    if not isinstance(options, dict):
+        raise UserError(f"{file} is no JSON object, but a {type(options).__name__}")
+    codes = (options.get(f"{side}_lang") or "" for side in SIDES)
+    return tuple(str(code) if re.fullmatch(r"[\w-]+", str(code)) else "" for code in codes)
 
 
 def _renumbering(file: Path, config: dict) -> Renumbering:
@@ -47,7 +60,12 @@ def _renumbering(file: Path, config: dict) -> Renumbering:
     return renumber(pieces, **special)
 
 
-def write(folder: Path, vocabulary: tokenizer.Vocabulary, max_length: int) -> None:
+def write(
+    folder: Path,
+    vocabulary: tokenizer.Vocabulary,
+    max_length: int,
+    languages: tuple[str, str] = ("", ""),
+) -> None:
     """Writes source.spm, target.spm, vocab.json and tokenizer_config.json."""
     for name, side in vocabulary.sides.items():
         model = side.processor.serialized_model_proto()
@@ -64,6 +82,7 @@ def write(folder: Path, vocabulary: tokenizer.Vocabulary, max_length: int) -> No
             "tokenizer_class": "MarianTokenizer",
             "model_max_length": max_length,
             "separate_vocabs": separate,
+            **{f"{side}_lang": x for side, x in zip(SIDES, languages, strict=True) if x},
             **{name: tables[0][i] for name, i in special.items()},
         },
     )

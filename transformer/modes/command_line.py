@@ -108,6 +108,8 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         config = trained_config(folder, rest)
     if mode in FROM_FOREIGN:
         config = default_config("translation")
+        # Not WMT's text and languages: `import_model` fills in what the model names.
+        config.data.update(corpus="parallel_text", source_language="", target_language="")
     config = override(config, rest)
     if mode in OF_TASKS and mode not in (modes := task_modes(config.task)):
         others = modes or [name for name in MODES if name not in OF_TASKS]

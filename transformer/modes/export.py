@@ -145,7 +145,11 @@ def _marian(folder: Path, source: Source) -> None:
         "early_stopping": decode.stopping == "full",
         "max_length": decode.max_length + decode.extra_length,
     }
-    marian.write(folder, source.model, source.params, source.vocabulary, generation)
+    data = source.config.data
+    languages = data.source_language, data.target_language
+    marian.write(
+        *(folder, source.model, source.params, source.vocabulary, generation), languages=languages
+    )
     if decode.length_penalty == "gnmt":
         logging.warning(
             "export: generate divides log P by length^%g there, by ((5 + length) / 6)^%g here; "

@@ -34,6 +34,7 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     program = ctranslate2_read if (folder / "model.bin").is_file() else marian
     foreign = program.read(folder)
     config.model.update(foreign.fields)
+    set_languages(config, foreign.languages)
     config.update_from_flattened_dict(foreign.config)
     config.evaluate.weights = "best"
     names = ("source_vocab_size", "target_vocab_size")
@@ -54,6 +55,19 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
         "imported %s into %s: %s",
         *(folder, target, progress.quantity(sum(x.size for x in params.values()), "parameter")),
     )
+
+
+def set_languages(config: ml_collections.ConfigDict, named: tuple[str, str]) -> None:
+    """Fills in the languages that the command line leaves empty, from those the model names."""
+    for key, name in zip(("source_language", "target_language"), named, strict=True):
+        fallback = key.removesuffix("_language")
+        if not config.data[key] and not name:
+            logging.warning(
+                "the model does not name its %s language: config.data.%s=%r, the end of the names "
+                "of text files; import with --config.data.%s=CODE for another",
+                *(fallback, key, fallback, key),
+            )
+        config.data[key] = config.data[key] or name or fallback
 
 
 def save(folder: Path, params: dict, config: ml_collections.ConfigDict) -> None:

@@ -183,7 +183,9 @@ def check(config: ml_collections.ConfigDict) -> None:
     ):
         if value not in choices:
             raise UserError(f"config.{key} is one of {', '.join(choices)}, found {value!r}")
-    if config.vocabulary.kind in TAKEN_OVER and not config.vocabulary.model:
+    # A workdir has its vocabulary, and the fingerprint of it; only a new run has to take one over.
+    has_vocabulary = config.vocabulary.model or config.vocabulary.fingerprint
+    if config.vocabulary.kind in TAKEN_OVER and not has_vocabulary:
         raise UserError(
             f"config.vocabulary.kind={config.vocabulary.kind!r} is not learnt, but taken from "
             "another run: set config.vocabulary.model to its WORKDIR/vocabulary"
