@@ -8,7 +8,8 @@ it goes on from its best params, with a fresh optimizer and a small, constant le
 Translation reads parallel text: FOLDER holds train.SOURCE, train.TARGET, validation.SOURCE, ...
 (configs/parallel_text.py has other names). The other tasks read files of RUN's names.
 
-Some parameters can be frozen, as in --config.optimizer.frozen=encoder,embedding.
+Some parameters can be frozen, as in --config.optimizer.frozen=encoder,
+target_embedding: all that is below these prefixes of the parameters' paths.
 """
 
 import importlib

@@ -196,7 +196,11 @@ def test_no_gradient_is_computed_for_frozen_params():
 @pytest.mark.parametrize(
     ("frozen", "words"),
     [
-        ("head,hea", r"config.optimizer.frozen: 'hea' is no prefix .* such as 'head/bias'"),
+        (
+            "head,hea",
+            "config.optimizer.frozen: 'hea' is no prefix .* begin with head, header, such as "
+            "'head/bias'",
+        ),
         ("head,header", "config.optimizer.frozen=head,header leaves nothing to train"),
     ],
 )

@@ -103,8 +103,8 @@ def _parts(frozen: list[str], params: Tree) -> Tree:
     for prefix in frozen:
         if not any(is_below(path, [prefix]) for path in flat):
             raise UserError(
-                f"config.optimizer.frozen: {prefix!r} is no prefix of a parameter's path, such as "
-                f"{min(flat)!r}"
+                f"config.optimizer.frozen: {prefix!r} is no prefix of a parameter's path: they "
+                f"begin with {', '.join(sorted(params))}, such as {min(flat)!r}"
             )
     parts = {path: "frozen" if is_below(path, frozen) else "trained" for path in flat}
     if "trained" not in parts.values():
