@@ -7,8 +7,8 @@ context of 4, and letters for tokens (START is what comes before the text):
 
     window         predicts
     START A B C    A B C D
-    C D E F        . E F G    C and D are computed again, at the positions 0 and 1
-    E F G H        . G H I
+    B C D E        . . E F    B and C are computed again, at the positions 0 and 1
+    D E F G        . . G H
 """
 
 import functools

@@ -98,7 +98,7 @@ class MultiHeadAttention(nn.Module):
         self.dropout = dense.Dropout(rate=self.dropout_rate)
         if self.positions == "shaw":
             H, K, C, R = self.num_heads, self.key_size, self.value_size, 2 * self.max_distance + 1
-            # A table a head; the paper's heads share one, for memory that we do not need (3.3).
+            # A table a head, as in the paper's base model (4.1); its section 3.3 shares one.
             normal = nn.initializers.normal
             self.distance_keys = self.param("distance_keys", normal(K**-0.5), (H, K, R))
             self.distance_values = self.param("distance_values", normal(C**-0.5), (H, R, C))
