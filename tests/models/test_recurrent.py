@@ -1,5 +1,6 @@
-"""Recurrent: cached decoding, padding, beams, both directions, and each kind of attention."""
+"""Recurrent: the papers' equations, cached decoding, padding, beams, and both directions."""
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,6 +49,74 @@ def decode(model, params, inputs, *, room, pad, num_beams=3):
         outputs.append(output)
         cache = model.reorder(cache, parents)
     return np.concatenate(outputs, axis=2)
+
+
+def encoded(cell, params, x_SD, num_layers=2):
+    """The memory of one source: each layer's states, read forwards and backwards."""
+    for i in range(num_layers):
+        directions = []
+        for name, order in (("forward_rnn", 1), ("backward_rnn", -1)):
+            one = cell(4)
+            carry, states = one.initialize_carry(jax.random.key(0), (8,)), []
+            for x_D in x_SD[::order]:
+                own = params[f"encoder_{i}"][name]["cell"]
+                carry, state = one.apply({"params": own}, carry, x_D)
+                states.append(state)
+            directions.append(np.array(states)[::order])
+        x_SD = np.concatenate(directions, axis=1)
+    return x_SD
+
+
+def expected_logits(cell, attention, params, source, target):
+    """The logits [T, V] of one pair, a position after the other, as the papers have them."""
+    embed = lambda side, ids: params[f"{side}_embedding"]["embedding"][ids]
+    memory_SD = encoded(cell, params, embed("source", source))
+    last = np.concatenate([memory_SD[-1, :4], memory_SD[0, 4:]])
+    initial = lambda name: np.tanh(last @ params[name]["kernel"] + params[name]["bias"])
+    if cell is nn.OptimizedLSTMCell:
+        carries = [(initial(f"first_{i}_0"), initial(f"first_{i}_1")) for i in range(2)]
+    else:
+        carries = [initial(f"first_{i}") for i in range(2)]
+    own, h_D, fed_D = params["decoder"], np.array(carries[-1]).reshape(-1, 8)[-1], np.zeros(8)
+
+    def context(h_D):
+        if attention in ("additive", "concat"):  # v . tanh(W h + U k)
+            sums_SD = h_D @ own["query"]["kernel"] + memory_SD @ params["keys"]["kernel"]
+            scores_S = np.tanh(sums_SD) @ own["score"]["v"][0]
+        elif attention == "general":
+            scores_S = memory_SD @ (h_D @ own["score"]["w"][0])
+        else:
+            scores_S = memory_SD @ h_D
+        return np.exp(scores_S) / np.exp(scores_S).sum() @ memory_SD
+
+    outputs = []
+    for x_D in embed("target", target):
+        read = [x_D]
+        if attention == "additive":  # Bahdanau: the state before looks, then the cells read
+            read += [context(h_D)]
+        elif attention != "none":  # Luong: input feeding
+            read += [fed_D]
+        h_D = np.concatenate(read)
+        for i in range(2):
+            carries[i], h_D = cell(8).apply({"params": own[f"cell_{i}"]}, carries[i], h_D)
+        output = h_D
+        if attention == "additive":
+            output = np.tanh(np.concatenate([h_D, *read]) @ own["mix"]["kernel"])
+        elif attention != "none":  # equation 5: the cells read, then the state looks
+            output = fed_D = np.tanh(np.concatenate([context(h_D), h_D]) @ own["mix"]["kernel"])
+        outputs.append(output @ params["output_embedding"]["embedding"].T)
+    return np.array(outputs)
+
+
+@pytest.mark.parametrize(("cell", "attention"), [*KINDS, ("lstm", "additive")])
+def test_it_is_a_loop_over_positions(cell, attention):
+    model, params, inputs = build(cell=cell, attention=attention)
+    found = logits(model, params, inputs)
+    for row, (source, target) in enumerate(tiny.pairs()):
+        ids = inputs["target"][row, : len(target)]
+        cell_type = {"gru": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}[cell]
+        expected = expected_logits(cell_type, attention, params, source, ids)
+        np.testing.assert_allclose(found[row, : len(target)], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("cell", "attention"), KINDS)

@@ -4,7 +4,8 @@ The kinds of attention are to differ in attention alone, so all else is the same
 from the papers here: the encoder reads in both directions, as Bahdanau's; Sutskever's and Luong's
 read in one, Sutskever's the source reversed. The first state is a tanh layer of both directions'
 last states; Bahdanau's is of the backward one, the others' are the states themselves. Bahdanau's
-output is a maxout layer; here it is a tanh layer, as Luong's equation 5.
+output is a maxout layer; here it is a tanh layer, as Luong's equation 5. The cells are Flax's,
+whose GRU applies the reset gate after the matrix product (Cho et al. 2014: before it).
 """
 
 import flax.linen as nn
