@@ -36,6 +36,13 @@ def test_texts_and_labels_are_read_in_order(load, tmp_path, name, opener):
     assert corpus.files == (str(tmp_path / name),)
 
 
+def test_spaces_around_a_label_make_no_other_class(load):
+    assert load(["good\ta", " good\tb", "good \tc", "so so\td"]).labels == (
+        *["good"] * 3,
+        "so so",
+    )
+
+
 def test_the_fingerprint_is_of_the_content(load):
     first, again = load(LINES), load(LINES)
     relabelled = load(["0" + LINES[0][1:], *LINES[1:]])

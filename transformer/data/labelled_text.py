@@ -56,9 +56,12 @@ class LabelledText:
 # A task loads a split several times before its first step; 60,000 labels take a second to read.
 @functools.lru_cache(maxsize=4)
 def read_labels(corpus: LabelledText) -> tuple[str, ...]:
-    """Returns the label of every text of a split, read once for all corpora of the same content."""
+    """Returns the label of every text of a split, read once for all corpora of the same content.
+
+    Without spaces around it, which nobody sees: 'good ' would be a class of its own.
+    """
     records = corpus.records.__getitems__([*range(len(corpus))])
-    return tuple(record["label"].decode() for record in records)
+    return tuple(record["label"].decode().strip() for record in records)
 
 
 def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> LabelledText:
