@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion
 
 from transformer.modes import command_line
-from transformer.tasks import classes, classification, labels, splits
+from transformer.tasks import class_names, classification, classifiers, splits
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0)
 WORDS = {"analyzer": "word", "token_pattern": r"\S+", "ngram_range": (1, 2)}
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> None:
         of_texts = corpus.labels
         names = names or sorted(set(of_texts))
         (texts[split],) = corpus.read(range(len(corpus)))
-        targets[split] = labels.class_ids(of_texts, names, place=corpus.place)
+        targets[split] = class_names.class_ids(of_texts, names, place=corpus.place)
     for name, options in FEATURES.items():
         start = time.perf_counter()
         parts = [
@@ -65,10 +65,10 @@ def main(arguments: list[str]) -> None:
 
 def score(predictions: np.ndarray, targets: np.ndarray, num_classes: int) -> dict[str, float]:
     """Returns accuracy and macro F1, as the evaluator of a classifier computes them."""
-    counts = classes.confusion(targets, predictions, num_classes)
+    counts = classifiers.confusion(targets, predictions, num_classes)
     return {
         "accuracy": round(float((predictions == targets).mean()), 4),
-        "macro_f1": round(float(np.nanmean(classes.precision_recall_f1(counts)[2])), 4),
+        "macro_f1": round(float(np.nanmean(classifiers.precision_recall_f1(counts)[2])), 4),
     }
 
 

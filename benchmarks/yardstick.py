@@ -57,7 +57,7 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], flo
     import jax
 
     from transformer.distributed.layout import make_layout
-    from transformer.distributed.step import compile_step, shard_batch
+    from transformer.distributed.parallel_step import compile_step, shard_batch
     from transformer.tasks.task import init_params
     from transformer.training.state import restore_or_init
     from transformer.training.update import make_step

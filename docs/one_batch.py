@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 from configs import translation as defaults
 from transformer.checkpoints import workdir
 from transformer.distributed.layout import make_layout
-from transformer.distributed.step import compile_step
+from transformer.distributed.parallel_step import compile_step
 from transformer.modes import prepare
 from transformer.tasks import splits, translation
 from transformer.training import loop, state, update

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from docs.tour import picture, tiny
-from transformer.tasks import attention, classes
+from transformer.tasks import attention_weights, classifiers
 
 SHAPES = ("disc", "square", "cross", "ring")
 SIZE, PATCH, ROWS = 20, 4, 64
@@ -42,14 +42,15 @@ def batches() -> Iterator[dict]:
 def show() -> picture.Chart:
     """Trains; returns images, and how much the class token looks at each of their patches."""
     model = tiny.vision_transformer(len(SHAPES), SIZE, PATCH)
-    loss = functools.partial(classes.training_loss, model=model, label_smoothing=0.0)
+    loss = functools.partial(classifiers.training_loss, model=model, label_smoothing=0.0)
     params, _ = tiny.train(model, batches(), steps=300, loss=loss)
 
     pixels, labels = images(np.random.default_rng(1), 400)
-    p_BV = classes.probabilities(params, {"images": pixels}, model=model)
+    p_BV = classifiers.probabilities(params, {"images": pixels}, model=model)
     accuracy = float((np.asarray(p_BV).argmax(-1) == labels).mean())
     print(f"{(SIZE // PATCH) ** 2} patches an image; {accuracy:.1%} of 400 new images right\n")
-    weights = attention.weights(params, {"images": pixels[: len(SHAPES)]}, model=model)["encoder"]
+    shown = {"images": pixels[: len(SHAPES)]}
+    weights = attention_weights.of_batch(params, shown, model=model)["encoder"]
     # From the class token, which is position 0, to the patches: the last layer, mean over heads.
     looks_BS = np.asarray(weights)[-1, :, :, 0, 1:].mean(axis=1)
     looks_BPP = looks_BS.reshape(len(SHAPES), SIZE // PATCH, SIZE // PATCH)

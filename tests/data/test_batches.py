@@ -13,7 +13,7 @@ from helpers.corpora import LENGTH, Source
 
 from transformer.data import batches, packing
 from transformer.data import pairs as pair_arrays
-from transformer.distributed import layout, step
+from transformer.distributed import layout, parallel_step
 
 
 def evaluation_batches(tokens, batch_tokens=5 * LENGTH):
@@ -109,7 +109,7 @@ def test_hosts_share_the_global_batch(tokenised, packed, hosts):
     """Rows that pad to a multiple of the devices lie behind the batch's rows, and are empty."""
     batched = training_batches(tokenised(Source(0)), packed, 0, 5 * LENGTH)
     for t in range(len(batched)):
-        num_rows = step.rows_for_devices(
+        num_rows = parallel_step.rows_for_devices(
             batched.shape(t)[0], layout.make_layout("jit").num_row_shards
         )
         assert num_rows % 8 == 0

@@ -9,7 +9,7 @@ from helpers import tiny
 from helpers.layouts import ADAM, batch, first_state, init, layout_of, model, open_checkpoints, step
 
 from transformer.distributed import inference, layout
-from transformer.distributed.step import rows_for_devices
+from transformer.distributed.parallel_step import rows_for_devices
 from transformer.training.state import init_state, restore_or_init, save
 
 STEPS = 30

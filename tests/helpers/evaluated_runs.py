@@ -6,7 +6,7 @@ import numpy as np
 from helpers import workdirs
 
 from transformer.monitoring import results
-from transformer.tasks import classes
+from transformer.tasks import classifiers
 from transformer.tasks.translation_evaluator import score
 
 SOURCES = [" ".join(f"s{i + j}" for j in range(1 + i % 12)) for i in range(120)]
@@ -35,7 +35,7 @@ def classifications(folder, predictions, labels, **changes):
     dataset = {"text": [f"text {i}" for i in range(len(labels))], "label": labels}
     names = sorted({*labels, *predictions})
     truth, guess = (np.array([names.index(x) for x in side]) for side in (labels, predictions))
-    f1 = classes.precision_recall_f1(classes.confusion(truth, guess, len(names)))[2]
+    f1 = classifiers.precision_recall_f1(classifiers.confusion(truth, guess, len(names)))[2]
     scores = {"accuracy": float((truth == guess).mean()), "macro_f1": float(np.nanmean(f1))}
     outputs = {**dataset, "prediction": predictions}
     return write(folder, "test", dataset, outputs, scores, task="classification", **changes)

@@ -8,7 +8,7 @@ from helpers import tiny
 
 from transformer.checkpoints import manager
 from transformer.distributed import layout
-from transformer.distributed.step import compile_step
+from transformer.distributed.parallel_step import compile_step
 from transformer.training import loop, update
 from transformer.training.state import restore_or_init
 

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 
 from configs import wmt_base
-from transformer.distributed import step
+from transformer.distributed import parallel_step
 from transformer.distributed.layout import state_shardings
-from transformer.distributed.step import compile_step
+from transformer.distributed.parallel_step import compile_step
 from transformer.models.transformer import Transformer
 from transformer.tasks import losses
 from transformer.training import optimizer, update
@@ -105,7 +105,7 @@ def train_step(layout, state, model, adam, accumulate=1):
 def place(rows, layout):
     """A batch that is all there, as the step wants it."""
     part = lambda start, stop: jax.tree.map(lambda x: x[start:stop], rows)
-    return step.shard_batch(part, len(rows["targets"]), layout)
+    return parallel_step.shard_batch(part, len(rows["targets"]), layout)
 
 
 def assert_same_bits(found, expected):

@@ -7,7 +7,7 @@ from helpers import texts, tiny
 
 from transformer.errors import UserError
 from transformer.models.self_attentive import redundancy
-from transformer.tasks import classes
+from transformer.tasks import classifiers
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_the_penalty_is_in_the_loss_of_real_rows(run):
         "targets": np.array([0, 1, 2]),
         "weights": np.array([1, 0, 1], np.float32),
     }
-    sums = classes.training_loss(
+    sums = classifiers.training_loss(
         params, rows, model=texts.self_attentive(), rng=jax.random.key(0), label_smoothing=0.0
     )
     penalties = sown["losses"]["penalty"][0]

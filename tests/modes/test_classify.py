@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.modes import classify
-from transformer.tasks import labels, trained
+from transformer.tasks import class_names, trained
 
 LABELS = ("a", "b", "c")
 
@@ -58,11 +58,11 @@ def answered(tmp_path, monkeypatch, capsysbinary):
         )
         task = types.SimpleNamespace(reader=reader, check=check)
         monkeypatch.setattr(classify, "load_task", lambda name: task)
-        labels.write(tmp_path, LABELS)
+        class_names.write(tmp_path, LABELS)
         config = ConfigDict(
             {
                 "task": name,
-                "vocabulary": {"labels_fingerprint": labels.fingerprint(LABELS)},
+                "vocabulary": {"labels_fingerprint": class_names.fingerprint(LABELS)},
                 "evaluate": {"weights": "best"},
                 "classify": {"format": "text", "batch_size": 4, "chunk_lines": 8, **options},
             }

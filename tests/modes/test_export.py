@@ -16,7 +16,7 @@ from transformer.models.vision import VisionTransformer
 from transformer.modes.export import export
 from transformer.modes.import_model import import_model
 from transformer.storage import checksums
-from transformer.tasks import labels, trained, translation
+from transformer.tasks import class_names, trained, translation
 
 
 def config_of(run, **changes):
@@ -149,7 +149,7 @@ def test_a_vision_model_is_exported_as_vit_with_the_names_of_its_classes(tmp_pat
     model = VisionTransformer(**huggingface.VISION)
     params = tiny.parameters(model, {"images": huggingface.images(model, 1)})
     monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
-    labels.write(tmp_path / "run", ["cat", "dog", "bee"])
+    class_names.write(tmp_path / "run", ["cat", "dog", "bee"])
     config = default_config("image_classification")
     export(config, (tmp_path / "model", tmp_path / "run"))
     read = lambda name: json.loads((tmp_path / "model" / name).read_text())

@@ -17,7 +17,7 @@ import launch
 from configs import wmt_base, wmt_big
 from transformer import models
 from transformer.data import tokens
-from transformer.distributed import layout, step
+from transformer.distributed import layout, parallel_step
 from transformer.distributed.layout import STRATEGIES, make_layout
 from transformer.modes import collectives, plan
 from transformer.tasks import translation
@@ -246,8 +246,8 @@ def test_the_batch_is_the_one_that_training_reads(strategy, pack, length, tmp_pa
     assert longest == length == max(length for _, length in shapes)
     t = shapes.index((filled, length))
     layout = make_layout(strategy)
-    rows = step.rows_for_devices(filled, layout.num_row_shards * 3)
-    placed = step.shard_batch(lambda *part: training.rows(t, *part), rows, layout)
+    rows = parallel_step.rows_for_devices(filled, layout.num_row_shards * 3)
+    placed = parallel_step.shard_batch(lambda *part: training.rows(t, *part), rows, layout)
     shape = lambda x: (x.shape, jnp.dtype(x.dtype))
     abstract = plan.batch_on(layout, translation.example(config, rows))
     assert jax.tree.map(shape, placed) == jax.tree.map(shape, abstract)

@@ -1,4 +1,4 @@
-"""Which attention is shown of which run: that of `tasks/attention.py`, between the right words."""
+"""Which attention is shown of which run: of `attention_weights.py`, between the right words."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from transformer.checkpoints import workdir
 from transformer.data import vocabulary
 from transformer.models.recurrent import Recurrent
 from transformer.reports import attention
-from transformer.tasks import attention as weights
+from transformer.tasks import attention_weights as weights
 from transformer.tasks import classification, translation
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from transformer.models.vision import VisionTransformer
 from transformer.reports import image_attention, page
-from transformer.tasks import attention
+from transformer.tasks import attention_weights
 
 SIZE = 12
 
@@ -60,7 +60,7 @@ def test_the_attention_is_of_what_is_classified(runs, pooling):
     urls = re.findall(r'src="data:image/png;base64,(.*?)"', section.parts[1].html)
     images = [np.asarray(Image.open(io.BytesIO(base64.b64decode(url)))) for url in urls]
     assert len(images) == len(titles) == len(shares) == 6
-    sown = attention.weights(this.params, {"images": pixels[..., None]}, model=this.model)
+    sown = attention_weights.of_batch(this.params, {"images": pixels[..., None]}, model=this.model)
     weights_LBHTS = np.asarray(sown["encoder"])
     for image, title, weights in zip(images, titles, shares, strict=True):
         [i] = np.flatnonzero((pixels == image[::8, ::8]).all(axis=(1, 2)))  # 12 pixels to 96

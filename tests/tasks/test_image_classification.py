@@ -23,7 +23,7 @@ import launch
 from transformer.checkpoints import manager
 from transformer.checkpoints.workdir import read_config
 from transformer.distributed import layout
-from transformer.distributed.step import compile_step
+from transformer.distributed.parallel_step import compile_step
 from transformer.errors import UserError
 from transformer.monitoring.log import read
 from transformer.tasks import image_classification, trained

@@ -26,7 +26,7 @@ from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
 from transformer.modes import train
 from transformer.monitoring.log import read
-from transformer.tasks import split_loss, translation_evaluator
+from transformer.tasks import evaluation_loss, translation_evaluator
 from transformer.training import loop
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -182,7 +182,7 @@ def validated_between(tiny_config, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(translation_evaluator.Evaluator, "_translations"), (split_loss.SplitLoss, "sums")],
+    [(translation_evaluator.Evaluator, "_translations"), (evaluation_loss.EvaluationLoss, "sums")],
 )
 def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
     tiny_config, validated_between, tmp_path, monkeypatch, owner, name
@@ -233,7 +233,7 @@ def exhausted(*_, **__):
             r"a step with 32 rows of 32 positions .*config.data.batch_tokens",
         ),
         (
-            split_loss,
+            evaluation_loss,
             "_sums",
             r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens",
         ),

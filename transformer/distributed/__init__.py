@@ -1,15 +1,15 @@
 """Meshes, shardings, the compiled training step and collectives: many devices, many processes.
 
-Read layout.py (mesh and shardings), step.py (compiling a training step, sharding its batch),
-inference.py (evaluation and decoding on one process's devices), processes.py (starting, barriers,
-sharing work, signals).
+Read layout.py (mesh and shardings), parallel_step.py (compiling a training step, sharding its
+batch), inference.py (evaluation and decoding on one process's devices), processes.py (starting,
+barriers, sharing work, signals).
 
 *Collective* calls have to be made by all processes, in the same order, or those that make them wait
 forever for the rest:
 
 * in processes.py: `connect`, `first_process_first`, `gather_shares`, `all_gather`,
   `wait_for_all`;
-* in step.py: the step that `compile_step` returns, and the function of `make_any_process`;
+* in parallel_step.py: the step that `compile_step` returns, and the function of `make_any_process`;
 * in inference.py: `gather_params`.
 
 Everything else here is local: a process may call it alone. Functions may assume that `connect` was

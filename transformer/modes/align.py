@@ -18,7 +18,7 @@ from transformer.errors import UserError
 from transformer.modes import lines, score
 from transformer.monitoring import progress
 from transformer.storage import paths
-from transformer.tasks import attention, translation
+from transformer.tasks import attention_weights, translation
 
 
 def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
@@ -47,10 +47,10 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     total = lines.count(sys.stdin.buffer)
     for number, pair in enumerate(progress.progress(sentence_pairs, "align", total=total)):
         source_and_target = (pair["source"], pair["target"])
-        lengths = map(len, attention.ids(run.vocabulary, *source_and_target))
+        lengths = map(len, attention_weights.ids(run.vocabulary, *source_and_target))
         arrays, aligned = {}, []
         if not score.over_long(number + 1, *lengths, config.decode):
-            arrays = attention.of_pair(run, *source_and_target)
+            arrays = attention_weights.of_pair(run, *source_and_target)
             aligned = alignment(run.vocabulary, *source_and_target, arrays["cross"], options)
         text = " ".join(f"{s}-{t}" for s, t in aligned)
         if form == "json":
@@ -68,7 +68,7 @@ def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple
     """Returns [L, B, H, T, S] of the cross-attention's weights; UserError if there are none."""
     side = np.ones((1, 1), np.int32)
     inputs = pairs.inputs_of_single_pairs(side, side)
-    weights_of = functools.partial(attention.weights, model=run.model)
+    weights_of = functools.partial(attention_weights.of_batch, model=run.model)
     shapes_of = jax.eval_shape(weights_of, run.params, inputs)
     if "cross" not in shapes_of:
         raise UserError(

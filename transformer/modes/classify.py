@@ -18,7 +18,7 @@ from transformer.distributed import inference
 from transformer.errors import UserError
 from transformer.modes import lines
 from transformer.monitoring import memory, progress
-from transformer.tasks import classes, labels, trained
+from transformer.tasks import class_names, classifiers, trained
 from transformer.tasks.task import load_task
 
 Tree = Any
@@ -34,7 +34,7 @@ def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """
     options = config.classify
     check(options)
-    names = labels.read(workdir, config.vocabulary.labels_fingerprint)
+    names = class_names.read(workdir, config.vocabulary.labels_fingerprint)
     task = load_task(config.task)
     task.check(config)
     read = task.reader(config, workdir)
@@ -95,7 +95,7 @@ def _batch_probabilities(run: trained.Trained, rows: list[Row]) -> np.ndarray:
         return np.concatenate([np.stack(arrays), empty])
 
     inputs = inference.shard_rows(jax.tree.map(stack, *rows), run.params)
-    return np.asarray(classes.probabilities(run.params, inputs, model=run.model))
+    return np.asarray(classifiers.probabilities(run.params, inputs, model=run.model))
 
 
 def _format(text: str, row: np.ndarray, names: tuple[str, ...], form: str) -> str:

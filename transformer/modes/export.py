@@ -24,7 +24,7 @@ from transformer.interop import (
 from transformer.monitoring import log, progress, results
 from transformer.reports import measures
 from transformer.storage import checksums, paths
-from transformer.tasks import labels, trained
+from transformer.tasks import class_names, trained
 
 FORMATS = ("huggingface", "ctranslate2", "safetensors")
 
@@ -173,7 +173,7 @@ def _megatron_bert(folder: Path, source: Source) -> None:
 
 def _vit(folder: Path, source: Source) -> None:
     config = source.config
-    names = labels.read(source.workdir, config.vocabulary.labels_fingerprint)
+    names = class_names.read(source.workdir, config.vocabulary.labels_fingerprint)
     vit.write(folder, source.model, source.params, names, central_crop=config.data.central_crop)
 
 

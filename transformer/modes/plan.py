@@ -19,7 +19,7 @@ from jax.experimental import topologies
 from ml_collections import ConfigDict
 
 from transformer.distributed.layout import Layout, bytes_per_device, make_layout, to_restore
-from transformer.distributed.step import compile_step, rows_for_devices
+from transformer.distributed.parallel_step import compile_step, rows_for_devices
 from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.modes.collectives import find_collectives, summed

@@ -17,7 +17,7 @@ import numpy as np
 from transformer.data import pairs, tokenizer
 from transformer.decoding import beam_search, shapes
 from transformer.decoding.translator import Translator
-from transformer.distributed import inference, step
+from transformer.distributed import inference, parallel_step
 from transformer.modes import lines
 from transformer.monitoring import progress
 from transformer.tasks import translation
@@ -125,7 +125,7 @@ def log_prob(
 
     `rows` is rounded up to a multiple of the devices; the rows added are padding.
     """
-    rows = step.rows_for_devices(rows, inference.num_devices(run.params))
+    rows = parallel_step.rows_for_devices(rows, inference.num_devices(run.params))
     sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*id_pairs, strict=True))
     source, target = inference.shard_rows(sides, run.params)
     log_probs_B = _log_prob(run.params, source, target, model=run.model)

@@ -11,7 +11,7 @@ from transformer.reports import attention_view, inside
 from transformer.reports.attention_view import Example, Map, readable
 from transformer.reports.inside import Inside
 from transformer.reports.page import Section
-from transformer.tasks import attention, translation
+from transformer.tasks import attention_weights, translation
 from transformer.tasks.task import load_task
 
 SENTENCES = 4
@@ -55,7 +55,7 @@ def _translations(this: Inside) -> list[Example]:
     translator = translation.TrainedTranslator(this.model, vocabulary, this.params, [])
     examples = []
     for item in this.items:
-        arrays = attention.of_pair(translator, item["source"], item["hypothesis"])
+        arrays = attention_weights.of_pair(translator, item["source"], item["hypothesis"])
         source, target = (readable(arrays[side].tolist()) for side in ("source", "target"))
         seen = ["<s>", *target[:-1]]
         columns = {
@@ -131,7 +131,7 @@ def _continued(this: Inside) -> list[Example]:
 def _weights(this: Inside, row: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the attention weights [L, H, T, S] of one row."""
     inputs = {name: x[None] for name, x in row.items()}
-    of_kinds = attention.weights(this.params, inputs, model=this.model)
+    of_kinds = attention_weights.of_batch(this.params, inputs, model=this.model)
     return {kind: np.asarray(weights[:, 0]) for kind, weights in jax.device_get(of_kinds).items()}
 
 

@@ -20,7 +20,7 @@ from transformer.reports import inside, pictures
 from transformer.reports.attention_view import MOST_NUMBERS
 from transformer.reports.inside import Inside
 from transformer.reports.page import Markup, Section
-from transformer.tasks import attention, image_classification
+from transformer.tasks import attention_weights, image_classification
 
 HERE = Path(__file__).parent
 IMAGES = 8
@@ -55,7 +55,7 @@ def section(this: Inside) -> Section | None:
         pixels = _pixels(this)
     except UserError as error:
         return Section("Attention", [f"The images of the test set are not here: {error}"])
-    sown = attention.weights(this.params, {"images": pixels}, model=this.model)
+    sown = attention_weights.of_batch(this.params, {"images": pixels}, model=this.model)
     weights_LBHP = of_patches(np.asarray(sown["encoder"]), this.model.pooling)
     shown = [
         Picture(f"{item['label']}, predicted {item['prediction']}", pixels[i], weights_LBHP[:, i])

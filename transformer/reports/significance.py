@@ -13,7 +13,7 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 from scipy import stats
 
-from transformer.tasks import classes
+from transformer.tasks import classifiers
 
 SEED = 12345  # sacreBLEU's own, so that all bootstraps of a comparison have it
 
@@ -78,8 +78,8 @@ def classifications(
     guesses = [np.array([number[label] for label in run]) for run in predictions]
 
     def macro_f1(guess: np.ndarray, items: np.ndarray) -> float:
-        counts = classes.confusion(truth[items], guess[items], len(names))
-        return float(np.nanmean(classes.precision_recall_f1(counts)[2]))
+        counts = classifiers.confusion(truth[items], guess[items], len(names))
+        return float(np.nanmean(classifiers.precision_recall_f1(counts)[2]))
 
     correct = [guess == truth for guess in guesses]
     accuracy = _bootstrap(

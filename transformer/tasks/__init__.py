@@ -40,9 +40,9 @@ configs/TASK.py with all of its keys. A module has
                            array}, the model's inputs for one row, without the batch dimension
 
 Read task.py (the record, and helpers of every task), trained.py (workdirs -> model and params),
-attention.py (... -> attention weights), translation.py, then losses.py, splits.py, vocabularies.py,
-translation_evaluator.py and split_loss.py. language_modelling.py and language_evaluator.py are of a
-single text. What classifiers share is in classes.py and labels.py.
+attention_weights.py, translation.py, then losses.py, splits.py, vocabularies.py,
+translation_evaluator.py and evaluation_loss.py. language_modelling.py and language_evaluator.py are
+of a single text. What classifiers share is in classifiers.py and class_names.py.
 """
 
 # {config.task: module}. The module is imported on use, and only a module named here ever is.

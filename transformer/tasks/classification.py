@@ -14,7 +14,7 @@ from transformer.data.batches import Batches
 from transformer.data.labelled_text import LabelledText
 from transformer.errors import UserError
 from transformer.monitoring import progress
-from transformer.tasks import classes, labels, splits, trained, vocabularies
+from transformer.tasks import class_names, classifiers, splits, trained, vocabularies
 from transformer.tasks.task import Task, abstract_params, build_model, init_params
 
 MODES = ("classify",)
@@ -28,7 +28,7 @@ model = build_model
 
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
-    classes.check(**config.loss)
+    classifiers.check(**config.loss)
     check_texts(config)
     checked = model(config, sizes(config, None))
     trained.check_all_positions(config, checked, "data.max_length")
@@ -72,15 +72,15 @@ def prepare(
     train = corpora["train"]
     names = sorted(set(train.labels))
     if saved_config is not None and saved_config.data.fingerprint in ("", train.fingerprint):
-        names = labels.read(folder, saved_config.vocabulary.labels_fingerprint)
-    labels.check(names, " and ".join(train.files))
+        names = class_names.read(folder, saved_config.vocabulary.labels_fingerprint)
+    class_names.check(names, " and ".join(train.files))
     for corpus in corpora.values():
-        labels.class_ids(corpus.labels, names, place=corpus.place)
-    config.vocabulary.labels_fingerprint = labels.fingerprint(names)
+        class_names.class_ids(corpus.labels, names, place=corpus.place)
+    config.vocabulary.labels_fingerprint = class_names.fingerprint(names)
     learn = vocabularies.learn_text
     vocab = vocabularies.prepare(config, folder, saved_config, train, learn)
     if saved_config is None:
-        labels.write(folder, names)
+        class_names.write(folder, names)
     for split, corpus in corpora.items():
         splits.tokens(config, corpus, vocab, f"tokenise {split}")
     return config
@@ -97,7 +97,7 @@ def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, i
     if folder is None:
         return {"vocab_size": config.vocabulary.size, "num_classes": config.plan.num_classes}
     vocab = workdir.read_vocabulary(folder, config)
-    names = labels.read(folder, config.vocabulary.labels_fingerprint)
+    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     return {"vocab_size": len(vocab), "num_classes": len(names)}
 
 
@@ -112,7 +112,7 @@ def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
 
     def sums(params: dict, batch: dict, *, rng: object) -> dict:
         filled = (batch["inputs"]["segments"] > 0).sum()
-        items = classes.training_loss(params, batch, model=model, rng=rng, **config.loss)
+        items = classifiers.training_loss(params, batch, model=model, rng=rng, **config.loss)
         return {**items, "filled": filled}
 
     return sums
@@ -120,7 +120,7 @@ def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
 
 def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> classes.Evaluator:
+) -> classifiers.Evaluator:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
     Its outputs have the lines 'text' and 'label'.
@@ -128,13 +128,13 @@ def evaluator(
     split = splits.resolve(config, split)
     corpus = labelled(config, split)
     (lines,) = corpus.read(range(len(corpus)))
-    return classes.Evaluator(
+    return classifiers.Evaluator(
         model,
         batches_of(config, folder, corpus, None),
         split=split,
         files=corpus.files,
         dataset={"text": lines, "label": corpus.labels},
-        labels=labels.read(folder, config.vocabulary.labels_fingerprint),
+        labels=class_names.read(folder, config.vocabulary.labels_fingerprint),
         unit="text",
         label_smoothing=config.loss.label_smoothing,
         remedy="lower config.data.batch_tokens",
@@ -143,7 +143,7 @@ def evaluator(
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    names = labels.read(folder, config.vocabulary.labels_fingerprint)
+    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     trained_model = model(config, sizes(config, folder))
     validation = evaluator(config, folder, trained_model, "validation")
     train = labelled(config, "train")
@@ -175,8 +175,8 @@ def batches_of(
     """Returns a split's texts, one a row of few lengths; texts are cut after `data.max_length`."""
     data = config.data
     vocab = workdir.read_vocabulary(folder, config)
-    names = labels.read(folder, config.vocabulary.labels_fingerprint)
-    ids = labels.class_ids(corpus.labels, names, place=corpus.place)
+    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
+    ids = class_names.class_ids(corpus.labels, names, place=corpus.place)
     tokens = splits.tokens(config, corpus, vocab, "tokenise")
     side = texts.shorten(tokens.sides["text"], data.max_length)
     rows = packing.one_per_row((side.lengths,), np.arange(len(corpus)), data.max_length)

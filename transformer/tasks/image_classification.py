@@ -16,7 +16,7 @@ from transformer.data.images import View
 from transformer.data.packing import Rows
 from transformer.errors import UserError
 from transformer.monitoring import progress
-from transformer.tasks import classes, labels, splits
+from transformer.tasks import class_names, classifiers, splits
 from transformer.tasks.task import Task, abstract_params, build_model, init_params
 
 MODES = ("classify",)
@@ -38,7 +38,7 @@ def check(config: ml_collections.ConfigDict) -> None:
             "config.data.batch_images is at least 1 and config.data.num_threads at least 0, found "
             f"{data.batch_images} and {data.num_threads}"
         )
-    classes.check(**config.loss)
+    classifiers.check(**config.loss)
     checked = model(config, sizes(config, None))
     if len(checked.mean) != data.channels:
         raise UserError(
@@ -61,8 +61,8 @@ def prepare(
     train = corpora["train"]
     config.data.fingerprint = train.fingerprint
     if saved_config is None:
-        labels.check(train.classes, " and ".join(train.files) or config.data.corpus)
-        names = labels.write(folder, train.classes)
+        class_names.check(train.classes, " and ".join(train.files) or config.data.corpus)
+        names = class_names.write(folder, train.classes)
     else:
         if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
             raise UserError(
@@ -70,8 +70,8 @@ def prepare(
                 f"{', '.join(train.files) or config.data.corpus} has changed since (config.data."
                 "fingerprint); restore the old ones, or give another --workdir"
             )
-        names = labels.read(folder, saved_config.vocabulary.labels_fingerprint)
-    config.vocabulary.labels_fingerprint = labels.fingerprint(names)
+        names = class_names.read(folder, saved_config.vocabulary.labels_fingerprint)
+    config.vocabulary.labels_fingerprint = class_names.fingerprint(names)
     for split, corpus in corpora.items():
         class_ids(corpus, names, split)
     return config
@@ -86,7 +86,7 @@ def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, i
     """Returns the number of classes and the images' size; without a workdir from the config."""
     num_classes = config.plan.num_classes
     if folder is not None:
-        num_classes = len(labels.read(folder, config.vocabulary.labels_fingerprint))
+        num_classes = len(class_names.read(folder, config.vocabulary.labels_fingerprint))
     return {"num_classes": num_classes, "image_size": config.data.size}
 
 
@@ -97,18 +97,18 @@ def example(config: ml_collections.ConfigDict, rows: int) -> dict:
 
 def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the images}."""
-    return functools.partial(classes.training_loss, model=model, **config.loss)
+    return functools.partial(classifiers.training_loss, model=model, **config.loss)
 
 
 def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> classes.Evaluator:
+) -> classifiers.Evaluator:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
     Its outputs have the lines 'image', which image it is, and 'label'.
     """
     split = splits.resolve(config, split)
-    names = labels.read(folder, config.vocabulary.labels_fingerprint)
+    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     corpus = labelled_images(config, split)
     image_names, image_labels = [], []
     for start in range(0, len(corpus), CHUNK_IMAGES):
@@ -116,7 +116,7 @@ def evaluator(
         _, of_chunk, names_of_chunk = corpus.read(chunk)
         image_names += names_of_chunk
         image_labels += [corpus.classes[i] for i in of_chunk]
-    return classes.Evaluator(
+    return classifiers.Evaluator(
         model,
         batches_of(config, corpus, class_ids(corpus, names, split), evaluation_view(config), None),
         split=split,
@@ -131,7 +131,7 @@ def evaluator(
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    names = labels.read(folder, config.vocabulary.labels_fingerprint)
+    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     trained_model = model(config, sizes(config, folder))
     validation = evaluator(config, folder, trained_model, "validation")
     corpus = labelled_images(config, "train")
@@ -188,7 +188,7 @@ def class_ids(corpus: LabelledImages, names: tuple[str, ...], split: str) -> np.
     UserError for a class that training does not have.
     """
     place = corpus.files[-1] if corpus.files else f"the split {split!r}"
-    return labels.class_ids(corpus.classes, names, place=lambda i: place)
+    return class_names.class_ids(corpus.classes, names, place=lambda i: place)
 
 
 def batches_of(

@@ -16,7 +16,7 @@ from transformer.data.batches import Batches
 from transformer.decoding.continuations import unprompted
 from transformer.monitoring import memory, progress
 from transformer.tasks import losses, splits
-from transformer.tasks.split_loss import SplitLoss
+from transformer.tasks.evaluation_loss import EvaluationLoss
 
 Tree = dict
 
@@ -61,7 +61,7 @@ class Evaluator:
             None,
             functools.partial(streams.assemble, ids),
         )
-        self._loss = SplitLoss(
+        self._loss = EvaluationLoss(
             batches,
             model,
             tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
@@ -90,7 +90,7 @@ class Evaluator:
     ) -> dict[str, float | str] | None:
         """Returns means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'),
         'word_perplexity', 'bits_per_character', and 'samples' (text). Collective; None if stopped
-        (see SplitLoss).
+        (see EvaluationLoss).
 
         The nats of all tokens, line breaks included, are divided by the words between white space,
         which line breaks are not, or by the characters, which they are.

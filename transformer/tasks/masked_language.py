@@ -21,7 +21,7 @@ from transformer.data.tokens import Tokens
 from transformer.errors import UserError
 from transformer.monitoring import progress
 from transformer.tasks import classification, losses, splits, trained, vocabularies
-from transformer.tasks.split_loss import SplitLoss
+from transformer.tasks.evaluation_loss import EvaluationLoss
 from transformer.tasks.task import Task, abstract_params, build_model, init_params
 
 Tree = dict
@@ -141,7 +141,7 @@ class Evaluator:
         self.split, self.files = split, list(corpus.files)
         self.dataset = self.outputs = {"text": lines}
         self.settings = {"texts": len(lines), "mask_share": config.data.mask_share}
-        self._loss = SplitLoss(
+        self._loss = EvaluationLoss(
             batches_of(config, vocab, tokens, None),
             model,
             tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
@@ -155,7 +155,7 @@ class Evaluator:
     ) -> dict[str, float] | None:
         """Returns means per masked token: 'loss', 'nats_per_token', 'perplexity', 'accuracy'.
 
-        Collective; None if stopped (see SplitLoss).
+        Collective; None if stopped (see EvaluationLoss).
         """
         sums = self._loss.sums(params, should_stop)
         return None if sums is None else losses.per_token(sums)

@@ -17,7 +17,7 @@ from transformer.decoding.translator import Translator
 from transformer.distributed import processes
 from transformer.monitoring import progress
 from transformer.tasks import losses, splits
-from transformer.tasks.split_loss import SplitLoss
+from transformer.tasks.evaluation_loss import EvaluationLoss
 
 Tree = dict
 
@@ -76,7 +76,7 @@ class Evaluator:
         rows = packing.one_per_row(self._tokens.lengths, items, row_length)
         # Smaller batches than in training, because the loss is not computed in blocks here.
         assemble = functools.partial(assemble_pairs, self._tokens)
-        self._loss = SplitLoss(
+        self._loss = EvaluationLoss(
             Batches(rows, config.decode.batch_tokens, None, assemble),
             model,
             tuple((name, value) for name, value in config.loss.items() if name != "blocks"),

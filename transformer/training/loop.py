@@ -19,13 +19,13 @@ from transformer.checkpoints.workdir import write_config
 from transformer.data.batches import Batches, prefetch
 from transformer.distributed.inference import gather_params
 from transformer.distributed.layout import Layout, to_save
-from transformer.distributed.processes import stop_signals
-from transformer.distributed.step import (
+from transformer.distributed.parallel_step import (
     compile_step,
     make_any_process,
     rows_for_devices,
     shard_batch,
 )
+from transformer.distributed.processes import stop_signals
 from transformer.errors import UserError
 from transformer.monitoring import log as logs
 from transformer.monitoring import memory, progress, trackers

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from ml_collections import ConfigDict
 
-from transformer.distributed.step import random_per_device, sum_over_devices
+from transformer.distributed.parallel_step import random_per_device, sum_over_devices
 from transformer.training import optimizer as optimizers
 from transformer.training.state import TrainState
 

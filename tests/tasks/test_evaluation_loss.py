@@ -14,7 +14,7 @@ from transformer.data import streams
 from transformer.data.batches import Batches
 from transformer.distributed import layout, processes
 from transformer.tasks import losses
-from transformer.tasks.split_loss import SplitLoss
+from transformer.tasks.evaluation_loss import EvaluationLoss
 
 IDS = np.random.default_rng(0).integers(4, 13, 100).astype(np.uint16)
 OPTIONS = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
@@ -26,15 +26,15 @@ def run():
     return model, language.parameters(model)
 
 
-def split_loss(model, rows=3):
+def evaluation_loss(model, rows=3):
     assemble = functools.partial(streams.assemble, IDS)
     batches = Batches([streams.windows(len(IDS), 8)], rows * 8, None, assemble)
-    return SplitLoss(batches, model, tuple(OPTIONS.items()), what="score", remedy="")
+    return EvaluationLoss(batches, model, tuple(OPTIONS.items()), what="score", remedy="")
 
 
 def of_split(run, params=None, rows=3, **changes):
     model, own = run
-    return split_loss(model, rows).sums(own if params is None else params, **changes)
+    return evaluation_loss(model, rows).sums(own if params is None else params, **changes)
 
 
 def test_the_sums_are_those_of_one_large_batch(run, caplog):
@@ -60,7 +60,7 @@ def test_the_nats_are_of_each_token_in_order(run, rows):
     logits = model.apply({"params": params}, **batch["inputs"], train=False)
     log_probs = np.asarray(jax.nn.log_softmax(logits)).reshape(-1, logits.shape[-1])
     expected = -log_probs[np.arange(len(IDS)), IDS]  # the last window alone has padding, at its end
-    sums, nats = split_loss(model, rows).sums_and_nats(params)
+    sums, nats = evaluation_loss(model, rows).sums_and_nats(params)
     np.testing.assert_allclose(nats, expected, rtol=1e-5)
     assert sums["nats_per_token"] == pytest.approx(nats.sum(), rel=1e-5)
 
@@ -102,19 +102,21 @@ class Processes:
 def test_several_processes_have_the_sums_and_nats_of_one(run, count, monkeypatch):
     """Of five batches, whose last is smaller, each process computes some."""
     model, params = run
-    sums, nats = split_loss(model).sums_and_nats(params)
+    sums, nats = evaluation_loss(model).sums_and_nats(params)
     simulated, computed = Processes(count, monkeypatch), []
-    batch = SplitLoss.batch
+    batch = EvaluationLoss.batch
     monkeypatch.setattr(
-        SplitLoss, "batch", lambda self, params, t: computed.append(t) or batch(self, params, t)
+        EvaluationLoss,
+        "batch",
+        lambda self, params, t: computed.append(t) or batch(self, params, t),
     )
-    outcomes = simulated.run(lambda _: split_loss(model).sums_and_nats(params))
+    outcomes = simulated.run(lambda _: evaluation_loss(model).sums_and_nats(params))
     assert sorted(computed) == [*range(5)]
     for of_process in outcomes:
         assert of_process[0] == sums
         np.testing.assert_array_equal(of_process[1], nats)
     # Where one is stopped, no process has an outcome.
-    stopped = simulated.run(lambda i: split_loss(model).sums_and_nats(params, lambda: i == 1))
+    stopped = simulated.run(lambda i: evaluation_loss(model).sums_and_nats(params, lambda: i == 1))
     assert stopped == [None] * count
 
 

@@ -9,7 +9,7 @@ from configs import image_classification
 from transformer.data import pairs
 from transformer.decoding import shapes
 from transformer.models.vision import VisionTransformer
-from transformer.tasks import attention, translation
+from transformer.tasks import attention_weights, translation
 
 SOURCE, TARGET = "a b c d e f", "c a h h"
 S, T = 7, 5
@@ -31,7 +31,7 @@ def run():
 
 @pytest.fixture(scope="module")
 def found(run):
-    return attention.of_pair(run, SOURCE, TARGET)
+    return attention_weights.of_pair(run, SOURCE, TARGET)
 
 
 # Weights
@@ -102,14 +102,14 @@ def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, 
 def test_padding_changes_nothing(run, found, monkeypatch, length):
     assert shapes.next_power_of_two(S) == shapes.next_power_of_two(T) == 16
     monkeypatch.setattr(shapes, "next_power_of_two", lambda _: length)
-    padded = attention.of_pair(run, SOURCE, TARGET)
+    padded = attention_weights.of_pair(run, SOURCE, TARGET)
     assert padded.keys() == found.keys()
     for name in SHAPES:
         np.testing.assert_allclose(padded[name], found[name], rtol=0, atol=1e-6)
 
 
 def test_empty_texts_are_an_end_symbol_each(run):
-    empty = attention.of_pair(run, "", " ")
+    empty = attention_weights.of_pair(run, "", " ")
     for name in SHAPES:
         assert empty[name].shape == (2, 2, 1, 1)
         assert (empty[name] == 1).all()
@@ -122,7 +122,7 @@ def test_no_position_is_beyond_the_learned_ones():
     model = tiny.model(**fields, max_positions=20)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     run = translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
-    weights = attention.of_pair(run, "a " * 17, "b")
+    weights = attention_weights.of_pair(run, "a " * 17, "b")
     assert np.isfinite(weights["cross"]).all()
     np.testing.assert_allclose(weights["cross"].sum(axis=-1), 1, rtol=0, atol=1e-6)
 
@@ -165,7 +165,7 @@ def test_weights_of_each_model(make, kind, shape):
     """Of one kind, and of real keys only: rows sum to 1, or to 0 where there is no key."""
     model, inputs = make()
     params = tiny.parameters(model, inputs)
-    weights = attention.weights(params, inputs, model=model)
+    weights = attention_weights.of_batch(params, inputs, model=model)
     assert weights.keys() == {kind}
     weights_LBHTS = np.asarray(weights[kind])
     assert weights_LBHTS.shape == shape
@@ -181,4 +181,4 @@ def test_weights_of_each_model(make, kind, shape):
 
 
 def test_a_model_without_attention_has_no_weights():
-    assert attention.weights({}, {}, model=nn.Dense(3)) == {}
+    assert attention_weights.of_batch({}, {}, model=nn.Dense(3)) == {}

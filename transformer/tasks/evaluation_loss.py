@@ -9,14 +9,14 @@ import jax
 import numpy as np
 
 from transformer.data.batches import Batches
-from transformer.distributed import inference, processes, step
+from transformer.distributed import inference, parallel_step, processes
 from transformer.monitoring import memory, progress
 from transformer.tasks import losses
 
 Tree = Any
 
 
-class SplitLoss(NamedTuple):
+class EvaluationLoss(NamedTuple):
     """What the loss of a split depends on, but for the params.
 
     `options` are the (name, value) of `cross_entropy`'s keywords, `what` labels the progress, and
@@ -73,7 +73,7 @@ class SplitLoss(NamedTuple):
         UserError if it does not fit into memory.
         """
         num_rows, length = self.batches.shape(t)
-        padded = step.rows_for_devices(num_rows, inference.num_devices(params))
+        padded = parallel_step.rows_for_devices(num_rows, inference.num_devices(params))
         batch = self.batches.rows(t, 0, padded)
         what = f"the loss of {num_rows} rows of {length} positions"
         with memory.fits_in_memory(what, self.remedy):

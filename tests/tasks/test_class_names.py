@@ -4,51 +4,55 @@ import pytest
 
 from transformer.errors import UserError
 from transformer.storage import checksums
-from transformer.tasks import labels
+from transformer.tasks import class_names
 
 NAMES = ("부정", "긍정", "neither nor")
 
 
 def test_labels_are_read_as_written(tmp_path):
-    assert labels.write(tmp_path, NAMES) == NAMES
+    assert class_names.write(tmp_path, NAMES) == NAMES
     assert (tmp_path / "vocabulary" / "labels.txt").read_text() == "부정\n긍정\nneither nor\n"
-    assert labels.read(tmp_path, "") == labels.read(tmp_path, labels.fingerprint(NAMES)) == NAMES
+    assert (
+        class_names.read(tmp_path, "")
+        == class_names.read(tmp_path, class_names.fingerprint(NAMES))
+        == NAMES
+    )
 
 
 def test_another_order_is_another_fingerprint(tmp_path):
-    labels.write(tmp_path, NAMES[::-1])
+    class_names.write(tmp_path, NAMES[::-1])
     with pytest.raises(UserError, match="outputs would stand for other classes"):
-        labels.read(tmp_path, labels.fingerprint(NAMES))
+        class_names.read(tmp_path, class_names.fingerprint(NAMES))
 
 
 def test_the_other_files_of_a_vocabulary_keep_a_checksum(tmp_path):
     (tmp_path / "vocabulary").mkdir()
     (tmp_path / "vocabulary" / "shared.model").write_bytes(b"pieces")
-    labels.write(tmp_path, NAMES)
+    class_names.write(tmp_path, NAMES)
     assert checksums.corrupt_files(tmp_path / "vocabulary", alone=True) == []
     (tmp_path / "vocabulary" / "shared.model").write_bytes(b"pieceS")
     assert len(checksums.corrupt_files(tmp_path / "vocabulary", alone=True)) == 1
-    labels.read(tmp_path, "")
+    class_names.read(tmp_path, "")
 
 
 def test_missing_and_damaged_labels_are_one_line(tmp_path):
     with pytest.raises(UserError, match=r"labels.txt is missing"):
-        labels.read(tmp_path, "")
-    labels.write(tmp_path, NAMES)
+        class_names.read(tmp_path, "")
+    class_names.write(tmp_path, NAMES)
     (tmp_path / "vocabulary" / "labels.txt").write_text("긍정\n부정\nneither nor\n")
     with pytest.raises(UserError, match=r"^damaged: \S*labels.txt \(checksum mismatch\)[^\n]*$"):
-        labels.read(tmp_path, "")
+        class_names.read(tmp_path, "")
 
 
 @pytest.mark.parametrize("names", [("one",), ("a", ""), ("a", "b\tc"), ("a", "b\nc")])
 def test_labels_that_no_line_can_hold_are_refused(names):
-    labels.check(NAMES, "train.tsv")
+    class_names.check(NAMES, "train.tsv")
     with pytest.raises(UserError, match=r"^train\.tsv[^\n]*$"):
-        labels.check(names, "train.tsv")
+        class_names.check(names, "train.tsv")
 
 
 def test_a_label_that_training_never_saw_is_named_with_its_place():
     place = lambda i: f"test.tsv, line {i + 1}"
-    assert labels.class_ids(["긍정", "부정"], NAMES, place=place).tolist() == [1, 0]
+    assert class_names.class_ids(["긍정", "부정"], NAMES, place=place).tolist() == [1, 0]
     with pytest.raises(UserError, match=r"^test\.tsv, line 2: the label '중립' [^\n]*부정, 긍정"):
-        labels.class_ids(["긍정", "중립"], NAMES, place=place)
+        class_names.class_ids(["긍정", "중립"], NAMES, place=place)

@@ -15,7 +15,7 @@ Tree = Any
 
 
 @functools.partial(jax.jit, static_argnames="model")
-def weights(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, jax.Array]:
+def of_batch(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, jax.Array]:
     """Returns a model's attention weights for the inputs of a batch: {'cross': [L, B, H, T, S],
     ...}, of the kinds that its `attention_weights` names; {} if it has no attention.
     """
@@ -32,7 +32,7 @@ def of_pair(run: TrainedTranslator, source: str, target: str) -> dict[str, np.nd
     both = ids(run.vocabulary, source, target)
     shaped = [tokenizer.padded([side], 1, shapes.next_power_of_two(len(side))) for side in both]
     inputs = pairs.inputs_of_single_pairs(*shaped)
-    padded_weights = weights(run.params, inputs, model=run.model)
+    padded_weights = of_batch(run.params, inputs, model=run.model)
     S, T = map(len, both)
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
     # [L, 1, H, padded, padded] -> [L, H, queries, keys]: drops the batch axis and the padding.

@@ -12,7 +12,7 @@ from transformer.data.batches import Batches
 from transformer.data.packing import Rows
 from transformer.distributed import layout
 from transformer.errors import UserError
-from transformer.tasks import classes
+from transformer.tasks import classifiers
 
 LABELS = ("a", "b", "c", "d")  # no item is a "c"
 NUMBERS = np.random.default_rng(0).normal(size=(37, 5)).astype(np.float32)
@@ -40,7 +40,7 @@ def assemble(items, row_of_item, shape, key=()):
 def evaluator(rows_per_batch=8, label_smoothing=0.0, penalty=0.0):
     order = np.random.default_rng(2).permutation(37)  # as sorted by length
     batches = Batches([Rows(1, order, np.arange(38))], rows_per_batch, None, assemble)
-    return classes.Evaluator(
+    return classifiers.Evaluator(
         Linear(penalty),
         batches,
         split="test",
@@ -74,7 +74,7 @@ def test_the_loss_is_the_divergence_from_the_smoothed_class(logits, smoothing):
     expected = np.eye(4)[CLASSES] * (1 - smoothing) + smoothing / 4
     entropy = -sum(p * math.log(p) for p in expected[0] if p > 0)
     losses = -(expected * log_softmax(logits)).sum(axis=-1) - entropy
-    sums = classes.cross_entropy(logits, CLASSES, weights, label_smoothing=smoothing)
+    sums = classifiers.cross_entropy(logits, CLASSES, weights, label_smoothing=smoothing)
     assert sums["loss"] == pytest.approx((losses * weights).sum(), rel=1e-5)
     correct = (logits.argmax(axis=-1) == CLASSES) * weights
     assert (sums["accuracy"], sums["weight"]) == (correct.sum(), weights.sum())
@@ -82,7 +82,9 @@ def test_the_loss_is_the_divergence_from_the_smoothed_class(logits, smoothing):
 
 
 def test_of_equal_logits_one_is_the_prediction():
-    sums = classes.cross_entropy(np.zeros((4, 4)), np.arange(4), np.ones(4), label_smoothing=0.0)
+    sums = classifiers.cross_entropy(
+        np.zeros((4, 4)), np.arange(4), np.ones(4), label_smoothing=0.0
+    )
     assert sums["accuracy"] == 1
 
 
@@ -90,7 +92,7 @@ def test_a_sown_penalty_is_part_of_the_loss_and_its_gradient(params):
     batch = assemble(np.arange(10), np.arange(10), (12, 1))
     options = {"rng": jax.random.key(0), "label_smoothing": 0.1}
     plain, penalised = (
-        classes.training_loss(params, batch, model=Linear(x), **options) for x in (0.0, 0.5)
+        classifiers.training_loss(params, batch, model=Linear(x), **options) for x in (0.0, 0.5)
     )
     penalty = 0.5 * (NUMBERS[:10, 0] ** 2).sum()
     assert "penalty" not in plain
@@ -141,18 +143,18 @@ def test_a_stopped_evaluation_has_no_scores(params):
 
 def test_a_class_of_no_item_and_no_prediction_has_no_f1():
     counts = np.array([[3, 1, 0], [0, 2, 0], [0, 0, 0]])
-    precision, recall, f1 = classes.precision_recall_f1(counts)
+    precision, recall, f1 = classifiers.precision_recall_f1(counts)
     np.testing.assert_allclose(precision, [1, 2 / 3, 0])
     np.testing.assert_allclose(recall, [3 / 4, 1, 0])
     np.testing.assert_allclose(f1, [6 / 7, 4 / 5, np.nan])
 
 
 def test_probabilities_sum_to_one(params, logits):
-    probs = classes.probabilities(params, {"numbers": NUMBERS}, model=Linear())
+    probs = classifiers.probabilities(params, {"numbers": NUMBERS}, model=Linear())
     np.testing.assert_allclose(probs, np.exp(log_softmax(logits)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, math.nan])
 def test_a_smoothing_that_leaves_nothing_is_refused(smoothing):
     with pytest.raises(UserError, match=r"^config\.loss\.label_smoothing is at least 0"):
-        classes.check(label_smoothing=smoothing)
+        classifiers.check(label_smoothing=smoothing)

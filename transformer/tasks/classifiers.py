@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from transformer.data.batches import Batches
-from transformer.distributed import inference, processes, step
+from transformer.distributed import inference, parallel_step, processes
 from transformer.errors import UserError
 from transformer.monitoring import memory, progress
 from transformer.tasks import losses
@@ -164,7 +164,7 @@ class Evaluator:
         """Returns the sums over batch t, and the class of each of its items, the prediction and its
         probability."""
         num_rows, length = self._batches.shape(t)
-        padded = step.rows_for_devices(num_rows, inference.num_devices(params))
+        padded = parallel_step.rows_for_devices(num_rows, inference.num_devices(params))
         batch = self._batches.rows(t, 0, padded)
         what = f"the loss of {num_rows} rows of {length} positions"
         with memory.fits_in_memory(what, self._remedy):

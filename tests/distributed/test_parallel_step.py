@@ -20,7 +20,7 @@ from helpers.layouts import (
 )
 
 from transformer.distributed import layout
-from transformer.distributed.step import (
+from transformer.distributed.parallel_step import (
     make_any_process,
     random_per_device,
     rows_for_devices,
