@@ -1,5 +1,6 @@
 """Pairs come out of TFDS as they are in the files; mistakes are UserErrors of one line."""
 
+import functools
 import pathlib
 
 import pytest
@@ -16,7 +17,7 @@ from helpers.corpora import (
     one_line,
 )
 
-from transformer.data import corpora
+from transformer.data import corpora, image_corpora, labelled_text
 from transformer.errors import UserError
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
@@ -87,6 +88,22 @@ def test_plain_text_that_cannot_be_read_is_one_line(tmp_path, content, split, wo
 
 
 # WMT 2014, by TFDS's own code, from miniature archives.
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        corpora.load_text,
+        functools.partial(
+            corpora.load, "parallel_text", source_language="de", target_language="en"
+        ),
+        labelled_text.load,
+        functools.partial(image_corpora.load, "own_images"),
+    ],
+)
+def test_the_home_of_no_user_is_a_folder_that_does_not_exist(load, tmp_path):
+    with pytest.raises(UserError, match=r"~nobody\.here/x \(config\.data\.directory\) does not"):
+        load("train", directory="~nobody.here/x", data_dir=str(tmp_path))
 
 
 @pytest.mark.parametrize("language", ["de", "fr"])

@@ -202,6 +202,8 @@ def test_image_files_of_any_kind_are_classified(digits, tmp_path, monkeypatch, c
         with pytest.raises(UserError, match=message):
             classified(digits, [files[0], tmp_path / name], *asked)
         assert capsysbinary.readouterr().out.count(b"\n") == 1  # the line before is answered
+    with pytest.raises(UserError, match=r"line 1: '~nobody\.here/x\.png' is no file"):
+        classified(digits, ["~nobody.here/x.png"], *asked)
 
 
 @pytest.mark.slow

@@ -66,7 +66,7 @@ def load_text(split: str, *, directory: str, data_dir: str, key: str = "split") 
     breaks between records are part of it. `key` is the config key of the split, for error messages.
     """
     data_dir = local_folder(data_dir)
-    parts = text_files.find_parts(pathlib.Path(directory).expanduser(), split, key)
+    parts = text_files.find_parts(pathlib.Path(os.path.expanduser(directory)), split, key)
     config = builders.plain_text_config(parts)
     build = functools.partial(PlainText, config=config, data_dir=data_dir)
     folder = builders.corpus_folder(data_dir, PlainText, config)
@@ -103,7 +103,7 @@ def load(
         )
     files, check = [], lambda: None
     if corpus == "parallel_text":
-        files = text_files.find(pathlib.Path(directory).expanduser(), split, languages, key)
+        files = text_files.find(pathlib.Path(os.path.expanduser(directory)), split, languages, key)
         pairs_config = builders.text_config(files, languages)
         build = functools.partial(ParallelText, config=pairs_config, data_dir=data_dir)
         folder = builders.corpus_folder(data_dir, ParallelText, pairs_config)

@@ -10,6 +10,7 @@ import hashlib
 import io
 import itertools
 import math
+import os
 import pathlib
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -165,7 +166,7 @@ def load(
     stem, bracket, part = split.partition("[")
     files = ()
     if corpus == OWN:
-        images = image_files.find(pathlib.Path(directory).expanduser(), stem, key)
+        images = image_files.find(pathlib.Path(os.path.expanduser(directory)), stem, key)
         files, classes, stem = images.files, images.classes, "images"
         config = ImagesConfig(name=f"{len(classes)}-classes-{images.digest[:16]}", files=images)
         kind, build = OwnImages, functools.partial(OwnImages, config=config, data_dir=data_dir)

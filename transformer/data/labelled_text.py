@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -72,7 +73,7 @@ def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> La
     line that is not LABEL<tab>TEXT.
     """
     data_dir = corpora.local_folder(data_dir)
-    parts = text_files.find_parts(pathlib.Path(directory).expanduser(), split, key)
+    parts = text_files.find_parts(pathlib.Path(os.path.expanduser(directory)), split, key)
     if any(part.of_characters for part in parts):
         raise UserError(f"{key}={split!r}: labelled text can be cut between lines only")
     config = _config(parts)

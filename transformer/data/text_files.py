@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import itertools
 import lzma
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +33,7 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str = "split")
             f"such as 'de' and 'en', found {names}"
         )
     if "," in split:
-        sides = [[folder / Path(name.strip()).expanduser()] for name in split.split(",")]
+        sides = [[folder / os.path.expanduser(name.strip())] for name in split.split(",")]
     else:
         sides = [[folder / f"{split}.{language}{x}" for x in SUFFIXES] for language in languages]
     if len(sides) != 2:
@@ -111,7 +112,7 @@ def find_parts(folder: Path, split: str, key: str = "split") -> list[Part]:
                 f"{key}={split!r}: expected FILE or a part of it, such as FILE[:90%], FILE[90%:], "
                 f"FILE[:90% of characters], found {name!r}"
             )
-        candidates = [folder / Path(match[1] + suffix).expanduser() for suffix in SUFFIXES]
+        candidates = [folder / os.path.expanduser(match[1] + suffix) for suffix in SUFFIXES]
         file = _only_file(candidates, f"{key}={split!r}", why_missing)
         parts.append(Part(file, start, stop, bool(match[4])))
     return parts

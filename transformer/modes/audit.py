@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shlex
 import sys
 import time
@@ -98,7 +99,8 @@ def open_split(config: ConfigDict, split: str) -> pairs.Pairs:
         return pairs.of_corpus(splits.pairs(config, split))
     name, key = splits.name_and_key(config, split)
     languages = data.source_language, data.target_language
-    return pairs.of_files(text_files.find(Path(data.directory).expanduser(), name, languages, key))
+    folder = Path(os.path.expanduser(data.directory))
+    return pairs.of_files(text_files.find(folder, name, languages, key))
 
 
 def make_readers(

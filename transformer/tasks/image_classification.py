@@ -165,7 +165,7 @@ def reader(
     view = evaluation_view(config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
-        path = Path(line).expanduser()
+        path = Path(os.path.expanduser(line))
         if not path.is_file():
             raise UserError(f"line {number}: {line!r} is no file, expected the path of an image")
         image = images.decode(path.read_bytes(), f"line {number}: {line}", view.channels)
