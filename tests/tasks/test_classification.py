@@ -139,6 +139,10 @@ def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, archit
     lines = [x for x in read(tmp_path) if x["kind"] == "validation"]
     assert lines[-1]["loss"] < 0.8 * lines[0]["loss"]
     assert ("penalty" in lines[-1]) == (architecture == "self_attentive")
+    config = workdir.read_config(tmp_path)
+    task = classification.build(config, tmp_path)
+    for strategy, mesh in (("pmap", (8, 1, 1)), ("jit", (2, 2, 2))):
+        assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh)
 
 
 def test_a_long_text_is_cut(configure, trained):

@@ -130,7 +130,10 @@ class Evaluator:
 
 
 def counts(lines: Sequence[str]) -> dict[str, int]:
-    """Returns the numbers of words (between white space) and of characters, with line breaks."""
+    """Returns the numbers of words (between white space) and of characters, with line breaks.
+
+    Characters are those of the file: of several spaces, which SentencePiece makes one, all count.
+    """
     return {
         "words": sum(len(line.split()) for line in lines),
         "characters": int(np.sum([len(line) + 1 for line in lines])),
