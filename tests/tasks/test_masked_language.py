@@ -6,6 +6,7 @@ import shutil
 import jax
 import numpy as np
 import pytest
+import sentencepiece
 from flax.traverse_util import flatten_dict
 from helpers import reviews, tiny
 from helpers.layouts import assert_eight_devices_take_the_steps_of_one
@@ -204,6 +205,20 @@ def test_plain_text_with_blank_lines(configure, folder, tmp_path):
     )
     config = masked_language.prepare(config, tmp_path / "run", None)
     assert len(masked_language.build(config, tmp_path / "run").batches.items) == len(lines)
+
+
+def test_a_vocabulary_with_unknown_characters_is_refused(configure, tmp_path):
+    """They would look like masked tokens."""
+    options = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": 3, "model_type": "char"}
+    letters = [" ".join("abcdefghijklmnopqrstuvwxy")] * 9
+    with open(tmp_path / "own.model", "wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(letters), model_writer=file, vocab_size=30, **options
+        )
+    config = configure(**{"vocabulary.model": str(tmp_path / "own.model")})
+    message = r"^config\.vocabulary\.model='\S*own\.model' has no piece for some characters of "
+    with pytest.raises(UserError, match=message + r"\S*train\.tsv"):
+        masked_language.prepare(config, tmp_path / "run", None)
 
 
 @pytest.mark.parametrize(

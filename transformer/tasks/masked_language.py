@@ -76,7 +76,13 @@ def prepare(
     learn = vocabularies.learn_text
     vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"], learn)
     for split, corpus in corpora.items():
-        splits.tokens(config, corpus, vocab, f"tokenise {split}")
+        tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
+        if (tokens.sides["text"].ids == texts.MASK).any():
+            raise UserError(
+                f"config.vocabulary.model={config.vocabulary.model!r} has no piece for some "
+                f"characters of {' and '.join(corpus.files)}, which masked tokens would look like: "
+                "give one that falls back to bytes (--byte_fallback of SentencePiece)"
+            )
     return config
 
 
