@@ -77,3 +77,15 @@ def test_pytorch_s_file_is_read(tmp_path):
     with arrays.opened(tmp_path) as (_, shapes, load):
         assert shapes == {"a": (2, 3)}
         np.testing.assert_array_equal(load("a"), VALUES["a"])
+
+
+def test_pytorch_s_file_from_before_its_zip_files_is_read(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    arrays_there = {"a": torch.tensor(VALUES["a"])}
+    file = tmp_path / "pytorch_model.bin"
+    torch.save(arrays_there, file, _use_new_zipfile_serialization=False)
+    with arrays.opened(tmp_path) as (_, _, load):
+        np.testing.assert_array_equal(load("a"), VALUES["a"])
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(UserError, match=r"pytorch_model.bin is damaged"):
+        open_and_close(tmp_path)

@@ -1,6 +1,7 @@
 """Files of arrays: model.safetensors, or PyTorch's pytorch_model.bin without running its code."""
 
 import contextlib
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,8 +34,11 @@ def opened(folder: Path) -> Iterator[tuple[Path, dict[str, tuple[int, ...]], Cal
             f"{file} is a file of PyTorch's: install torch to read it, or convert it to "
             "model.safetensors"
         ) from error
-    try:  # weights_only: nothing but arrays is unpickled, so that no code of the file runs
-        arrays = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    # weights_only: nothing but arrays is unpickled, so that no code of the file runs. Files from
+    # before PyTorch 1.6, as most of OPUS-MT's are, are no zip and cannot be mapped into memory.
+    options = {"weights_only": True, "mmap": zipfile.is_zipfile(file)}
+    try:
+        arrays = torch.load(file, map_location="cpu", **options)
     except Exception as error:  # of a damaged file PyTorch and zip raise errors of many kinds
         reason = str(error).splitlines()[0]
         raise UserError(f"{file} is damaged, or holds more than arrays: {reason}") from error
