@@ -1,8 +1,10 @@
-"""Our order of a foreign vocabulary, and its files."""
+"""Our order of a foreign vocabulary, its files, and the models that a program has no form for."""
 
 import numpy as np
 import pytest
+from helpers import huggingface
 
+from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.interop import foreign
 
@@ -47,3 +49,35 @@ def test_a_json_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
     foreign.write_json(tmp_path / "config.json", {"a": 1})
     with pytest.raises(UserError, match="too many"):
         foreign.read_json(tmp_path / "config.json")
+
+
+@pytest.fixture(scope="module")
+def vocab():
+    file = huggingface.FIXTURES / "gpt2" / "text.model"
+    return tokenizer.load(file.read_bytes(), "text.model")
+
+
+GPT2 = huggingface.write_gpt2
+BERT = huggingface.write_megatron_bert
+VIT = lambda folder, vocab, **changes: huggingface.write_vit(folder, **changes)
+NO_FORM = [
+    *({"norm": "post"}, {"norm_kind": "rms"}, {"final_norm": False}, {"residual": False}),
+    *({"score": "cosine"}, {"positions": "rotary"}, {"positions": "shaw", "max_distance": 4}),
+    {"key_size": 4},
+    {"key_size": 6, "value_size": 6, "d_model": 20, "num_heads": 3},  # 20 / 3 is no size
+]
+
+
+@pytest.mark.parametrize(
+    ("write", "changes"),
+    [
+        *((write, changes) for write in (GPT2, BERT, VIT) for changes in NO_FORM),
+        *((write, {"score": "dot"}) for write in (BERT, VIT)),
+        (VIT, {"stem": "convolutions", "patch_size": 4}),
+        (VIT, {"pooling": "mean"}),
+    ],
+)
+def test_a_model_without_a_form_there_is_refused(write, changes, tmp_path, vocab):
+    with pytest.raises(UserError, match=rf"config.model.{next(iter(changes))}"):
+        write(tmp_path, vocab, **changes)
+    assert not list(tmp_path.iterdir())

@@ -11,7 +11,6 @@ from helpers import huggingface, language
 
 from transformer.data import tokenizer
 from transformer.decoding import continuations
-from transformer.errors import UserError
 
 RECORDED = huggingface.FIXTURES / "gpt2"
 
@@ -90,23 +89,3 @@ def test_a_random_model_is_the_same_function_there(tmp_path, vocab, changes):
         ).numpy()
     np.testing.assert_allclose(logits(model, params, tokens), expected, atol=1e-5)
     np.testing.assert_array_equal(greedy(model, params, vocab, tokens), texts)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"norm": "post"},
-        {"norm_kind": "rms"},
-        {"final_norm": False},
-        {"residual": False},
-        {"score": "cosine"},
-        {"positions": "rotary"},
-        {"positions": "shaw"},
-        {"key_size": 4},
-    ],
-)
-def test_a_model_without_a_form_there_is_refused(tmp_path, vocab, changes):
-    [(key, _value)] = changes.items()
-    with pytest.raises(UserError, match=rf"config.model.{key}"):
-        huggingface.write_gpt2(tmp_path, vocab, **{"max_distance": 4, **changes})
-    assert not list(tmp_path.iterdir())

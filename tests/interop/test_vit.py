@@ -11,7 +11,6 @@ from helpers import huggingface, tiny
 from PIL import Image
 
 from transformer.data import images
-from transformer.errors import UserError
 
 RECORDED = huggingface.FIXTURES / "vit"
 
@@ -75,23 +74,3 @@ def test_a_square_of_any_size_is_seen_as_here(tmp_path):
     view = images.View(size=28, channels=1, central_crop=1.0)
     ours = np.stack([images.viewed(image, view, None) for image in opened])
     np.testing.assert_allclose(logits(model, params, ours), theirs(tmp_path, opened)[0], atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"norm": "post"},
-        {"norm_kind": "rms"},
-        {"final_norm": False},
-        {"residual": False},
-        {"score": "dot"},
-        {"positions": "rotary"},
-        {"stem": "convolutions", "patch_size": 4},
-        {"pooling": "mean"},
-        {"key_size": 4},
-    ],
-)
-def test_a_model_without_a_form_there_is_refused(tmp_path, changes):
-    with pytest.raises(UserError, match=rf"config.model.{next(iter(changes))}"):
-        huggingface.write_vit(tmp_path, **changes)
-    assert not list(tmp_path.iterdir())

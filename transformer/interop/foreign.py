@@ -85,7 +85,7 @@ def check_form(model: nn.Module, program: str, allowed: dict[str, tuple], format
                 f"{program} has no form for config.model.{name}={value!r}, only for "
                 f"{', '.join(map(repr, values))}: use --config.export.format={formats}"
             )
-    if {model.key_size, model.value_size} - {0, model.d_model // model.num_heads}:
+    if {model.key_size, model.value_size} - {0, model.d_model / model.num_heads}:
         raise UserError(
             f"{program} has heads of d_model / num_heads: config.model.key_size and value_size "
             "have other sizes"
