@@ -1,13 +1,15 @@
 """Vocabularies of plain text as tokenizer.json: the ids that transformers has found, and finds."""
 
+import io
 import json
 import random
 
 import pytest
+import sentencepiece
 from helpers import corpora, huggingface
 
 from transformer.data import characters, tokenizer
-from transformer.data.tokenizer import END, START, UNKNOWN
+from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.decoding import continuations
 from transformer.errors import UserError
 from transformer.interop import tokenizer_json
@@ -71,11 +73,40 @@ def test_a_mask_can_be_written(tmp_path):
     assert ids == [START, *vocab.encode(["the"])[0][:-1], UNKNOWN, *vocab.encode(["sees"])[0][:-1]]
 
 
-def test_another_kind_of_model_is_refused(tmp_path, monkeypatch):
-    vocab = huggingface.learn()
-    settings, types = tokenizer.settings(vocab.processor)
-    normalised = {**settings, (3, 2): b"a table"}
-    monkeypatch.setattr(tokenizer, "settings", lambda _: (normalised, types))
+def own_model(**options):
+    """A SentencePiece model of one's own, with the ids and bytes of those that a run learns."""
+    model = io.BytesIO()
+    options = {
+        **{"byte_fallback": True, "normalization_rule_name": "identity", "vocab_size": 400},
+        **{"pad_id": PAD, "eos_id": END, "unk_id": UNKNOWN, "bos_id": START, "minloglevel": 2},
+        **{"hard_vocab_limit": options["model_type"] == "bpe", **options},
+    }
+    text = iter(corpora.text(0))
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=text, model_writer=model, **options)
+    return tokenizer.load(model.getvalue(), "own.model")
+
+
+def test_special_pieces_of_other_names_are_no_pieces_of_a_text(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "<?>"}
+    vocab = own_model(model_type="unigram", **names)
+    tokenizer_json.write(tmp_path, vocab, max_length=99)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("[PAD]", "a[CLS]b[PAD] [CLS]", "<?><0x41>", "[SEP]a"):
+        assert theirs(text)["input_ids"] == ids_of(vocab, text, lines=False)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model_type": "word"},
+        {"model_type": "bpe", "normalization_rule_name": "nmt_nfkc"},
+        {"model_type": "unigram", "byte_fallback": False},
+        {"model_type": "bpe", "user_defined_symbols": "cat"},
+    ],
+)
+def test_another_kind_of_model_is_refused(tmp_path, options):
+    vocab = own_model(**options)
     with pytest.raises(UserError, match=r"config.vocabulary.model has other settings"):
         tokenizer_json.write(tmp_path, vocab, max_length=99)
     assert not list(tmp_path.iterdir())

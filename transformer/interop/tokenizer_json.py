@@ -13,7 +13,7 @@ from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.interop.foreign import write_json
 
-UNIGRAM = 1  # SentencePiece's model type; 2 is BPE
+UNIGRAM, BPE = 1, 2  # SentencePiece's model types; others are words and characters
 NORMAL, BYTE = 1, 6  # its types of pieces
 LINE_BREAK = "\n"
 SPACE = "▁"
@@ -33,7 +33,7 @@ def write(
 
     A text gets START in front, and no END. With `lines`, as in a language model's stream, END
     stands for a line break, and is in front, too. With `mask` the text "<unk>" is read as the id of
-    a masked token; without it, no text is read as a special id.
+    a masked token; without it, AutoTokenizer reads no text as a special id.
     """
     pieces, first = vocabulary.pieces(range(len(vocabulary))), START
     if lines:
@@ -94,8 +94,9 @@ def _apart(pieces: list[str]) -> dict:
 
     In a unigram model of that program they would be.
     """
-    special = "|".join(re.escape(piece[1:]) for piece in pieces[:FIRST] if piece.startswith("<"))
-    pattern = {"Regex": f"(?<=<)(?={special}|0x[0-9A-F]{{2}}>)"}
+    special = [piece for piece in pieces[:FIRST] if len(piece) > 1]
+    cuts = [f"(?<={re.escape(piece[0])})(?={re.escape(piece[1:])})" for piece in special]
+    pattern = {"Regex": "|".join([*cuts, "(?<=<)(?=0x[0-9A-F]{2}>)"])}
     return {"type": "Split", "pattern": pattern, "behavior": "Removed", "invert": False}
 
 
@@ -149,12 +150,12 @@ def _is_unigram(vocabulary: Vocabulary) -> bool:
 def _sentencepiece(vocabulary: tokenizer.Pieces, pieces: list[str]) -> dict:
     """Returns a model of SentencePiece's pieces; UserError unless it is like one that we learn."""
     settings, types = tokenizer.settings(vocabulary.processor)
-    expected = tokenizer.LEARNT | {tokenizer.MODEL_TYPE: settings[tokenizer.MODEL_TYPE]}
-    if settings != expected or {*types[FIRST:]} - {NORMAL, BYTE}:
+    kinds = [tokenizer.LEARNT | {tokenizer.MODEL_TYPE: kind} for kind in (UNIGRAM, BPE)]
+    if settings not in kinds or {*types[FIRST:]} - {NORMAL, BYTE}:
         raise UserError(
             "Hugging Face's tokenizer.json is written for SentencePiece models as they are learnt "
-            "here, and config.vocabulary.model has other settings (normalisation, bytes, user-"
-            "defined symbols): use --config.export.format=safetensors"
+            "here, and config.vocabulary.model has other settings (kind, normalisation, bytes, "
+            "user-defined symbols): use --config.export.format=safetensors"
         )
     scores = [vocabulary.processor.get_score(i) for i in range(len(pieces))]
     if _is_unigram(vocabulary):
