@@ -74,12 +74,14 @@ def test_what_is_read_is_written_and_read_again_to_the_bit(tmp_path):
     assert foreign.config["vocabulary.shared"]
 
 
-@pytest.mark.parametrize("tied", ["all", "target", "none"])
+@pytest.mark.parametrize(
+    ("tied", "shared"), [("all", True), ("target", False), ("none", False), ("none", True)]
+)
 @pytest.mark.parametrize("bias", [False, True])
-def test_our_own_model_is_the_same_function_there(tmp_path, tied, bias):
+def test_our_own_model_is_the_same_function_there(tmp_path, tied, shared, bias):
     """Written with the paper's positions and read with halves: the same logits."""
     learnt = corpora.learn("text"), corpora.learn("target", size=300)
-    vocab = tokenizer.Vocabulary(learnt[0], learnt[0] if tied == "all" else learnt[1])
+    vocab = tokenizer.Vocabulary(learnt[0], learnt[0] if shared else learnt[1])
     sizes = dict(zip(("source_vocab_size", "target_vocab_size"), map(len, vocab), strict=True))
     model = tiny.model(**sizes, **OURS, tied_embeddings=tied, attention_bias=bias)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
@@ -136,6 +138,45 @@ def test_a_config_that_does_not_fit_is_named(folder, changes, said):
     change(folder, **changes)
     with pytest.raises(UserError, match=said):
         read(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dropout": None}, None),  # it is left out: 0
+        ({"dropout": 0}, None),
+        ({"dropout": "0.1"}, r"config.json: dropout .*no float: found '0.1'"),
+        ({"dropout": [0.1]}, r"config.json: dropout .*no float"),
+        ({"num_beams": "4"}, r"config.json: num_beams .*no int: found '4'"),
+        ({"length_penalty": {}}, r"config.json: length_penalty .*no float"),
+        ({"encoder_layers": 10**9}, r"config.json: encoder_layers is from 1 to 256, found 10000"),
+        ({"decoder_layers": 0}, r"config.json: decoder_layers is from 1"),
+        ({"decoder_layers": -1}, r"config.json: decoder_layers is from 1"),
+    ],
+)
+def test_a_number_of_another_kind_or_size_is_named(folder, changes, said):
+    change(folder, **changes)
+    if said:
+        with pytest.raises(UserError, match=said):
+            marian.read(folder)
+    else:
+        assert marian.read(folder).fields["dropout_rate"] == 0.0
+
+
+def test_what_a_search_does_is_read_from_the_newer_file(folder, tmp_path):
+    _, model, params, vocab = read(folder)
+    change(folder, num_beams=6, length_penalty=2)
+    assert marian.read(folder).config["decode.beam_width"] == 6
+    assert marian.read(folder).config["decode.length_alpha"] == 2.0
+    (tmp_path / "ours").mkdir()
+    search = {"max_length": 64, "num_beams": 3, "length_penalty": 0.5, "early_stopping": True}
+    marian.write(tmp_path / "ours", model, params, vocab, search)
+    found = marian.read(tmp_path / "ours").config
+    assert (found["decode.beam_width"], found["decode.length_alpha"]) == (3, 0.5)
+    assert found["decode.stopping"] == "full"
+    (tmp_path / "ours" / "generation_config.json").write_text("[]")
+    with pytest.raises(UserError, match=r"generation_config.json is no JSON object"):
+        marian.read(tmp_path / "ours")
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocab.json", "source.spm", "model.safetensors"])

@@ -49,3 +49,20 @@ def test_a_table_with_other_ids_is_refused(tmp_path, ids):
     (tmp_path / "vocab.json").write_text(json.dumps(ids))
     with pytest.raises(UserError, match=r"vocab.json is not a table of pieces"):
         marian_tokenizer.read(tmp_path, IDS, True)
+
+
+def test_the_names_of_special_ids_are_text_there_as_here(tmp_path):
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    source = corpora.learn("source")
+    marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
+    theirs = transformers.MarianTokenizer.from_pretrained(tmp_path)
+    for text in ("a </s> b", "<pad><unk> a"):
+        assert theirs(text)["input_ids"] == source.encode([text])[0]
+
+
+def test_a_target_s_vocabulary_is_not_taken_for_the_source_s(tmp_path):
+    ours = tokenizer.Vocabulary(corpora.learn("source"), corpora.learn("target", size=300))
+    marian_tokenizer.write(tmp_path, ours, max_length=64)
+    (tmp_path / "target_vocab.json").unlink()
+    with pytest.raises(UserError, match=r"target_vocab.json is missing"):
+        marian_tokenizer.read(tmp_path, IDS, False)

@@ -104,6 +104,13 @@ def read_json(file: Path) -> Any:
         raise UserError(f"{file} is not JSON: {error}") from error
 
 
+def read_object(file: Path) -> dict[str, Any]:
+    """Returns a JSON file's object; UserError, which names it, if it holds none."""
+    if not isinstance(value := read_json(file), dict):
+        raise UserError(f"{file} is no JSON object")
+    return value
+
+
 def write_json(file: Path, value: dict) -> None:
     """Writes a JSON file that people can read."""
     file.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -5,6 +5,7 @@ ids of the pieces, and source.spm and target.spm, which cut text into them. Posi
 in 'halves'; the layers are the paper's, with LayerNorm behind each residual connection.
 """
 
+import functools
 import logging
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from transformer.data import tokenizer
 from transformer.data.tokenizer import PAD, START
 from transformer.errors import UserError
 from transformer.interop import arrays, layout, marian_config, marian_tokenizer
-from transformer.interop.foreign import Foreign, read_json, write_json
+from transformer.interop.foreign import Foreign, read_json, read_object, write_json
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 SINUSOIDS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
@@ -42,6 +43,10 @@ def read(folder: Path) -> Foreign:
     for order, key in zip(orders, keys, strict=True):
         if config.get(key) != (count := int(order.old.max()) + 1):
             raise UserError(f"{file}: {key} is {count:,} by vocab.json, found {config.get(key)!r}")
+    # Newer folders have what a search does in a file of its own.
+    if (file_of_search := folder / "generation_config.json").is_file():
+        file, config = file_of_search, read_object(file_of_search)
+    get = functools.partial(marian_config.value_of, config, file)
     return Foreign(
         fields=fields,
         orders=orders,
@@ -49,10 +54,10 @@ def read(folder: Path) -> Foreign:
         config={
             "vocabulary.shared": shared,
             "vocabulary.kind": "table",
-            "decode.beam_width": int(config.get("num_beams", 4)),
+            "decode.beam_width": get("num_beams", int, 4),
             # Theirs is log P / length^alpha.
             "decode.length_penalty": "power",
-            "decode.length_alpha": float(config.get("length_penalty", 1.0)),
+            "decode.length_alpha": get("length_penalty", float, 1.0),
             "decode.stopping": "full" if config.get("early_stopping") is True else "best",
         },
         languages=marian_tokenizer.languages(folder),

@@ -1,5 +1,6 @@
 """The config.json of Hugging Face's Marian models, as fields of our Transformer and back."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from transformer.errors import UserError
 from transformer.interop.foreign import check_form
 
 EPSILON = 1e-5  # of LayerNorm, which the format does not name
+MOST_LAYERS = 256  # a config with more is damaged, and would take long to build
 # {theirs: ours}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "swish": "silu"}
 RATES = {
@@ -25,12 +27,7 @@ def fields_of(config: dict, file: Path) -> dict[str, Any]:
         kind = config.get("model_type") if isinstance(config, dict) else type(config).__name__
         raise UserError(f"{file}: model_type is 'marian', found {kind!r}")
 
-    def get(name: str, kind: type, default: object = None) -> Any:
-        value = config.get(name, default)
-        if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
-            raise UserError(f"{file}: {name} is missing, or no {kind.__name__}: found {value!r}")
-        return value
-
+    get = functools.partial(value_of, config, file)
     for name in ("attention_heads", "ffn_dim"):
         sizes = get(f"encoder_{name}", int), get(f"decoder_{name}", int)
         if sizes[0] != sizes[1]:
@@ -38,6 +35,9 @@ def fields_of(config: dict, file: Path) -> dict[str, Any]:
                 f"{file}: encoder_{name}={sizes[0]} and decoder_{name}={sizes[1]} differ, which "
                 "our model has no field for"
             )
+    for name in ("encoder_layers", "decoder_layers"):
+        if not 1 <= get(name, int) <= MOST_LAYERS:
+            raise UserError(f"{file}: {name} is from 1 to {MOST_LAYERS}, found {config[name]}")
     if (activation := get("activation_function", str)) not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         raise UserError(f"{file}: activation_function is one of {known}, found {activation!r}")
@@ -60,8 +60,18 @@ def fields_of(config: dict, file: Path) -> dict[str, Any]:
         "activation": ACTIVATIONS[activation],
         "attention_bias": True,
         "output_bias": True,
-        **{ours: float(config.get(theirs, 0.0)) for theirs, ours in RATES.items()},
+        **{ours: get(theirs, float, 0.0) for theirs, ours in RATES.items()},
     }
+
+
+def value_of(values: dict, file: Path, name: str, kind: type, default: object = None) -> Any:
+    """Returns a value of a JSON file; UserError, which names both, if it is of another kind."""
+    value = values.get(name, default)
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise UserError(f"{file}: {name} is missing, or no {kind.__name__}: found {value!r}")
+    return value
 
 
 def activation_of(model: nn.Module) -> str:

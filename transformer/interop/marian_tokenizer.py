@@ -6,7 +6,7 @@ from pathlib import Path
 from transformer.data import piece_table, tokenizer
 from transformer.data.tokenizer import END, PAD
 from transformer.errors import UserError
-from transformer.interop.foreign import Renumbering, read_json, renumber, write_json
+from transformer.interop.foreign import Renumbering, read_json, read_object, renumber, write_json
 
 SIDES = ("source", "target")
 
@@ -25,7 +25,8 @@ def read(
     source = _renumbering(folder / "vocab.json", config)
     if shared:
         return (source, source), {**contents, "shared.pieces": piece_table.dumps(source.pieces)}
-    target = _renumbering(folder / "target_vocab.json", config)
+    separate = read_object(folder / "tokenizer_config.json").get("separate_vocabs", False)
+    target = _renumbering(folder / ("target_vocab.json" if separate else "vocab.json"), config)
     tables = {"source.pieces": source, "target.pieces": target}
     tables = {name: piece_table.dumps(order.pieces) for name, order in tables.items()}
     return (source, target), {**contents, **tables}
@@ -34,9 +35,7 @@ def read(
 def languages(folder: Path) -> tuple[str, str]:
     """Returns the codes that tokenizer_config.json has for source and target, "" for none."""
     file = folder / "tokenizer_config.json"
-    options = read_json(file) if file.is_file() else {}
-    if not isinstance(options, dict):
-        raise UserError(f"{file} is no JSON object, but a {type(options).__name__}")
+    options = read_object(file) if file.is_file() else {}
     codes = (options.get(f"{side}_lang") or "" for side in SIDES)
     return tuple(str(code) if re.fullmatch(r"[\w-]+", str(code)) else "" for code in codes)
 
@@ -83,6 +82,7 @@ def write(
             "model_max_length": max_length,
             "separate_vocabs": separate,
             **{f"{side}_lang": x for side, x in zip(SIDES, languages, strict=True) if x},
+            "split_special_tokens": True,  # the text "</s>" is none of the special ids
             **{name: tables[0][i] for name, i in special.items()},
         },
     )
