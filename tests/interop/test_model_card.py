@@ -3,7 +3,12 @@
 from transformer.interop import model_card
 
 GIVEN = {
-    **{"name": "en-de", "task": "translation", "languages": ("en", "de"), "data": "some text"},
+    **{
+        "name": "en-de",
+        "task": "translation",
+        "languages": ("en", "de"),
+        "data": "trained on\nsome text",
+    },
     **{"facts": {"parameters": "9", "BLEU on test": "30.00"}, "command": "python launch.py"},
 }
 
@@ -13,6 +18,7 @@ def test_a_card_begins_with_what_the_hub_reads():
     assert header.split("\n")[:4] == ["language:", "- en", "- de", "license: mit"]
     assert "| BLEU on test | 30.00 |" in rest
     assert "licence is not stated" not in rest
+    assert "that translates from `en` to `de`, trained on\nsome text." in rest
 
 
 def test_a_licence_that_is_not_given_is_said_and_not_invented():
@@ -30,3 +36,9 @@ def test_a_card_of_another_task_has_the_hub_s_name_of_it_and_no_languages():
 
 def test_a_task_of_a_fork_has_a_card_too():
     assert "task `toy`" in model_card.text(**{**GIVEN, "task": "toy"}, licence="")
+
+
+def test_languages_that_are_not_known_are_not_invented():
+    card = model_card.text(**{**GIVEN, "languages": (), "data": "imported"}, licence="mit")
+    assert "language:" not in card
+    assert "that translates, imported." in card

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from etils import epath
 from helpers import huggingface, language, tiny
 
 from transformer.checkpoints import workdir
@@ -13,6 +14,7 @@ from transformer.errors import UserError
 from transformer.interop import arrays
 from transformer.models.text_encoder import MaskedLanguageModel
 from transformer.models.vision import VisionTransformer
+from transformer.modes import export as export_mode
 from transformer.modes.export import export
 from transformer.modes.import_model import import_model
 from transformer.storage import checksums
@@ -38,12 +40,18 @@ def test_a_folder_has_a_card_and_checksums(exported):
     assert not checksums.corrupt_files(exported)
     card = (exported / "README.md").read_text()
     assert "license: other" in card
-    assert "--mode=export model" in card
+    assert "--mode=export model --workdir=" in card
+    assert "--config.export.format=huggingface" in card
+    assert "--config.evaluate.weights=best" in card
     assert not list(exported.parent.glob("*draft*"))
 
 
 def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, tmp_path):
     import_model(default_config("translation"), (exported, tmp_path / "run"))
+    export(workdir.read_config(tmp_path / "run"), (tmp_path / "again", tmp_path / "run"))
+    card = (tmp_path / "again" / "README.md").read_text()
+    assert "imported from another program" in card
+    assert "trained on" not in card
     texts, outputs = ["b a c", "d d e a", ""], []
     for folder in (tiny_run.workdir, tmp_path / "run"):
         config = workdir.read_config(folder)
@@ -74,6 +82,7 @@ def test_safetensors_are_our_params(tiny_run, tmp_path):
         ({"export__quantization": "int8"}, r"goes with config.export.format=ctranslate2"),
         ({"evaluate__ensemble": "x"}, r"needs a single model"),
         ({"vocabulary__kind": "characters"}, r"no form for config.vocabulary.kind='characters'"),
+        ({"vocabulary__source_end": False}, r"config.vocabulary.source_end=False.*ctranslate2"),
         ({"architecture": "recurrent"}, r"config.architecture='recurrent' has no form"),
         ({"architecture": "text_classifier"}, r"no form in huggingface: .* tanh .*use --config"),
     ],
@@ -164,3 +173,23 @@ def test_a_folder_in_use_is_kept(tiny_run, exported, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="exists and is not empty"):
         export(config_of(tiny_run), (tmp_path / "file", tiny_run.workdir))
+
+
+def test_of_two_exports_into_a_folder_the_first_is_kept(tiny_run, tmp_path, monkeypatch):
+    folder, write = tmp_path / "model", export_mode.write
+
+    def write_late(*arguments):
+        folder.mkdir()
+        (folder / "model.safetensors").write_text("of the other")
+        write(*arguments)
+
+    monkeypatch.setattr(export_mode, "write", write_late)
+    with pytest.raises(UserError, match=r"cannot export into .*model: .*not empty"):
+        export(config_of(tiny_run), (folder, tiny_run.workdir))
+    assert (folder / "model.safetensors").read_text() == "of the other"
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_bucket_is_refused(tiny_run):
+    with pytest.raises(UserError, match="is in a bucket"):
+        export(config_of(tiny_run), (epath.Path("gs://bucket/model"), tiny_run.workdir))

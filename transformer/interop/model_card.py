@@ -6,7 +6,7 @@ from collections.abc import Sequence
 TASKS = {
     "translation": (
         "translation",
-        "A Transformer (Vaswani et al. 2017) that translates from `{}` to `{}`",
+        "A Transformer (Vaswani et al. 2017) that translates",
     ),
     "language_modelling": (
         "text-generation",
@@ -36,9 +36,11 @@ def text(
 ) -> str:
     """Returns a model card; `facts` are the rows of its table, `command` is how it was exported.
 
-    `languages` are source and target of translation, else none.
+    `languages` are source and target of translation; none of other tasks, or where unknown.
     """
     pipeline, model = TASKS.get(task, ("other", f"A model of the task `{task}`"))
+    if languages:
+        model += " from `{}` to `{}`".format(*languages)
     header = "\n".join(
         [
             "---",
@@ -63,8 +65,7 @@ def text(
 
 # {name}
 
-{model.format(*languages)}, trained on
-{data}.
+{model}, {data}.
 {missing}
 | | |
 |---|---|

@@ -1,6 +1,7 @@
 """--mode=export: writes a trained model in the format of another program."""
 
 import logging
+import shlex
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from transformer.interop import (
     model_card,
     vit,
 )
+from transformer.modes.import_model import STEP
 from transformer.monitoring import log, progress, results
 from transformer.reports import measures
 from transformer.storage import checksums, paths
@@ -65,9 +67,10 @@ def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> Non
         card = card_of(config, source, run, folder)
         (written / "README.md").write_text(card, "utf-8")
         (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
-        if folder.exists():
-            folder.rmdir()  # it is empty, as `check` has seen
-        written.rename(folder)
+        try:
+            written.rename(folder)  # over an empty folder, too
+        except OSError as error:  # another export was faster
+            raise UserError(f"cannot export into {folder}: {error.strerror}") from error
     logging.info(
         "exported step %d of %s into %s: %s",
         *(run.step, source, folder),
@@ -105,6 +108,13 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
             "Hugging Face's MarianTokenizer has no form for config.vocabulary.kind='characters': "
             "use --config.export.format=ctranslate2"
         )
+    if is_marian and not config.vocabulary.source_end:
+        raise UserError(
+            "Hugging Face's MarianTokenizer ends each source by </s>, which this model has not "
+            "seen (config.vocabulary.source_end=False): use --config.export.format=ctranslate2"
+        )
+    if paths.in_bucket(folder):
+        raise UserError(f"{folder} is in a bucket: export into a folder on a disk, and copy it")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} exists and is not empty: give a new folder to export into")
 
@@ -192,9 +202,14 @@ def card_of(
     config: ml_collections.ConfigDict, source: Path, run: trained.Trained, folder: Path
 ) -> str:
     """Returns the model card: data, sizes, steps and the last scores of the workdir."""
-    translates = config.task == "translation"
-    data, number = config.data, sum(x.size for x in jax.tree.leaves(run.params))
+    data, languages = config.data, ()
+    if config.task == "translation":
+        languages = (data.source_language, data.target_language)
+    if {"source", "target"} & {*languages}:  # an imported model that does not name its own
+        languages = ()
+    number = sum(x.size for x in jax.tree.leaves(run.params))
     files = [data.train] if not data.directory else [f"{data.train} in {Path(data.directory).name}"]
+    text = f"`{data.corpus}` ({', '.join(files)})" if "corpus" in data else ", ".join(files)
     facts = {
         "parameters": f"{number:,}",
         "weights": f"{config.evaluate.weights}, of step {', '.join(map(str, run.steps))}",
@@ -207,12 +222,18 @@ def card_of(
     return model_card.text(
         name=folder.name,
         task=config.task,
-        languages=(data.source_language, data.target_language) if translates else (),
-        data=f"`{data.corpus}` ({', '.join(files)})" if "corpus" in data else ", ".join(files),
+        languages=languages,
+        data="imported from another program" if run.steps == [STEP] else f"trained on\n{text}",
         licence=config.export.licence,
         facts=facts,
-        command=(
-            f"python launch.py --mode=export {folder.name} --workdir={source.name} "
-            f"--config.export.format={config.export.format}"
-        ),
+        command=command_of(config, source, folder),
     )
+
+
+def command_of(config: ml_collections.ConfigDict, source: Path, folder: Path) -> str:
+    """Returns the command that exports this folder once more."""
+    options = {f"config.export.{key}": value for key, value in config.export.items()}
+    options["config.evaluate.weights"] = config.evaluate.weights
+    given = [f"--{key}={value}" for key, value in options.items() if value != ""]
+    command = f"python launch.py --mode=export {folder.name} --workdir={source.name}".split()
+    return shlex.join([*command, *given])
