@@ -31,6 +31,8 @@ def get_config(run: str = "") -> ConfigDict:
             "holds no config.json"
         )
     saved = json.loads(file.read_bytes())
+    if not isinstance(saved, dict) or not {"task", "architecture", "model"} <= saved.keys():
+        raise ValueError(f"{file} is no config of a run, which has a task and a model")
     if saved["task"] not in {path.stem for path in HERE.glob("[!_]*.py")}:
         raise ValueError(f"{file}: task {saved['task']!r} is none of this folder's")
     config = importlib.import_module(f"configs.{saved['task']}").get_config()

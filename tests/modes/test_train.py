@@ -228,8 +228,13 @@ def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
     [
         ("", None, r"expected configs/fine_tuning.py:RUN with the workdir of a run, found ''"),
         ("run", None, r"found '.*run', which holds no config.json"),
-        ("run", '{"task": "../launch"}', r"config.json: task '../launch' is none of this folder's"),
+        (
+            *("run", '{"task": "../launch", "architecture": "", "model": {}}'),
+            r"config.json: task '../launch' is none of this folder's",
+        ),
         ("run", "{", r"Expecting property name"),
+        ("run", '{"model_type": "gpt2"}', r"config.json is no config of a run"),
+        ("run", "[1]", r"config.json is no config of a run"),
     ],
 )
 def test_what_cannot_be_tuned_is_one_line(run, content, words, tmp_path):
