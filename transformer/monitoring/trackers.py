@@ -88,7 +88,7 @@ def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
 def write(trackers: list[Tracker], kind: str, step: int, values: dict) -> None:
     """Writes a log line's numbers as 'train/loss', ...; texts are in metrics.jsonl alone.
 
-    A tracker that fails is closed and dropped from the list, with an error in the log: a service
+    A tracker that fails is dropped from the list, with an error in the log: a service
     that is down is no reason not to train.
     """
     numbers = {f"{kind}/{k}": float(v) for k, v in values.items() if isinstance(v, int | float)}
