@@ -98,7 +98,7 @@ class Evaluator:
         label_smoothing: float,
         remedy: str,
     ):
-        """`unit` is 'item' or 'image'; `remedy` says which key to lower if memory is short."""
+        """`unit` is 'text' or 'image'; `remedy` says which key to lower if memory is short."""
         self.split, self.files = split, list(files)
         self.dataset = self.outputs = dataset
         self.settings = {f"{unit}s": len(batches.items)}
