@@ -139,3 +139,5 @@ def test_a_folder_without_a_best_checkpoint_is_refused_early(tmp_path, saved):
         UserError, match=r"config\.train\.init_from=\S*: \S*/best holds no complete"
     ):
         init_from.check(str(tmp_path))
+    with pytest.raises(UserError, match=r"init_from=\S+/run: \S+/run does not exist; expected"):
+        init_from.check(str(tmp_path / "run"))

@@ -11,7 +11,7 @@ from helpers.command_line import mistake
 from helpers.damage import one_line_naming
 from ml_collections import ConfigDict
 
-from configs import quickstart
+from configs import classification, korean_reviews, own_text, quickstart
 from transformer.checkpoints import workdir
 from transformer.errors import UserError
 
@@ -68,6 +68,17 @@ def test_a_resumed_run_may_change_what_its_state_does_not_depend_on(tmp_path, ca
         other.update_from_flattened_dict({key: value})
         with pytest.raises(UserError, match=f"config.{key}=.*, now it is {value}: use the old"):
             workdir.check_same_run(other, saved, tmp_path, workdir.FREE)
+
+
+def test_a_workdir_of_another_task_is_refused_by_the_task(tmp_path, caplog):
+    """Not by a key that this task happens to lack, or to have by another default."""
+    saved, config = own_text.get_config(), classification.get_config()
+    with pytest.raises(UserError, match=r"config.task='language_modelling', now it is 'classific"):
+        workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
+    assert not caplog.records
+    saved, config = classification.get_config(), korean_reviews.get_config("self_attentive")
+    with pytest.raises(UserError, match=r"config.architecture='text_classifier', now it is 'self_"):
+        workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
 
 
 def test_an_argument_of_the_optimizer_may_not_be_dropped(tmp_path):

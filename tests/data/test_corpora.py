@@ -74,8 +74,10 @@ def test_the_fingerprint_of_plain_text_is_of_its_content(tmp_path):
     ("content", "split", "words"),
     [
         (b"", "train.txt", "train.txt is empty"),
-        (b"a\n", "train.txt[:50%]", "train.txt, from 0 to 50 %, is empty"),
-        (b"a\nb\n\xff\n", "train.txt", "train.txt, line 3, is not UTF-8"),
+        (b"a\n", "train.txt[:50%]", "train.txt, from 0 to 50 %, is empty: the file has 1 line"),
+        (b"", "train.txt[:50%]", "train.txt is empty"),
+        (b"a", "train.txt[:10% of characters]", "from 0 to 10 %, is empty: the file has 1 line"),
+        (b"a\nb\n\xff\n", "train.txt", r"train.txt, line 3, is not UTF-8: .* as by iconv -f"),
         (b"a\n", "missing.txt", "split='missing.txt': expected one of"),
     ],
 )

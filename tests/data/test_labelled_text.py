@@ -74,6 +74,8 @@ def test_a_line_that_is_not_labelled_is_named(load, line, shown):
 def test_other_mistakes_are_one_line(load):
     with pytest.raises(UserError, match=r"train\.tsv is empty$"):
         load(b"")
+    with pytest.raises(UserError, match=r"train\.tsv, from 0 to 10 %, is empty: .* has 4 lines$"):
+        load(LINES, split="train.tsv[:10%]")
     with pytest.raises(UserError, match=r"train\.tsv, line 2, is not UTF-8"):
         load(b"1\ta\n0\t\xff\n")
     with pytest.raises(UserError, match=r"^config\.data\.train='gone\.tsv': [^\n]*$"):

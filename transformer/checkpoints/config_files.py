@@ -61,7 +61,7 @@ def load_config(file: str) -> ConfigDict:
     if not path.exists():
         names = sorted(str(p.relative_to(HERE)) for p in HERE.glob("configs/[!_]*.py"))
         hint = did_you_mean(name, names)
-        raise UserError(f"--config={name} does not exist{hint}; available: {', '.join(names)}")
+        raise UserError(f"--config={name} does not exist; available: {', '.join(names)}{hint}")
     if not path.is_file() or path.suffix != ".py":
         kind = "a folder" if path.is_dir() else "another file"
         raise UserError(

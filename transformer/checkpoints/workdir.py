@@ -24,7 +24,7 @@ def read_config(workdir: Path) -> ml_collections.ConfigDict:
         kind = "holds no config.json" if workdir.is_dir() else "does not exist"
         kind = "is a file, expected a folder" if workdir.is_file() else kind
         raise UserError(
-            f"{workdir} {kind}: --workdir is the folder of a trained run, with its config.json "
+            f"{workdir} {kind}: expected the folder of a trained run, with its config.json "
             "(python launch.py --config=configs/quickstart.py creates runs/quickstart)"
         )
 
@@ -150,23 +150,25 @@ def check_same_run(
     `saved_config` lacks is logged.
     """
     saved, current = flatten(saved_config), flatten(config)
-    schedules = [_group(flat, "optimizer.schedule.") for flat in (saved, current)]
-    if schedules[0] != schedules[1]:
-        logging.warning("the learning rate's schedule was %s, now it is %s", *schedules)
-    for key in sorted(saved.keys() - current.keys()):
-        if key.startswith("optimizer.arguments."):
-            raise UserError(
-                f"{workdir} was trained with config.{key}={saved[key]!r}, now it has no value: use "
-                "the old one, or give another --workdir"
-            )
     bound = [key for key in current if not key.startswith(free)]
-    for key in filter(saved.__contains__, bound):
+    # Named first: where one of these differs, so do other keys.
+    first = [key for key in ("task", "architecture", "optimizer.name") if key in bound]
+    for key in filter(saved.__contains__, [*first, *bound]):
         unknown = key.endswith("fingerprint") and not current[key]
         if current[key] != saved[key] and not unknown:
             raise UserError(
                 f"{workdir} was trained with config.{key}={saved[key]!r}, now it is "
                 f"{current[key]!r}: use the old value, or give another --workdir"
             )
+    for key in sorted(saved.keys() - current.keys()):
+        if key.startswith("optimizer.arguments."):
+            raise UserError(
+                f"{workdir} was trained with config.{key}={saved[key]!r}, now it has no value: use "
+                "the old one, or give another --workdir"
+            )
+    schedules = [_group(flat, "optimizer.schedule.") for flat in (saved, current)]
+    if schedules[0] != schedules[1]:
+        logging.warning("the learning rate's schedule was %s, now it is %s", *schedules)
     if new := [f"{key}={current[key]!r}" for key in bound if key not in saved]:
         logging.warning("config.json has no %s: resuming with these values", ", ".join(sorted(new)))
 

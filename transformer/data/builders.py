@@ -138,8 +138,7 @@ def plain_text_config(parts: Sequence[text_files.Part]) -> RecordsConfig:
         counts = [sum(1 for _ in text_files.lines_of_part(part)) for part in parts]
         for part, count in zip(parts, counts, strict=True):
             if not count:
-                share = "" if part[1:3] == (0, 100) else f", from {part.start} to {part.stop} %,"
-                raise UserError(f"{part.file}{share} is empty")
+                raise text_files.empty(part)
         lines = itertools.chain.from_iterable(map(text_files.lines_of_part, parts))
         return {"text": (sum(counts), ({"text": line} for line in lines))}
 

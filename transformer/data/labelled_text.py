@@ -90,7 +90,7 @@ def _config(parts: Sequence[Part]) -> builders.RecordsConfig:
         ranges = [_range(part) for part in parts]
         for part, (first, last) in zip(parts, ranges, strict=True):
             if first == last:
-                raise UserError(f"{part.file} is empty")
+                raise text_files.empty(part)
         count = sum(last - first for first, last in ranges)
         return {"text": (count, itertools.chain.from_iterable(map(_records, parts)))}
 

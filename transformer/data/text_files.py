@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from transformer.errors import UserError
+from transformer.monitoring import progress
 
 SUFFIXES = "", ".gz", ".xz"
 GZIP = b"\x1f\x8b"  # the magic number of gzip; no UTF-8 text begins with it
@@ -161,7 +162,10 @@ def lines(file: Path) -> Iterator[bytes]:
         try:
             line.decode()
         except UnicodeDecodeError as error:
-            raise UserError(f"{file}, line {number}, is not UTF-8: {error}") from error
+            raise UserError(
+                f"{file}, line {number}, is not UTF-8: {error}; convert the file, as by "
+                "iconv -f LATIN1 -t UTF-8"
+            ) from error
         yield line
 
 
@@ -183,6 +187,17 @@ def digest_of_parts(parts: Sequence[Part]) -> str:
         content, _ = digest_and_count(part.file)
         digest.update(repr((content, *part[1:])).encode())
     return digest.hexdigest()
+
+
+def empty(part: Part) -> UserError:
+    """Returns the error that a part has no line, with the lines of its file, if there are any."""
+    _, count = digest_and_count(part.file)
+    if not count:
+        return UserError(f"{part.file} is empty")
+    return UserError(
+        f"{part.file}, from {part.start} to {part.stop} %, is empty: the file has "
+        f"{progress.quantity(count, 'line')}"
+    )
 
 
 def lines_of_part(part: Part) -> Iterator[bytes]:
