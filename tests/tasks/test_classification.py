@@ -100,6 +100,19 @@ def test_classify_answers_as_evaluated(trained, folder, answered):
     assert long["label"] in reviews.LABELS
 
 
+def test_texts_to_classify_that_have_their_labels_are_said_once(configure, tmp_path, caplog):
+    config = configure().copy_and_resolve_references()
+    config = classification.prepare(config, tmp_path, None)
+    lines = ["good\tso goodly", "bad\tso badly"]
+    for first in ("good and bad", "so\tgood", *lines):
+        read = classification.reader(config, tmp_path)
+        caplog.clear()
+        for number, line in enumerate([first, *lines], start=1):
+            read(line, number)
+        said = [record.getMessage() for record in caplog.records]
+        assert said == [classification.LABELLED] * (first in lines)
+
+
 @pytest.mark.slow
 def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(trained, configure, tmp_path):
     dropped = {"model.dropout_rate": 0.2}

@@ -1,6 +1,7 @@
 """Classification of texts: labelled lines -> batches, loss, accuracy and F1."""
 
 import functools
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,11 @@ FREE = (
 )
 
 model = build_model
+
+LABELLED = (
+    "line 1 begins with a label and a tab, which are read as text: --mode=classify expects texts "
+    "alone, as from cut -f 2-"
+)
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -184,10 +190,16 @@ def batches_of(
 
 
 def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
-    """Returns a function (line, number) -> the model's inputs for one text, cut like all texts."""
+    """Returns a function (line, number) -> the model's inputs for one text, cut like all texts.
+
+    The function warns of a first line that is LABEL<tab>TEXT.
+    """
     vocab, most = workdir.read_vocabulary(folder, config), config.data.max_length
+    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
+        if number == 1 and line.startswith(tuple(f"{name}\t" for name in names)):
+            logging.warning(LABELLED)
         ids = vocab.encode([line])[0][:most]
         lengths = packing.static_lengths(most, most)
         return texts.one_text(ids, next(length for length in lengths if length >= len(ids)))
