@@ -73,12 +73,22 @@ def test_other_text_or_settings_learn_another_vocabulary(build, changes):
 
 
 @pytest.mark.parametrize("name", ["config.json", "vocabulary/shared.model"])
-def test_a_damaged_vocabulary_is_learnt_again(build, name):
+def test_a_damaged_vocabulary_is_written_again(build, name):
     fingerprint = build().vocabulary.fingerprint
     with open(build.workdir / name, "r+b") as file:
         file.write(b"?")
     assert build().vocabulary.fingerprint == fingerprint
-    assert build.learnt == 2
+    assert build.learnt == 1
+
+
+def test_a_new_run_takes_the_vocabulary_that_another_has_learnt(build, tmp_path):
+    first = build()
+    build.workdir = tmp_path / "second"
+    second = build(**{"train.num_steps": 7})
+    assert build.learnt == 1
+    assert second.vocabulary.fingerprint == first.vocabulary.fingerprint
+    models = [tmp_path / x / "vocabulary" / "shared.model" for x in ("run", "second")]
+    assert models[0].read_bytes() == models[1].read_bytes()
 
 
 def test_changed_training_text_is_said_with_its_files(build, tmp_path):

@@ -18,7 +18,7 @@ def prepared(tmp_path, monkeypatch):
     It returns (config, vocabulary).
     """
 
-    def prepare(text="the small dog\n", kind="characters", saved_config=None, **changes):
+    def prepare(text="the small dog\n", kind="characters", saved_config=None, run="run", **changes):
         (tmp_path / "train.txt").write_text(text * 9)
         data = {"train": "train.txt", "directory": str(tmp_path), "data_dir": str(tmp_path / "d")}
         config = ConfigDict(
@@ -30,7 +30,7 @@ def prepared(tmp_path, monkeypatch):
             }
         )
         train = splits.text(config, "train")
-        folder = tmp_path / "run"
+        folder = tmp_path / run
         vocab = vocabularies.prepare(config, folder, saved_config, train, learn)
         workdir.write_config(config, folder)
         return config, vocab
@@ -63,6 +63,38 @@ def test_plain_text_gets_a_vocabulary_of_one_file(prepared, kind, name, cls):
     with pytest.raises(UserError, match=rf"damaged: .*{name}"):
         workdir.read_vocabulary(prepared.workdir, config)
     prepared(kind=kind)
+    assert workdir.read_vocabulary(prepared.workdir, config).fingerprint == vocab.fingerprint
+    assert prepared.learnt == 1
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe"])
+def test_another_run_of_the_same_text_takes_the_learnt_vocabulary(prepared, tmp_path, kind):
+    prepared(kind=kind)
+    prepared(kind=kind, run="second")
+    assert prepared.learnt == 1
+    name = {"characters": "text.characters", "bpe": "text.model"}[kind]
+    files = [tmp_path / run / "vocabulary" / name for run in ("run", "second")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["change", "remove", "checksums"])
+def test_a_damaged_cache_of_a_vocabulary_is_named_and_learnt_again(
+    prepared, tmp_path, caplog, damage
+):
+    _, vocab = prepared(kind="bpe")
+    [folder] = (tmp_path / "d" / "vocabularies").iterdir()
+    file = folder / ("checksums.json" if damage == "checksums" else "text.model")
+    content = file.read_bytes()
+    if damage == "change":
+        file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    else:
+        file.unlink()
+    _, again = prepared(kind="bpe", run="second")
+    assert again.fingerprint == vocab.fingerprint
+    assert f"damaged: {file}" in caplog.text
+    assert "learning the vocabulary again" in caplog.text
+    assert prepared.learnt == 2
+    prepared(kind="bpe", run="third")
     assert prepared.learnt == 2
 
 

@@ -6,7 +6,6 @@ cache is a folder `KEY` with SIDE.ids and SIDE_offsets.npy of each side, and che
 
 import contextlib
 import hashlib
-import logging
 from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -15,7 +14,7 @@ import numpy as np
 
 from transformer.data.characters import Characters
 from transformer.data.tokenizer import Pieces, Vocabulary
-from transformer.storage import checksums, drafts, paths
+from transformer.storage import drafts, paths
 
 
 class Side(NamedTuple):
@@ -73,7 +72,7 @@ def tokenise(
     full.
     """
     directory = _folder(corpus.fingerprint, vocabulary, cache)
-    if not _is_intact(directory):
+    if not drafts.is_intact(directory, "tokenising again"):
         with (
             paths.full_disk_as_user_error(directory.parent),
             drafts.draft(directory) as draft,
@@ -128,18 +127,3 @@ def _id_type(pieces: Sized) -> type:
 def _folder(fingerprint: str, vocabulary: Vocabulary | Pieces | Characters, cache: Path) -> Path:
     key = hashlib.sha256(f"{fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     return Path(cache) / key
-
-
-def _is_intact(directory: Path) -> bool:
-    """Returns whether a cache exists and its checksums match; warns of files that do not.
-
-    Not collective, because processes call `tokenise` at different times: each checks all files.
-    """
-    if not directory.exists():
-        return False
-    corrupt = checksums.corrupt_files(directory, alone=True)
-    if corrupt is None:
-        corrupt = [f"{directory / checksums.NAME} (missing)"]
-    if corrupt:
-        logging.warning("damaged: %s; tokenising again", ", ".join(corrupt))
-    return not corrupt

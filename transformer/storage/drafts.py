@@ -1,6 +1,7 @@
 """A folder that is there as a whole or not at all: written as a draft, then renamed."""
 
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
@@ -39,6 +40,22 @@ def draft(directory: Path) -> Iterator[Path]:
         (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
         written.chmod(0o755)  # mkdtemp makes folders that other users cannot read
         _publish(written, directory)
+
+
+def is_intact(directory: Path, remedy: str) -> bool:
+    """Returns whether a folder that `draft` has made exists and its checksums match.
+
+    A warning names the files that do not, and the `remedy`, such as 'tokenising again'. Not
+    collective, because processes ask at different times: each checks all files.
+    """
+    if not directory.exists():
+        return False
+    corrupt = checksums.corrupt_files(directory, alone=True)
+    if corrupt is None:
+        corrupt = [f"{directory / checksums.NAME} (missing)"]
+    if corrupt:
+        logging.warning("damaged: %s; %s", ", ".join(corrupt), remedy)
+    return not corrupt
 
 
 @contextlib.contextmanager

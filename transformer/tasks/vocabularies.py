@@ -1,8 +1,10 @@
-"""The vocabulary of a run, in its workdir: learnt once, and never again for what it trains."""
+"""The vocabulary of a run, in its workdir: learnt once from a text, and cached by its content."""
 
+import hashlib
 import importlib.metadata
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import ml_collections
@@ -10,7 +12,7 @@ import ml_collections
 from transformer.checkpoints import workdir
 from transformer.data import corpora, tokenizer, vocabulary
 from transformer.errors import UserError
-from transformer.storage import paths
+from transformer.storage import drafts, paths
 
 KINDS_OF_TEXT = (*tokenizer.KINDS, "characters")
 
@@ -39,21 +41,19 @@ def prepare(
 
     Fills in `config.data.fingerprint`, that of the training text, and
     `config.vocabulary.fingerprint`. `saved_config` is that of a task's `prepare`; `learn(config,
-    train)` returns the contents of the vocabulary's files. UserError if a resumed run has other
-    text, or if its vocabulary is damaged.
+    train)` returns the contents of the vocabulary's files, and is called if they are not cached.
+    UserError if a resumed run has other text, or if its vocabulary is damaged.
     """
     config.data.fingerprint = train.fingerprint
     if saved_config is None:
-        vocab = _reusable(config, folder)
-        if not vocab:
-            files = workdir.vocabulary_files(folder, config)
-            source_end = config.vocabulary.get("source_end", True)
-            if config.vocabulary.model:
-                names = [file.name for file in files]
-                contents = vocabulary.read(config.vocabulary.model, names)
-            else:
-                contents = learn(config, train)
-            vocab = workdir.write_vocabulary(files, contents, source_end=source_end)
+        files = workdir.vocabulary_files(folder, config)
+        names = [file.name for file in files]
+        if config.vocabulary.model:
+            contents = vocabulary.read(config.vocabulary.model, names)
+        else:
+            contents = _learnt(config, train, names, learn)
+        source_end = config.vocabulary.get("source_end", True)
+        vocab = workdir.write_vocabulary(files, contents, source_end=source_end)
     else:
         if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
             text = f"the text of {' or '.join(train.files) or config.data.corpus}"
@@ -93,25 +93,29 @@ def learn_text(config: ml_collections.ConfigDict, train: corpora.Text) -> list[b
     return [learnt]
 
 
-def _reusable(config: ml_collections.ConfigDict, folder: Path) -> workdir.Vocabulary | None:
-    """Returns the workdir's vocabulary if learning again would give the same one, else None.
+def _learnt(
+    config: ml_collections.ConfigDict,
+    train: corpora.Corpus | corpora.Text,
+    names: Sequence[str],
+    learn: Callable[[ml_collections.ConfigDict, corpora.Corpus | corpora.Text], list[bytes]],
+) -> list[bytes]:
+    """Returns the contents of the vocabulary's files, learnt or from their cache in `data_dir`.
 
-    That is so after --mode=prepare with the same text, settings, seed and SentencePiece version.
+    The cache is a folder whose name is a hash of the training text's fingerprint, the settings, the
+    seed and SentencePiece's version. Of several processes that write it, the first to finish
+    serves all. Where a checksum does not match, a warning names the file, and the vocabulary is
+    learnt again. UserError if the disk is full.
     """
-
-    def settings(config: ml_collections.ConfigDict, learner: str) -> tuple:
-        options = {**config.vocabulary, "fingerprint": ""}
-        return options, config.data.fingerprint, config.train.seed, learner
-
-    try:
-        saved_config = workdir.read_config(folder)
-        vocab = workdir.read_vocabulary(folder, saved_config)
-        learner = saved_config.versions.sentencepiece
-        saved = settings(saved_config, learner)
-    except (UserError, AttributeError):  # missing, damaged, or of another task: learn it again
-        return None
-    wanted = settings(config, importlib.metadata.version("sentencepiece"))
-    if config.vocabulary.model or saved != wanted:
-        return None
-    logging.info("reusing the vocabulary in %s: same text, same settings", folder)
-    return vocab
+    settings = {**config.vocabulary, "fingerprint": "", "model": ""}
+    learner = importlib.metadata.version("sentencepiece")
+    about = json.dumps([train.fingerprint, settings, config.train.seed, learner], sort_keys=True)
+    key = hashlib.sha256(about.encode()).hexdigest()[:16]
+    directory = Path(config.data.data_dir).expanduser() / "vocabularies" / key
+    if drafts.is_intact(directory, "learning the vocabulary again"):
+        logging.info("the vocabulary is in %s: same text, same settings", directory)
+        return [(directory / name).read_bytes() for name in names]
+    contents = learn(config, train)
+    with paths.full_disk_as_user_error(directory.parent), drafts.draft(directory) as draft:
+        for name, content in zip(names, contents, strict=True):
+            (draft / name).write_bytes(content)
+    return contents
