@@ -103,7 +103,7 @@ def test_a_generated_line_break_breaks_no_line(untrained):
     assert len(PIECES.decode([spelt])[0].splitlines()) > 1
     breaks = build(untrained[0])
     breaks.batch_decoder = Echo()
-    breaks._parts = lambda text, number: iter([[*spelt, tokenizer.END]])
+    breaks._sources = lambda lines, numbers: [[[*spelt, tokenizer.END]] for _ in lines]
     found = list(breaks.translate(untrained[1], ["a", "b c"]))
     assert [text.split() for text in found] == [["a", "b", "c"]] * 2
     assert not set("\r\n") & set("".join(found))

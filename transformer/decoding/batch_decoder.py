@@ -81,7 +81,7 @@ class BatchDecoder:
         self._pool = concurrent.futures.ThreadPoolExecutor(self._workers)
         options = {"penalty": length_penalty, "alpha": length_alpha}
         if method == "beam":
-            self._num_beams, self._num_searches, self._num_returned = beam_width, 1, beam_width
+            self._num_beams, self._num_searches, self._num_returned = beam_width, 1, num_hypotheses
             options |= {"stopping": stopping, "num_hypotheses": num_hypotheses}
         else:
             # 20 samples are drawn in 3 searches of 7 beams; the first 20 of these 21 are returned.
@@ -255,8 +255,8 @@ class BatchDecoder:
             done = ~active if t < most_room else np.ones_like(active)
             for row, tokens, scores in zip(
                 rows[done],
-                np.asarray(state.tokens_BWT)[done],
-                np.asarray(state.scores_BW)[done],
+                np.asarray(state.tokens_BWT)[done, : self._num_returned],
+                np.asarray(state.scores_BW)[done, : self._num_returned],
                 strict=True,
             ):
                 hypotheses[row] = _finished(tokens, scores)

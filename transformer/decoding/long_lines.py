@@ -1,7 +1,8 @@
 """Over-long lines: split into parts to translate, which are joined again."""
 
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from transformer.data.tokenizer import SideVocabulary
 
@@ -12,28 +13,36 @@ SPACELESS = re.compile(
 )
 
 
-def split(text: str, vocabulary: SideVocabulary, max_length: int) -> Iterator[list[int]]:
-    """Yields a line's ids in parts of at most max_length; nothing for a blank line.
+def split(
+    lines: Sequence[str], vocabulary: SideVocabulary, max_length: int
+) -> Iterator[list[list[int]]]:
+    """Yields each line's ids in parts of at most max_length; no part for a blank line.
 
     A part ends before the last word that begins in its second half, else within a word. Each part
     has the end symbol: [▁a ▁b ▁c ▁d </s>] with max_length 3 gives [▁a ▁b </s>] and [▁c ▁d </s>].
     """
-    if not text.strip():
-        return
+    cut_lines = [list(_cut(line)) if line.strip() else [] for line in lines]
+    # One call for all: a call takes as long as the tokenisation of three sentences.
+    encoded = iter(vocabulary.encode(list(itertools.chain.from_iterable(cut_lines))))
+    for texts in cut_lines:
+        yield [part for _ in texts for part in _parts(next(encoded), vocabulary, max_length)]
+
+
+def _parts(ids: list[int], vocabulary: SideVocabulary, max_length: int) -> Iterator[list[int]]:
+    """Yields the ids of a text in parts; nothing if there is only the end symbol."""
     most = max_length - 1  # pieces of a part, without the end symbol
-    for ids in vocabulary.encode(list(_cut(text))):
-        start = 0
-        while len(ids) - 1 - start > most:
-            word_starts = (
-                i
-                for i in range(start + most, start + most // 2, -1)
-                if vocabulary.pieces(ids[i : i + 1])[0].startswith("▁")
-            )
-            stop = next(word_starts, start + most)
-            yield [*ids[start:stop], vocabulary.end]
-            start = stop
-        if len(ids) - 1 > start:
-            yield ids[start:]
+    start = 0
+    while len(ids) - 1 - start > most:
+        word_starts = (
+            i
+            for i in range(start + most, start + most // 2, -1)
+            if vocabulary.pieces(ids[i : i + 1])[0].startswith("▁")
+        )
+        stop = next(word_starts, start + most)
+        yield [*ids[start:stop], vocabulary.end]
+        start = stop
+    if len(ids) - 1 > start:
+        yield ids[start:]
 
 
 def _cut(text: str) -> Iterator[str]:

@@ -147,18 +147,19 @@ class Translator:
         """
         index_of_part = {}  # distinct parts, in the order of their first line
         parts_of_line = []
-        for number, request in zip(numbers, requests, strict=True):
-            prefix = tuple(self.vocabulary.target.encode([request.prefix])[0][:-1])
+        sources = self._sources([request.source for request in requests], numbers)
+        prefixes = self.vocabulary.target.encode([request.prefix for request in requests])
+        for number, source, (*prefix, _) in zip(numbers, sources, prefixes, strict=True):
             if len(prefix) > self._max_length:
                 raise UserError(
                     f"line {number + 1}: a prefix of {len(prefix)} pieces is over "
                     f"config.decode.max_length={self._max_length}"
                 )
             parts_of_line.append([])
-            for i, ids in enumerate(self._parts(request.source, number)):
+            for i, ids in enumerate(source):
                 # Samples of equal parts differ, because `random_key` is part of what is compared.
                 random_key = () if self.batch_decoder.method == "beam" else (number, i)
-                part = Part(tuple(ids), () if i else prefix, random_key)
+                part = Part(tuple(ids), () if i else tuple(prefix), random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
         num_done = 0
 
@@ -175,17 +176,18 @@ class Translator:
             ready.extend(itertools.islice(hypotheses_of_part, max(0, missing)))
             yield _joined([ready[i] for i in parts]) if parts else [Hypothesis("", 0.0)]
 
-    def _parts(self, text: str, number: int) -> list[list[int]]:
-        """Returns the ids of a line in parts of at most max_length; counts and logs split lines."""
-        parts = list(long_lines.split(text, self.vocabulary.source, self._max_length))
-        if len(parts) > 1:
-            self.num_split += 1
-            logging.warning(
-                "line %d (%d characters) has more than config.decode.max_length=%d pieces: "
-                "translated in %d parts",
-                *(number + 1, len(text), self._max_length, len(parts)),
-            )
-        return parts
+    def _sources(self, lines: list[str], numbers: list[int]) -> Iterator[list[list[int]]]:
+        """Yields each line's ids in parts of at most max_length; counts and logs split lines."""
+        sources = long_lines.split(lines, self.vocabulary.source, self._max_length)
+        for number, line, parts in zip(numbers, lines, sources, strict=True):
+            if len(parts) > 1:
+                self.num_split += 1
+                logging.warning(
+                    "line %d (%d characters) has more than config.decode.max_length=%d pieces: "
+                    "translated in %d parts",
+                    *(number + 1, len(line), self._max_length, len(parts)),
+                )
+            yield parts
 
     def _texts(self, hypotheses_of_part: list[Hypotheses]) -> Iterator[list[Hypothesis]]:
         """Detokenises each part's hypotheses, ranks samples with 'mbr', keeps num_hypotheses."""
