@@ -1,19 +1,21 @@
-"""Tiny Shakespeare, characters: nanoGPT's setting for a CPU, or with ':gpu' its setting for a GPU.
+"""Tiny Shakespeare, characters: nanoGPT's setting for a CPU, or what fifteen minutes can give.
 
     python launch.py --config=configs/shakespeare.py --config.data.directory=FOLDER
+    python launch.py --config=configs/shakespeare.py:fifteen_minutes --config.data.directory=FOLDER
     echo "ROMEO:" | python launch.py --mode=generate --workdir=runs/shakespeare
 
 FOLDER holds input.txt, or input.txt.xz (github.com/karpathy/char-rnn, data/tinyshakespeare), of
 which the first 90 % of the characters are trained on, and the last 10 % validated on. Hardware: two
-CPU cores for five minutes; with ':gpu' one GPU. Measured on CPU cores: a validation loss of 1.829
-nats a character; nanoGPT's are 1.88, and with ':gpu' 1.4697, where we have not run to the end.
+CPU cores for five minutes, or fifteen; with ':gpu', nanoGPT's setting for a GPU, one GPU. Measured
+on CPU cores, in nats a character of the validation text: 1.829 and, with ':fifteen_minutes', 1.476;
+nanoGPT's are 1.88, and with ':gpu' 1.4697, where we have not run to the end.
 """
 
 from ml_collections import ConfigDict
 
 from configs import language_modelling
 
-VARIANTS = ("cpu", "gpu")
+VARIANTS = ("cpu", "fifteen_minutes", "gpu")
 
 
 def get_config(variant: str = "cpu") -> ConfigDict:
@@ -35,6 +37,15 @@ def get_config(variant: str = "cpu") -> ConfigDict:
         config.model.dropout_rate = 0.0
         config.train.num_steps = 2000
         config.evaluate.every = 250
+    elif variant == "fifteen_minutes":
+        config.data.context_length = 128
+        config.data.batch_tokens = 16 * 128
+        config.model.d_model = 192
+        config.model.d_ff = 768
+        config.model.num_layers = 4
+        config.model.positions = "rotary"
+        config.optimizer.schedule.peak_value = 2e-3
+        config.optimizer.schedule.end_value = 2e-4
     else:
         config.data.batch_tokens = 64 * 256
         config.model.dropout_rate = 0.2
