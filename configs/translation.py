@@ -101,8 +101,9 @@ def get_config() -> ConfigDict:
     # 'gnmt': ((5 + length) / 6)^alpha, the paper's; 'power': length^alpha; or 'none'.
     config.decode.length_penalty = "gnmt"
     config.decode.length_alpha = 0.6
-    # The search ends when no live beam is ahead of the finished hypotheses; or 'full': when
-    # beam_width of them are finished, as in fairseq and CTranslate2.
+    # The search ends when beam_width hypotheses are finished and no live beam is ahead of the best;
+    # or 'full': when so many are finished, as in fairseq and CTranslate2; or 'ahead': as soon as
+    # no live beam is ahead, which takes fewer steps.
     config.decode.stopping = "best"
     config.decode.num_hypotheses = 1  # translations to output per line
     config.decode.num_samples = 32  # samples that 'mbr' draws per line

@@ -12,22 +12,25 @@ from transformer.decoding.beam_path import beam_path
 
 
 @pytest.mark.parametrize(
-    ("width", "penalty", "alpha", "least"),
-    [(1, "gnmt", 0.6, 0), (3, "power", 1.0, 0), (4, "none", 0.0, 2)],
+    ("width", "count", "penalty", "alpha", "least"),
+    [(1, 1, "gnmt", 0.6, 0), (3, 1, "power", 1.0, 0), (4, 4, "none", 0.0, 2)],
 )
-def test_the_path_ends_where_the_search_does(untrained, width, penalty, alpha, least):
+def test_the_path_ends_where_the_search_does(untrained, width, count, penalty, alpha, least):
     """With the same hypotheses and scores, though the search has other rows and stages."""
     model, params = untrained
     options = {"beam_width": width, "length_penalty": penalty, "length_alpha": alpha}
-    decoder = decoders.make_batch_decoder(model, **options, min_length=least)
+    options |= {"num_hypotheses": count, "min_length": least}
+    decoder = decoders.make_batch_decoder(model, **options)
     parts = [Part((*ids, END)) for ids in [(5,), (6, 7, 8, 5), (9, 5, 6, 6, 7, 8, 9)]]
     parts += [parts[1]._replace(prefix=(7, 8))]
     lengths = set()
     for part, expected in zip(parts, decoder(params, parts), strict=True):
         steps = list(beam_path(decoder, params, part))
         lengths.add(len(steps))
-        assert [ids for ids, _ in steps[-1].finished] == [(*ids, END) for ids, _ in expected]
-        scores = [score for _, score in steps[-1].finished]
+        assert len(expected) == count
+        returned = steps[-1].finished[:count]
+        assert [ids for ids, _ in returned] == [(*ids, END) for ids, _ in expected]
+        scores = [score for _, score in returned]
         assert scores == pytest.approx([score for _, score in expected], abs=1e-5)
     assert len(lengths) > 1
 

@@ -10,7 +10,7 @@ from helpers.decoders import DECODE, build
         ("method", "beem", ["beam, sample, mbr", "'beem'"]),
         ("beam_width", 0, ["at least 1", "0"]),
         ("length_penalty", "gnm", ["gnmt", "power", "none", "'gnm'"]),
-        ("stopping", "first", ["best, full", "'first'"]),
+        ("stopping", "first", ["best, full, ahead", "'first'"]),
         ("length_alpha", -0.1, ["at least 0", "-0.1"]),
         ("length_alpha", float("nan"), ["at least 0", "nan"]),
         ("length_alpha", float("inf"), ["below 2^31", "inf"]),

@@ -37,9 +37,9 @@ class Step(NamedTuple):
 def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]:
     """Yields each step of the beam search for one sentence.
 
-    The last step's `finished` are the hypotheses of `decoder(params, [part])`. A live candidate
-    whose continuations are all dropped in the next step died there; those that live after the last
-    step could not win any more. `params` come from `compiled.cast_params`.
+    The first of the last step's `finished` are the hypotheses of `decoder(params, [part])`. A live
+    candidate whose continuations are all dropped in the next step died there; those that live after
+    the last step could not win any more. `params` come from `compiled.cast_params`.
     """
     if decoder.method != "beam":
         raise ValueError(f"a beam's path is of beam search, found method {decoder.method!r}")

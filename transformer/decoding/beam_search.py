@@ -32,9 +32,10 @@ Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 PENALTIES = ("gnmt", "power", "none")
-# When the search of a sentence ends: no live beam is ahead of the finished hypotheses; or as many
-# are finished as there are beams, as in fairseq and CTranslate2.
-STOPPING = ("best", "full")
+# When the search of a sentence ends: as many hypotheses are finished as there are beams and no live
+# beam is ahead of those returned; as many are finished, as in fairseq and CTranslate2; or those to
+# be returned are finished and no live beam is ahead of them.
+STOPPING = ("best", "full", "ahead")
 
 
 def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
@@ -196,17 +197,21 @@ def _can_improve(
 ) -> Array:
     """Returns whether the search of a sentence goes on: it is ended early if possible (paper 6.1).
 
-    It ends when the best live beam cannot reach the worst returned score at any length, or when W
-    hypotheses are finished and, with 'best', no live beam beats that score at its present length.
+    It ends when the best live beam cannot reach the worst returned score at any length. Before that
+    it ends, with 'full', when W hypotheses are finished; with 'ahead', when no live beam beats that
+    score at its present length; with 'best', when both are so.
     """
     # Log P only falls and the penalty only grows with the length: an upper bound of the score.
     reachable_B = best_live_log_prob_B / penalty_at_limit_B
     is_reachable_B = worst_returned_score_B < reachable_B
-    if stopping == "full":
-        return is_reachable_B & ~has_all_finished_B
-    # Without `ahead_B`, W poor hypotheses that end early would stop a good one that is longer.
+    # Without it, W poor hypotheses that end early would stop a good one that is longer.
     ahead_B = worst_returned_score_B < best_live_log_prob_B / penalty_now
-    return is_reachable_B & (~has_all_finished_B | ahead_B)
+    goes_on_B = {
+        "full": ~has_all_finished_B,
+        "ahead": ahead_B,
+        "best": ~has_all_finished_B | ahead_B,
+    }
+    return is_reachable_B & goes_on_B[stopping]
 
 
 def is_unfinished(until_active: int, state: DecodingState) -> Array:
