@@ -23,7 +23,7 @@ from helpers.corpora import (
     prepared,
 )
 
-from transformer.data import builders
+from transformer.data import builders, corpora
 from transformer.errors import UserError
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
@@ -91,7 +91,7 @@ def grammar(tmp_path, monkeypatch):
     def sentence_pairs(seed):
         rule = source.read_text()
         return {
-            s: [(f"{s} {rule} {seed} {i}", f"en {i}") for i in range(3)] for s in builders.SPLITS
+            s: [(f"{s} {rule} {seed} {i}", f"en {i}") for i in range(3)] for s in corpora.SPLITS
         }
 
     stub = types.SimpleNamespace(SEED=7, __file__=str(source), sentence_pairs=sentence_pairs)
@@ -101,7 +101,7 @@ def grammar(tmp_path, monkeypatch):
 
 def test_builtin_is_what_the_grammar_says(grammar, tmp_path):
     prints = set()
-    for split in builders.SPLITS:
+    for split in corpora.SPLITS:
         corpus = catalogue("builtin", split, tmp_path, "ko", "en")
         korean = [f"{split} a rule 7 {i}" for i in range(3)]
         assert everything(corpus) == (korean, ["en 0", "en 1", "en 2"])

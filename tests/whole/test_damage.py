@@ -27,6 +27,7 @@ from helpers.damage import damaged, one_line_naming, parallel_text
 from transformer.data import (
     batches,
     builders,
+    corpora,
     downloads,
     packing,
     text_files,
@@ -169,7 +170,7 @@ def builtin(folder):
 def corpus(request, tmp_path, monkeypatch):
     """A function that loads a split of a corpus, and where it is prepared."""
     miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
-    pairs = {split: [(f"{split} {i}", f"en {i}") for i in range(30)] for split in builders.SPLITS}
+    pairs = {split: [(f"{split} {i}", f"en {i}") for i in range(30)] for split in corpora.SPLITS}
     monkeypatch.setattr(builders.grammar, "sentence_pairs", lambda seed: pairs)
     (tmp_path / "text").mkdir()
     for language in ("de", "en"):

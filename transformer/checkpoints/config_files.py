@@ -7,18 +7,20 @@ import difflib
 import functools
 import importlib.util
 import inspect
+import json
 import logging
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of launch.py
 CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task
+
+FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
 
 KINDS = {
     int: "an integer",
@@ -112,6 +114,31 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def read_config(workdir: Path) -> ConfigDict:
+    """Returns the resolved config that a workdir was trained with; UserError if it has none."""
+    path = workdir / "config.json"
+    if not path.is_file():
+        kind = "holds no config.json" if workdir.is_dir() else "does not exist"
+        kind = "is a file, expected a folder" if workdir.is_file() else kind
+        raise UserError(
+            f"{workdir} {kind}: expected the folder of a trained run, with its config.json "
+            "(python launch.py --config=configs/quickstart.py creates runs/quickstart)"
+        )
+
+    def tuples(value: object) -> object:  # JSON has lists only, configs have tuples only
+        if isinstance(value, dict):
+            return {name: tuples(v) for name, v in value.items()}
+        return tuple(map(tuples, value)) if isinstance(value, list) else value
+
+    try:
+        values = json.loads(path.read_bytes())
+        if isinstance(values, dict):
+            return ConfigDict(tuples(values))
+    except (ValueError, AttributeError, RecursionError) as error:  # invalid JSON; an invalid key
+        raise UserError(f"damaged: {path} is not a config ({error})") from error
+    raise UserError(f"damaged: {path} is not a JSON object, but {str(values)[:40]!r}")
+
+
 def default_config(task: str = "translation") -> ConfigDict:
     """Returns the config with every key of a task and its default value."""
     return load_config(str(CONFIGS / f"{task}.py"))
@@ -120,7 +147,7 @@ def default_config(task: str = "translation") -> ConfigDict:
 def check_finite(config: ConfigDict) -> None:
     """Raises UserError for a number that is non-finite as float32."""
     for key, value in flatten(config).items():
-        if isinstance(value, float) and not abs(value) <= float(np.finfo(np.float32).max):
+        if isinstance(value, float) and not abs(value) <= FLOAT32_MAX:
             raise UserError(f"config.{key} is a finite number in float32, found {value}")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import ml_collections
 
+from transformer.checkpoints import config_files
 from transformer.checkpoints.config_files import flatten
 from transformer.data import characters, tokenizer, vocabulary
 from transformer.distributed import processes
@@ -17,29 +18,8 @@ from transformer.storage import checksums, paths
 Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters
 
 
-def read_config(workdir: Path) -> ml_collections.ConfigDict:
-    """Returns the resolved config that a workdir was trained with; UserError if it has none."""
-    path = workdir / "config.json"
-    if not path.is_file():
-        kind = "holds no config.json" if workdir.is_dir() else "does not exist"
-        kind = "is a file, expected a folder" if workdir.is_file() else kind
-        raise UserError(
-            f"{workdir} {kind}: expected the folder of a trained run, with its config.json "
-            "(python launch.py --config=configs/quickstart.py creates runs/quickstart)"
-        )
-
-    def tuples(value: object) -> object:  # JSON has lists only, configs have tuples only
-        if isinstance(value, dict):
-            return {name: tuples(v) for name, v in value.items()}
-        return tuple(map(tuples, value)) if isinstance(value, list) else value
-
-    try:
-        values = json.loads(path.read_bytes())
-        if isinstance(values, dict):
-            return ml_collections.ConfigDict(tuples(values))
-    except (ValueError, AttributeError, RecursionError) as error:  # invalid JSON; an invalid key
-        raise UserError(f"damaged: {path} is not a config ({error})") from error
-    raise UserError(f"damaged: {path} is not a JSON object, but {str(values)[:40]!r}")
+# Not in this file, because a mistyped command is to be answered before JAX is imported.
+read_config = config_files.read_config
 
 
 def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> Vocabulary:

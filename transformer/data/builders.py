@@ -23,7 +23,6 @@ from transformer.monitoring import progress
 from transformer.storage import checksums, paths
 from transformer.storage.lock import try_lock
 
-SPLITS = ("train", "validation", "test")
 SHARD_RECORDS = 1 << 17  # in memory at once: TFDS holds the shard that it writes
 
 
@@ -81,6 +80,10 @@ class PlainText(Records):
     """Writes the lines of text files, or of parts of them, as one split."""
 
 
+class LabelledLines(Records):
+    """Writes the lines of labelled files, or of parts of them, as one split."""
+
+
 def builtin_config() -> RecordsConfig:
     """Returns the config of the built-in corpus, named after the code and seed that generate it."""
     sources = [pathlib.Path(module.__file__).read_bytes() for module in (lexicon, grammar)]
@@ -89,7 +92,7 @@ def builtin_config() -> RecordsConfig:
     def splits():
         with progress.waiting("generate the corpus"):
             pairs = grammar.sentence_pairs(grammar.SEED)
-        return {split: (len(pairs[split]), _records("ko", "en", pairs[split])) for split in SPLITS}
+        return {split: (len(x), _records("ko", "en", x)) for split, x in pairs.items()}
 
     features = tfds.features.Translation(languages=("ko", "en"))
     return RecordsConfig(name=f"ko-en-{digest[:16]}", features=features, splits=splits)

@@ -13,7 +13,7 @@ import math
 import os
 import pathlib
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from tensorflow_datasets.image_classification import cifar
 from transformer.data import builders, downloads, image_files
 from transformer.data.corpora import local_folder
 from transformer.data.image_files import ImageFiles
+from transformer.data.images import LabelledImages
 from transformer.errors import UserError
 from transformer.storage import paths
 
@@ -122,29 +123,6 @@ class Imagenet2012(imagenet.Builder, skip_registration=True):
 
 
 KNOWN = {"cifar10": Cifar10, "imagenet2012": Imagenet2012}
-
-
-@dataclasses.dataclass(frozen=True)
-class LabelledImages:
-    """One split of labelled images, by index."""
-
-    fingerprint: str  # of the content
-    classes: tuple[str, ...]
-    records: Sequence[dict]  # the TFDS data source: {'image': PNG or JPEG, 'label': index, ...}
-    names: str  # the key of a record that says which image it is
-    files: tuple[str, ...] = ()  # of own images: the folder, or the two idx files
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def read(self, indices: Iterable[int]) -> tuple[list[bytes], np.ndarray, list[str]]:
-        """Returns (encoded images, labels as indices into `classes`, names), in this order."""
-        records = self.records.__getitems__([int(i) for i in indices])
-        return (
-            [record["image"] for record in records],
-            np.array([record["label"] for record in records], np.int64),
-            [record[self.names].decode() for record in records],
-        )
 
 
 def load(

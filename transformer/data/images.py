@@ -1,7 +1,9 @@
 """Labelled images -> the arrays of a batch: decoded, cropped, resized and augmented."""
 
 import concurrent.futures
+import dataclasses
 import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -9,12 +11,34 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
-from transformer.data.image_corpora import LabelledImages
 from transformer.data.image_files import open_image
 from transformer.errors import UserError
 
 MODES = {1: "L", 3: "RGB"}  # Pillow's, by the number of channels
 BOX_TRIES = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledImages:
+    """One split of labelled images, by index."""
+
+    fingerprint: str  # of the content
+    classes: tuple[str, ...]
+    records: Sequence[dict]  # the TFDS data source: {'image': PNG or JPEG, 'label': index, ...}
+    names: str  # the key of a record that says which image it is
+    files: tuple[str, ...] = ()  # of own images: the folder, or the two idx files
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def read(self, indices: Iterable[int]) -> tuple[list[bytes], np.ndarray, list[str]]:
+        """Returns (encoded images, labels as indices into `classes`, names), in this order."""
+        records = self.records.__getitems__([int(i) for i in indices])
+        return (
+            [record["image"] for record in records],
+            np.array([record["label"] for record in records], np.int64),
+            [record[self.names].decode() for record in records],
+        )
 
 
 class View(NamedTuple):

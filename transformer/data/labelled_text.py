@@ -1,4 +1,7 @@
-"""Labelled text, LABEL<tab>TEXT a line, through TFDS: texts and labels by index."""
+"""Labelled text, LABEL<tab>TEXT a line, through TFDS: texts and labels by index.
+
+TFDS is imported by the functions that need it (see corpora.py).
+"""
 
 import dataclasses
 import functools
@@ -6,16 +9,11 @@ import itertools
 import os
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-import tensorflow_datasets as tfds
-
-from transformer.data import builders, corpora, text_files
+from transformer.data import corpora, text_files
 from transformer.data.text_files import Part
 from transformer.errors import UserError
-
-
-class LabelledLines(builders.Records):
-    """Writes the lines of labelled files, or of parts of them, as one split."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,19 +70,24 @@ def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> La
     (`text_files.find_parts`). `key` is its config key. UserError, which names file and line, for a
     line that is not LABEL<tab>TEXT.
     """
+    from transformer.data import builders
+
     data_dir = corpora.local_folder(data_dir)
     parts = text_files.find_parts(pathlib.Path(os.path.expanduser(directory)), split, key)
     if any(part.of_characters for part in parts):
         raise UserError(f"{key}={split!r}: labelled text can be cut between lines only")
     config = _config(parts)
-    build = functools.partial(LabelledLines, config=config, data_dir=data_dir)
-    folder = builders.corpus_folder(data_dir, LabelledLines, config)
+    build = functools.partial(builders.LabelledLines, config=config, data_dir=data_dir)
+    folder = builders.corpus_folder(data_dir, builders.LabelledLines, config)
     records, fingerprint = corpora.prepared(build, folder, "text")
     return LabelledText(fingerprint, records, tuple(parts))
 
 
-def _config(parts: Sequence[Part]) -> builders.RecordsConfig:
-    """Returns the builder's config of these parts, named after their content."""
+def _config(parts: Sequence[Part]) -> Any:
+    """Returns the builder's `RecordsConfig` of these parts, named after their content."""
+    import tensorflow_datasets as tfds
+
+    from transformer.data import builders
 
     def splits() -> dict[str, tuple[int, Iterator]]:
         ranges = [_range(part) for part in parts]

@@ -14,7 +14,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.checkpoints import workdir
-from transformer.data import builders, text_files, vocabulary
+from transformer.data import corpora, text_files, vocabulary
 from transformer.data.audit import alignment, characters, cleaning, faults, lines, pairs
 from transformer.errors import UserError
 from transformer.monitoring import progress
@@ -88,7 +88,7 @@ def names(config: ConfigDict) -> list[str]:
     """Returns the splits to look at: those of the config, without one whose name is empty."""
     if not config.data.train:
         raise UserError("config.data.train is empty: it names the pairs to look at")
-    every = dict.fromkeys((*builders.SPLITS, config.evaluate.split))
+    every = dict.fromkeys((*corpora.SPLITS, config.evaluate.split))
     return [split for split in every if splits.name_and_key(config, split)[0]]
 
 
@@ -228,7 +228,7 @@ def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
                 "%s is misaligned from about line %d on, and so is its copy: mend the files first",
                 *(name, run.start + 1),
             )
-    written = {name: name if name in examined else "" for name in builders.SPLITS}
+    written = {name: name if name in examined else "" for name in corpora.SPLITS}
     flags = [f"--config.data.{split}={name}" for split, name in written.items()]
     folder_flag = shlex.quote(f"--config.data.directory={folder}")
     logging.info(

@@ -22,6 +22,7 @@ from transformer.checkpoints.config_files import (
     flatten,
     is_of_parameters,
     load_config,
+    read_config,
     with_defaults,
 )
 from transformer.errors import UserError
@@ -163,9 +164,6 @@ def task_modes(task: str) -> tuple[str, ...]:
 
 def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a trained workdir; UserError if arguments set a key of its params."""
-    # Not above, because it imports JAX.
-    from transformer.checkpoints.workdir import read_config
-
     for argument in arguments:
         if is_of_parameters(key_of(argument)):
             raise UserError(

@@ -9,10 +9,9 @@ import flax.linen as nn
 import ml_collections
 import numpy as np
 
-from transformer.data import image_corpora, images
+from transformer.data import images
 from transformer.data.batches import Batches
-from transformer.data.image_corpora import LabelledImages
-from transformer.data.images import View
+from transformer.data.images import LabelledImages, View
 from transformer.data.packing import Rows
 from transformer.errors import UserError
 from transformer.monitoring import progress
@@ -176,6 +175,8 @@ def reader(
 
 def labelled_images(config: ml_collections.ConfigDict, split: str) -> LabelledImages:
     """Returns a split's images: 'train', 'validation', 'test', or any that the corpus has."""
+    from transformer.data import image_corpora  # here, as it imports TFDS (see data/corpora.py)
+
     data, (name, key) = config.data, splits.name_and_key(config, split)
     return image_corpora.load(
         data.corpus, name, directory=data.directory, data_dir=data.data_dir, key=key

@@ -9,7 +9,7 @@ import flax.linen as nn
 import ml_collections
 
 from transformer.checkpoints.workdir import Vocabulary
-from transformer.data import builders, corpora, tokenizer
+from transformer.data import corpora, tokenizer
 from transformer.data.tokens import Tokens, read, tokenise
 from transformer.errors import UserError
 from transformer.monitoring import progress
@@ -22,7 +22,7 @@ def final_split(config: ml_collections.ConfigDict) -> str:
     (`evaluate.split` = 'test' and `data.test` = '').
     """
     split = config.evaluate.split
-    value = config.data[split] if split in builders.SPLITS else split
+    value = config.data[split] if split in corpora.SPLITS else split
     return split if value else "validation"
 
 
@@ -41,7 +41,7 @@ def name_and_key(config: ml_collections.ConfigDict, split: str) -> tuple[str, st
 
     'train', 'validation' and 'test' have a key of `config.data`; any other is the corpus's own.
     """
-    if split in builders.SPLITS:
+    if split in corpora.SPLITS:
         return config.data[split], f"config.data.{split}"
     return split, "config.evaluate.split"
 
@@ -69,8 +69,8 @@ def text(config: ml_collections.ConfigDict, split: str) -> corpora.Text:
 
 def files(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:
     """Returns the files of a split of text, as config.data.SPLIT names them, and that key."""
-    if split not in builders.SPLITS:
-        known = ", ".join(builders.SPLITS)
+    if split not in corpora.SPLITS:
+        known = ", ".join(corpora.SPLITS)
         raise UserError(f"config.evaluate.split: text has the splits {known}, found {split!r}")
     return name_and_key(config, split)
 

@@ -72,4 +72,5 @@ def init_params(model: nn.Module, example: dict, rng: jax.Array) -> Tree:
 
 def abstract_params(model: nn.Module, example: dict) -> Tree:
     """Returns a model's params as jax.ShapeDtypeStruct, without allocating them."""
-    return jax.eval_shape(lambda rng: init_params(model, example, rng), jax.random.key(0))
+    # The key is made inside, where it is traced: outside, a program would be compiled for it.
+    return jax.eval_shape(lambda: init_params(model, example, jax.random.key(0)))
