@@ -12,6 +12,7 @@ import optax
 from transformer.checkpoints import init_from
 from transformer.checkpoints.manager import Checkpoints
 from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
+from transformer.training.initialise import by_parts
 
 Tree = Any
 
@@ -47,7 +48,8 @@ def restore_or_init(
     random params.
     """
     initialise = functools.partial(init_state, init, optimizer)
-    shapes = jax.eval_shape(initialise, jax.random.key(seed))
+    key = jax.random.key(seed)
+    traced, shapes = jax.make_jaxpr(initialise, return_shape=True)(key)
     like = to_restore(shapes, layout)
     if checkpoints and (restored := checkpoints.restore(like.params, _with_skipped(like))):
         number, params, rest = restored
@@ -58,7 +60,8 @@ def restore_or_init(
         return from_saved(state, layout)
     loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
     shardings = state_shardings(shapes, layout)
-    state = jax.jit(initialise, out_shardings=shardings)(jax.random.key(seed))
+    arrays = by_parts(traced, key, jax.tree.leaves(shardings))
+    state = jax.tree.unflatten(jax.tree.structure(shapes), arrays)
     if not load_params:
         return state
     params = init_from.replaced(state.params, loaded)
