@@ -10,9 +10,11 @@ import shutil
 import flax.traverse_util
 import numpy as np
 import pytest
-from helpers import corpora, tiny
+from helpers import corpora, reversal, tiny
+from helpers.decoders import make_batch_decoder
 
 from transformer.data import pairs, tokenizer, vocabulary
+from transformer.decoding.batch_decoder import Part
 from transformer.errors import UserError
 from transformer.interop import arrays, layout, marian
 
@@ -197,3 +199,47 @@ def test_numbers_that_are_none_are_refused(folder):
     arrays.write(folder / "model.safetensors", values)
     with pytest.raises(UserError, match=r"model.shared.weight has values that are no finite"):
         read(folder)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"num_beams": 1}, {"beam_width": 1}),
+        ({"num_beams": 4, "early_stopping": True}, {"beam_width": 4, "stopping": "full"}),
+        ({"num_beams": 4, "early_stopping": False}, {"beam_width": 4, "num_hypotheses": 4}),
+    ],
+    ids=["greedy", "early_stopping", "without"],
+)
+def test_transformers_finds_our_translations(tmp_path, theirs, ours):
+    """Of a random model, sentence by sentence; each rule of theirs has an option here."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+    vocab = reversal.vocabulary()
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(vocab.source))
+    model = tiny.model(**sizes, **OURS, output_bias=True)
+    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"], seed=6)
+    params["output_bias"][tokenizer.END] = 6.0  # so that outputs end
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    marian.write(tmp_path, model, flat, vocab, {"max_length": 300, "length_penalty": 1.0})
+
+    random = np.random.default_rng(0)
+    lines = [" ".join(random.choice([*"abcdefgh"], n % 7 + 1)) for n in range(20)]
+    asked = [Part(tuple(ids)) for ids in vocab.source.encode(lines)]
+    options = {"length_penalty": "power", "length_alpha": 1.0, "extra_length": 60}
+    decoder = make_batch_decoder(model, **options, **ours)
+    found, scores = zip(*[hypotheses[0] for hypotheses in decoder(params, asked)], strict=True)
+
+    words = transformers.MarianTokenizer.from_pretrained(tmp_path)
+    batch = words(lines, return_tensors="pt", padding=True)
+    network = transformers.MarianMTModel.from_pretrained(tmp_path).eval()
+    with torch.no_grad():
+        there = network.generate(
+            **{**batch, **theirs, "length_penalty": 1.0, "max_length": 60},
+            **{"return_dict_in_generate": True, "output_scores": True},
+        )
+    rows = there.sequences.tolist()
+    expected = [row[1 : row.index(tokenizer.END)] for row in rows]  # behind the start symbol
+    assert list(found) == expected
+    assert len(set(map(tuple, found))) > 2
+    if theirs["num_beams"] > 1:
+        assert list(scores) == pytest.approx(there.sequences_scores.tolist(), rel=1e-4)
