@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers import tiny
 
-from transformer.data import pairs
+from transformer.data import pairs, tokenizer
 from transformer.errors import UserError
 from transformer.interop import ctranslate2_write
 
@@ -55,3 +55,16 @@ def test_its_package_gives_our_log_probabilities(tmp_path, changes):
     log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
     ours = np.take_along_axis(log_probs, np.array(target)[:, :, None], axis=2)[:, :, 0]
     np.testing.assert_allclose([x.log_probs for x in scored], ours, atol=1e-4)
+
+
+def test_its_package_reads_sources_and_writes_outputs_as_long_as_it_does_by_default(tmp_path):
+    """Of a model that never ends."""
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    model = tiny.model(**FORM, output_bias=True)
+    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
+    params["output_bias"][tokenizer.END] = -1e4
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    ctranslate2_write.write(tmp_path, model, flat, [PIECES, PIECES], positions=20)
+    engine = ctranslate2.Translator(str(tmp_path), intra_threads=1)
+    [result] = engine.translate_batch([[PIECES[5]] * 3000], beam_size=1)
+    assert len(result.hypotheses[0]) == 256

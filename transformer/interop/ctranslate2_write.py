@@ -15,6 +15,9 @@ from transformer.interop.foreign import check_form
 from transformer.models.positions import sinusoids
 
 QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
+# Pieces of a source that CTranslate2 reads by default; of an output it writes 256. At a position
+# beyond the table it raises an error.
+LONGEST = 1024
 
 
 def check(model: nn.Module) -> None:
@@ -34,13 +37,13 @@ def write(
     *,
     quantization: str = "float32",
     source_end: bool = True,
-    positions: int = 512,
+    positions: int = 0,
 ) -> None:
     """Writes a folder that ctranslate2.Translator loads; it must exist.
 
     `params` are {path: array}, `pieces` those of source and target by their ids. `positions` is how
-    long a source or an output can be: the position encodings go as a table. `source_end` says
-    whether CTranslate2 is to add the end symbol to a source.
+    long a source or an output can be, LONGEST at least: the position encodings go as a table.
+    `source_end` says whether CTranslate2 is to add the end symbol to a source.
     """
     try:
         from ctranslate2.specs import transformer_spec
@@ -72,7 +75,7 @@ def write(
     if "output_embedding/embedding" not in params:
         _set(spec, "decoder/projection/weight", target)
     for half, side in (("encoder", "source"), ("decoder", "target")):
-        encodings = _encodings(model, params, side, positions)
+        encodings = _encodings(model, params, side, max(positions, LONGEST))
         getattr(spec, half).position_encodings.encodings = encodings
     spec.config.layer_norm_epsilon = model.norm_epsilon
     spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]
