@@ -15,7 +15,36 @@ from ml_collections import ConfigDict
 
 from configs import language_modelling
 
-VARIANTS = ("cpu", "fifteen_minutes", "gpu")
+VARIANTS = {
+    "cpu": {
+        "data.context_length": 64,
+        "data.batch_tokens": 12 * 64,
+        "model.d_model": 128,
+        "model.d_ff": 512,
+        "model.num_heads": 4,
+        "model.num_layers": 4,
+        "model.max_positions": 64,
+        "model.dropout_rate": 0.0,
+        "train.num_steps": 2000,
+        "evaluate.every": 250,
+    },
+    "fifteen_minutes": {
+        "data.context_length": 128,
+        "data.batch_tokens": 16 * 128,
+        "model.d_model": 192,
+        "model.d_ff": 768,
+        "model.num_layers": 4,
+        "model.positions": "rotary",
+        "optimizer.schedule.peak_value": 2e-3,
+        "optimizer.schedule.end_value": 2e-4,
+    },
+    "gpu": {
+        "data.batch_tokens": 64 * 256,
+        "model.dropout_rate": 0.2,
+        "model.attention_dropout_rate": 0.2,
+        "evaluate.every": 250,
+    },
+}
 
 
 def get_config(variant: str = "cpu") -> ConfigDict:
@@ -26,30 +55,6 @@ def get_config(variant: str = "cpu") -> ConfigDict:
     config.data.validation = "input.txt[90%: of characters]"
     config.vocabulary.kind = "characters"
     config.vocabulary.size = 68  # 64 characters and 4 special ids, of which one is the line break
-    if variant == "cpu":
-        config.data.context_length = 64
-        config.data.batch_tokens = 12 * 64
-        config.model.d_model = 128
-        config.model.d_ff = 512
-        config.model.num_heads = 4
-        config.model.num_layers = 4
-        config.model.max_positions = 64
-        config.model.dropout_rate = 0.0
-        config.train.num_steps = 2000
-        config.evaluate.every = 250
-    elif variant == "fifteen_minutes":
-        config.data.context_length = 128
-        config.data.batch_tokens = 16 * 128
-        config.model.d_model = 192
-        config.model.d_ff = 768
-        config.model.num_layers = 4
-        config.model.positions = "rotary"
-        config.optimizer.schedule.peak_value = 2e-3
-        config.optimizer.schedule.end_value = 2e-4
-    else:
-        config.data.batch_tokens = 64 * 256
-        config.model.dropout_rate = 0.2
-        config.model.attention_dropout_rate = 0.2
-        config.evaluate.every = 250
     config.generate.temperature = 0.8  # as in nanoGPT
+    config.update_from_flattened_dict(VARIANTS[variant])
     return config
