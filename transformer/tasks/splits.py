@@ -92,7 +92,7 @@ def prepared_tokens(config: ml_collections.ConfigDict, vocabulary: Vocabulary) -
 
 
 def _cache(config: ml_collections.ConfigDict) -> Path:
-    return Path(config.data.data_dir).expanduser() / "tokens"
+    return Path(corpora.local_folder(config.data.data_dir), "tokens")
 
 
 def evaluation_tokens(

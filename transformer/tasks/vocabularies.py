@@ -110,7 +110,7 @@ def _learnt(
     learner = importlib.metadata.version("sentencepiece")
     about = json.dumps([train.fingerprint, settings, config.train.seed, learner], sort_keys=True)
     key = hashlib.sha256(about.encode()).hexdigest()[:16]
-    directory = Path(config.data.data_dir).expanduser() / "vocabularies" / key
+    directory = Path(corpora.local_folder(config.data.data_dir), "vocabularies", key)
     if drafts.is_intact(directory, "learning the vocabulary again"):
         logging.info("the vocabulary is in %s: same text, same settings", directory)
         return [(directory / name).read_bytes() for name in names]
