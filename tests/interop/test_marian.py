@@ -173,9 +173,9 @@ def test_what_a_search_does_is_read_from_the_newer_file(folder, tmp_path):
     (tmp_path / "ours").mkdir()
     search = {"max_length": 64, "num_beams": 3, "length_penalty": 0.5, "early_stopping": True}
     marian.write(tmp_path / "ours", model, params, vocab, search)
-    found = marian.read(tmp_path / "ours").config
-    assert (found["decode.beam_width"], found["decode.length_alpha"]) == (3, 0.5)
-    assert found["decode.stopping"] == "full"
+    config = marian.read(tmp_path / "ours").config
+    assert (config["decode.beam_width"], config["decode.length_alpha"]) == (3, 0.5)
+    assert config["decode.stopping"] == "full"
     (tmp_path / "ours" / "generation_config.json").write_text("[]")
     with pytest.raises(UserError, match=r"generation_config.json is no JSON object"):
         marian.read(tmp_path / "ours")
@@ -227,7 +227,7 @@ def test_transformers_finds_our_translations(tmp_path, theirs, ours):
     asked = [Part(tuple(ids)) for ids in vocab.source.encode(lines)]
     options = {"length_penalty": "power", "length_alpha": 1.0, "extra_length": 60}
     decoder = make_batch_decoder(model, **options, **ours)
-    found, scores = zip(*[hypotheses[0] for hypotheses in decoder(params, asked)], strict=True)
+    ids, scores = zip(*[hypotheses[0] for hypotheses in decoder(params, asked)], strict=True)
 
     words = transformers.MarianTokenizer.from_pretrained(tmp_path)
     batch = words(lines, return_tensors="pt", padding=True)
@@ -239,7 +239,7 @@ def test_transformers_finds_our_translations(tmp_path, theirs, ours):
         )
     rows = there.sequences.tolist()
     expected = [row[1 : row.index(tokenizer.END)] for row in rows]  # behind the start symbol
-    assert list(found) == expected
-    assert len(set(map(tuple, found))) > 2
+    assert list(ids) == expected
+    assert len(set(map(tuple, ids))) > 2
     if theirs["num_beams"] > 1:
         assert list(scores) == pytest.approx(there.sequences_scores.tolist(), rel=1e-4)

@@ -111,12 +111,12 @@ def expected_logits(cell, attention, params, source, target):
 @pytest.mark.parametrize(("cell", "attention"), [*KINDS, ("lstm", "additive")])
 def test_it_is_a_loop_over_positions(cell, attention):
     model, params, inputs = build(cell=cell, attention=attention)
-    found = logits(model, params, inputs)
+    logits_BTV = logits(model, params, inputs)
     for row, (source, target) in enumerate(tiny.pairs()):
         ids = inputs["target"][row, : len(target)]
         cell_type = {"gru": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}[cell]
         expected = expected_logits(cell_type, attention, params, source, ids)
-        np.testing.assert_allclose(found[row, : len(target)], expected, atol=1e-5)
+        np.testing.assert_allclose(logits_BTV[row, : len(target)], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("cell", "attention"), KINDS)

@@ -24,10 +24,11 @@ def check(init_from: str) -> None:
     """Raises UserError if `config.train.init_from` is not a run with a best checkpoint."""
     folder = paths.path(init_from)
     if not store.steps(folder / BEST):
-        holds = f"{folder / BEST} holds no complete checkpoint"
-        found = holds if folder.exists() else f"{folder} does not exist"
+        reason = f"{folder} does not exist"
+        if folder.exists():
+            reason = f"{folder / BEST} holds no complete checkpoint"
         raise UserError(
-            f"config.train.init_from={folder}: {found}; expected the workdir of a run that has "
+            f"config.train.init_from={folder}: {reason}; expected the workdir of a run that has "
             "been validated"
         )
 

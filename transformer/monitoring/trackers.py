@@ -88,14 +88,14 @@ def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
 def write(trackers: list[Tracker], kind: str, step: int, values: dict) -> None:
     """Writes a log line's numbers as 'train/loss', ...; texts are in metrics.jsonl alone.
 
-    A tracker that fails is dropped from the list, with an error in the log: a service
-    that is down is no reason not to train.
+    A tracker that fails is dropped from the list, with an error in the log: a service that is down
+    is no reason not to train.
     """
     numbers = {f"{kind}/{k}": float(v) for k, v in values.items() if isinstance(v, int | float)}
     for tracker in list(trackers):
         try:
             tracker.write(step, numbers)
-        except Exception as error:  # a service that is down, or anything that it answers
+        except Exception as error:  # of any kind: packages of others, and what a service answers
             logging.error("run %s is no longer tracked from step %d: %s", tracker.id, step, error)
             trackers.remove(tracker)
 
@@ -105,5 +105,5 @@ def close(trackers: list[Tracker]) -> None:
     for tracker in trackers:
         try:
             tracker.close()
-        except Exception as error:  # likewise: the run has ended well
+        except Exception as error:  # of any kind, as in `write`; what was trained is saved
             logging.error("run %s: %s", tracker.id, error)
