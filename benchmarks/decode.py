@@ -30,7 +30,7 @@ import numpy as np
 import launch
 from benchmarks import yardstick
 from configs import wmt_base
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files
 from transformer.data.tokenizer import END
 from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import Part
@@ -119,7 +119,7 @@ def turn(arguments: argparse.Namespace) -> None:
 def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]:
     """A function that decodes once, how much it decodes, and of what."""
     if arguments.file:
-        config = workdir.read_config(arguments.workdir)
+        config = config_files.read_config(arguments.workdir)
         config.model.dtype = dtype
         config.decode.length_penalty = "power"  # the only one that CTranslate2 has
         run = translation.load(config, arguments.workdir)
@@ -151,7 +151,7 @@ def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Cal
     )
     translate = functools.partial(engine.translate_batch, beam_size=4, length_penalty=0.6)
     if arguments.file:
-        run = translation.load(workdir.read_config(arguments.workdir), arguments.workdir)
+        run = translation.load(config_files.read_config(arguments.workdir), arguments.workdir)
         source, target = run.vocabulary
         text = lines(arguments)
 
@@ -195,7 +195,7 @@ def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
 def convert(arguments: argparse.Namespace) -> None:
     """Writes the model for CTranslate2."""
     if arguments.file:
-        run = translation.load(workdir.read_config(arguments.workdir), arguments.workdir)
+        run = translation.load(config_files.read_config(arguments.workdir), arguments.workdir)
         pieces = run.vocabulary.source.pieces(range(len(run.vocabulary.source)))
         save(arguments.folder, run.model, run.params, pieces)
         return

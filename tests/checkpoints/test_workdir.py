@@ -12,7 +12,7 @@ from helpers.damage import one_line_naming
 from ml_collections import ConfigDict
 
 from configs import classification, korean_reviews, own_text, quickstart
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files, workdir
 from transformer.errors import UserError
 
 
@@ -25,7 +25,9 @@ def test_a_config_json_that_is_no_config(tmp_path, content):
 
 def test_config_names_vocabulary_and_versions(tiny_run):
     config = json.loads((tiny_run.workdir / "config.json").read_text())
-    vocabulary = workdir.read_vocabulary(tiny_run.workdir, workdir.read_config(tiny_run.workdir))
+    vocabulary = workdir.read_vocabulary(
+        tiny_run.workdir, config_files.read_config(tiny_run.workdir)
+    )
     assert config["vocabulary"]["fingerprint"] == vocabulary.fingerprint
     assert len(vocabulary.fingerprint) >= 16
     assert config["versions"].keys() == set(workdir.PACKAGES)
@@ -42,7 +44,7 @@ def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, 
     """Also where the pieces are the same: other flags make other ids."""
     shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
     shutil.copy(tiny_run.workdir / "config.json", tmp_path)
-    config = workdir.read_config(tmp_path)
+    config = config_files.read_config(tmp_path)
     workdir.read_vocabulary(tmp_path, config)
     damaged = tmp_path / "vocabulary" / name
     damage(damaged)
@@ -92,7 +94,7 @@ def test_a_written_config_is_read_back_without_who_the_processes_were(tmp_path):
     config = quickstart.get_config()
     config.parallel.update(coordinator="host:1", num_processes=2, process_id=1, mesh=(2, 1, 1))
     workdir.write_config(config, tmp_path)
-    found = workdir.read_config(tmp_path)
+    found = config_files.read_config(tmp_path)
     assert found.parallel.to_dict() == {
         **quickstart.get_config().parallel.to_dict(),
         "mesh": (2, 1, 1),  # JSON has lists only

@@ -7,7 +7,7 @@ import numpy as np
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from transformer.checkpoints import weights
-from transformer.checkpoints.workdir import read_config
+from transformer.checkpoints.config_files import read_config
 from transformer.distributed import layout
 from transformer.monitoring.log import read
 from transformer.tasks import losses, translation_evaluator

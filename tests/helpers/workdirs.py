@@ -3,7 +3,7 @@
 import json
 
 from transformer.checkpoints import config_files
-from transformer.checkpoints.workdir import read_config
+from transformer.checkpoints.config_files import read_config
 from transformer.reports import run
 
 SIDES = ("source", "hypothesis", "reference")

@@ -7,7 +7,7 @@ import pytest
 from etils import epath
 from helpers import huggingface, language, tiny
 
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files, workdir
 from transformer.checkpoints.config_files import default_config
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
@@ -22,7 +22,7 @@ from transformer.tasks import class_names, trained, translation
 
 
 def config_of(run, **changes):
-    config = workdir.read_config(run.workdir)
+    config = config_files.read_config(run.workdir)
     config.evaluate.weights = "best"
     config.update_from_flattened_dict({k.replace("__", "."): v for k, v in changes.items()})
     return config
@@ -48,13 +48,13 @@ def test_a_folder_has_a_card_and_checksums(exported):
 
 def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, tmp_path):
     import_model(default_config("translation"), (exported, tmp_path / "run"))
-    export(workdir.read_config(tmp_path / "run"), (tmp_path / "again", tmp_path / "run"))
+    export(config_files.read_config(tmp_path / "run"), (tmp_path / "again", tmp_path / "run"))
     card = (tmp_path / "again" / "README.md").read_text()
     assert "imported from another program" in card
     assert "trained on" not in card
     texts, outputs = ["b a c", "d d e a", ""], []
     for folder in (tiny_run.workdir, tmp_path / "run"):
-        config = workdir.read_config(folder)
+        config = config_files.read_config(folder)
         config.evaluate.weights = "best"
         config.decode.update(length_penalty="power", beam_width=2, length_alpha=0.6)
         run = translation.load(config, folder)

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from transformer.checkpoints import config_files, workdir
+from transformer.checkpoints import config_files
 from transformer.decoding.translator import Request, Translator
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare
@@ -20,7 +20,7 @@ RECORDED = pathlib.Path(__file__).parents[1] / "interop" / "fixtures" / "marian"
 
 def imported(folder, target):
     import_model(config_files.default_config("translation"), (folder, target))
-    return workdir.read_config(target)
+    return config_files.read_config(target)
 
 
 @pytest.fixture(scope="module")

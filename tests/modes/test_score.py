@@ -12,7 +12,7 @@ import pytest
 from helpers import reversal, tiny
 
 from configs import wmt_base
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files
 from transformer.data import tokenizer
 from transformer.decoding import beam_search
 from transformer.decoding.batch_decoder import BatchDecoder, Part
@@ -91,7 +91,7 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
 @pytest.mark.parametrize("ensemble", [False, True])
 def test_texts_score_what_the_translator_gives_them(reversal_run, ensemble):
     """The n-best list of the trained model, and of an ensemble with a perturbed copy."""
-    run = translation.load(workdir.read_config(reversal_run), reversal_run)
+    run = translation.load(config_files.read_config(reversal_run), reversal_run)
     if ensemble:
         random = np.random.default_rng(0)
         disturb = lambda x: x + 0.02 * random.standard_normal(x.shape, np.float32)
@@ -250,7 +250,7 @@ def said(answered, reversal_run):
 def test_a_score_a_line(said, reversal_run):
     lines = [f"{source}\t{target}" for source, target in [*PAIRS, ("a " * 16, "b")]]
     found = said("\n".join(lines).encode())
-    expected = forced(translation.load(workdir.read_config(reversal_run), reversal_run), PAIRS)
+    expected = forced(translation.load(config_files.read_config(reversal_run), reversal_run), PAIRS)
     assert len(found) == len(lines)
     for text, one in zip(found, expected, strict=False):
         assert float(text) == pytest.approx(one.score, abs=1e-5)

@@ -10,7 +10,7 @@ import pytest
 from helpers import tiny
 from helpers.runs import newest, without_times
 
-from transformer.checkpoints import config_files, param_paths, workdir
+from transformer.checkpoints import config_files, param_paths
 from transformer.data import vocabulary
 from transformer.errors import UserError
 from transformer.modes import train
@@ -179,7 +179,7 @@ def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, mon
         with pytest.raises(Enough):
             train.train(tiny_config(changes), tmp_path)
         assert (tmp_path / "checkpoints").is_dir()
-    assert workdir.read_config(tmp_path).vocabulary.size == 700
+    assert config_files.read_config(tmp_path).vocabulary.size == 700
 
 
 def test_what_a_run_writes_into_may_not_be_a_link_that_leads_outside(tiny_run):
@@ -209,12 +209,12 @@ def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
     config.update_from_flattened_dict({**changes, **machine, **steps})
     train.train(config, tuned)
     before, after = (
-        param_paths.flatten(trained.load(workdir.read_config(folder), folder).params)
+        param_paths.flatten(trained.load(config_files.read_config(folder), folder).params)
         for folder in (run, tuned)
     )
     same = {path for path in before if np.array_equal(before[path], after[path])}
     assert same == {path for path in before if path.startswith("encoder/")} != set()
-    results = [workdir.read_config(folder).vocabulary.fingerprint for folder in (run, tuned)]
+    results = [config_files.read_config(folder).vocabulary.fingerprint for folder in (run, tuned)]
     assert results[0] == results[1]
     changed = config.copy_and_resolve_references()
     changed.optimizer.frozen = ""

@@ -16,7 +16,7 @@ import pytest
 from helpers import reversal
 
 import launch
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files
 from transformer.decoding import batch_decoder
 from transformer.decoding.translator import Request
 from transformer.modes import translate
@@ -282,7 +282,7 @@ def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
         monkeypatch.setattr(sys, "stdin", stdin)
         monkeypatch.setattr(sys, "stdout", stdout)
         person.start()
-        translate.translate(workdir.read_config(reversal_run), reversal_run)
+        translate.translate(config_files.read_config(reversal_run), reversal_run)
     person.join()
     os.close(keyboard)
     os.close(readable)

@@ -6,7 +6,7 @@ import pytest
 from helpers import evaluated_runs
 from helpers.evaluated_runs import REFERENCES, worse
 
-from transformer.checkpoints.workdir import read_config
+from transformer.checkpoints.config_files import read_config
 from transformer.errors import UserError
 from transformer.reports import comparison, evaluated, run
 

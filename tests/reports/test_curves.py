@@ -6,7 +6,7 @@ import math
 import pytest
 from helpers import workdirs
 
-from transformer.checkpoints.workdir import read_config
+from transformer.checkpoints.config_files import read_config
 from transformer.reports import curves, page, run
 from transformer.reports.page import Plot
 

@@ -4,7 +4,7 @@ import pytest
 from helpers import evaluated_runs, workdirs
 from helpers.evaluated_runs import REFERENCES, SOURCES, worse
 
-from transformer.checkpoints.workdir import read_config
+from transformer.checkpoints.config_files import read_config
 from transformer.errors import UserError
 from transformer.reports import evaluated, run
 

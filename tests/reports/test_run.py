@@ -5,7 +5,7 @@ import json
 import pytest
 from helpers import workdirs
 
-from transformer.checkpoints.workdir import read_config
+from transformer.checkpoints.config_files import read_config
 from transformer.errors import UserError
 from transformer.reports import run
 

@@ -11,7 +11,7 @@ from helpers import reviews, tiny
 from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import without_times
 
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files
 from transformer.checkpoints.weights import load
 from transformer.data import labelled_text
 from transformer.distributed import layout
@@ -43,7 +43,7 @@ def trained(configure, folder):
 
 
 def params(folder, weights="latest"):
-    config = workdir.read_config(folder)
+    config = config_files.read_config(folder)
     model = classification.model(config, classification.sizes(config, folder))
     like = layout.to_restore(abstract_params(model, classification.example(config, 1)))
     options = {"weights": weights, "average_last": 1, "every": 1}
@@ -73,7 +73,7 @@ def test_a_run_learns_and_is_scored(trained):
 
 def test_the_best_validation_is_what_evaluate_says(trained, tmp_path, capsys):
     copied = shutil.copytree(trained, tmp_path / "copy")
-    config = workdir.read_config(copied)
+    config = config_files.read_config(copied)
     config.evaluate.split = "validation"
     evaluate.evaluate(config, copied)
     said = json.loads(capsys.readouterr().out)
@@ -134,7 +134,7 @@ JIT = pytest.param("jit", (2, 2, 2), marks=pytest.mark.slow)
 
 @pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), JIT])
 def test_eight_devices_take_the_steps_of_one(trained, strategy, mesh):
-    config = workdir.read_config(trained)
+    config = config_files.read_config(trained)
     task = classification.build(config, trained)
     assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh)
 
@@ -152,14 +152,14 @@ def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, archit
     lines = [x for x in read(tmp_path) if x["kind"] == "validation"]
     assert lines[-1]["loss"] < 0.8 * lines[0]["loss"]
     assert ("penalty" in lines[-1]) == (architecture == "self_attentive")
-    config = workdir.read_config(tmp_path)
+    config = config_files.read_config(tmp_path)
     task = classification.build(config, tmp_path)
     for strategy, mesh in (("pmap", (8, 1, 1)), ("jit", (2, 2, 2))):
         assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh)
 
 
 def test_a_long_text_is_cut(configure, trained):
-    config = workdir.read_config(trained)
+    config = config_files.read_config(trained)
     config.data.max_length = 8
     batches = classification.batches_of(
         config, trained, classification.labelled(config, "test"), None
@@ -190,7 +190,7 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
     texts.mkdir()
     for file in folder.glob("*.tsv"):
         shutil.copy(file, texts)
-    saved = workdir.read_config(copied)
+    saved = config_files.read_config(copied)
     config = configure(**{"data.directory": str(texts)})
     assert classification.prepare(config, copied, saved).vocabulary == saved.vocabulary
     (copied / "vocabulary" / "labels.txt").write_text("bad\nodd\ngood\n")
@@ -234,7 +234,7 @@ def test_a_run_reads_the_labels_of_a_split_once(configure, trained, monkeypatch)
     counted = lambda corpus: sizes.append(len(corpus)) or read_labels(corpus)
     monkeypatch.setattr(labelled_text, "read_labels", functools.lru_cache(counted))
     monkeypatch.setattr(labelled_text.LabelledText, "place", lambda self, i: 1 / 0)  # of errors
-    config = workdir.read_config(trained)
+    config = config_files.read_config(trained)
     classification.prepare(config, trained, config)
     task = classification.build(config, trained)
     classification.evaluator(config, trained, task.model, "final")

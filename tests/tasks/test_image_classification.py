@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 
 import launch
 from transformer.checkpoints import manager
-from transformer.checkpoints.workdir import read_config
+from transformer.checkpoints.config_files import read_config
 from transformer.distributed import layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.errors import UserError

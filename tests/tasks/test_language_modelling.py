@@ -9,7 +9,7 @@ from helpers import language, tiny
 from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import newest, without_times
 
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files, workdir
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
 from transformer.tasks import language_modelling
@@ -49,7 +49,7 @@ def test_a_batch_has_the_shapes_of_the_example_and_an_epoch_most_of_the_text(tmp
     assert total == -(-num_tokens // 12) * 12
     assert f"{num_tokens:,} training tokens" in task.about
     assert (task.best_by, task.best_is) == ("nats_per_token", "lowest")
-    saved = workdir.read_config(tmp_path / "run")
+    saved = config_files.read_config(tmp_path / "run")
     assert task.identity == {"vocabulary": saved.vocabulary.fingerprint} != {"vocabulary": ""}
     assert language_modelling.sizes(config, None) == {"vocab_size": 18}
 

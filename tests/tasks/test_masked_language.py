@@ -13,7 +13,7 @@ from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import without_times
 
 from configs import masked_language as defaults
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files
 from transformer.data import texts
 from transformer.distributed import layout
 from transformer.errors import UserError
@@ -85,7 +85,7 @@ def test_a_run_learns_and_is_scored(pretrained, capsys):
     training = next(x for x in lines if x["kind"] == "train")
     assert {"loss", "perplexity", "masked_tokens_per_second"} <= training.keys()
     assert 0 <= training["padding"] < 0.6  # of the positions, not 85 %
-    evaluate.evaluate(workdir.read_config(pretrained), pretrained)
+    evaluate.evaluate(config_files.read_config(pretrained), pretrained)
     said = json.loads(capsys.readouterr().out)
     assert (said["split"], said["texts"], said["mask_share"]) == ("validation", 40, 0.15)
     best = min(validations, key=lambda line: line["nats_per_token"])
@@ -95,7 +95,7 @@ def test_a_run_learns_and_is_scored(pretrained, capsys):
 @pytest.mark.parametrize("pack", [True, False])
 def test_validation_masks_the_same_tokens_each_time(pretrained, pack):
     """Whatever the batches; other masks would give another loss."""
-    config = workdir.read_config(pretrained)
+    config = config_files.read_config(pretrained)
     config.data.pack = pack
     twice = [scores(config, pretrained)]
     config.data.batch_tokens = 200
@@ -104,7 +104,7 @@ def test_validation_masks_the_same_tokens_each_time(pretrained, pack):
 
 
 def test_training_masks_others_each_epoch(pretrained):
-    config = workdir.read_config(pretrained)
+    config = config_files.read_config(pretrained)
     batches = masked_language.build(config, pretrained).batches
     epochs = [batches[t] for t in range(2 * len(batches))]
     assert any((b["inputs"]["ids"] == texts.MASK).any() for b in epochs)
@@ -152,7 +152,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(pretrained, configure
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (2, 2, 2))])
 def test_eight_devices_take_the_steps_of_one(pretrained, strategy, mesh):
-    config = workdir.read_config(pretrained)
+    config = config_files.read_config(pretrained)
     task = masked_language.build(config, pretrained)
     assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh)
 
@@ -171,7 +171,7 @@ def test_a_classifier_starts_from_it(pretrained, folder, tmp_path):
     place = layout.make_layout("pmap")
     state = loop.start(config, task, tmp_path, place)[1]
     started = flatten_dict(state.params, sep="/")
-    best = trained.load(workdir.read_config(pretrained), pretrained)
+    best = trained.load(config_files.read_config(pretrained), pretrained)
     expected = flatten_dict(best.params, sep="/")
     heads = {"head/kernel", "head/bias"}
     assert started.keys() - expected.keys() <= heads

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import reversal, tiny
 
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import trained
@@ -28,7 +28,7 @@ def folders(tmp_path_factory):
 def config(folders):
     """The first workdir's config, with the second in the ensemble."""
     first, second = folders
-    config = workdir.read_config(first)
+    config = config_files.read_config(first)
     config.evaluate.ensemble = str(second)
     return config
 

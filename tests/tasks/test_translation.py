@@ -7,7 +7,7 @@ import pytest
 from helpers import reversal
 
 from transformer import models
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files
 from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.tasks import translation
@@ -62,7 +62,7 @@ def test_another_vocabulary_is_refused(reversal_run, tmp_path):
     other = tokenizer.learn(text, size=size, kind="bpe", character_coverage=1.0)
     (copy / "vocabulary" / "shared.model").write_bytes(other)
     with pytest.raises(ValueError, match=r"\A.*vocabulary.*\Z") as error:
-        translation.load(workdir.read_config(copy), copy)
+        translation.load(config_files.read_config(copy), copy)
     assert reversal.vocabulary().fingerprint in str(error.value)
     assert tokenizer.load(other, "other").fingerprint in str(error.value)
     assert str(copy / "vocabulary") in str(error.value)
@@ -73,7 +73,7 @@ def test_a_missing_file_is_named(reversal_run, tmp_path, name):
     copy = copied(reversal_run, tmp_path)
     (copy / name).unlink()
     with pytest.raises(ValueError, match=rf"\A.*{name}.*\Z") as error:  # one line
-        translation.load(workdir.read_config(copy), copy)
+        translation.load(config_files.read_config(copy), copy)
     assert str(copy) in str(error.value)
 
 
@@ -81,4 +81,4 @@ def test_a_run_that_saved_nothing_yet(reversal_run, tmp_path):
     copy = copied(reversal_run, tmp_path)
     shutil.rmtree(copy / "checkpoints")
     with pytest.raises(ValueError, match=r"\A.*checkpoints does not exist.*\Z"):
-        translation.load(workdir.read_config(copy), copy)
+        translation.load(config_files.read_config(copy), copy)

@@ -17,7 +17,7 @@ import pytest
 import sacrebleu
 from helpers import tiny
 
-from transformer.checkpoints import workdir
+from transformer.checkpoints import config_files
 from transformer.data import tokenizer
 from transformer.modes import evaluate
 from transformer.monitoring import log
@@ -94,7 +94,7 @@ def run(tiny_run, data_dir, tmp_path_factory):
 
 
 def configured(run, **changes):
-    config = workdir.read_config(run[0])
+    config = config_files.read_config(run[0])
     config.update_from_flattened_dict(run[1])
     config.update_from_flattened_dict(
         {f"evaluate.{name}": value for name, value in changes.items()}

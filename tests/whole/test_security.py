@@ -17,7 +17,7 @@ from helpers.corpora import LENGTH, Source, learn
 import launch
 from configs import wmt_base
 from transformer import modes
-from transformer.checkpoints import config_files, manager, weights, workdir
+from transformer.checkpoints import config_files, manager, weights
 from transformer.data import corpora, packing, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.errors import UserError
@@ -257,7 +257,7 @@ def test_an_ensembles_member_says_nothing_of_this_machine(reversal_run, tmp_path
     content["evaluate"]["ensemble"] = str(tmp_path / "outside")
     del content["train"]["save_every"]  # it may also be older
     (member / "config.json").write_text(json.dumps(content))
-    config = workdir.read_config(reversal_run)
+    config = config_files.read_config(reversal_run)
     config.evaluate.ensemble = str(member)
     assert translation.load(config, reversal_run).steps == [7, 7]
 

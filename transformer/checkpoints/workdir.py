@@ -8,7 +8,6 @@ from pathlib import Path
 
 import ml_collections
 
-from transformer.checkpoints import config_files
 from transformer.checkpoints.config_files import flatten
 from transformer.data import characters, tokenizer, vocabulary
 from transformer.distributed import processes
@@ -16,10 +15,6 @@ from transformer.errors import UserError
 from transformer.storage import checksums, paths
 
 Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters
-
-
-# Not in this file, because a mistyped command is to be answered before JAX is imported.
-read_config = config_files.read_config
 
 
 def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> Vocabulary:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.checkpoints.config_files import MACHINE, flatten
-from transformer.checkpoints.workdir import read_config
+from transformer.checkpoints.config_files import MACHINE, flatten, read_config
 from transformer.errors import UserError
 from transformer.modes import lines
 from transformer.modes.command_line import trained_config

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import ml_collections
 
-from transformer.checkpoints import init_from, resuming, store, weights, workdir
+from transformer.checkpoints import config_files, init_from, resuming, store, weights, workdir
 from transformer.checkpoints.config_files import check_finite
 from transformer.distributed import layout, processes
 from transformer.errors import UserError
@@ -77,7 +77,7 @@ def _saved_config(folder: Path, config: ml_collections.ConfigDict) -> ml_collect
     vocabulary and checkpoint in the workdir is taken.
     """
     try:
-        return workdir.read_config(folder)
+        return config_files.read_config(folder)
     except UserError as error:
         action = "will be rewritten from --config" if processes.is_first() else "is not used"
         logging.warning("%s; config.json %s", error, action)

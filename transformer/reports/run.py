@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import store, workdir
+from transformer.checkpoints import config_files, store
 from transformer.errors import UserError
 from transformer.monitoring import log, results
 
@@ -63,7 +63,7 @@ def read(config: ConfigDict, folder: Path) -> Run:
     """Reads a workdir; `config` is its config, with the defaults of keys that it lacks."""
     evaluated = log.read(folder, results.NAME)
     best = store.steps(folder / "best")
-    saved = workdir.read_config(folder)
+    saved = config_files.read_config(folder)
     return Run(
         workdir=folder,
         config=config,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import ml_collections
 
-from transformer.checkpoints import config_files, store, weights, workdir
+from transformer.checkpoints import config_files, store, weights
 from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
@@ -59,7 +59,7 @@ def ensemble(
                 f"config.evaluate.ensemble: {folder} holds no config.json: expected workdirs of "
                 "trained runs, separated by commas"
             )
-        saved_config = workdir.read_config(folder)
+        saved_config = config_files.read_config(folder)
         member_config = config_files.with_defaults(saved_config, config, folder / "config.json")
         if member_config.task != config.task:
             raise UserError(
