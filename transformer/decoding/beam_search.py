@@ -128,14 +128,24 @@ def candidates(
 ) -> tuple[Candidates, Any]:
     """Returns the candidates for hypotheses of t + 1 tokens, and the cache after the live ones."""
     t, W = state.t, state.scores_BW.shape[1]
-    log_probs_BWV, cache = log_probs(step, memory, state, bounds, never)
-    V = log_probs_BWV.shape[-1]
+    logits_BWV, total_BW, cache = next_logits(step, memory, state)
+    forbidden_BF, forced_B = constraints(t, bounds, never)
+    V = logits_BWV.shape[-1]
     # Before the first token all beams are equal: only beam 0 may continue.
     is_duplicate = (t == 0) & (jnp.arange(W) > 0)
-    log_probs_BWV += jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW)[:, :, None]
+    offset_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW) - total_BW
 
     # Index parent * V + token: 2 * V + 7 is beam 2's token 7.
-    log_probs_BE, index_BE = top_k.likeliest(log_probs_BWV, 2 * W)
+    log_probs_BE, index_BE = top_k.likeliest(logits_BWV, offset_BW, forbidden_BF, 2 * W)
+    # A forced token is the only continuation of each beam: W candidates, and W of log P -inf.
+    forced_BW = jnp.take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
+    padding = ((0, 0), (0, W))
+    forced_BE = jnp.pad(forced_BW + offset_BW, padding, constant_values=-jnp.inf)
+    forced_BE, beam_BE = jax.lax.top_k(forced_BE, 2 * W)
+    is_forced_B1 = (forced_B != PAD)[:, None]
+    log_probs_BE = jnp.where(is_forced_B1, forced_BE, log_probs_BE)
+    index_BE = jnp.where(is_forced_B1, beam_BE % W * V + forced_B[:, None], index_BE)
+
     parents_BE, token_BE = index_BE // V, index_BE % V
     tokens_BET = _take(state.live_tokens_BWT, parents_BE).at[:, :, t].set(token_BE)
     return Candidates(log_probs_BE, parents_BE, tokens_BET, token_BE == END), cache
@@ -220,28 +230,29 @@ def is_unfinished(until_active: int, state: DecodingState) -> Array:
     return has_room & (state.active_B.sum() > until_active)
 
 
-def log_probs(
-    step: Step, memory: Any, state: DecodingState, bounds: Bounds, never: tuple[int, ...]
-) -> tuple[Array, Any]:
-    """Returns log P of each beam's next token [B, W, V], -inf where forbidden, and the cache.
+def next_logits(step: Step, memory: Any, state: DecodingState) -> tuple[Array, Array, Any]:
+    """Returns the logits of each beam's next token [B, W, V], their logsumexp [B, W], the cache.
 
-    Tokens of `never` are forbidden at all positions, but keep their share of the probability.
+    A logit less the logsumexp is log P.
     """
-    t = state.t
-    logits, cache = step(_last(state.live_tokens_BWT, t), t, memory, state.cache)
+    logits, cache = step(_last(state.live_tokens_BWT, state.t), state.t, memory, state.cache)
     logits_BWV = logits[:, :, 0].astype(jnp.float32)
-    vocabulary = jnp.arange(logits_BWV.shape[-1])
-    # The end symbol is allowed from min_length on, any other token before max_length.
-    allowed_BV = jnp.where(
-        vocabulary == END, (t >= bounds.min_length_B)[:, None], (t < bounds.max_length_B)[:, None]
-    )
-    for token in never:
-        allowed_BV &= vocabulary != token
-    # Within the prefix, its token alone is allowed.
-    prefix_B1 = jax.lax.dynamic_slice_in_dim(bounds.prefix_BM, t, 1, axis=1)
-    allowed_BV = jnp.where(prefix_B1 == PAD, allowed_BV, vocabulary == prefix_B1)
-    total_BW1 = jax.nn.logsumexp(logits_BWV, axis=-1, keepdims=True)
-    return jnp.where(allowed_BV[:, None], logits_BWV - total_BW1, -jnp.inf), cache
+    return logits_BWV, jax.nn.logsumexp(logits_BWV, axis=-1), cache
+
+
+def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array, Array]:
+    """Returns which of the first tokens are forbidden at t, bool [B, F], and the forced token [B].
+
+    Tokens of `never` are forbidden at all positions, the end symbol before min_length; they keep
+    their share of the probability. Forced are the prefix's tokens, and the end symbol from
+    max_length on; where PAD stands, none is.
+    """
+    tokens = jnp.arange(max((END, *never)) + 1)
+    is_never = (tokens[:, None] == jnp.array(never)).any(axis=1)
+    is_too_early_B1 = (t < bounds.min_length_B)[:, None]
+    forbidden_BF = is_never | ((tokens == END) & is_too_early_B1)
+    prefix_B = jax.lax.dynamic_slice_in_dim(bounds.prefix_BM, t, 1, axis=1)[:, 0]
+    return forbidden_BF, jnp.where(t < bounds.max_length_B, prefix_B, END)
 
 
 def _last(tokens_BWT: Array, t: Array) -> Array:

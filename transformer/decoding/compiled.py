@@ -57,7 +57,11 @@ def start(
     return memory, beam_search.initial_state(cache, B, num_beams, room), rng_B
 
 
-@functools.partial(jax.jit, static_argnames=("model", "beam", "options", "until_active"))
+@functools.partial(
+    jax.jit,
+    static_argnames=("model", "beam", "options", "until_active"),
+    donate_argnames="state",  # so that the loop writes into the KV cache that it is given
+)
 def advance(
     params: Tree,
     memory: Tree,

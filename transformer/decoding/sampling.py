@@ -6,14 +6,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from transformer.data.tokenizer import END
+from transformer.data.tokenizer import END, PAD
 from transformer.decoding.beam_search import (
     Bounds,
     DecodingState,
     Step,
+    constraints,
     is_unfinished,
     length_penalty,
-    log_probs,
+    next_logits,
 )
 
 Array = jax.Array
@@ -46,7 +47,10 @@ def sample(
 
     def extend(state: DecodingState) -> DecodingState:
         t = state.t
-        log_probs_BWV, cache = log_probs(step, memory, state, bounds, never)
+        logits_BWV, total_BW, cache = next_logits(step, memory, state)
+        allowed_BV = _allowed(logits_BWV.shape[-1], *constraints(t, bounds, never))
+        log_probs_BWV = logits_BWV - total_BW[:, :, None]
+        log_probs_BWV = jnp.where(allowed_BV[:, None], log_probs_BWV, -jnp.inf)
         logits_BWV = truncate(log_probs_BWV / temperature, top_k=top_k, top_p=top_p)
         # Keys by (sentence, position): resuming a search in another batch draws the same tokens.
         rng_of_t_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)
@@ -69,6 +73,13 @@ def sample(
         )
 
     return jax.lax.while_loop(functools.partial(is_unfinished, until_active), extend, state)
+
+
+def _allowed(num_tokens: int, forbidden_BF: Array, forced_B: Array) -> Array:
+    """Returns which tokens may be drawn, bool [B, V], under beam_search.constraints."""
+    tokens, (_, F), forced_B1 = jnp.arange(num_tokens), forbidden_BF.shape, forced_B[:, None]
+    is_forbidden_BV = jnp.pad(forbidden_BF, ((0, 0), (0, num_tokens - F)))
+    return jnp.where(forced_B1 == PAD, ~is_forbidden_BV, tokens == forced_B1)
 
 
 def truncate(logits_BWV: Array, *, top_k: int, top_p: float) -> Array:

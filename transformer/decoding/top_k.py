@@ -1,4 +1,4 @@
-"""The largest of very many values."""
+"""The likeliest of very many continuations."""
 
 import jax
 import jax.numpy as jnp
@@ -7,32 +7,50 @@ Array = jax.Array
 BLOCK = 64  # approximate size of the blocks whose maxima are compared
 
 
-def likeliest(log_probs_BWV: Array, count: int) -> tuple[Array, Array]:
+def likeliest(
+    logits_BWV: Array, offset_BW: Array, forbidden_BF: Array, count: int
+) -> tuple[Array, Array]:
     """Returns the `count` best continuations of all beams: values and indices into W * V.
 
-    Equals jax.lax.top_k over W * V, which is slow; a maximum is fast. The `count` best values lie
-    in the `count` blocks with the largest maxima, so top_k runs over the maxima, then over these
-    blocks alone. With count 2, blocks of 4:
+    The value of a continuation is its logit + its beam's offset, or -inf if its token is one of the
+    first F and `forbidden` in its sentence. Equals jax.lax.top_k over W * V (but for the indices of
+    -inf), which is slow; a maximum is fast. The `count` best values lie in the `count` blocks with
+    the largest maxima, so top_k runs over the maxima, then over these blocks alone. With one beam,
+    offset 0, count 2 and blocks of 4:
 
         index    0  1  2  3 |  4  5  6  7 |  8  9 10 11
-        value    1  3  2  0 |  9  8  1  2 |  4  5  0  7     maxima 3, 9, 7: blocks 1 and 2
+        logit    1  3  2  0 |  9  8  1  2 |  4  5  0  7     maxima 3, 9, 7: blocks 1 and 2
         top_k of 9 8 1 2 4 5 0 7 gives 0 and 1, which are indices 4 and 5
+
+    All V logits are read once, for the maxima; an array of the V values would take longer to make.
     """
-    B, W, V = log_probs_BWV.shape
-    flat = log_probs_BWV.reshape(B, W * V)
-    # A block size that divides W * V, if there is one near BLOCK, avoids a copy: of
-    # W * V = 148,000 the divisor nearest 64 is 74.
-    sizes = [n for n in range(BLOCK // 2, 4 * BLOCK) if W * V % n == 0]
-    size = min(sizes, key=lambda n: abs(n - BLOCK), default=min(BLOCK, W * V))
-    covered = W * V // size * size
-    blocks = flat[:, :covered].reshape(B, -1, size)
-    _, best = jax.lax.top_k(blocks.max(axis=-1), min(count, blocks.shape[1]))
-    best = jnp.sort(best, axis=1)[:, :, None]  # in order: of ties the first wins, as in top_k
-    values = jnp.take_along_axis(blocks, best, axis=1).reshape(B, -1)
-    indices = (best * size + jnp.arange(size)).reshape(B, -1)
-    if covered < W * V:  # the remainder after the last block always takes part
-        rest = jnp.broadcast_to(jnp.arange(covered, W * V), (B, W * V - covered))
-        values = jnp.concatenate([values, flat[:, covered:]], axis=1)
-        indices = jnp.concatenate([indices, rest], axis=1)
-    values, chosen = jax.lax.top_k(values, count)
-    return values, jnp.take_along_axis(indices, chosen, axis=1)
+    B, W, V = logits_BWV.shape
+    # A block size that divides V, if there is one near BLOCK, avoids a copy: of V = 37,000 the
+    # divisor nearest 64 is 74.
+    sizes = [n for n in range(BLOCK // 2, 4 * BLOCK) if V % n == 0]
+    size = min(sizes, key=lambda n: abs(n - BLOCK), default=min(BLOCK, V))
+    N = -(-V // size)  # blocks of a beam
+    if V % size:
+        padding = ((0, 0), (0, 0), (0, N * size - V))
+        logits_BWV = jnp.pad(logits_BWV, padding, constant_values=-jnp.inf)
+    blocks_BWNY = logits_BWV.reshape(B, W, N, size)
+    # Forbidden tokens are in the first block: only its maximum is computed without them.
+    forbidden_BF = forbidden_BF[:, :size]
+    F = forbidden_BF.shape[1]
+    forbidden_B1Y = jnp.pad(forbidden_BF, ((0, 0), (0, size - F)))[:, None]
+    first_BWY = jnp.where(forbidden_B1Y, -jnp.inf, blocks_BWNY[:, :, 0])
+    maxima_BWN = blocks_BWNY.max(axis=-1).at[:, :, 0].set(first_BWY.max(axis=-1))
+    maxima_BN = (maxima_BWN + offset_BW[:, :, None]).reshape(B, W * N)
+
+    _, best_BX = jax.lax.top_k(maxima_BN, min(count, W * N))
+    best_BX1 = jnp.sort(best_BX)[:, :, None]  # in order: of ties the first wins, as in top_k
+    beam_BX1 = best_BX1 // N
+    token_BXY = best_BX1 % N * size + jnp.arange(size)
+    value_BXY = jnp.take_along_axis(blocks_BWNY.reshape(B, W * N, size), best_BX1, axis=1)
+    value_BXY += jnp.take_along_axis(offset_BW[:, :, None], beam_BX1, axis=1)
+    for token in range(F):
+        is_forbidden = (token_BXY == token) & forbidden_BF[:, token, None, None]
+        value_BXY = jnp.where(is_forbidden, -jnp.inf, value_BXY)
+    values, chosen = jax.lax.top_k(value_BXY.reshape(B, -1), count)
+    index_BXY = beam_BX1 * V + jnp.minimum(token_BXY, V - 1)  # padding has the index of a token
+    return values, jnp.take_along_axis(index_BXY.reshape(B, -1), chosen, axis=1)

@@ -110,7 +110,8 @@ class LanguageModel(nn.Module):
         """
         del memory
         queries = kv_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
-        x_BQD = self._embed(queries.tokens_BQ, queries.view.query_positions_BT, train=False)
+        positions_1Q = queries.view.query_positions_BT[:1]  # those of all rows
+        x_BQD = self._embed(queries.tokens_BQ, positions_1Q, train=False)
         x_BQD, keys_values = self.decoder.step(
             x_BQD, None, queries.view, None, cache.keys_values, queries.slot
         )

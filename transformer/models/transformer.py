@@ -164,7 +164,8 @@ class Transformer(nn.Module):
             jnp.arange(memory_mask_BS.shape[1]), memory_mask_BS.shape
         )
         memory_view = View(memory_mask_BS[:, None, :], positions_BQ, memory_positions_BS)
-        x_BQD = self._embed_target(queries.tokens_BQ, positions_BQ, train=False)
+        # The positions of one row are those of all: sinusoids are computed once.
+        x_BQD = self._embed_target(queries.tokens_BQ, positions_BQ[:1], train=False)
         x_BQD, keys_values = self.decoder.step(
             x_BQD, memories, queries.view, memory_view, cache.keys_values, queries.slot
         )
