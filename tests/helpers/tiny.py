@@ -88,14 +88,14 @@ def first_state(layout, model, inputs, adam):
     return jax.device_put(state, state_shardings(state, layout))
 
 
-def train_step(layout, state, model, adam, accumulate=1):
+def train_step(layout, state, model, adam, accumulate=1, schedule=LEARNING_RATE):
     """The compiled step: (state, placed batch) -> (state, metrics)."""
     blocks = layout.mesh.size  # one for one device, more for more
     step = functools.partial(
         update.train_step,
         loss=functools.partial(losses.token_loss, model=model, blocks=blocks, **SMOOTHING),
         optimizer=adam,
-        schedule=LEARNING_RATE,
+        schedule=schedule,
         seed=0,
         accumulate=accumulate,
     )

@@ -18,13 +18,13 @@ def test_ten_skipped_updates_in_a_row_end_the_run(caplog):
     watching = anomalies.Anomalies(lambda: 1500)
     for t in range(1, 40):  # nine non-finite in a row, then a finite one, and so on
         assert watching.check(t, sums(np.nan if t % 10 else 2.0, skipped=t)) == (t % 10 == 0)
-    skipped = "step 9: non-finite update skipped (loss nan, gradient norm 1.0); 9 skipped in total"
-    assert skipped in caplog.text
+    cause = "loss nan, gradient norm 1.0, learning rate 0.001"
+    assert f"step 9: non-finite update skipped ({cause}); 9 skipped in total" in caplog.text
     watching.check(40, sums(2.0))
     for t in range(41, 50):
         assert not watching.check(t, sums(2.0, gradient_norm=np.inf))
     words = (
-        r"\Astep 50: 10 non-finite .*loss 2.0, gradient norm inf.* is of step 1500\. To set .*\Z"
+        r"\Astep 50: 10 non-finite .*loss 2.0, gradient norm inf, .* is of step 1500\. To set .*\Z"
     )
     with pytest.raises(FloatingPointError, match=words):
         watching.check(50, sums(2.0, gradient_norm=np.inf))
@@ -34,9 +34,10 @@ def test_a_batch_without_tokens_has_no_numbers():
     assert not anomalies.Anomalies(lambda: None).check(1, {**sums(np.nan), "weight": 0.0})
 
 
-def test_params_that_overflow_are_named(caplog):
-    assert not anomalies.Anomalies(lambda: None).check(1, sums(2.0, skipped=1, finite=False))
-    assert "skipped (loss 2.0, gradient norm 1.0, new params non-finite)" in caplog.text
+def test_an_infinite_learning_rate_is_named(caplog):
+    infinite = {**sums(2.0, skipped=1, finite=False), "learning_rate": np.inf}
+    assert not anomalies.Anomalies(lambda: None).check(1, infinite)
+    assert "skipped (loss 2.0, gradient norm 1.0, learning rate inf)" in caplog.text
 
 
 def test_jumps_of_the_loss_are_said_and_nothing_else(caplog):

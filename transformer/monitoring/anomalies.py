@@ -22,7 +22,7 @@ class Anomalies:
     def check(self, step: int, metrics: dict[str, float]) -> bool:
         """Returns whether a step's update was applied; logs a warning if it was skipped.
 
-        An update is skipped if the loss, the gradient or the new params are non-finite.
+        An update is skipped if the loss, the gradient or the learning rate is non-finite.
         FloatingPointError after MOST skipped updates in a row.
         """
         loss = metrics["loss"] / metrics["weight"] if metrics["weight"] else math.nan
@@ -33,9 +33,7 @@ class Anomalies:
             return True
         self._consecutive += 1
         norm = metrics["gradient_norm"]
-        cause = f"loss {loss}, gradient norm {norm}"
-        if math.isfinite(loss + norm):
-            cause += ", new params non-finite"
+        cause = f"loss {loss}, gradient norm {norm}, learning rate {metrics['learning_rate']:.3g}"
         logging.warning(
             "step %d: non-finite update skipped (%s); %d skipped in total",
             *(step, cause, metrics["skipped"]),
@@ -44,8 +42,7 @@ class Anomalies:
             saved = self._newest()
             newest = "there is none yet" if saved is None else f"the newest one is of step {saved}"
             raise FloatingPointError(
-                f"step {step}: {self.MOST} non-finite updates in a row ({cause}) at learning rate "
-                f"{metrics['learning_rate']:.3g}. Lower the learning rate "
+                f"step {step}: {self.MOST} non-finite updates in a row ({cause}). Lower the rate "
                 f"(config.optimizer.schedule) and resume from a checkpoint: {newest}. To set "
                 "config.optimizer.clip_norm or other arguments give another --workdir, because a "
                 "checkpoint only fits its own optimizer"
