@@ -47,10 +47,10 @@ def test_collectives_are_read_from_a_programs_text(groups, first):
     trips = 'backend_config={"known_trip_count":{"n":"5"}}'
     program = PROGRAM.replace("GROUPS", groups).replace("TRIPS", trips)
     assert collectives.find_collectives(program, 8) == [
-        collectives.Collective("all-reduce", 4 + 4 * 32, first, 5, True),
-        collectives.Collective("all-gather", 32, (0, 2, 4, 6), 1, True),
-        collectives.Collective("reduce-scatter", 6, (0, 1), 1, True),
-        collectives.Collective("collective-permute", 16, (2, 3), 1, True),
+        collectives.Collective("all-reduce", 4 + 4 * 32, first, 5, True, False),
+        collectives.Collective("all-gather", 32, (0, 2, 4, 6), 1, True, True),
+        collectives.Collective("reduce-scatter", 6, (0, 1), 1, True, False),
+        collectives.Collective("collective-permute", 16, (2, 3), 1, True, False),
     ]
 
 

@@ -5,6 +5,7 @@ from ml_collections import ConfigDict
 
 from transformer.modes import step_time
 from transformer.modes.collectives import Collective
+from transformer.modes.tpu_program import Cost
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_a_step_takes_the_longer_of_computation_and_communication():
         {"plan": {"share_of_peak": 0.5, "bandwidth": 0.0}, "train": {"num_steps": 3}}
     )
     # A ring of two sends half of the array twice; a TPU v5e has 197e12 FLOP/s and sends 200e9 B/s.
-    sent = [Collective("all-reduce", int(1e11), (0, 1), 4, True)]
+    sent = [Collective("all-reduce", int(1e11), (0, 1), 4, True, False)]
     times = step_time.times(sent, int(197e12), 2, "TPU v5e", config)
     assert times["compute_seconds"] == pytest.approx(1.0)
     assert times["communication_seconds"] == pytest.approx(2.0)
@@ -41,3 +42,27 @@ def test_a_step_takes_the_longer_of_computation_and_communication():
     times = step_time.times(sent, int(197e12), 2, "TPU v5e", config)
     assert (times["bound_by"], times["step_seconds"]) == ("compute", pytest.approx(1.0))
     assert step_time.times(sent, None, 2, "TPU v5e", config)["step_seconds"] is None
+
+
+@pytest.mark.parametrize(
+    ("moved", "cycles", "seconds"), [(819e9, 3e9, 2.0), (3 * 819e9, 3e9, 3.0)], ids=["slow", "wide"]
+)
+def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
+    moved, cycles, seconds
+):
+    # Each sends 1e11 bytes in half a second; the first overlaps with computing.
+    sent = [
+        Collective("all-reduce", int(1e11), (0, 1), 1, True, beside) for beside in (True, False)
+    ]
+    found = step_time.program_times(Cost(moved, cycles), sent, int(197e12), 2, "TPU v5e")
+    assert found["instruction_seconds"] == pytest.approx(2.0)
+    assert found["memory_seconds"] == pytest.approx(moved / 819e9)
+    assert found["waiting_seconds"] == pytest.approx(0.5)
+    assert found["bound_seconds"] == pytest.approx(seconds + 0.5)
+    assert found["share_of_peak"] == pytest.approx(0.5 / (seconds + 0.5))
+
+
+def test_a_program_of_an_unknown_device_has_no_times():
+    found = step_time.program_times(Cost(1, 2), [], 3, 1, "TPU v4")
+    assert found["bytes_moved"] == 1
+    assert found["bound_seconds"] is found["instruction_seconds"] is found["share_of_peak"] is None

@@ -4,22 +4,16 @@ No mode, but a parser of compiled HLO for the mode plan.
 """
 
 import collections
-import functools
-import itertools
 import math
 import re
 from typing import NamedTuple
 
 import numpy as np
 
-KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+from transformer.modes import hlo
+from transformer.modes.hlo import Instruction
 
-COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
-COLLECTIVE = re.compile(rf" = (.*?) ({'|'.join(KINDS)})(-start)?\(")
-CALLED = re.compile(r"(?:body|condition|calls|to_apply|(?:true|false)_computation)=%?([\w.-]+)")
-BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
-TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
-ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
+KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 
 
 class Collective(NamedTuple):
@@ -30,6 +24,7 @@ class Collective(NamedTuple):
     group: tuple[int, ...]  # devices of the first of its groups; all groups have the same size
     count: int  # executions per run of the program
     exact: bool  # False: in a loop of unknown trip count, and `count` is that of one iteration
+    overlaps: bool  # asynchronous: the device computes while it runs
 
     @property
     def sent(self) -> float:
@@ -48,68 +43,48 @@ def find_collectives(program: str, num_devices: int) -> list[Collective]:
     Those in a loop count once per iteration, those in the branches of a conditional once for each
     branch. Groups of a single device are left out.
     """
-    # {computation: its lines}. A module is a list of computations that call each other.
-    computations, entry, lines = {}, "", []
-    for line in program.splitlines():
-        if head := COMPUTATION.match(line):
-            lines = computations.setdefault(head[2], [])
-            entry = head[2] if head[1] else entry
-        else:
-            lines.append(line)
-
-    @functools.cache
-    def within(name: str) -> list[Collective]:
-        """Returns the collectives of a computation and of those it calls."""
-        collected = []
-        for line in computations.get(name, ()):
-            if match := COLLECTIVE.search(line):
-                collected.append(_collective(*match.groups(), line, num_devices))
-            called = CALLED.findall(line)
-            for names in BRANCHES.findall(line):
-                called += [branch.strip().lstrip("%") for branch in names.split(",")]
-            trips, loop = TRIPS.search(line), " while(" in line
-            times, exact = int(trips[1]) if trips else 1, bool(trips) or not loop
-            for inner in itertools.chain.from_iterable(map(within, called)):
-                both = inner.exact and exact
-                collected.append(inner._replace(count=inner.count * times, exact=both))
-        return collected
-
-    assert entry, "not the text of an HLO module"
-    return [collective for collective in within(entry) if len(collective.group) > 1]
+    collected = [
+        _collective(instruction, count, exact, num_devices)
+        for instruction, count, exact, _ in hlo.runs(program)
+        if instruction.op.removesuffix("-start") in KINDS
+    ]
+    return [collective for collective in collected if len(collective.group) > 1]
 
 
 def summed(collectives: list[Collective]) -> list[dict]:
     """Sums collectives by kind and group size, per device and step.
 
-    'count' is how many run, 'bytes' the size of their arrays, 'sent' the bytes that a device sends.
+    'count' is how many run, 'overlapping' how many of them while the device computes, 'bytes' the
+    size of their arrays, 'sent' the bytes that a device sends.
     """
-    totals = collections.defaultdict(lambda: [0, 0, 0.0])
+    totals = collections.defaultdict(lambda: [0, 0, 0, 0.0])
     for collective in collectives:
         total = totals[collective.kind, len(collective.group)]
-        for i, value in enumerate((1, collective.size, collective.sent)):
+        values = 1, collective.overlaps, collective.size, collective.sent
+        for i, value in enumerate(values):
             total[i] += collective.count * value
     return [
-        {"kind": kind, "group": group, "count": count, "bytes": size, "sent": round(sent)}
-        for (kind, group), (count, size, sent) in sorted(totals.items())
+        {"kind": kind, "group": group}
+        | {"count": count, "overlapping": overlapping, "bytes": size, "sent": round(sent)}
+        for (kind, group), (count, overlapping, size, sent) in sorted(totals.items())
     ]
 
 
-def _collective(shape: str, kind: str, start: str | None, line: str, devices: int) -> Collective:
-    """Returns the collective of an HLO line; `shape` is the text of its result's shapes."""
-    group = _first_group(line, devices)
-    size = sum(
-        math.prod(map(int, filter(None, sizes.split(",")))) * max(1, int(bits or 8) // 8)
-        for _, bits, sizes in ARRAY.findall(shape)
-    )
+def _collective(instruction: Instruction, count: int, exact: bool, num_devices: int) -> Collective:
+    """Returns the collective of an instruction that runs `count` times."""
+    group = _first_group(instruction.rest, num_devices)
+    kind = instruction.op.removesuffix("-start")
+    size = sum(array.size for array in hlo.arrays(instruction.shape))
+    overlaps = kind != instruction.op
     # An asynchronous start lists operand and result: a shard and the whole array, which with n
     # devices is n + 1 shards. A synchronous reduce-scatter only lists its result, one shard.
-    if start and kind in ("all-gather", "reduce-scatter"):
+    if overlaps and kind in ("all-gather", "reduce-scatter"):
         size = size * len(group) // (len(group) + 1)
-    elif start and kind == "collective-permute":
+    elif overlaps and kind == "collective-permute":
         size //= 2
     elif kind == "reduce-scatter":
         size *= len(group)
-    return Collective(kind, size, group, 1, True)
+    return Collective(kind, size, group, count, exact, overlaps)
 
 
 def _first_group(line: str, num_devices: int) -> tuple[int, ...]:

@@ -21,9 +21,9 @@ from ml_collections import ConfigDict
 from transformer.distributed.layout import Layout, bytes_per_device, make_layout, to_restore
 from transformer.distributed.parallel_step import compile_step, rows_for_devices
 from transformer.errors import UserError
-from transformer.modes import prepare
+from transformer.modes import plan_text, prepare, tpu_program
 from transformer.modes.collectives import find_collectives, summed
-from transformer.modes.step_time import times
+from transformer.modes.step_time import program_times, times
 from transformer.monitoring import progress
 from transformer.monitoring.devices import PEAKS, hardware, peak
 from transformer.tasks.task import init_params
@@ -42,7 +42,8 @@ def plan(config: ConfigDict, workdir: Path) -> None:
     if config.plan.num_devices or config.plan.topology:
         simulate(config.plan.num_devices or 1)
     estimates = planned(config, prepare.check(config))
-    describe(estimates)
+    for line in plan_text.lines(estimates):
+        logging.info("%s", line)
     print(json.dumps(estimates))
 
 
@@ -98,6 +99,7 @@ def slice_of_pod(topology: str) -> list[jax.Device]:
     """
     # Otherwise libtpu queries the cloud's metadata server for its location.
     os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_WORKER_HOSTNAMES="localhost")
+    os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"  # several plans at a time: no device is used
     return topologies.get_topology_desc(topology, platform="tpu").devices
 
 
@@ -133,7 +135,12 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     flops = model.flops(rows, length) if hasattr(model, "flops") else None
     num_devices = layout.mesh.size
     kind = options.device or layout.mesh.devices.flat[0].device_kind
-    collectives = find_collectives(program.as_text(), num_devices)
+    text = program.as_text()
+    collectives = find_collectives(text, num_devices)
+    of_program = None
+    if options.topology:
+        cost = tpu_program.cost(text)
+        of_program = program_times(cost, collectives, flops, num_devices, kind)
     return {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
         "devices": num_devices,
@@ -150,6 +157,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         "flops_per_run": flops and flops * config.train.num_steps,
         "collectives": summed(collectives),
         "loops_counted": all(collective.exact for collective in collectives),
+        "program": of_program,
         **times(collectives, flops, num_devices, kind, config),
     }
 
@@ -180,49 +188,3 @@ def compiled(
     state = to_restore(shapes, layout)
     compiled_step = compile_step(step_function, layout, state).lower(state, batch).compile()
     return state, compiled_step
-
-
-def describe(estimates: dict) -> None:
-    """Logs a plan as text."""
-    size = lambda count: f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
-    device = estimates["device"]
-    lines = [
-        f"{estimates['parameters']:,} parameters",
-        f"a checkpoint has {size(estimates['checkpoint_bytes'])}",
-        f"a batch has {progress.quantity(estimates['rows'], 'row')} of "
-        f"{progress.quantity(estimates['length'], 'position')} per side, "
-        f"{estimates['empty_rows']:,} of them padding",
-        "on each device:",
-        *(f"  {size(count):>10}  {name}" for name, count in estimates["bytes_per_device"].items()),
-    ]
-    if estimates["memory"]:
-        share = estimates["bytes_per_device"]["total"] / estimates["memory"]
-        lines.append(f"  {100 * share:.0f} % of the {size(estimates['memory'])} that {device} has")
-    sends = "each device sends, per step:" if estimates["collectives"] else "no communication"
-    lines.append(sends)
-    lines += [
-        f"  {size(total['sent']):>10}  {total['count']} {total['kind']} of {size(total['bytes'])} "
-        f"among {total['group']}"
-        for total in estimates["collectives"]
-    ]
-    if not estimates["loops_counted"]:
-        lines.append("  some are in loops of unknown trip count, and counted for one iteration")
-    if estimates["flops_per_step"]:
-        lines.append(
-            f"FLOPs: {estimates['flops_per_step']:.3e} per step, {estimates['flops_per_run']:.3e} "
-            f"for the run of {estimates['num_steps']} steps"
-        )
-    if estimates["step_seconds"]:
-        lines.append(
-            f"{estimates['devices']} {device} at {100 * estimates['share_of_peak']:.0f} % of the "
-            f"peak: {1e3 * estimates['compute_seconds']:.2f} ms of computation per step, "
-            f"{1e3 * estimates['communication_seconds']:.2f} ms of communication"
-        )
-        lines.append(
-            f"bound by {estimates['bound_by']}: {1e3 * estimates['step_seconds']:.2f} ms per step, "
-            f"{estimates['run_seconds'] / 3600:.2f} hours for the run, if the two overlap perfectly"
-        )
-    else:
-        lines.append("no times: the peak FLOP/s or the links of the device are unknown")
-    for line in lines:
-        logging.info("%s", line)

@@ -1,4 +1,4 @@
-"""Estimates how long a step computes and communicates, from its FLOPs and its collectives.
+"""Estimates how long a step takes, from its FLOPs, its collectives and a TPU's program.
 
 No mode, but a part of the mode plan.
 """
@@ -6,6 +6,7 @@ No mode, but a part of the mode plan.
 from ml_collections import ConfigDict
 
 from transformer.modes.collectives import Collective
+from transformer.modes.tpu_program import Cost
 from transformer.monitoring.devices import hardware, peak
 
 
@@ -23,13 +24,7 @@ def times(
     options, num_steps = config.plan, config.train.num_steps
     flops_per_second = num_devices * peak(kind) * options.share_of_peak
     compute = flops / flops_per_second if flops and flops_per_second else None
-    rates = [options.bandwidth or rate(kind, collective.group) for collective in collectives]
-    communication = None
-    if all(rates):
-        communication = sum(
-            collective.count * collective.sent / bytes_per_second
-            for collective, bytes_per_second in zip(collectives, rates, strict=True)
-        )
+    communication = seconds_to_send(collectives, kind, options.bandwidth)
     step_seconds = bound_by = without_overlap = None
     if compute is not None and communication is not None:
         step_seconds = max(compute, communication)
@@ -45,6 +40,47 @@ def times(
         "num_steps": num_steps,
         "run_seconds": step_seconds and step_seconds * num_steps,
     }
+
+
+def program_times(
+    cost: Cost, collectives: list[Collective], flops: int | None, num_devices: int, kind: str
+) -> dict:
+    """Returns what a TPU's own program takes of a step; None for unknown values.
+
+    A device moves data while it computes, and the compiler's estimate of an instruction counts the
+    longer of the two. So the step takes at least the larger sum, and then the collectives that do
+    not overlap with it. 'share_of_peak' is what that leaves of the peak, at most.
+    """
+    device, at_peak = hardware(kind), num_devices * peak(kind)
+    memory = instructions = bound = share = None
+    if device and device.clock:
+        memory = cost.moved / device.memory_bandwidth
+        instructions = cost.cycles / device.clock
+    waiting = seconds_to_send([one for one in collectives if not one.overlaps], kind)
+    if memory is not None and waiting is not None:
+        bound = max(memory, instructions) + waiting
+        share = flops / at_peak / bound if flops else None
+    return {
+        "bytes_moved": cost.moved,
+        "memory_seconds": memory,
+        "instruction_seconds": instructions,
+        "waiting_seconds": waiting,
+        "bound_seconds": bound,
+        "share_of_peak": share,
+    }
+
+
+def seconds_to_send(
+    collectives: list[Collective], kind: str, bandwidth: float = 0.0
+) -> float | None:
+    """Returns how long collectives take, None if unknown; 0 as `bandwidth` is the device's own."""
+    rates = [bandwidth or rate(kind, collective.group) for collective in collectives]
+    if not all(rates):
+        return None
+    return sum(
+        collective.count * collective.sent / bytes_per_second
+        for collective, bytes_per_second in zip(collectives, rates, strict=True)
+    )
 
 
 def rate(kind: str, group: tuple[int, ...]) -> float:

@@ -1,0 +1,121 @@
+"""Reads the text of a compiled program (HLO): its instructions, and how often each one runs.
+
+No mode, but the parser that collectives.py and tpu_program.py share.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
+INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?([\w.-]+) = (.*?) ([\w-]+)\((.*)$")
+CALLED = re.compile(
+    r"(?:body|condition|calls|to_apply|(?:true|false)_computation)=%?([\w.-]+)"
+    r"|branch_computations=\{([^}]*)\}"
+)
+TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+CONDITION = re.compile(r"condition=%?([\w.-]+)")
+CONSTANT = re.compile(r" constant\((\d+)\)")
+ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\](\{[^}]*\})?")
+
+
+class Instruction(NamedTuple):
+    """One line of a computation, `name = shape op(operands), attributes`."""
+
+    name: str
+    shape: str  # of the result; of several results it is a tuple's
+    op: str
+    rest: str  # operands and attributes
+
+    @property
+    def operands(self) -> list[str]:
+        """Returns the names of the operands."""
+        return re.findall(r"%([\w.-]+)", self.rest.split(")")[0])
+
+    @property
+    def called(self) -> list[str]:
+        """Returns the names of the computations that it calls."""
+        names = [one or several for one, several in CALLED.findall(self.rest)]
+        return [name.strip().lstrip("%") for part in names for name in part.split(",")]
+
+
+class Run(NamedTuple):
+    """An instruction, and how often it runs."""
+
+    instruction: Instruction
+    count: int  # per run of the program
+    exact: bool  # False: in a loop of unknown trip count, and `count` is that of one iteration
+    fused: bool  # it is a part of a fusion, or of the function that a reduction applies
+
+
+class Array(NamedTuple):
+    """An array in the text of a shape."""
+
+    size: int  # bytes
+    on_chip: bool  # not in the device's main memory; only TPU programs say so
+
+
+def computations(program: str) -> tuple[str, dict[str, list[Instruction]]]:
+    """Returns the name of the entry computation, and {name of a computation: its instructions}."""
+    named, entry, instructions = {}, "", []
+    for line in program.splitlines():
+        if head := COMPUTATION.match(line):
+            instructions = named.setdefault(head[2], [])
+            entry = head[2] if head[1] else entry
+        elif found := INSTRUCTION.match(line):
+            instructions.append(Instruction(*found.groups()))
+    assert entry, "not the text of an HLO module"
+    return entry, named
+
+
+def runs(program: str) -> Iterator[Run]:
+    """Yields the instructions of the entry computation and, after each, of those that it calls.
+
+    Those of a loop run once per iteration; those in the branches of a conditional count once for
+    each branch.
+    """
+    entry, named = computations(program)
+
+    def within(name: str, count: int, exact: bool, fused: bool) -> Iterator[Run]:
+        for instruction in named.get(name, ()):
+            yield Run(instruction, count, exact, fused)
+            trips = _trips(instruction, named) if instruction.op == "while" else 1
+            part = "to_apply=" in instruction.rest and instruction.op != "call"
+            part = part or instruction.op == "fusion"
+            for called in instruction.called:
+                known = exact and trips is not None
+                yield from within(called, count * (trips or 1), known, fused or part)
+
+    return within(entry, 1, True, False)
+
+
+def arrays(shape: str) -> list[Array]:
+    """Returns the arrays of a shape's text.
+
+    A TPU's program gives each array its memory: `S(1)` and higher are on the chip.
+    """
+    return [
+        Array(
+            math.prod(map(int, filter(None, sizes.split(",")))) * max(1, int(bits or 8) // 8),
+            "S(" in layout and "S(0)" not in layout,
+        )
+        for _, bits, sizes, layout in ARRAY.findall(shape)
+    ]
+
+
+def _trips(loop: Instruction, named: dict[str, list[Instruction]]) -> int | None:
+    """Returns the iterations of a `while`, None if they are unknown.
+
+    XLA on CPUs and GPUs writes them down. In a TPU's program they are what the condition compares
+    the counter with, which begins at 0.
+    """
+    if known := TRIPS.search(loop.rest):
+        return int(known[1])
+    condition = named.get((CONDITION.search(loop.rest) or [""] * 2)[1], [])
+    limits = {x.name: x.rest for x in condition if x.op == "constant" and "32[]" in x.shape}
+    for compared in condition:
+        if compared.op == "compare" and "direction=LT" in compared.rest:
+            limit = re.match(r"(\d+)\)", limits.get(compared.operands[1], ""))
+            return int(limit[1]) if limit else None
+    return None

@@ -1,0 +1,76 @@
+"""Reads off a TPU's program what it moves through the memory, and how long its compiler estimates.
+
+No mode, but a part of the mode plan.
+"""
+
+import re
+from typing import NamedTuple
+
+from transformer.modes import hlo
+from transformer.modes.hlo import Instruction
+
+# They move nothing themselves. The custom calls of the programs that we saw only name memory.
+NOTHING = (
+    *("bitcast", "conditional", "constant", "custom-call", "get-tuple-element", "parameter"),
+    *("tuple", "while"),
+)
+CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+
+
+class Cost(NamedTuple):
+    """What a program costs a device, per run."""
+
+    moved: int  # bytes read from or written to the device's main memory
+    cycles: int  # the compiler's estimates of its instructions, added up
+
+
+def cost(program: str) -> Cost:
+    """Returns the cost of a program compiled for a TPU, from the text of `compiled.as_text()`.
+
+    An instruction reads its operands and writes its results, but for those on the chip; a fusion
+    that takes some rows of an operand reads these. The compiler gives no cycles to copies and
+    collectives, which run beside computing or have times of their own (step_time.py).
+    """
+    _, named = hlo.computations(program)
+    shapes = {x.name: x.shape for instructions in named.values() for x in instructions}
+    moved = cycles = 0
+    for instruction, count, _, fused in hlo.runs(program):
+        if not fused:
+            estimate = CYCLES.search(instruction.rest)
+            cycles += count * int(estimate[1]) if estimate else 0
+            moved += count * _moved(instruction, shapes, named)
+    return Cost(moved, cycles)
+
+
+def _moved(
+    instruction: Instruction, shapes: dict[str, str], named: dict[str, list[Instruction]]
+) -> int:
+    """Returns the bytes that an instruction reads from and writes to the main memory."""
+    if instruction.op in NOTHING or instruction.op.endswith("-done"):
+        return 0
+    if instruction.op in ("copy-start", "slice-start"):
+        # One end is the whole of what moves: of a slice, its result.
+        ends = hlo.arrays(instruction.shape)[:2]
+        return min(end.size for end in ends) * sum(not end.on_chip for end in ends)
+    read = 0
+    for i, name in enumerate(instruction.operands):
+        taken = [shapes.get(name, "")]
+        if instruction.op == "fusion":
+            taken = _taken(named.get(instruction.called[0], []), i) or taken
+        whole = _in_memory(shapes.get(name, ""))
+        read += min(whole, sum(x.size for shape in taken for x in hlo.arrays(shape)))
+    return read + _in_memory(instruction.shape)
+
+
+def _taken(fused: list[Instruction], number: int) -> list[str]:
+    """Returns the shapes of what a fusion takes of an operand; none if it reads the whole."""
+    parameter = [x.name for x in fused if x.op == "parameter" and x.rest.startswith(f"{number})")]
+    users = [x for x in fused if parameter and parameter[0] in x.operands]
+    some = ("gather", "dynamic-slice", "slice")
+    if all(x.op in some and x.operands[0] == parameter[0] for x in users):
+        return [x.shape for x in users]
+    return []
+
+
+def _in_memory(shape: str) -> int:
+    return sum(array.size for array in hlo.arrays(shape) if not array.on_chip)
