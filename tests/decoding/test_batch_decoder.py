@@ -47,11 +47,11 @@ def test_few_shapes_are_compiled(untrained, monkeypatch):
     # of 4: 1 or 4 rows, of 2, 3, ..., 16 ids. One of up to 32 ids takes 34: 1 row, of 18, 20, ...,
     # 32 ids.
     starts = 2 * 15 + 8
-    # A search of these 1 or 4 rows has room for 16 or 32 tokens, or the 1 row for 32 or 64.
-    advances = 2 * 2 + 1 * 2
+    # A search of these 1 or 4 rows has room for 16 or 32 tokens, or the 1 row for 16, 32 or 64.
+    advances = 2 * 2 + 1 * 3
     # From 4 rows and 16 tokens to any of the other three; from 4 x 32 to 1 x 32, from 1 x 16 to
-    # 1 x 32; and the long ones' from 32 to 64.
-    resizes = 3 + 1 + 1 + 1
+    # 1 x 32; and the long ones' from 16 to 32 and from 32 to 64.
+    resizes = 3 + 1 + 1 + 2
     # The cache counts 1 x 16 twice: its bounds come from NumPy, or from a batch that has shrunk.
     bounds = np.array([starts, advances + 1, resizes + 1])
 

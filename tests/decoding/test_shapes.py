@@ -41,3 +41,15 @@ def test_each_device_has_the_same_power_of_4_of_rows():
             assert padded // devices in (1, 4, 16, 64, 256)
             assert padded // devices == 1 or padded // 4 < rows
     assert shapes.rows_in_powers_of_4(9, 2) == 2 * 16
+
+
+def test_a_batch_shrinks_by_halves_then_by_quarters():
+    for devices in (1, 2, 3):
+        sizes = [64 * devices]
+        while sizes[-1]:
+            sizes.append(shapes.fewer_rows(sizes[-1], devices))
+        assert sizes == [devices * rows for rows in (64, 32, 16, 4, 1, 0)]
+
+
+def test_memory_lengths_are_powers_of_two_from_32():
+    assert [shapes.next_memory_length(length) for length in (1, 32, 33, 65)] == [32, 32, 64, 128]

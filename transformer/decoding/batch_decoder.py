@@ -1,15 +1,17 @@
 """Ids -> hypotheses: sentences in batches of few static shapes, several batches at a time.
 
 A batch shrinks as its sentences finish, and its room for tokens grows as they get longer. Example:
-16 sentences of up to 13 ids, on one device, with room for 16 tokens at first:
+64 sentences of up to 13 ids, on one device:
 
     stage  rows  room  runs until
-    1      16    16    t = 16, the room is full; 9 sentences are active
-    2      16    32    at most 16 / 4 = 4 sentences are active, at t = 21
-    3      4     32    at most 1 sentence is active, at t = 25
-    4      1     32    it finishes, at t = 28
+    1      64    16    at most 64 / 2 = 32 sentences are active, at t = 14
+    2      32    16    t = 16, the room is full; 19 are active
+    3      32    32    at most 16 sentences are active, at t = 17
+    4      16    32    at most 16 / 4 = 4 sentences are active, at t = 21
+    5      4     32    at most 1 sentence is active, at t = 25
+    6      1     32    it finishes, at t = 28
 
-Rows are a power of 4 (on each device) and room is a power of 2, so that few shapes are compiled.
+Rows take few values (shapes.py) and room is a power of 2, so that few shapes are compiled.
 """
 
 import concurrent.futures
@@ -189,7 +191,7 @@ class BatchDecoder:
             yield
             self._compiled.add(shape)
 
-    def _bounds(self, batch: list[Part], rows: int, room: int) -> tuple[beam_search.Bounds, int]:
+    def _bounds(self, batch: list[Part], rows: int) -> tuple[beam_search.Bounds, int]:
         """Returns the bounds of a batch padded to `rows`, and the most room its search can need.
 
         max_length is the source's length + extra_length (paper 6.1), or the prefix's length or
@@ -203,9 +205,10 @@ class BatchDecoder:
             )
             for part in batch
         ]
-        # room + extra_length covers every source of this shape, so that most_room takes few values;
+        # Of the longest source's length, rounded up, so that most_room takes few values;
         # max(limits) + 1 (the end symbol) is larger only for a long prefix or min_length.
-        most_room = shapes.next_power_of_two(max(room + self._extra_length, max(limits) + 1))
+        usual = self._positions_per_row(max(len(part.source) for part in batch))
+        most_room = shapes.next_power_of_two(max(usual, max(limits) + 1))
         padding = [0] * (rows - len(batch))
         bounds = beam_search.Bounds(
             min_length_B=np.array([self._min_length] * len(batch) + padding, np.int32),
@@ -217,12 +220,12 @@ class BatchDecoder:
     def begin(self, params: Tree, batch: list[Part]) -> tuple[tuple, int]:
         """Encodes a batch: (memory, state, bounds, rng_B), and the most room its search can need.
 
-        Rows are padded to a power of 4 on each device; the room is that of the longest source.
+        Rows are padded to a power of 4 on each device; the room is the least that they start with.
         """
         num_rows = shapes.rows_in_powers_of_4(len(batch), inference.num_devices(params))
         longest = max(len(part.source) for part in batch)
-        source_length = room = shapes.next_power_of_two(longest)
-        bounds, most_room = self._bounds(batch, num_rows, room)
+        memory_length, room = shapes.next_memory_length(longest), shapes.SHORTEST
+        bounds, most_room = self._bounds(batch, num_rows)
         sources = [part.source for part in batch]
         source_BS = tokenizer.padded(sources, num_rows, shapes.next_fine_length(longest))
         keys = np.zeros((num_rows, 3), np.int32)
@@ -231,7 +234,7 @@ class BatchDecoder:
         source_BS, keys, bounds = inference.shard_rows((source_BS, keys, bounds), params)
         with self._compiling("start", source_BS.shape):
             memory, state, rng_B = self._start(
-                params, source_BS, keys, source_length=source_length, room=room
+                params, source_BS, keys, source_length=memory_length, room=room
             )
         return (memory, state, bounds, rng_B), most_room
 
@@ -240,19 +243,19 @@ class BatchDecoder:
         devices = inference.num_devices(params)
         (memory, state, bounds, rng_B), most_room = self.begin(params, batch)
         num_rows, _, room = state.tokens_BWT.shape
-        source_length = room
-        hypotheses = [[]] * num_rows
+        memory_length = shapes.next_memory_length(max(len(part.source) for part in batch))
+        hypotheses, is_open = [[]] * num_rows, np.ones(num_rows, bool)
         # rows[i] is the row of the whole batch that is now row i of the search.
         rows = np.arange(num_rows)
         while True:
-            until_active = len(rows) // 4 if len(rows) > devices else 0
-            shape = (source_length, most_room, *state.tokens_BWT.shape)
+            until_active = shapes.fewer_rows(len(rows), devices)
+            shape = (memory_length, most_room, *state.tokens_BWT.shape)
             with self._compiling("advance", *shape):
                 state = self._advance(
                     params, memory, state, bounds, rng_B, until_active=until_active
                 )
             active, t = np.asarray(state.active_B), int(state.t)
-            done = ~active if t < most_room else np.ones_like(active)
+            done = is_open[rows] & (~active | (t == most_room))
             for row, tokens, scores in zip(
                 rows[done],
                 np.asarray(state.tokens_BWT)[done, : self._num_returned],
@@ -260,14 +263,18 @@ class BatchDecoder:
                 strict=True,
             ):
                 hypotheses[row] = _finished(tokens, scores)
-            if done.all():
+            is_open[rows[done]] = False
+            if not is_open.any():
                 return hypotheses[: len(batch)]
             # Active rows first, in their order, then finished ones as padding, which do not change
             # any more: of active F T F F T, a size of 4 keeps rows 1 4 0 2.
-            size = shapes.rows_in_powers_of_4(int(active.sum()), devices)
-            remaining = np.argsort(~active, kind="stable")[:size]
-            if t == room:
-                room = min(most_room, 2 * room)
+            size = len(rows)
+            while (smaller := shapes.fewer_rows(size, devices)) >= active.sum():
+                size = smaller
+            remaining = np.arange(size)
+            if size < len(rows):
+                remaining = np.argsort(~active, kind="stable")[:size]
+            room = max(room, min(most_room, shapes.next_power_of_two(t + 1)))
             with self._compiling("resize", *shape, size, room):
                 resized = compiled.resize(
                     (memory, state, bounds, rng_B), remaining, model=self.model, room=room

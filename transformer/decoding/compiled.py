@@ -106,9 +106,14 @@ def extend(
 
 @functools.partial(jax.jit, static_argnames=("model", "room"))
 def resize(batch: tuple, rows: jax.Array, *, model: nn.Module, room: int) -> tuple:
-    """Gathers `rows` of (memory, state, bounds, rng_B) and grows their room for tokens."""
-    # Scalars, such as the state's t, are common to all rows.
-    memory, state, bounds, rng_B = jax.tree.map(lambda x: x[rows] if x.ndim else x, batch)
+    """Gathers `rows` of (memory, state, bounds, rng_B) and grows their room for tokens.
+
+    As many rows as there are have to be all of them, in order: these are not gathered.
+    """
+    if len(rows) < len(batch[1].active_B):
+        # Scalars, such as the state's t, are common to all rows.
+        batch = jax.tree.map(lambda x: x[rows] if x.ndim else x, batch)
+    memory, state, bounds, rng_B = batch
     growth = ((0, 0), (0, 0), (0, room - state.tokens_BWT.shape[-1]))  # jnp.pad's 0 is PAD
     state = state._replace(
         live_tokens_BWT=jnp.pad(state.live_tokens_BWT, growth),
