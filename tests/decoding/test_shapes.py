@@ -22,14 +22,14 @@ def test_a_power_is_at_most_the_most(most, expected):
     assert shapes.next_power(4, 7, most=most) == expected
 
 
-def test_fine_lengths_are_eight_per_octave():
-    """So that at most an eighth of a source is padding."""
+def test_fine_lengths_are_four_per_octave():
+    """So that of a long source at most a quarter is padding."""
     rounded = [shapes.next_fine_length(length) for length in range(1, 1025)]
     for length, fine in enumerate(rounded, start=1):
-        assert length <= fine < length * 9 / 8
+        assert length <= fine < max(length + 2, length * 5 / 4)
         assert shapes.next_fine_length(fine) == fine
-    for start in (16, 32, 64, 512):
-        assert len({fine for fine in rounded if start < fine <= 2 * start}) == 8
+    for start in (8, 16, 32, 64, 512):
+        assert len({fine for fine in rounded if start < fine <= 2 * start}) == 4
 
 
 def test_each_device_has_the_same_power_of_4_of_rows():

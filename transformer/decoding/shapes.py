@@ -11,8 +11,12 @@ def next_power_of_two(length: int) -> int:
 
 
 def next_fine_length(length: int) -> int:
-    """Rounds a length up to one of eight per octave: 1, 2, ..., 16, 18, ..., 32, 36, ..., 64."""
-    step = max(1, next_power(2, length + 1) // 16)
+    """Rounds a length up to one of four per octave: 2, 4, ..., 16, 20, ..., 32, 40, ..., 64.
+
+    Eight per octave would save the encoder 4 % of its positions, 0.3 % of the time to translate a
+    file, and have half as many programs more, each of which takes a quarter of a second to load.
+    """
+    step = max(2, next_power(2, length + 1) // 8)
     return -(-length // step) * step
 
 
