@@ -63,6 +63,16 @@ def test_mapped_devices_get_their_rows_of_the_global_batch():
     np.testing.assert_array_equal(placed, np.arange(16).reshape(8, 2))
 
 
+@pytest.mark.parametrize("strategy", ["pmap", "jit"])
+def test_a_step_finds_its_batch_on_the_devices(strategy):
+    run_layout = layout_of(strategy, 8)
+    update = step(run_layout, state := first_state(run_layout), 1)
+    rows = tiny.place(tiny.batch([tiny.pairs()] * 8, 18, 20), run_layout)
+    state, _ = update(state, rows)
+    with jax.transfer_guard("disallow"):
+        update(state, rows)
+
+
 # Random numbers
 
 

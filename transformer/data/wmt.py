@@ -1,7 +1,6 @@
 """WMT 2014 by TFDS's builder: where its archives are, and its text read line by line."""
 
 import contextlib
-import ctypes
 import gzip
 import itertools
 import os
@@ -13,6 +12,7 @@ from tensorflow_datasets.core.download import resource
 from tensorflow_datasets.translate import wmt, wmt14
 
 from transformer.data import downloads
+from transformer.monitoring import memory
 
 CORPORA = tuple(f"wmt14_translate/{pair}" for pair in wmt14.Wmt14Translate.builder_configs)
 
@@ -91,6 +91,4 @@ def line_by_line() -> Iterator[None]:
         yield
     finally:
         wmt._parse_parallel_sentences = _tfds_pairs
-        libc = ctypes.CDLL(None)
-        if hasattr(libc, "malloc_trim"):  # glibc
-            libc.malloc_trim(0)
+        memory.return_freed()

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from transformer.distributed.layout import AXES, PMAP_AXIS, ROW_AXES, Layout
 
@@ -29,7 +29,7 @@ def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: La
 
     `load_rows(start, stop)` returns rows from `start` to `stop`; it is called once for each shard
     that this process's devices hold. Example: of 8 rows on 4 devices, process 1 of 2 loads (4, 6)
-    and (6, 8).
+    and (6, 8). Returns once the rows are on the devices: a step need not wait for them.
     """
     indices = layout.batch_sharding.addressable_devices_indices_map((num_rows,))
     ranges = {device: index[0].indices(num_rows)[:2] for device, index in indices.items()}
@@ -37,7 +37,12 @@ def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: La
     shards = {rows: load_rows(*rows) for rows in sorted(set(ranges.values()))}
     if layout.strategy == "pmap":  # [local devices, rows of a device, ...]
         in_order = [shards[ranges[device]] for device in layout.mesh.local_devices]
-        return jax.tree.map(lambda *x: np.stack(x), *in_order)
+        batch = jax.tree.map(lambda *x: np.stack(x), *in_order)
+        if jax.process_count() > 1:  # pmap takes local arrays
+            return batch
+        mesh = Mesh(layout.mesh.devices.flat, (PMAP_AXIS,))
+        sharding = NamedSharding(mesh, PartitionSpec(PMAP_AXIS))
+        return jax.block_until_ready(jax.device_put(batch, sharding))
 
     def global_array(*arrays: np.ndarray) -> jax.Array:
         array_of_rows = dict(zip(shards, arrays, strict=True))
@@ -47,7 +52,7 @@ def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: La
             lambda index: array_of_rows[index[0].indices(num_rows)[:2]],
         )
 
-    return jax.tree.map(global_array, *shards.values())
+    return jax.block_until_ready(jax.tree.map(global_array, *shards.values()))
 
 
 # Compiling the step.

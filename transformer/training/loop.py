@@ -85,7 +85,7 @@ def run(
         while not stopping:
             # Validate first, so that a resumed run makes up for a validation that it was killed in.
             if validation_is_due(step) and not log.has_validation(step):
-                with meters.paused():
+                with meters.paused(), memory.freed_returned():
                     scores = task.evaluate(gather_params(state.params, layout), signalled)
                     stopping = scores is None  # interrupted, in all processes alike
                     if scores:
@@ -97,7 +97,8 @@ def run(
                 break
             with meters.waiting_for_data():
                 batch, shape = next(prefetched)
-            # Returns at once (asynchronous dispatch). A non-finite update is skipped inside.
+            # Returns at once (asynchronous dispatch), but not on a single CPU device, see
+            # memory.compute_in_calling_thread. A non-finite update is skipped inside.
             state, metrics = compiled_step(state, batch)
             step += 1
             with meters.paused():
@@ -194,7 +195,7 @@ def rehearse(
             jax.block_until_ready(state)
         state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
     middle = time.perf_counter()
-    with progress.waiting("compile validation"):
+    with progress.waiting("compile validation"), memory.freed_returned():
         task.rehearse(gather_params(state.params, layout))
     logging.info(
         "dry run done: steps with rows of %s in %.1f s, validation in %.1f s",
