@@ -129,7 +129,10 @@ class BatchDecoder:
         return [hypotheses[: self._num_returned] for hypotheses in hypotheses_of_part]
 
     def rehearse(self, params: Tree, lengths: list[int]) -> None:
-        """Runs one search in the largest shape that sources of these lengths lead to."""
+        """Runs the last step of a search in the largest shape that sources of these lengths need.
+
+        UserError if it does not fit into the devices' memory. The steps before it need no more.
+        """
         devices = inference.num_devices(params)
 
         def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
@@ -140,11 +143,18 @@ class BatchDecoder:
         batches = self._batches(lengths, 1, devices)
         batch = max(batches, key=size)
         length = lengths[batch[0][0]]
-        # A prefix as long as the limit keeps every row active, so that the room grows to its limit.
-        limit = max(length - 1 + self._extra_length, self._min_length)
-        source = (*[tokenizer.UNKNOWN] * (length - 1), tokenizer.END)
-        part = Part(source, (tokenizer.UNKNOWN,) * limit)
-        self._search_or_out_of_memory(params, [part] * len(batch))
+        part = Part((*[tokenizer.UNKNOWN] * (length - 1), tokenizer.END))
+        with self._fits([part] * len(batch)):
+            search, most_room = self.begin(params, [part] * len(batch))
+            rows = np.arange(len(search[1].tokens_BWT))
+            for room in (most_room // 2, most_room):  # growing takes the memory of both
+                search = compiled.resize(search, rows, model=self.model, room=room)
+                search = inference.shard_rows(search, params)
+            memory, state, bounds, rng_B = search
+            state = state._replace(t=state.t + most_room - 1)
+            until_active = shapes.fewer_rows(len(rows), devices)
+            state = self._advance(params, memory, state, bounds, rng_B, until_active=until_active)
+            jax.block_until_ready(state)
 
     def _batches(
         self, lengths: list[int], workers: int, devices: int
@@ -175,10 +185,14 @@ class BatchDecoder:
 
     def _search_or_out_of_memory(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
         """Searches a batch; UserError if it does not fit into the devices' memory."""
+        with self._fits(batch):
+            return self._search_batch(params, batch)
+
+    def _fits(self, batch: list[Part]) -> contextlib.AbstractContextManager[None]:
+        """Raises UserError in its `with` block if a batch does not fit into the devices' memory."""
         longest = max(len(part.source) for part in batch)
         size = f"{len(batch)} sentences of {longest} pieces, {self._num_beams} beams each,"
-        with fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens"):
-            return self._search_batch(params, batch)
+        return fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens")
 
     @contextlib.contextmanager
     def _compiling(self, *shape: object) -> Iterator[None]:
