@@ -58,10 +58,12 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], flo
 
     from transformer.distributed.layout import make_layout
     from transformer.distributed.parallel_step import compile_step, shard_batch
+    from transformer.monitoring import memory
     from transformer.tasks.task import init_params
     from transformer.training.state import restore_or_init
     from transformer.training.update import make_step
 
+    memory.compute_in_calling_thread()  # as in launch.py
     optimizer, train_step = make_step(config, task.loss(config, model))
     init = functools.partial(init_params, model, task.example(config, 1))
     layout = make_layout(config.parallel.strategy)

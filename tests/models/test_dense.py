@@ -4,6 +4,7 @@ import functools
 import math
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -38,6 +39,43 @@ def test_dot_general_is_the_library_s_with_its_gradients(x, y, dimensions, dtype
     for found, expected in zip(back(gradient), their_back(gradient), strict=True):
         assert found.dtype == dtype
         np.testing.assert_array_equal(found, expected)
+
+
+def sums_of_products(jaxpr):
+    """The types in which the matrix products of a program, and of those it calls, are summed."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            yield equation.params["preferred_element_type"]
+        for value in jax.tree.leaves(
+            list(equation.params.values()), is_leaf=lambda x: hasattr(x, "jaxpr")
+        ):
+            inner = getattr(value, "jaxpr", value)
+            if isinstance(inner, jax.extend.core.Jaxpr):
+                yield from sums_of_products(inner)
+
+
+@pytest.mark.parametrize("dimensions", [((2,), (0,)), ((2,), (1,))], ids=["dense", "logits"])
+def test_gradients_of_bfloat16_are_summed_in_float32(dimensions):
+    """For products that are summed in bfloat16 XLA on CPUs multiplies float32."""
+    x, y = jnp.ones((2, 3, 4), jnp.bfloat16), jnp.ones((4, 4), jnp.bfloat16)
+    product = lambda x, y: dense.dot_general(x, y, (dimensions, ((), ()))).sum()
+    types = list(sums_of_products(jax.make_jaxpr(jax.grad(product, argnums=(0, 1)))(x, y).jaxpr))
+    assert len(types) == 4  # forward, of x, of y, and of y as on CPUs
+    assert set(types) == {jnp.dtype(jnp.float32)}
+
+
+@pytest.mark.parametrize(
+    ("shape", "dimensions"), [((5, 2, 3), ((2,), (0,))), ((2, 3, 5), ((2,), (2,)))]
+)
+def test_other_platforms_have_the_same_weight_gradients(shape, dimensions, monkeypatch):
+    """What a TPU or a GPU compiles, on this CPU."""
+    random = np.random.default_rng(11)
+    x, y = (jnp.asarray(random.integers(-3, 4, s), jnp.float32) for s in ((4, 3, 5), shape))
+    product = lambda y: dense.dot_general(x, y, (dimensions, ((), ()))).sum()
+    here = jax.grad(product)(y)
+    others = lambda *arguments, cpu, default: default(*arguments)
+    monkeypatch.setattr(jax.lax, "platform_dependent", others)
+    np.testing.assert_array_equal(jax.grad(product)(y), here)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.9])

@@ -54,7 +54,7 @@ def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
     sent = [
         Collective("all-reduce", int(1e11), (0, 1), 1, True, beside) for beside in (True, False)
     ]
-    found = step_time.program_times(Cost(moved, cycles), sent, int(197e12), 2, "TPU v5e")
+    found = step_time.program_times(Cost(moved, cycles, True), sent, int(197e12), 2, "TPU v5e")
     assert found["instruction_seconds"] == pytest.approx(2.0)
     assert found["memory_seconds"] == pytest.approx(moved / 819e9)
     assert found["waiting_seconds"] == pytest.approx(0.5)
@@ -63,6 +63,6 @@ def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
 
 
 def test_a_program_of_an_unknown_device_has_no_times():
-    found = step_time.program_times(Cost(1, 2), [], 3, 1, "TPU v4")
+    found = step_time.program_times(Cost(1, 2, True), [], 3, 1, "TPU v4")
     assert found["bytes_moved"] == 1
     assert found["bound_seconds"] is found["instruction_seconds"] is found["share_of_peak"] is None

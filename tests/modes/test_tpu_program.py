@@ -47,7 +47,18 @@ ENTRY %main (table: f32[1000,128], ids: s32[2]) -> f32[2,128] {
 
 def test_a_program_moves_what_it_reads_and_writes():
     prefetched, rows, loop = 512, 2 * 512, 4 * (512 + 1024)
-    assert tpu_program.cost(PROGRAM) == (prefetched + rows + loop, 7 + 4 * 30)
+    assert tpu_program.cost(PROGRAM) == (prefetched + rows + loop, 7 + 4 * 30, True)
+
+
+def test_a_loop_of_unknown_length_is_said():
+    found = tpu_program.cost(PROGRAM.replace("direction=LT", "direction=NE"))
+    assert found == (512 + 2 * 512 + 512 + 1024, 7 + 30, False)
+
+
+def test_rows_that_are_taken_are_read_and_not_the_table():
+    taken = "  %some = f32[2,128]{1,0} gather(%table, %ids), offset_dims={1}\n"
+    found = tpu_program.cost(PROGRAM.replace("  %done", taken + "  %done"))
+    assert found.moved == tpu_program.cost(PROGRAM).moved + 2 * 1024
 
 
 def test_a_copy_moves_as_much_as_its_ends_in_memory():

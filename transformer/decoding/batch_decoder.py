@@ -131,7 +131,8 @@ class BatchDecoder:
     def rehearse(self, params: Tree, lengths: list[int]) -> None:
         """Runs the last step of a search in the largest shape that sources of these lengths need.
 
-        UserError if it does not fit into the devices' memory. The steps before it need no more.
+        UserError if it does not fit into the devices' memory. The steps before it need about as
+        much or less.
         """
         devices = inference.num_devices(params)
 
@@ -234,7 +235,7 @@ class BatchDecoder:
     def begin(self, params: Tree, batch: list[Part]) -> tuple[tuple, int]:
         """Encodes a batch: (memory, state, bounds, rng_B), and the most room its search can need.
 
-        Rows are padded to a power of 4 on each device; the room is the least that they start with.
+        Rows are padded to a power of 4 on each device; the room is shapes.SHORTEST.
         """
         num_rows = shapes.rows_in_powers_of_4(len(batch), inference.num_devices(params))
         longest = max(len(part.source) for part in batch)

@@ -35,6 +35,7 @@ def likeliest(
         logits_BWV = jnp.pad(logits_BWV, padding, constant_values=-jnp.inf)
     blocks_BWNY = logits_BWV.reshape(B, W, N, size)
     # Forbidden tokens are in the first block: only its maximum is computed without them.
+    assert forbidden_BF.shape[1] <= size or size == V
     forbidden_BF = forbidden_BF[:, :size]
     F = forbidden_BF.shape[1]
     forbidden_B1Y = jnp.pad(forbidden_BF, ((0, 0), (0, size - F)))[:, None]

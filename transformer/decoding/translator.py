@@ -108,7 +108,7 @@ class Translator:
             yield from self._translate_chunk(params, chunk, numbered, advance)
 
     def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
-        """Runs one search in the largest shape that sources of these lengths lead to."""
+        """Runs a search's last step in the largest shape that sources of these lengths need."""
         params = compiled.cast_params(params, dtype=self._dtype)
         self.batch_decoder.rehearse(params, np.minimum(lengths, self._max_length).tolist())
 

@@ -24,7 +24,7 @@ class Collective(NamedTuple):
     group: tuple[int, ...]  # devices of the first of its groups; all groups have the same size
     count: int  # executions per run of the program
     exact: bool  # False: in a loop of unknown trip count, and `count` is that of one iteration
-    overlaps: bool  # asynchronous: the device computes while it runs
+    overlaps: bool  # asynchronous: the device can compute while it runs
 
     @property
     def sent(self) -> float:
@@ -75,12 +75,13 @@ def _collective(instruction: Instruction, count: int, exact: bool, num_devices: 
     group = _first_group(instruction.rest, num_devices)
     kind = instruction.op.removesuffix("-start")
     size = sum(array.size for array in hlo.arrays(instruction.shape))
-    overlaps = kind != instruction.op
+    starts = kind != instruction.op
+    overlaps = starts and '"is_sync":true' not in instruction.rest  # as XLA on GPUs writes it
     # An asynchronous start lists operand and result: a shard and the whole array, which with n
     # devices is n + 1 shards. A synchronous reduce-scatter only lists its result, one shard.
-    if overlaps and kind in ("all-gather", "reduce-scatter"):
+    if starts and kind in ("all-gather", "reduce-scatter"):
         size = size * len(group) // (len(group) + 1)
-    elif overlaps and kind == "collective-permute":
+    elif starts and kind == "collective-permute":
         size //= 2
     elif kind == "reduce-scatter":
         size *= len(group)

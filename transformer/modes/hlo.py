@@ -16,7 +16,6 @@ CALLED = re.compile(
 )
 TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 CONDITION = re.compile(r"condition=%?([\w.-]+)")
-CONSTANT = re.compile(r" constant\((\d+)\)")
 ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\](\{[^}]*\})?")
 
 
@@ -107,15 +106,15 @@ def arrays(shape: str) -> list[Array]:
 def _trips(loop: Instruction, named: dict[str, list[Instruction]]) -> int | None:
     """Returns the iterations of a `while`, None if they are unknown.
 
-    XLA on CPUs and GPUs writes them down. In a TPU's program they are what the condition compares
-    the counter with, which begins at 0.
+    XLA on CPUs and GPUs writes them down. In a TPU's program they are what the condition's result
+    compares the counter with; it is assumed to begin at 0, as that of a `scan` does.
     """
     if known := TRIPS.search(loop.rest):
         return int(known[1])
     condition = named.get((CONDITION.search(loop.rest) or [""] * 2)[1], [])
     limits = {x.name: x.rest for x in condition if x.op == "constant" and "32[]" in x.shape}
-    for compared in condition:
+    for compared in condition[-1:]:
         if compared.op == "compare" and "direction=LT" in compared.rest:
-            limit = re.match(r"(\d+)\)", limits.get(compared.operands[1], ""))
+            limit = re.match(r"(\d+)\)", limits.get(compared.operands[-1], ""))
             return int(limit[1]) if limit else None
     return None

@@ -137,10 +137,12 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     kind = options.device or layout.mesh.devices.flat[0].device_kind
     text = program.as_text()
     collectives = find_collectives(text, num_devices)
-    of_program = None
+    of_program, costs = None, []
     if options.topology:
-        cost = tpu_program.cost(text)
-        of_program = program_times(cost, collectives, flops, num_devices, kind)
+        costs = [tpu_program.cost(text)]
+        of_program = program_times(
+            costs[0], collectives, flops, num_devices, kind, options.bandwidth
+        )
     return {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
         "devices": num_devices,
@@ -156,7 +158,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         "flops_per_step": flops,
         "flops_per_run": flops and flops * config.train.num_steps,
         "collectives": summed(collectives),
-        "loops_counted": all(collective.exact for collective in collectives),
+        "loops_counted": all(one.exact for one in (*collectives, *costs)),
         "program": of_program,
         **times(collectives, flops, num_devices, kind, config),
     }

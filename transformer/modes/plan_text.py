@@ -26,7 +26,7 @@ def lines(estimates: dict) -> list[str]:
     found.append(sends)
     found += [
         f"  {size(total['sent']):>10}  {total['count']} {total['kind']} of {size(total['bytes'])} "
-        f"among {total['group']}, {total['overlapping']} of them while it computes"
+        f"among {total['group']}, {total['overlapping']} of them asynchronous"
         for total in estimates["collectives"]
     ]
     if not estimates["loops_counted"]:

@@ -14,6 +14,7 @@ NOTHING = (
     *("bitcast", "conditional", "constant", "custom-call", "get-tuple-element", "parameter"),
     *("tuple", "while"),
 )
+TAKE_SOME = ("gather", "dynamic-slice", "slice")
 CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
 
@@ -22,24 +23,28 @@ class Cost(NamedTuple):
 
     moved: int  # bytes read from or written to the device's main memory
     cycles: int  # the compiler's estimates of its instructions, added up
+    exact: bool  # False: a loop of unknown trip count is counted for one iteration
 
 
 def cost(program: str) -> Cost:
     """Returns the cost of a program compiled for a TPU, from the text of `compiled.as_text()`.
 
-    An instruction reads its operands and writes its results, but for those on the chip; a fusion
-    that takes some rows of an operand reads these. The compiler gives no cycles to copies and
-    collectives, which run beside computing or have times of their own (step_time.py).
+    An instruction reads its operands and writes its results, but for those on the chip; one that
+    takes some rows of an operand reads these. One that writes some rows of an array is counted as
+    if it wrote the whole. The compiler gives no cycles to copies and collectives, which run beside
+    computing or have times of their own (step_time.py).
     """
     _, named = hlo.computations(program)
     shapes = {x.name: x.shape for instructions in named.values() for x in instructions}
     moved = cycles = 0
-    for instruction, count, _, fused in hlo.runs(program):
+    all_exact = True
+    for instruction, count, exact, fused in hlo.runs(program):
+        all_exact &= exact
         if not fused:
             estimate = CYCLES.search(instruction.rest)
             cycles += count * int(estimate[1]) if estimate else 0
             moved += count * _moved(instruction, shapes, named)
-    return Cost(moved, cycles)
+    return Cost(moved, cycles, all_exact)
 
 
 def _moved(
@@ -52,6 +57,10 @@ def _moved(
         # One end is the whole of what moves: of a slice, its result.
         ends = hlo.arrays(instruction.shape)[:2]
         return min(end.size for end in ends) * sum(not end.on_chip for end in ends)
+    if instruction.op in TAKE_SOME:
+        source = _in_memory(shapes.get(instruction.operands[0], ""))
+        whole = sum(array.size for array in hlo.arrays(instruction.shape))
+        return min(source, whole) + _in_memory(instruction.shape)
     read = 0
     for i, name in enumerate(instruction.operands):
         taken = [shapes.get(name, "")]
@@ -66,8 +75,7 @@ def _taken(fused: list[Instruction], number: int) -> list[str]:
     """Returns the shapes of what a fusion takes of an operand; none if it reads the whole."""
     parameter = [x.name for x in fused if x.op == "parameter" and x.rest.startswith(f"{number})")]
     users = [x for x in fused if parameter and parameter[0] in x.operands]
-    some = ("gather", "dynamic-slice", "slice")
-    if all(x.op in some and x.operands[0] == parameter[0] for x in users):
+    if all(x.op in TAKE_SOME and x.operands[0] == parameter[0] for x in users):
         return [x.shape for x in users]
     return []
 

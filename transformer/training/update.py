@@ -69,8 +69,8 @@ def train_step(
     learning_rate = schedule(state.step + 1 - state.skipped)  # skipped updates do not count
     # A non-finite update is skipped: params, optimizer state and its count of updates stay, while
     # the step advances to the next batch. The new params are not looked at: that is one more pass
-    # over params and moments, 1.6 of 20 ms on a TPU. With a finite gradient they overflow only at
-    # learning rates around 1e38, and then the next loss is not finite.
+    # over params and moments, 1.6 of 20 ms on a TPU. Where a huge rate makes them overflow though
+    # the gradient is finite (with Adam around 1e38), the next loss is not finite.
     finite = jnp.isfinite(sums["loss"] + norm + learning_rate)
     choose = lambda new, old: jnp.where(finite, new, old)
     params, opt_state = jax.tree.map(choose, (params, opt_state), (state.params, state.opt_state))
