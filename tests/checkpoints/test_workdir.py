@@ -94,9 +94,9 @@ def test_a_written_config_is_read_back_without_who_the_processes_were(tmp_path):
     config = quickstart.get_config()
     config.parallel.update(coordinator="host:1", num_processes=2, process_id=1, mesh=(2, 1, 1))
     workdir.write_config(config, tmp_path)
-    found = config_files.read_config(tmp_path)
-    assert found.parallel.to_dict() == {
+    saved = config_files.read_config(tmp_path)
+    assert saved.parallel.to_dict() == {
         **quickstart.get_config().parallel.to_dict(),
         "mesh": (2, 1, 1),  # JSON has lists only
     }
-    assert found.model == config.model
+    assert saved.model == config.model

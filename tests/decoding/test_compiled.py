@@ -7,7 +7,8 @@ import pytest
 from helpers import reversal, tiny
 
 from transformer.data.tokenizer import PAD
-from transformer.decoding import beam_search, compiled
+from transformer.decoding import compiled
+from transformer.decoding.bounds import Bounds
 
 
 class Model:
@@ -75,7 +76,7 @@ def test_rows_are_gathered_and_their_room_grows():
         scores_BW=jnp.arange(6.0).reshape(3, 2),
     )
     prefix_BM = jnp.arange(24).reshape(3, 8)
-    bounds = beam_search.Bounds(jnp.array([0, 1, 2]), jnp.array([6, 7, 8]), prefix_BM)
+    bounds = Bounds(jnp.array([0, 1, 2]), jnp.array([6, 7, 8]), prefix_BM)
     rows = np.array([2, 0])
     resized = compiled.resize((memory, state, bounds, rng_B), rows, model=MODEL, room=8)
     new_memory, new_state, new_bounds, new_rng_B = resized

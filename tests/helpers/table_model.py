@@ -13,6 +13,7 @@ from helpers import reversal
 
 from transformer.data.tokenizer import END, PAD, START
 from transformer.decoding import beam_search
+from transformer.decoding.bounds import Bounds
 
 # The closed formulas, by name.
 PENALTY = {
@@ -79,7 +80,7 @@ def bounds(limits, length, least=None, prefixes=None):
     """Bounds from maximum lengths, minimum lengths (0) and prefixes (none)."""
     zeros, empty = [0] * len(limits), [()] * len(limits)
     prefix_BM = reversal.padded(prefixes or empty, length)
-    return beam_search.Bounds(jnp.array(least or zeros), jnp.array(limits), jnp.array(prefix_BM))
+    return Bounds(jnp.array(least or zeros), jnp.array(limits), jnp.array(prefix_BM))
 
 
 def hypotheses(tokens, scores):

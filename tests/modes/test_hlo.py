@@ -41,11 +41,11 @@ def counts(program):
 
 
 def test_what_is_in_loops_runs_as_often_as_they_do():
-    found = counts(PROGRAM.replace("TRIPS", 'backend_config={"known_trip_count":{"n":"3"}}'))
-    assert found["add.1"] == found["while.2"] == (1, True, False)
-    assert found["while.1"] == (3, True, False)
-    assert found["fusion.1"] == (15, True, False)
-    assert found["negate.2"] == (15, True, True)
+    counted = counts(PROGRAM.replace("TRIPS", 'backend_config={"known_trip_count":{"n":"3"}}'))
+    assert counted["add.1"] == counted["while.2"] == (1, True, False)
+    assert counted["while.1"] == (3, True, False)
+    assert counted["fusion.1"] == (15, True, False)
+    assert counted["negate.2"] == (15, True, True)
     assert counts(PROGRAM.replace("TRIPS", "x={}"))["fusion.1"] == (5, False, False)
 
 
@@ -64,6 +64,6 @@ def test_a_text_that_is_no_program_is_refused():
 def test_this_xlas_programs_are_read():
     step = lambda x: jax.lax.fori_loop(0, 7, lambda i, x: jnp.tanh(x @ x), x)
     program = jax.jit(step).lower(jnp.ones((64, 64))).compile().as_text()
-    found = [run for run in hlo.runs(program) if "tanh" in run.instruction.name]
-    assert found
-    assert {run.count for run in found} == {7}
+    of_tanh = [run for run in hlo.runs(program) if "tanh" in run.instruction.name]
+    assert of_tanh
+    assert {run.count for run in of_tanh} == {7}

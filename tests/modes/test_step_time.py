@@ -44,6 +44,9 @@ def test_a_step_takes_the_longer_of_computation_and_communication():
     assert step_time.times(sent, None, 2, "TPU v5e", config)["step_seconds"] is None
 
 
+CONFIG = ConfigDict({"plan": {"bandwidth": 0.0}})
+
+
 @pytest.mark.parametrize(
     ("moved", "cycles", "seconds"), [(819e9, 3e9, 2.0), (3 * 819e9, 3e9, 3.0)], ids=["slow", "wide"]
 )
@@ -54,15 +57,17 @@ def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
     sent = [
         Collective("all-reduce", int(1e11), (0, 1), 1, True, beside) for beside in (True, False)
     ]
-    found = step_time.program_times(Cost(moved, cycles, True), sent, int(197e12), 2, "TPU v5e")
-    assert found["instruction_seconds"] == pytest.approx(2.0)
-    assert found["memory_seconds"] == pytest.approx(moved / 819e9)
-    assert found["waiting_seconds"] == pytest.approx(0.5)
-    assert found["bound_seconds"] == pytest.approx(seconds + 0.5)
-    assert found["share_of_peak"] == pytest.approx(0.5 / (seconds + 0.5))
+    times = step_time.program_times(
+        Cost(moved, cycles, True), sent, int(197e12), 2, "TPU v5e", CONFIG
+    )
+    assert times["instruction_seconds"] == pytest.approx(2.0)
+    assert times["memory_seconds"] == pytest.approx(moved / 819e9)
+    assert times["waiting_seconds"] == pytest.approx(0.5)
+    assert times["bound_seconds"] == pytest.approx(seconds + 0.5)
+    assert times["share_of_peak"] == pytest.approx(0.5 / (seconds + 0.5))
 
 
 def test_a_program_of_an_unknown_device_has_no_times():
-    found = step_time.program_times(Cost(1, 2, True), [], 3, 1, "TPU v4")
-    assert found["bytes_moved"] == 1
-    assert found["bound_seconds"] is found["instruction_seconds"] is found["share_of_peak"] is None
+    times = step_time.program_times(Cost(1, 2, True), [], 3, 1, "TPU v4", CONFIG)
+    assert times["bytes_moved"] == 1
+    assert times["bound_seconds"] is times["instruction_seconds"] is times["share_of_peak"] is None

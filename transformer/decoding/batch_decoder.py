@@ -27,7 +27,8 @@ import jax
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import beam_search, compiled, shapes
+from transformer.decoding import compiled, shapes
+from transformer.decoding.bounds import Bounds
 from transformer.distributed import inference
 from transformer.monitoring.memory import fits_in_memory
 
@@ -206,7 +207,7 @@ class BatchDecoder:
             yield
             self._compiled.add(shape)
 
-    def _bounds(self, batch: list[Part], rows: int) -> tuple[beam_search.Bounds, int]:
+    def _bounds(self, batch: list[Part], rows: int) -> tuple[Bounds, int]:
         """Returns the bounds of a batch padded to `rows`, and the most room its search can need.
 
         max_length is the source's length + extra_length (paper 6.1), or the prefix's length or
@@ -225,7 +226,7 @@ class BatchDecoder:
         usual = self._positions_per_row(max(len(part.source) for part in batch))
         most_room = shapes.next_power_of_two(max(usual, max(limits) + 1))
         padding = [0] * (rows - len(batch))
-        bounds = beam_search.Bounds(
+        bounds = Bounds(
             min_length_B=np.array([self._min_length] * len(batch) + padding, np.int32),
             max_length_B=np.array([*limits, *padding], np.int32),
             prefix_BM=tokenizer.padded([part.prefix for part in batch], rows, most_room),

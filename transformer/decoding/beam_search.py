@@ -27,6 +27,7 @@ import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD, START
 from transformer.decoding import top_k
+from transformer.decoding.bounds import Bounds, constraints
 
 Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
@@ -47,18 +48,6 @@ def length_penalty(length: Array | int, kind: str, alpha: float) -> Array:
     if kind == "gnmt":
         return ((5.0 + length) / 6.0) ** alpha
     return (1.0 * length) ** (alpha if kind == "power" else 0.0)
-
-
-class Bounds(NamedTuple):
-    """Constraints on each sentence's output; len(prefix) <= max_length, min_length <= max_length.
-
-    With min_length 2 and max_length 5, the end symbol is forbidden at positions 0 and 1, allowed
-    from 2 on, and forced at 5.
-    """
-
-    min_length_B: Array  # tokens before the end symbol
-    max_length_B: Array  # tokens before the end symbol
-    prefix_BM: Array  # forced first tokens, then padding; M: the most room the search can grow to
 
 
 class DecodingState(NamedTuple):
@@ -238,21 +227,6 @@ def next_logits(step: Step, memory: Any, state: DecodingState) -> tuple[Array, A
     logits, cache = step(_last(state.live_tokens_BWT, state.t), state.t, memory, state.cache)
     logits_BWV = logits[:, :, 0].astype(jnp.float32)
     return logits_BWV, jax.nn.logsumexp(logits_BWV, axis=-1), cache
-
-
-def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array, Array]:
-    """Returns which of the first tokens are forbidden at t, bool [B, F], and the forced token [B].
-
-    Tokens of `never` are forbidden at all positions, the end symbol before min_length; they keep
-    their share of the probability. Forced are the prefix's tokens, and the end symbol from
-    max_length on; where PAD stands, none is.
-    """
-    tokens = jnp.arange(max((END, *never)) + 1)
-    is_never = (tokens[:, None] == jnp.array(never)).any(axis=1)
-    is_too_early_B1 = (t < bounds.min_length_B)[:, None]
-    forbidden_BF = is_never | ((tokens == END) & is_too_early_B1)
-    prefix_B = jax.lax.dynamic_slice_in_dim(bounds.prefix_BM, t, 1, axis=1)[:, 0]
-    return forbidden_BF, jnp.where(t < bounds.max_length_B, prefix_B, END)
 
 
 def _last(tokens_BWT: Array, t: Array) -> Array:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from transformer.data import pairs
 from transformer.data.tokenizer import PAD, START
 from transformer.decoding import beam_search, sampling
+from transformer.decoding.bounds import Bounds
 
 Tree = dict
 NEVER = (PAD, START)  # no output has them, though a model trained elsewhere may find them likely
@@ -66,7 +67,7 @@ def advance(
     params: Tree,
     memory: Tree,
     state: beam_search.DecodingState,
-    bounds: beam_search.Bounds,
+    bounds: Bounds,
     rng_B: jax.Array,
     *,
     model: nn.Module,
@@ -92,7 +93,7 @@ def extend(
     params: Tree,
     memory: Tree,
     state: beam_search.DecodingState,
-    bounds: beam_search.Bounds,
+    bounds: Bounds,
     *,
     model: nn.Module,
     options: tuple,

@@ -8,14 +8,13 @@ import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD
 from transformer.decoding.beam_search import (
-    Bounds,
     DecodingState,
     Step,
-    constraints,
     is_unfinished,
     length_penalty,
     next_logits,
 )
+from transformer.decoding.bounds import Bounds, constraints
 
 Array = jax.Array
 
@@ -76,7 +75,7 @@ def sample(
 
 
 def _allowed(num_tokens: int, forbidden_BF: Array, forced_B: Array) -> Array:
-    """Returns which tokens may be drawn, bool [B, V], under beam_search.constraints."""
+    """Returns which tokens may be drawn, bool [B, V], under bounds.constraints."""
     tokens, (_, F), forced_B1 = jnp.arange(num_tokens), forbidden_BF.shape, forced_B[:, None]
     is_forbidden_BV = jnp.pad(forbidden_BF, ((0, 0), (0, num_tokens - F)))
     return jnp.where(forced_B1 == PAD, ~is_forbidden_BV, tokens == forced_B1)

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from transformer.distributed.layout import AXES, PMAP_AXIS, ROW_AXES, Layout
 
@@ -40,9 +40,7 @@ def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: La
         batch = jax.tree.map(lambda *x: np.stack(x), *in_order)
         if jax.process_count() > 1:  # pmap takes local arrays
             return batch
-        mesh = Mesh(layout.mesh.devices.flat, (PMAP_AXIS,))
-        sharding = NamedSharding(mesh, PartitionSpec(PMAP_AXIS))
-        return jax.block_until_ready(jax.device_put(batch, sharding))
+        return jax.block_until_ready(jax.device_put(batch, layout.batch_sharding))
 
     def global_array(*arrays: np.ndarray) -> jax.Array:
         array_of_rows = dict(zip(shards, arrays, strict=True))

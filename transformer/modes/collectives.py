@@ -54,8 +54,8 @@ def find_collectives(program: str, num_devices: int) -> list[Collective]:
 def summed(collectives: list[Collective]) -> list[dict]:
     """Sums collectives by kind and group size, per device and step.
 
-    'count' is how many run, 'overlapping' how many of them while the device computes, 'bytes' the
-    size of their arrays, 'sent' the bytes that a device sends.
+    'count' is how many run, 'overlapping' how many of them are asynchronous, 'bytes' the size of
+    their arrays, 'sent' the bytes that a device sends.
     """
     totals = collections.defaultdict(lambda: [0, 0, 0, 0.0])
     for collective in collectives:

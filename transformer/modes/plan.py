@@ -42,7 +42,7 @@ def plan(config: ConfigDict, workdir: Path) -> None:
     if config.plan.num_devices or config.plan.topology:
         simulate(config.plan.num_devices or 1)
     estimates = planned(config, prepare.check(config))
-    for line in plan_text.lines(estimates):
+    for line in plan_text.in_words(estimates):
         logging.info("%s", line)
     print(json.dumps(estimates))
 
@@ -137,12 +137,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     kind = options.device or layout.mesh.devices.flat[0].device_kind
     text = program.as_text()
     collectives = find_collectives(text, num_devices)
-    of_program, costs = None, []
-    if options.topology:
-        costs = [tpu_program.cost(text)]
-        of_program = program_times(
-            costs[0], collectives, flops, num_devices, kind, options.bandwidth
-        )
+    cost = tpu_program.cost(text) if options.topology else None
     return {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
         "devices": num_devices,
@@ -158,8 +153,8 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         "flops_per_step": flops,
         "flops_per_run": flops and flops * config.train.num_steps,
         "collectives": summed(collectives),
-        "loops_counted": all(one.exact for one in (*collectives, *costs)),
-        "program": of_program,
+        "loops_counted": all(one.exact for one in (*collectives, cost) if one),
+        "program": cost and program_times(cost, collectives, flops, num_devices, kind, config),
         **times(collectives, flops, num_devices, kind, config),
     }
 

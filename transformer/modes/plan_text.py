@@ -6,11 +6,11 @@ No mode, but a part of the mode plan.
 from transformer.monitoring import progress
 
 
-def lines(estimates: dict) -> list[str]:
+def in_words(estimates: dict) -> list[str]:
     """Returns a plan in words."""
     size = lambda count: f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
     device = estimates["device"]
-    found = [
+    lines = [
         f"{estimates['parameters']:,} parameters",
         f"a checkpoint has {size(estimates['checkpoint_bytes'])}",
         f"a batch has {progress.quantity(estimates['rows'], 'row')} of "
@@ -21,36 +21,36 @@ def lines(estimates: dict) -> list[str]:
     ]
     if estimates["memory"]:
         share = estimates["bytes_per_device"]["total"] / estimates["memory"]
-        found.append(f"  {100 * share:.0f} % of the {size(estimates['memory'])} that {device} has")
+        lines.append(f"  {100 * share:.0f} % of the {size(estimates['memory'])} that {device} has")
     sends = "each device sends, per step:" if estimates["collectives"] else "no communication"
-    found.append(sends)
-    found += [
+    lines.append(sends)
+    lines += [
         f"  {size(total['sent']):>10}  {total['count']} {total['kind']} of {size(total['bytes'])} "
         f"among {total['group']}, {total['overlapping']} of them asynchronous"
         for total in estimates["collectives"]
     ]
     if not estimates["loops_counted"]:
-        found.append("  some are in loops of unknown trip count, and counted for one iteration")
+        lines.append("  some are in loops of unknown trip count, and counted for one iteration")
     if estimates["flops_per_step"]:
-        found.append(
+        lines.append(
             f"FLOPs: {estimates['flops_per_step']:.3e} per step, {estimates['flops_per_run']:.3e} "
             f"for the run of {estimates['num_steps']} steps"
         )
     if estimates["step_seconds"]:
-        found.append(
+        lines.append(
             f"{estimates['devices']} {device} at {100 * estimates['share_of_peak']:.0f} % of the "
             f"peak: {1e3 * estimates['compute_seconds']:.2f} ms of computation per step, "
             f"{1e3 * estimates['communication_seconds']:.2f} ms of communication"
         )
-        found.append(
+        lines.append(
             f"bound by {estimates['bound_by']}: {1e3 * estimates['step_seconds']:.2f} ms per step, "
             f"{estimates['run_seconds'] / 3600:.2f} hours for the run, if the two overlap perfectly"
         )
     else:
-        found.append("no times: the peak FLOP/s or the links of the device are unknown")
+        lines.append("no times: the peak FLOP/s or the links of the device are unknown")
     if estimates["program"]:
-        found += of_program(estimates["program"])
-    return found
+        lines += of_program(estimates["program"])
+    return lines
 
 
 def of_program(program: dict) -> list[str]:

@@ -48,21 +48,23 @@ def program_times(
     flops: int | None,
     num_devices: int,
     kind: str,
-    bandwidth: float = 0.0,
+    config: ConfigDict,
 ) -> dict:
     """Returns what a TPU's own program takes of a step; None for unknown values.
 
     A device moves data while it computes, and the compiler's estimate of an instruction counts the
     longer of the two. So the step takes at least the larger sum, and then the collectives that do
     not overlap with it. 'share_of_peak' is what that leaves of the peak, at most. All of it is as
-    good as the compiler's estimate. `bandwidth` as in `seconds_to_send`.
+    good as the compiler's estimate.
     """
     device, at_peak = hardware(kind), num_devices * peak(kind)
     memory = instructions = bound = share = None
     if device and device.clock:
         memory = cost.moved / device.memory_bandwidth
         instructions = cost.cycles / device.clock
-    waiting = seconds_to_send([one for one in collectives if not one.overlaps], kind, bandwidth)
+    waiting = seconds_to_send(
+        [one for one in collectives if not one.overlaps], kind, config.plan.bandwidth
+    )
     if memory is not None and waiting is not None:
         bound = max(memory, instructions) + waiting
         share = flops / at_peak / bound if flops else None
@@ -76,9 +78,7 @@ def program_times(
     }
 
 
-def seconds_to_send(
-    collectives: list[Collective], kind: str, bandwidth: float = 0.0
-) -> float | None:
+def seconds_to_send(collectives: list[Collective], kind: str, bandwidth: float) -> float | None:
     """Returns how long collectives take, None if unknown; 0 as `bandwidth` is the device's own."""
     rates = [bandwidth or rate(kind, collective.group) for collective in collectives]
     if not all(rates):

@@ -42,8 +42,9 @@ class Anomalies:
             saved = self._newest()
             newest = "there is none yet" if saved is None else f"the newest one is of step {saved}"
             raise FloatingPointError(
-                f"step {step}: {self.MOST} non-finite updates in a row ({cause}). Lower the rate "
-                f"(config.optimizer.schedule) and resume from a checkpoint: {newest}. To set "
+                f"step {step}: {self.MOST} non-finite updates in a row ({cause}). Lower the "
+                "learning rate (config.optimizer.schedule) and resume from a checkpoint: "
+                f"{newest}. To set "
                 "config.optimizer.clip_norm or other arguments give another --workdir, because a "
                 "checkpoint only fits its own optimizer"
             )
