@@ -47,12 +47,11 @@ def test_few_shapes_are_compiled(untrained, monkeypatch):
     # of 4: 1 or 4 rows, of 2, 4, ..., 16 ids. One of up to 32 ids takes 34: 1 row, of 20, 24, 28 or
     # 32 ids.
     starts = 2 * 8 + 4
-    # A search of these 1 or 4 rows has room for 16 or 32 tokens, or the 1 row for 16, 32 or 64.
-    advances = 2 * 2 + 1 * 3
-    # From 4 rows and 16 tokens to any of the other three; from 4 x 32 to 1 x 32, from 1 x 16 to
-    # 1 x 32; and the long ones' from 16 to 32 and from 32 to 64.
-    resizes = 3 + 1 + 1 + 2
-    # The cache counts 1 x 16 twice: its bounds come from NumPy, or from a batch that has shrunk.
+    # So few rows have all the room that they can need from the start: 32 tokens, of the long ones
+    # 64.
+    advances = 2 + 1
+    resizes = 1  # from 4 rows to 1
+    # The cache counts 1 x 32 twice: its bounds come from NumPy, or from a batch that has shrunk.
     bounds = np.array([starts, advances + 1, resizes + 1])
 
     before = sizes()
@@ -71,7 +70,7 @@ def test_few_shapes_are_compiled(untrained, monkeypatch):
 def test_workers_compile_each_shape_once(untrained, monkeypatch):
     """While one of three runs a shape for the first time, the others wait; stages that do nothing.
 
-    Each batch starts with room for 16 tokens and grows to 32.
+    Each batch starts with room for 64 tokens and grows to 128.
     """
     num_running, seen = collections.Counter(), collections.Counter()
 
@@ -99,9 +98,11 @@ def test_workers_compile_each_shape_once(untrained, monkeypatch):
 
     for stage in (start, advance, resize):
         monkeypatch.setattr(compiled, stage.__name__, stage)
-    find = make_batch_decoder(untrained[0], beam_width=1, workers=3)
+    find = make_batch_decoder(
+        untrained[0], beam_width=1, extra_length=80, batch_tokens=400, workers=3
+    )
     assert find(untrained[1], parts(*[9] * 12)) == [[([], 0.0)]] * 12
-    stages = [("start", 16), ("advance", 16), ("resize", 32), ("advance", 32)]
+    stages = [("start", 64), ("advance", 64), ("resize", 128), ("advance", 128)]
     assert seen == dict.fromkeys(stages, 3)
 
 

@@ -11,6 +11,7 @@ from transformer.decoding import mbr, translator
 from transformer.decoding.batch_decoder import Part
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import inference, layout
+from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import translation_evaluator
 
@@ -45,6 +46,23 @@ def test_no_more_than_a_chunk_is_read_ahead(untrained):
     found = build(untrained[0], chunk_lines=4, beam_width=1).translate(untrained[1], lines())
     for number, _ in zip(range(1, 18), found, strict=False):
         assert len(read) <= -(-number // 4) * 4
+
+
+def test_reading_ahead_searches_the_next_chunk_before_it_answers(untrained, monkeypatch):
+    """The first chunk is small. A malformed line is refused after the answers to those before."""
+    monkeypatch.setattr(translator, "FIRST_CHUNK", 2)
+    echo = build(untrained[0], chunk_lines=3)
+    echo.batch_decoder = Echo()
+
+    def requests():
+        yield from map(Request, "abcdefgh")
+        raise UserError("line 9")
+
+    found = echo.hypotheses(untrained[1], requests(), read_ahead=True)
+    done = []  # each answer, and how many lines are being searched when it is given
+    with pytest.raises(UserError, match=r"\Aline 9\Z"):
+        done.extend((line.text, len(echo.batch_decoder.seen)) for [line] in found)
+    assert done == [(letter, 5 if letter in "ab" else 8) for letter in "abcdefgh"]
 
 
 def test_long_lines_make_small_chunks(untrained, monkeypatch):
@@ -113,19 +131,13 @@ def test_source_and_target_have_their_own_vocabulary(untrained):
     other = tokenizer.learn(["x y z"] * 9, size=4 + 256 + 7, kind="bpe", character_coverage=1.0)
     both = tokenizer.Vocabulary(reversal.vocabulary().source, tokenizer.load(other, "other"))
     decoder = Translator(untrained[0], both, **DECODE)
-    seen = []
-
-    def find(params, parts, *progress):
-        seen.extend(parts)
-        return [[(both.target.encode(["z y x"])[0][:-1], 0.0)]] * len(parts)
-
-    decoder.batch_decoder = find
-    find.method = "beam"
+    [answer] = both.target.encode(["z y x"])
+    decoder.batch_decoder = Echo(answer=lambda part: [(answer[:-1], 0.0)])
     [[found]] = decoder.hypotheses(untrained[1], [Request("a b", "y x")])
     assert found.text == "z y x"
     [source] = reversal.ids(["a b"])
     [prefix] = both.target.encode(["y x"])
-    assert seen == [Part(tuple(source), tuple(prefix[:-1]))]
+    assert decoder.batch_decoder.seen == [Part(tuple(source), tuple(prefix[:-1]))]
 
 
 # Invariance: to batching, order, workers, devices
@@ -249,12 +261,10 @@ def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(untrained):
 def test_a_part_with_fewer_hypotheses_limits_its_line(untrained):
     echo = build(untrained[0], num_hypotheses=3)
 
-    class Several(Echo):
-        def __call__(self, params, parts, *progress):
-            few = [3 if len(part.source) == 16 else 2 for part in parts]
-            return [[([5], -1.0 - k) for k in range(count)] for count in few]
+    def several(part):
+        return [([5], -1.0 - k) for k in range(3 if len(part.source) == 16 else 2)]
 
-    echo.batch_decoder = Several()
+    echo.batch_decoder = Echo(answer=several)
     [found] = echo.hypotheses(untrained[1], [Request("a " * 18)])
     assert [h.score for h in found] == [-2.0, -4.0]
 

@@ -155,7 +155,7 @@ def test_many_short_lines(translated, monkeypatch):
     lines = [few[i] for i in random.integers(0, len(few), 20_000)]
     out = translated("\n".join(lines).encode() + b"\n", **{"decode.chunk_lines": 8000})
     assert out.removesuffix("\n").split("\n") == list(map(reversal.reverse, lines))
-    assert len(searched) == 3 * 6  # in three chunks
+    assert len(searched) == 4 * 6  # in four chunks, of which the first is of 64 lines
 
 
 # Several translations, and columns

@@ -7,11 +7,11 @@ A batch shrinks as its sentences finish, and its room for tokens grows as they g
     1      64    16    at most 64 / 2 = 32 sentences are active, at t = 14
     2      32    16    t = 16, the room is full; 19 are active
     3      32    32    at most 16 sentences are active, at t = 17
-    4      16    32    at most 16 / 4 = 4 sentences are active, at t = 21
-    5      4     32    at most 1 sentence is active, at t = 25
-    6      1     32    it finishes, at t = 28
+    4      16    64    at most 16 / 4 = 4 sentences are active, at t = 21
+    5      4     64    at most 1 sentence is active, at t = 25
+    6      1     64    it finishes, at t = 28
 
-Rows take few values (shapes.py) and room is a power of 2, so that few shapes are compiled.
+Rows and room take few values (shapes.py), so that few shapes are compiled.
 """
 
 import concurrent.futures
@@ -81,7 +81,7 @@ class BatchDecoder:
         self._extra_length = extra_length
         self._batch_tokens = batch_tokens
         self._workers = workers or (min(8, _num_cores()) if jax.default_backend() == "cpu" else 1)
-        self._pool = concurrent.futures.ThreadPoolExecutor(self._workers)
+        self._pool = functools.cache(concurrent.futures.ThreadPoolExecutor)  # of so many workers
         options = {"penalty": length_penalty, "alpha": length_alpha}
         if method == "beam":
             self._num_beams, self._num_searches, self._num_returned = beam_width, 1, num_hypotheses
@@ -101,33 +101,49 @@ class BatchDecoder:
         )
         self._compiled, self._lock = set(), threading.Lock()
 
-    def __call__(
-        self,
-        params: Tree,
-        parts: list[Part],
-        report: Callable[[float], None] = lambda share: None,
-    ) -> list[Hypotheses]:
-        """Returns each part's hypotheses, best first, or its samples in the order drawn.
+    def __call__(self, params: Tree, parts: list[Part]) -> list[Hypotheses]:
+        """Returns what `submit` finds."""
+        return self.submit(params, parts)()
 
-        `params` come from `compiled.cast_params`. After each batch, `report` gets the share of the
-        work done so far, up to 1.
+    def submit(
+        self, params: Tree, parts: list[Part]
+    ) -> Callable[[Callable[[float], None]], list[Hypotheses]]:
+        """Starts to search; returns a function that waits for the end, `finish(report)`.
+
+        It returns each part's hypotheses, best first, or its samples in the order drawn. After each
+        batch `report` gets the share of the work done so far, up to 1. What is submitted meanwhile
+        is searched next, so that no worker waits. `params` come from `compiled.cast_params`.
         """
         longest = [max(len(part.source), len(part.prefix)) for part in parts]
         # Several devices share each batch, so that batches then come one after the other.
         devices = inference.num_devices(params)
         workers = self._workers if devices == 1 else 1
         batches = self._batches(longest, workers, devices)
-        numbered = [[_numbered(parts[i], number) for i, number in batch] for batch in batches]
-        search = functools.partial(self._search_or_out_of_memory, params)
-        results = (self._pool.map if workers > 1 else map)(search, numbered)
-        hypotheses_of_part = [[] for _ in parts]
-        num_done = 0
-        for batch, hypotheses_of_row in zip(batches, results, strict=True):
-            num_done += len(batch)
-            report(num_done / (len(parts) * self._num_searches))
-            for (i, _), hypotheses in zip(batch, hypotheses_of_row, strict=True):
-                hypotheses_of_part[i] += hypotheses
-        return [hypotheses[: self._num_returned] for hypotheses in hypotheses_of_part]
+        futures = [
+            self._pool(workers).submit(
+                self._search_or_out_of_memory,
+                params,
+                [_numbered(parts[i], number) for i, number in batch],
+            )
+            for batch in batches
+        ]
+
+        def finish(report: Callable[[float], None] = lambda share: None) -> list[Hypotheses]:
+            hypotheses_of_part = [[] for _ in parts]
+            num_done = 0
+            try:
+                for batch, future in zip(batches, futures, strict=True):
+                    hypotheses_of_row = future.result()
+                    num_done += len(batch)
+                    report(num_done / (len(parts) * self._num_searches))
+                    for (i, _), hypotheses in zip(batch, hypotheses_of_row, strict=True):
+                        hypotheses_of_part[i] += hypotheses
+            finally:  # after an error the batches that have not begun are not searched
+                for future in futures:
+                    future.cancel()
+            return [hypotheses[: self._num_returned] for hypotheses in hypotheses_of_part]
+
+        return finish
 
     def rehearse(self, params: Tree, lengths: list[int]) -> None:
         """Runs the last step of a search in the largest shape that sources of these lengths need.
@@ -150,6 +166,7 @@ class BatchDecoder:
             search, most_room = self.begin(params, [part] * len(batch))
             rows = np.arange(len(search[1].tokens_BWT))
             for room in (most_room // 2, most_room):  # growing takes the memory of both
+                room = max(room, search[1].tokens_BWT.shape[-1])
                 search = compiled.resize(search, rows, model=self.model, room=room)
                 search = inference.shard_rows(search, params)
             memory, state, bounds, rng_B = search
@@ -236,12 +253,14 @@ class BatchDecoder:
     def begin(self, params: Tree, batch: list[Part]) -> tuple[tuple, int]:
         """Encodes a batch: (memory, state, bounds, rng_B), and the most room its search can need.
 
-        Rows are padded to a power of 4 on each device; the room is shapes.SHORTEST.
+        Rows are padded to a power of 4 on each device; the room is the least for so many.
         """
-        num_rows = shapes.rows_in_powers_of_4(len(batch), inference.num_devices(params))
+        devices = inference.num_devices(params)
+        num_rows = shapes.rows_in_powers_of_4(len(batch), devices)
         longest = max(len(part.source) for part in batch)
-        memory_length, room = shapes.next_memory_length(longest), shapes.SHORTEST
+        memory_length = shapes.next_memory_length(longest)
         bounds, most_room = self._bounds(batch, num_rows)
+        room = min(most_room, shapes.next_room(1, num_rows // devices))
         sources = [part.source for part in batch]
         source_BS = tokenizer.padded(sources, num_rows, shapes.next_fine_length(longest))
         keys = np.zeros((num_rows, 3), np.int32)
@@ -290,7 +309,7 @@ class BatchDecoder:
             remaining = np.arange(size)
             if size < len(rows):
                 remaining = np.argsort(~active, kind="stable")[:size]
-            room = max(room, min(most_room, shapes.next_power_of_two(t + 1)))
+            room = max(room, min(most_room, shapes.next_room(t + 1, size // devices)))
             with self._compiling("resize", *shape, size, room):
                 resized = compiled.resize(
                     (memory, state, bounds, rng_B), remaining, model=self.model, room=room

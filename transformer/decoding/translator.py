@@ -4,6 +4,7 @@ Lines are taken in chunks, so that memory does not grow with the input. Within a
 are searched once.
 """
 
+import functools
 import itertools
 import logging
 import math
@@ -21,6 +22,9 @@ from transformer.errors import UserError
 Tree = dict
 
 CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
+FIRST_CHUNK = 64  # lines, when reading ahead: the first answers come soon
+
+Answers = Callable[[Callable[[int], None]], Iterator[list["Hypothesis"]]]
 
 
 class Request(NamedTuple):
@@ -95,17 +99,26 @@ class Translator:
         advance: Callable[[int], None] = lambda count: None,
         *,
         numbers: Iterable[int] | None = None,
+        read_ahead: bool = False,
     ) -> Iterator[list[Hypothesis]]:
         """Yields up to `num_hypotheses` translations of each line, best first.
 
         Samples come in the order drawn. A blank line has one translation, the empty one. `advance`
         gets the number of further lines that are done, before these are yielded.
+
+        `read_ahead` suits requests that need not be waited for, as from a file: the first chunk is
+        small, and the search of a chunk begins before the answers of the one before are yielded.
         """
         params = compiled.cast_params(params, dtype=self._dtype)
         numbers = itertools.count() if numbers is None else iter(numbers)
-        for chunk in self._chunks(requests):
-            numbered = list(itertools.islice(numbers, len(chunk)))
-            yield from self._translate_chunk(params, chunk, numbered, advance)
+        requests = iter(requests)
+        first = itertools.islice(requests, FIRST_CHUNK if read_ahead else 0)
+        searches = (
+            self._submit(params, chunk, list(itertools.islice(numbers, len(chunk))))
+            for chunk in itertools.chain(self._chunks(first), self._chunks(requests))
+        )
+        for answers in _one_ahead(searches) if read_ahead else searches:
+            yield from answers(advance)
 
     def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
         """Runs a search's last step in the largest shape that sources of these lengths need."""
@@ -133,17 +146,11 @@ class Translator:
         if chunk:
             yield chunk
 
-    def _translate_chunk(
-        self,
-        params: Tree,
-        requests: list[Request],
-        numbers: list[int],
-        advance: Callable[[int], None],
-    ) -> Iterator[list[Hypothesis]]:
-        """Yields each line's hypotheses; each distinct part is searched once.
+    def _submit(self, params: Tree, requests: list[Request], numbers: list[int]) -> Answers:
+        """Starts the search of a chunk; returns what yields each line's hypotheses.
 
-        Example: the lines "a", "b c" (over-long, in two parts), "a" give `parts_of_line` [0], [1,
-        2], [0]: three searches.
+        Each distinct part is searched once. Example: the lines "a", "b c" (over-long, in two
+        parts), "a" give `parts_of_line` [0], [1, 2], [0]: three searches.
         """
         index_of_part = {}  # distinct parts, in the order of their first line
         parts_of_line = []
@@ -161,14 +168,24 @@ class Translator:
                 random_key = () if self.batch_decoder.method == "beam" else (number, i)
                 part = Part(tuple(ids), () if i else tuple(prefix), random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
+        finish = self.batch_decoder.submit(params, list(index_of_part))
+        return functools.partial(self._answers, finish, parts_of_line)
+
+    def _answers(
+        self,
+        finish: Callable[[Callable[[float], None]], list[Hypotheses]],
+        parts_of_line: list[list[int]],
+        advance: Callable[[int], None],
+    ) -> Iterator[list[Hypothesis]]:
+        """Waits for the end of a search, then yields each line's hypotheses."""
         num_done = 0
 
         def report(share: float) -> None:
             nonlocal num_done
-            before, num_done = num_done, int(share * len(requests))
+            before, num_done = num_done, int(share * len(parts_of_line))
             advance(num_done - before)
 
-        hypotheses_of_part = self._texts(self.batch_decoder(params, list(index_of_part), report))
+        hypotheses_of_part = self._texts(finish(report))
         report(1)
         ready = []  # the texts of parts 0, 1, ..., made only when their line comes
         for parts in parts_of_line:
@@ -202,6 +219,19 @@ class Translator:
             if self.batch_decoder.method == "mbr":
                 scored = mbr.rank([text for text, _ in scored], utility=self._utility)
             yield list(itertools.starmap(Hypothesis, scored[: self._num_hypotheses]))
+
+
+def _one_ahead(searches: Iterator[Answers]) -> Iterator[Answers]:
+    """Yields each search once the next one is begun."""
+    begun = []
+    try:
+        for search in searches:
+            yield from begun
+            begun = [search]
+    except UserError:  # of a malformed line: the lines before it are translated first
+        yield from begun
+        raise
+    yield from begun
 
 
 def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:

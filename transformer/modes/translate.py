@@ -48,7 +48,9 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     total = lines.count(sys.stdin.buffer)
     counter = no_progress if interactive else progress.counter("translate", total=total)
     with counter as advance:
-        answers = translator.hypotheses(run.params, requests(), advance)
+        # Not from a pipe, where a program may wait for answers before it writes on.
+        read_ahead = total is not None
+        answers = translator.hypotheses(run.params, requests(), advance, read_ahead=read_ahead)
         for number, hypotheses in enumerate(answers):
             values = pending.popleft()
             for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
