@@ -53,9 +53,11 @@ def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable
 def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], float]:
     """A function that makes one update on a task's batch, and gives the loss."""
     import functools
+    import gc
 
     import jax
 
+    from launch import NEW_OBJECTS
     from transformer.distributed.layout import make_layout
     from transformer.distributed.parallel_step import compile_step, shard_batch
     from transformer.monitoring import memory
@@ -63,7 +65,8 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], flo
     from transformer.training.state import restore_or_init
     from transformer.training.update import make_step
 
-    memory.compute_in_calling_thread()  # as in launch.py
+    memory.compute_in_calling_thread()  # as in launch.py, and this:
+    gc.set_threshold(NEW_OBJECTS)
     optimizer, train_step = make_step(config, task.loss(config, model))
     init = functools.partial(init_params, model, task.example(config, 1))
     layout = make_layout(config.parallel.strategy)
