@@ -38,7 +38,7 @@ class Rows(NamedTuple):
 
 
 def select_trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarray:
-    """Returns the items to train on: no side blank or over `max_length` ids (END included).
+    """Returns the items to train on, int32: no side blank or over `max_length` ids (END included).
 
     `lengths` has an array per side, such as (source, target). Logs how many items are dropped;
     UserError if none is left.
@@ -55,7 +55,7 @@ def select_trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarr
             f"no training item is left: of {len(blank)}, {blank.sum()} are blank on a side and "
             f"{long.sum()} have over config.data.max_length={max_length} pieces"
         )
-    return np.flatnonzero(~blank & ~long)
+    return np.flatnonzero(~blank & ~long).astype(np.int32)
 
 
 def pack(
@@ -135,7 +135,8 @@ def _in_seeded_order(
     lengths: Sequence[np.ndarray], seed: int, chunk: int = 1 << 16
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yields (item, its length on each side) in a seeded order; shows the progress of packing."""
-    order = np.random.default_rng(seed).permutation(len(lengths[0]))
+    order = np.arange(len(lengths[0]), dtype=np.int32)
+    np.random.default_rng(seed).shuffle(order)
     with progress.counter("pack", total=len(order), unit="item") as advance:
         for start in range(0, len(order), chunk):
             items = order[start : start + chunk]
