@@ -33,7 +33,7 @@ from configs import wmt_base
 from transformer.checkpoints import config_files
 from transformer.data.tokenizer import END
 from transformer.decoding import compiled
-from transformer.decoding.batch_decoder import Part
+from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
 from transformer.interop import ctranslate2_write
 from transformer.storage import compilation_cache

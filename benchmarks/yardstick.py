@@ -65,7 +65,7 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], flo
     from transformer.training.state import restore_or_init
     from transformer.training.update import make_step
 
-    memory.compute_in_calling_thread()  # as in launch.py, and this:
+    memory.compute_in_calling_thread()  # both as in launch.py
     gc.set_threshold(NEW_OBJECTS)
     optimizer, train_step = make_step(config, task.loss(config, model))
     init = functools.partial(init_params, model, task.example(config, 1))

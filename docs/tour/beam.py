@@ -4,7 +4,8 @@ import itertools
 
 from docs.tour import picture, tiny
 from transformer.decoding import beam_path, compiled
-from transformer.decoding.batch_decoder import BatchDecoder, Part
+from transformer.decoding.batch_decoder import BatchDecoder
+from transformer.decoding.parts import Part
 
 SOURCE = "밥 먹었어?"
 # What "밥 먹었어?" was translated as, ten times.

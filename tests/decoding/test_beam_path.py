@@ -7,8 +7,8 @@ import pytest
 from helpers import decoders
 
 from transformer.data.tokenizer import END, START
-from transformer.decoding.batch_decoder import Part
 from transformer.decoding.beam_path import beam_path
+from transformer.decoding.parts import Part
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,13 @@ def test_a_power_is_at_most_the_most(most, expected):
     assert shapes.next_power(4, 7, most=most) == expected
 
 
+def test_few_rows_have_more_room():
+    """So that they need fewer programs."""
+    assert [shapes.next_room(1, rows) for rows in (1, 16, 17, 64)] == [64, 64, 16, 16]
+    assert [shapes.next_room(length, 17) for length in (16, 17, 65)] == [16, 32, 128]
+    assert [shapes.next_room(length, 16) for length in (16, 17, 65)] == [64, 64, 128]
+
+
 def test_fine_lengths_are_four_per_octave():
     """So that of a long source at most a quarter is padding."""
     rounded = [shapes.next_fine_length(length) for length in range(1, 1025)]

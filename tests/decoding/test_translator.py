@@ -1,14 +1,16 @@
 """Translator: known answers, odd lines, prefixes, samples; the same however lines are batched."""
 
+import time
+
 import jax
 import numpy as np
 import pytest
-from helpers import reversal, tiny
+from helpers import decoders, reversal, tiny
 from helpers.decoders import DECODE, FEW, LINES, PIECES, Echo, build, found_by
 
 from transformer.data import tokenizer
 from transformer.decoding import mbr, translator
-from transformer.decoding.batch_decoder import Part
+from transformer.decoding.parts import Part
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.distributed import inference, layout
 from transformer.errors import UserError
@@ -168,6 +170,66 @@ def best(untrained):
     found = found_by(untrained, LINES, num_hypotheses=2)
     assert len({line[0].text for line in found}) > 10  # it does depend on the line
     return found
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_translations_do_not_depend_on_reading_ahead(workers, untrained, best, monkeypatch):
+    """With a search of the next chunk in the same pool; each line is told as done once."""
+    monkeypatch.setattr(translator, "FIRST_CHUNK", 3)
+    decoder = build(untrained[0], num_hypotheses=2, chunk_lines=9, workers=workers)
+    counts = []
+    requests = map(Request, LINES)
+    found = decoder.hypotheses(untrained[1], requests, counts.append, read_ahead=True)
+    same(list(found), best)
+    assert sum(counts) == len(LINES)
+
+
+def test_the_search_of_the_next_chunk_ends_with_its_caller(untrained, monkeypatch):
+    """Of 40 batches of the next chunk, none begins any more once the answers are not asked for."""
+    monkeypatch.setattr(translator, "FIRST_CHUNK", 1)
+    decoder = build(untrained[0], batch_tokens=1)
+    searched, search_batch = [], decoder.batch_decoder._search_batch
+
+    def slow(params, batch):
+        time.sleep(0.05)
+        searched.append(batch)
+        return search_batch(params, batch)
+
+    decoder.batch_decoder._search_batch = slow
+    lines = reversal.sentences(41, seed=0)
+    found = decoder.hypotheses(untrained[1], map(Request, lines), read_ahead=True)
+    next(found)
+    found.close()
+    count = len(searched)
+    time.sleep(0.2)
+    assert count == len(searched) < 20
+
+
+@pytest.mark.parametrize("num_devices", [1, 8])
+def test_after_an_error_no_batch_is_searched(num_devices, untrained):
+    """Such as a signal to stop, which `report` raises; the batch that was begun is waited for."""
+    model, params = untrained
+    layouts = layout.make_layout("pmap", num_devices=num_devices)
+    params = inference.gather_params(jax.device_put(params, layouts.replicated), layouts)
+    decoder = decoders.make_batch_decoder(model, batch_tokens=1, workers=1)
+    running, search_batch = [], decoder._search_batch
+
+    def watched(params, batch):
+        running.append("begun")
+        found = search_batch(params, batch)
+        running.append("done")
+        return found
+
+    def stop(share):
+        raise InterruptedError
+
+    decoder._search_batch = watched
+    with pytest.raises(InterruptedError):
+        decoder.submit(params, decoders.parts(*[3] * 64)).finish(stop)
+    begun = running.count("begun")
+    assert begun == running.count("done") < 8
+    time.sleep(0.1)
+    assert running.count("begun") == begun
 
 
 @pytest.mark.parametrize("changes", BATCHINGS, ids=str)

@@ -4,7 +4,8 @@ from helpers import reversal, tiny
 
 from configs import wmt_base
 from transformer.data import tokenizer
-from transformer.decoding.batch_decoder import BatchDecoder, Part
+from transformer.decoding.batch_decoder import BatchDecoder, Search
+from transformer.decoding.parts import Part
 from transformer.decoding.translator import Request, Translator
 
 DECODE = {**wmt_base.get_config().decode.to_dict(), **reversal.DECODE, "workers": 1}
@@ -55,7 +56,7 @@ class Echo:
 
     def submit(self, params, parts):
         self.seen += parts
-        return lambda report: list(map(self.answer, parts))
+        return Search(lambda report: list(map(self.answer, parts)), lambda: None)
 
 
 def found_by(untrained, lines, **changes):

@@ -14,7 +14,7 @@ from helpers import corpora, reversal, tiny
 from helpers.decoders import make_batch_decoder
 
 from transformer.data import pairs, tokenizer, vocabulary
-from transformer.decoding.batch_decoder import Part
+from transformer.decoding.parts import Part
 from transformer.errors import UserError
 from transformer.interop import arrays, layout, marian
 

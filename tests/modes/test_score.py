@@ -15,7 +15,8 @@ from configs import wmt_base
 from transformer.checkpoints import config_files
 from transformer.data import tokenizer
 from transformer.decoding import beam_search
-from transformer.decoding.batch_decoder import BatchDecoder, Part
+from transformer.decoding.batch_decoder import BatchDecoder
+from transformer.decoding.parts import Part
 from transformer.decoding.translator import Request, Translator
 from transformer.models.ensemble import Ensemble
 from transformer.modes import score

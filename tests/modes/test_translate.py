@@ -289,6 +289,33 @@ def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
     assert answers == [b"c b a\n", b"\n", b"g h\n"]
 
 
+def test_a_program_that_waits_for_answers_gets_them(reversal_run, monkeypatch):
+    """With config.decode.chunk_lines=1 nothing is read ahead from a pipe."""
+    source, into = os.pipe()
+    answers, out = os.pipe()
+    found = []
+
+    def ask():
+        for line in (b"a b c\n", b"\n", b"h g\n"):
+            os.write(into, line)
+            if not select.select([answers], [], [], 60)[0]:
+                break
+            found.append(os.read(answers, 100))
+        os.close(into)
+
+    program = threading.Thread(target=ask)
+    with open(source) as stdin, open(out, "w") as stdout:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        program.start()
+        config = config_files.read_config(reversal_run)
+        config.decode.chunk_lines = 1
+        translate.translate(config, reversal_run)
+    program.join()
+    os.close(answers)
+    assert found == [b"c b a\n", b"\n", b"g h\n"]
+
+
 # In a separate process
 
 

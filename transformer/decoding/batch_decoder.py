@@ -28,7 +28,7 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import compiled, shapes
-from transformer.decoding.bounds import Bounds
+from transformer.decoding.parts import Part, bounds_of, divide, numbered, positions_per_row
 from transformer.distributed import inference
 from transformer.monitoring.memory import fits_in_memory
 
@@ -38,13 +38,17 @@ Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the en
 SAMPLES_TOGETHER = 8  # samples in one search: the cost of attention is quadratic in its beams
 
 
-class Part(NamedTuple):
-    """What one search translates: the ids of a line, or of a part of an over-long line."""
+class Search(NamedTuple):
+    """Parts that are being searched.
 
-    source: tuple[int, ...]
-    prefix: tuple[int, ...] = ()
-    # (line, part) of a sampled part; the number of the search is appended. Folded into the seed.
-    random_key: tuple[int, ...] = ()
+    `finish(report)` waits for the end and returns each part's hypotheses, best first, or its
+    samples in the order drawn. After each batch `report` gets the share of the work done so far, up
+    to 1. `cancel()` drops the batches that have not begun, and waits for those that have; `finish`
+    does so after an error.
+    """
+
+    finish: Callable[[Callable[[float], None]], list[Hypotheses]]
+    cancel: Callable[[], None]
 
 
 class BatchDecoder:
@@ -77,11 +81,9 @@ class BatchDecoder:
         """Takes keys of config.decode (configs/translation.py), which options.py has checked."""
         self.model = model
         self.method = method
-        self._min_length = min_length
-        self._extra_length = extra_length
-        self._batch_tokens = batch_tokens
+        self._min_length, self._extra_length = min_length, extra_length
         self._workers = workers or (min(8, _num_cores()) if jax.default_backend() == "cpu" else 1)
-        self._pool = functools.cache(concurrent.futures.ThreadPoolExecutor)  # of so many workers
+        self._pool = concurrent.futures.ThreadPoolExecutor(self._workers)
         options = {"penalty": length_penalty, "alpha": length_alpha}
         if method == "beam":
             self._num_beams, self._num_searches, self._num_returned = beam_width, 1, num_hypotheses
@@ -93,6 +95,12 @@ class BatchDecoder:
             self._num_beams = -(-self._num_returned // self._num_searches)
             options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         self.options = tuple(options.items())  # of the search or of sampling
+        self._divide = functools.partial(
+            divide,
+            num_searches=self._num_searches,
+            batch_tokens=batch_tokens,
+            extra_length=extra_length,
+        )
         self._start = functools.partial(
             compiled.start, seed=seed, model=model, num_beams=self._num_beams
         )
@@ -102,48 +110,47 @@ class BatchDecoder:
         self._compiled, self._lock = set(), threading.Lock()
 
     def __call__(self, params: Tree, parts: list[Part]) -> list[Hypotheses]:
-        """Returns what `submit` finds."""
-        return self.submit(params, parts)()
+        """Returns each part's hypotheses, best first, or its samples in the order drawn."""
+        return self.submit(params, parts).finish(lambda share: None)
 
-    def submit(
-        self, params: Tree, parts: list[Part]
-    ) -> Callable[[Callable[[float], None]], list[Hypotheses]]:
-        """Starts to search; returns a function that waits for the end, `finish(report)`.
+    def submit(self, params: Tree, parts: list[Part]) -> Search:
+        """Begins to search; `params` come from `compiled.cast_params`.
 
-        It returns each part's hypotheses, best first, or its samples in the order drawn. After each
-        batch `report` gets the share of the work done so far, up to 1. What is submitted meanwhile
-        is searched next, so that no worker waits. `params` come from `compiled.cast_params`.
+        Parts submitted before this search is finished are queued behind these, so that no worker
+        waits. Several devices share each batch: batches then come one after the other, in the
+        thread that calls `finish`, because two threads must not launch programs of all devices.
         """
         longest = [max(len(part.source), len(part.prefix)) for part in parts]
-        # Several devices share each batch, so that batches then come one after the other.
         devices = inference.num_devices(params)
-        workers = self._workers if devices == 1 else 1
-        batches = self._batches(longest, workers, devices)
-        futures = [
-            self._pool(workers).submit(
-                self._search_or_out_of_memory,
-                params,
-                [_numbered(parts[i], number) for i, number in batch],
-            )
-            for batch in batches
-        ]
+        batches = self._divide(longest, self._workers if devices == 1 else 1, devices)
+        numbered_parts = [[numbered(parts[i], number) for i, number in batch] for batch in batches]
+        search = functools.partial(self._search_or_out_of_memory, params)
+        futures = []
+        if devices == 1:
+            futures = [self._pool.submit(search, batch) for batch in numbered_parts]
 
-        def finish(report: Callable[[float], None] = lambda share: None) -> list[Hypotheses]:
+        def finish(report: Callable[[float], None]) -> list[Hypotheses]:
+            results = (future.result() for future in futures)
+            if devices > 1:
+                results = map(search, numbered_parts)
             hypotheses_of_part = [[] for _ in parts]
             num_done = 0
             try:
-                for batch, future in zip(batches, futures, strict=True):
-                    hypotheses_of_row = future.result()
+                for batch, hypotheses_of_row in zip(batches, results, strict=True):
                     num_done += len(batch)
                     report(num_done / (len(parts) * self._num_searches))
                     for (i, _), hypotheses in zip(batch, hypotheses_of_row, strict=True):
                         hypotheses_of_part[i] += hypotheses
-            finally:  # after an error the batches that have not begun are not searched
-                for future in futures:
-                    future.cancel()
+            except Exception:
+                cancel()
+                raise
             return [hypotheses[: self._num_returned] for hypotheses in hypotheses_of_part]
 
-        return finish
+        def cancel() -> None:
+            begun = [future for future in futures if not future.cancel()]
+            concurrent.futures.wait(begun)
+
+        return Search(finish, cancel)
 
     def rehearse(self, params: Tree, lengths: list[int]) -> None:
         """Runs the last step of a search in the largest shape that sources of these lengths need.
@@ -156,9 +163,9 @@ class BatchDecoder:
         def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
             length = lengths[batch[0][0]]
             rows = shapes.rows_in_powers_of_4(len(batch), devices)
-            return rows * self._positions_per_row(length), length
+            return rows * positions_per_row(length, self._extra_length), length
 
-        batches = self._batches(lengths, 1, devices)
+        batches = self._divide(lengths, 1, devices)
         batch = max(batches, key=size)
         length = lengths[batch[0][0]]
         part = Part((*[tokenizer.UNKNOWN] * (length - 1), tokenizer.END))
@@ -174,33 +181,6 @@ class BatchDecoder:
             until_active = shapes.fewer_rows(len(rows), devices)
             state = self._advance(params, memory, state, bounds, rng_B, until_active=until_active)
             jax.block_until_ready(state)
-
-    def _batches(
-        self, lengths: list[int], workers: int, devices: int
-    ) -> list[list[tuple[int, int]]]:
-        """Divides all (part, number of the search) into batches, the longest parts first.
-
-        Rows are a power of 4 on each device, within `batch_tokens`: where 7 rows fit, 4. Sorting
-        makes the lengths in a batch alike, which saves padding.
-        """
-        order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-        order = [(i, number) for i in order for number in range(self._num_searches)]
-        share = len(order) // (workers * devices)  # a larger batch would leave a worker idle
-        batches = []
-        while order:
-            # Rows per device: what batch_tokens allows, but no more than an equal share for each
-            # worker, nor than are left. These two never lower 4 rows to 1, the next power of 4.
-            full = max(1, self._batch_tokens // self._positions_per_row(lengths[order[0][0]]))
-            left = -(-len(order) // devices)
-            most = min(full, max(4, share), max(4, left))
-            rows = devices * shapes.next_power(4, full, most=most)
-            batches.append(order[:rows])
-            order = order[rows:]
-        return batches
-
-    def _positions_per_row(self, length: int) -> int:
-        """Returns how many of `batch_tokens` a row takes: padded source length + extra_length."""
-        return shapes.next_power_of_two(length) + self._extra_length
 
     def _search_or_out_of_memory(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
         """Searches a batch; UserError if it does not fit into the devices' memory."""
@@ -224,42 +204,19 @@ class BatchDecoder:
             yield
             self._compiled.add(shape)
 
-    def _bounds(self, batch: list[Part], rows: int) -> tuple[Bounds, int]:
-        """Returns the bounds of a batch padded to `rows`, and the most room its search can need.
-
-        max_length is the source's length + extra_length (paper 6.1), or the prefix's length or
-        min_length if one of these is larger. Padded rows have 0: they end at the first step.
-        """
-        limits = [
-            max(
-                len(part.source) - 1 + self._extra_length,  # without the source's end symbol
-                self._min_length,
-                len(part.prefix),
-            )
-            for part in batch
-        ]
-        # Of the longest source's length, rounded up, so that most_room takes few values;
-        # max(limits) + 1 (the end symbol) is larger only for a long prefix or min_length.
-        usual = self._positions_per_row(max(len(part.source) for part in batch))
-        most_room = shapes.next_power_of_two(max(usual, max(limits) + 1))
-        padding = [0] * (rows - len(batch))
-        bounds = Bounds(
-            min_length_B=np.array([self._min_length] * len(batch) + padding, np.int32),
-            max_length_B=np.array([*limits, *padding], np.int32),
-            prefix_BM=tokenizer.padded([part.prefix for part in batch], rows, most_room),
-        )
-        return bounds, most_room
-
     def begin(self, params: Tree, batch: list[Part]) -> tuple[tuple, int]:
         """Encodes a batch: (memory, state, bounds, rng_B), and the most room its search can need.
 
-        Rows are padded to a power of 4 on each device; the room is the least for so many.
+        Rows are padded to a power of 4 on each device; the room is the least that
+        `shapes.next_room` gives so many.
         """
         devices = inference.num_devices(params)
         num_rows = shapes.rows_in_powers_of_4(len(batch), devices)
         longest = max(len(part.source) for part in batch)
         memory_length = shapes.next_memory_length(longest)
-        bounds, most_room = self._bounds(batch, num_rows)
+        bounds, most_room = bounds_of(
+            batch, num_rows, min_length=self._min_length, extra_length=self._extra_length
+        )
         room = min(most_room, shapes.next_room(1, num_rows // devices))
         sources = [part.source for part in batch]
         source_BS = tokenizer.padded(sources, num_rows, shapes.next_fine_length(longest))
@@ -316,11 +273,6 @@ class BatchDecoder:
                 )
             memory, state, bounds, rng_B = inference.shard_rows(resized, params)
             rows = rows[remaining]
-
-
-def _numbered(part: Part, number: int) -> Part:
-    """Returns a part with the number of its search, so that each search draws other samples."""
-    return part._replace(random_key=(*part.random_key, number))
 
 
 def _num_cores() -> int:

@@ -11,7 +11,8 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import beam_search, compiled
-from transformer.decoding.batch_decoder import BatchDecoder, Part
+from transformer.decoding.batch_decoder import BatchDecoder
+from transformer.decoding.parts import Part
 from transformer.distributed import inference
 
 Tree = dict

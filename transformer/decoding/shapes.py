@@ -2,7 +2,7 @@
 
 SHORTEST = 16
 FEW_ROWS = 16  # on a device; steps of so few take little time: coarse sizes are enough
-SHORTEST_OF_FEW_ROWS = 64  # 16 would save 1 % of the time, and a third more programs be compiled
+SHORTEST_OF_FEW_ROWS = 64  # 16 would save 1 % of the time, and need 80 programs instead of 58
 SHORTEST_MEMORY = 32  # 16 would save 1 % of the time, and a third more programs be compiled
 
 
@@ -12,7 +12,10 @@ def next_power_of_two(length: int) -> int:
 
 
 def next_room(length: int, rows: int) -> int:
-    """Rounds the room for tokens of so many rows on a device up: a power of two, 64 of FEW_ROWS."""
+    """Rounds the room for tokens up to a power of two, for so many rows on a device.
+
+    At least SHORTEST, or SHORTEST_OF_FEW_ROWS for FEW_ROWS or fewer.
+    """
     return max(SHORTEST_OF_FEW_ROWS if rows <= FEW_ROWS else SHORTEST, next_power(2, length))
 
 

@@ -4,7 +4,6 @@ Lines are taken in chunks, so that memory does not grow with the input. Within a
 are searched once.
 """
 
-import functools
 import itertools
 import logging
 import math
@@ -16,15 +15,15 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import compiled, long_lines, mbr, options
-from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Part
+from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Search
+from transformer.decoding.parts import Part
 from transformer.errors import UserError
 
 Tree = dict
 
 CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
-FIRST_CHUNK = 64  # lines, when reading ahead: the first answers come soon
-
-Answers = Callable[[Callable[[int], None]], Iterator[list["Hypothesis"]]]
+# Lines, when reading ahead: they are answered once the search of the next chunk has begun.
+FIRST_CHUNK = 64
 
 
 class Request(NamedTuple):
@@ -42,6 +41,13 @@ class Hypothesis(NamedTuple):
 
     text: str
     score: float
+
+
+class Chunk(NamedTuple):
+    """Lines that are being searched, and which of the searched parts make up each."""
+
+    parts_of_line: list[list[int]]
+    search: Search
 
 
 class Translator:
@@ -113,12 +119,12 @@ class Translator:
         numbers = itertools.count() if numbers is None else iter(numbers)
         requests = iter(requests)
         first = itertools.islice(requests, FIRST_CHUNK if read_ahead else 0)
-        searches = (
-            self._submit(params, chunk, list(itertools.islice(numbers, len(chunk))))
+        chunks = (
+            self._begin(params, chunk, list(itertools.islice(numbers, len(chunk))))
             for chunk in itertools.chain(self._chunks(first), self._chunks(requests))
         )
-        for answers in _one_ahead(searches) if read_ahead else searches:
-            yield from answers(advance)
+        for chunk in _one_ahead(chunks) if read_ahead else chunks:
+            yield from self._answers(chunk, advance)
 
     def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
         """Runs a search's last step in the largest shape that sources of these lengths need."""
@@ -146,8 +152,8 @@ class Translator:
         if chunk:
             yield chunk
 
-    def _submit(self, params: Tree, requests: list[Request], numbers: list[int]) -> Answers:
-        """Starts the search of a chunk; returns what yields each line's hypotheses.
+    def _begin(self, params: Tree, requests: list[Request], numbers: list[int]) -> Chunk:
+        """Begins to search a chunk of lines.
 
         Each distinct part is searched once. Example: the lines "a", "b c" (over-long, in two
         parts), "a" give `parts_of_line` [0], [1, 2], [0]: three searches.
@@ -168,16 +174,11 @@ class Translator:
                 random_key = () if self.batch_decoder.method == "beam" else (number, i)
                 part = Part(tuple(ids), () if i else tuple(prefix), random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
-        finish = self.batch_decoder.submit(params, list(index_of_part))
-        return functools.partial(self._answers, finish, parts_of_line)
+        return Chunk(parts_of_line, self.batch_decoder.submit(params, list(index_of_part)))
 
-    def _answers(
-        self,
-        finish: Callable[[Callable[[float], None]], list[Hypotheses]],
-        parts_of_line: list[list[int]],
-        advance: Callable[[int], None],
-    ) -> Iterator[list[Hypothesis]]:
+    def _answers(self, chunk: Chunk, advance: Callable[[int], None]) -> Iterator[list[Hypothesis]]:
         """Waits for the end of a search, then yields each line's hypotheses."""
+        parts_of_line, search = chunk
         num_done = 0
 
         def report(share: float) -> None:
@@ -185,7 +186,7 @@ class Translator:
             before, num_done = num_done, int(share * len(parts_of_line))
             advance(num_done - before)
 
-        hypotheses_of_part = self._texts(finish(report))
+        hypotheses_of_part = self._texts(search.finish(report))
         report(1)
         ready = []  # the texts of parts 0, 1, ..., made only when their line comes
         for parts in parts_of_line:
@@ -221,17 +222,25 @@ class Translator:
             yield list(itertools.starmap(Hypothesis, scored[: self._num_hypotheses]))
 
 
-def _one_ahead(searches: Iterator[Answers]) -> Iterator[Answers]:
-    """Yields each search once the next one is begun."""
+def _one_ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Yields each chunk once the search of the next one is begun, and cancels that at the end.
+
+    The lines before an error, such as a malformed line, are translated first.
+    """
     begun = []
     try:
-        for search in searches:
+        try:
+            for chunk in chunks:
+                begun.append(chunk)
+                if len(begun) > 1:
+                    yield begun.pop(0)
+        except Exception:
             yield from begun
-            begun = [search]
-    except UserError:  # of a malformed line: the lines before it are translated first
+            raise
         yield from begun
-        raise
-    yield from begun
+    finally:  # such as a caller's error: what is finished is not affected
+        for chunk in begun:
+            chunk.search.cancel()
 
 
 def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:

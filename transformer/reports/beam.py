@@ -7,7 +7,7 @@ from transformer.checkpoints.workdir import read_vocabulary
 from transformer.data import tokenizer
 from transformer.data.tokenizer import SideVocabulary
 from transformer.decoding import beam_path, compiled
-from transformer.decoding.batch_decoder import Part
+from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
 from transformer.reports import inside
 from transformer.reports.attention_view import readable
