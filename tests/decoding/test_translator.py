@@ -60,10 +60,10 @@ def test_reading_ahead_searches_the_next_chunk_before_it_answers(untrained, monk
         yield from map(Request, "abcdefgh")
         raise UserError("line 9")
 
-    found = echo.hypotheses(untrained[1], requests(), read_ahead=True)
+    answers = echo.hypotheses(untrained[1], requests(), read_ahead=True)
     done = []  # each answer, and how many lines are being searched when it is given
     with pytest.raises(UserError, match=r"\Aline 9\Z"):
-        done.extend((line.text, len(echo.batch_decoder.seen)) for [line] in found)
+        done.extend((line.text, len(echo.batch_decoder.seen)) for [line] in answers)
     assert done == [(letter, 5 if letter in "ab" else 8) for letter in "abcdefgh"]
 
 
@@ -174,18 +174,18 @@ def best(untrained):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_translations_do_not_depend_on_reading_ahead(workers, untrained, best, monkeypatch):
-    """With a search of the next chunk in the same pool; each line is told as done once."""
+    """With the next chunk's search in the same pool; progress counts each line once."""
     monkeypatch.setattr(translator, "FIRST_CHUNK", 3)
     decoder = build(untrained[0], num_hypotheses=2, chunk_lines=9, workers=workers)
     counts = []
     requests = map(Request, LINES)
-    found = decoder.hypotheses(untrained[1], requests, counts.append, read_ahead=True)
-    same(list(found), best)
+    hypotheses = decoder.hypotheses(untrained[1], requests, counts.append, read_ahead=True)
+    same(list(hypotheses), best)
     assert sum(counts) == len(LINES)
 
 
 def test_the_search_of_the_next_chunk_ends_with_its_caller(untrained, monkeypatch):
-    """Of 40 batches of the next chunk, none begins any more once the answers are not asked for."""
+    """Of the 40 batches of the next chunk, no further one begins once the caller has stopped."""
     monkeypatch.setattr(translator, "FIRST_CHUNK", 1)
     decoder = build(untrained[0], batch_tokens=1)
     searched, search_batch = [], decoder.batch_decoder._search_batch
@@ -197,9 +197,9 @@ def test_the_search_of_the_next_chunk_ends_with_its_caller(untrained, monkeypatc
 
     decoder.batch_decoder._search_batch = slow
     lines = reversal.sentences(41, seed=0)
-    found = decoder.hypotheses(untrained[1], map(Request, lines), read_ahead=True)
-    next(found)
-    found.close()
+    hypotheses = decoder.hypotheses(untrained[1], map(Request, lines), read_ahead=True)
+    next(hypotheses)
+    hypotheses.close()
     count = len(searched)
     time.sleep(0.2)
     assert count == len(searched) < 20
@@ -216,9 +216,9 @@ def test_after_an_error_no_batch_is_searched(num_devices, untrained):
 
     def watched(params, batch):
         running.append("begun")
-        found = search_batch(params, batch)
+        hypotheses = search_batch(params, batch)
         running.append("done")
-        return found
+        return hypotheses
 
     def stop(share):
         raise InterruptedError

@@ -263,57 +263,55 @@ def test_another_format_is_refused(translated, monkeypatch):
 # At a terminal
 
 
-def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
-    """Even with config.decode.chunk_lines=100."""
-    keyboard, terminal = os.openpty()
+def answered_in_turn(source, into, *, end, config, workdir, monkeypatch):
+    """The answers to three lines, of which each is written when the one before is answered.
+
+    `source` is standard input, to which `into` writes; `end(into)` ends it.
+    """
     readable, writable = os.pipe()
     answers = []
 
     def talk():
         for line in (b"a b c\n", b"\n", b"h g\n"):
-            os.write(keyboard, line)
+            os.write(into, line)
             if not select.select([readable], [], [], 60)[0]:
                 break
             answers.append(os.read(readable, 100))
-        os.write(keyboard, b"\x04")
+        end(into)
 
-    person = threading.Thread(target=talk)
-    with open(terminal) as stdin, open(writable, "w") as stdout:
+    partner = threading.Thread(target=talk)
+    with open(source) as stdin, open(writable, "w") as stdout:
         monkeypatch.setattr(sys, "stdin", stdin)
         monkeypatch.setattr(sys, "stdout", stdout)
-        person.start()
-        translate.translate(config_files.read_config(reversal_run), reversal_run)
-    person.join()
-    os.close(keyboard)
+        partner.start()
+        translate.translate(config, workdir)
+    partner.join()
     os.close(readable)
+    return answers
+
+
+def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
+    """Even with config.decode.chunk_lines=100."""
+    keyboard, terminal = os.openpty()
+    answers = answered_in_turn(
+        *(terminal, keyboard),
+        end=lambda keyboard: os.write(keyboard, b"\x04"),
+        config=config_files.read_config(reversal_run),
+        workdir=reversal_run,
+        monkeypatch=monkeypatch,
+    )
+    os.close(keyboard)
     assert answers == [b"c b a\n", b"\n", b"g h\n"]
 
 
 def test_a_program_that_waits_for_answers_gets_them(reversal_run, monkeypatch):
     """With config.decode.chunk_lines=1 nothing is read ahead from a pipe."""
-    source, into = os.pipe()
-    answers, out = os.pipe()
-    found = []
-
-    def ask():
-        for line in (b"a b c\n", b"\n", b"h g\n"):
-            os.write(into, line)
-            if not select.select([answers], [], [], 60)[0]:
-                break
-            found.append(os.read(answers, 100))
-        os.close(into)
-
-    program = threading.Thread(target=ask)
-    with open(source) as stdin, open(out, "w") as stdout:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        monkeypatch.setattr(sys, "stdout", stdout)
-        program.start()
-        config = config_files.read_config(reversal_run)
-        config.decode.chunk_lines = 1
-        translate.translate(config, reversal_run)
-    program.join()
-    os.close(answers)
-    assert found == [b"c b a\n", b"\n", b"g h\n"]
+    config = config_files.read_config(reversal_run)
+    config.decode.chunk_lines = 1
+    answers = answered_in_turn(
+        *os.pipe(), end=os.close, config=config, workdir=reversal_run, monkeypatch=monkeypatch
+    )
+    assert answers == [b"c b a\n", b"\n", b"g h\n"]
 
 
 # In a separate process

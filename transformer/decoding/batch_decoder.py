@@ -28,12 +28,19 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import compiled, shapes
-from transformer.decoding.parts import Part, bounds_of, divide, numbered, positions_per_row
+from transformer.decoding.parts import (
+    Hypotheses,
+    Part,
+    bounds_of,
+    divide,
+    finished,
+    numbered,
+    positions_per_row,
+)
 from transformer.distributed import inference
 from transformer.monitoring.memory import fits_in_memory
 
 Tree = dict
-Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the end symbol, score)
 
 SAMPLES_TOGETHER = 8  # samples in one search: the cost of attention is quadratic in its beams
 
@@ -141,7 +148,7 @@ class BatchDecoder:
                     report(num_done / (len(parts) * self._num_searches))
                     for (i, _), hypotheses in zip(batch, hypotheses_of_row, strict=True):
                         hypotheses_of_part[i] += hypotheses
-            except Exception:
+            except Exception:  # not of Ctrl-C, which need not wait for a batch
                 cancel()
                 raise
             return [hypotheses[: self._num_returned] for hypotheses in hypotheses_of_part]
@@ -254,7 +261,7 @@ class BatchDecoder:
                 np.asarray(state.scores_BW)[done, : self._num_returned],
                 strict=True,
             ):
-                hypotheses[row] = _finished(tokens, scores)
+                hypotheses[row] = finished(tokens, scores)
             is_open[rows[done]] = False
             if not is_open.any():
                 return hypotheses[: len(batch)]
@@ -280,14 +287,3 @@ def _num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
-    """Returns one sentence's finished hypotheses; FloatingPointError if there are none."""
-    hypotheses = []
-    for ids, score in zip(tokens_WT.tolist(), scores_W.tolist(), strict=True):
-        if score > -np.inf:
-            hypotheses.append((ids[: ids.index(tokenizer.END)], score))
-    if not hypotheses:
-        raise FloatingPointError("the model's scores are non-finite: check its parameters")
-    return hypotheses

@@ -1,4 +1,4 @@
-"""Parts of lines: which are searched together, and what bounds their search."""
+"""Parts of lines: which are searched together, what bounds their search, what it finds."""
 
 from typing import NamedTuple
 
@@ -7,6 +7,8 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.decoding import shapes
 from transformer.decoding.bounds import Bounds
+
+Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the end symbol, score)
 
 
 class Part(NamedTuple):
@@ -82,3 +84,14 @@ def bounds_of(
 def numbered(part: Part, number: int) -> Part:
     """Returns a part with the number of its search, so that each search draws other samples."""
     return part._replace(random_key=(*part.random_key, number))
+
+
+def finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
+    """Returns one sentence's finished hypotheses; FloatingPointError if there are none."""
+    hypotheses = []
+    for ids, score in zip(tokens_WT.tolist(), scores_W.tolist(), strict=True):
+        if score > -np.inf:
+            hypotheses.append((ids[: ids.index(tokenizer.END)], score))
+    if not hypotheses:
+        raise FloatingPointError("the model's scores are non-finite: check its parameters")
+    return hypotheses

@@ -15,15 +15,14 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import compiled, long_lines, mbr, options
-from transformer.decoding.batch_decoder import BatchDecoder, Hypotheses, Search
-from transformer.decoding.parts import Part
+from transformer.decoding.batch_decoder import BatchDecoder, Search
+from transformer.decoding.parts import Hypotheses, Part
 from transformer.errors import UserError
 
 Tree = dict
 
 CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
-# Lines, when reading ahead: they are answered once the search of the next chunk has begun.
-FIRST_CHUNK = 64
+FIRST_CHUNK = 64  # lines in the first chunk when reading ahead, so that it is answered early
 
 
 class Request(NamedTuple):
@@ -229,16 +228,15 @@ def _one_ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     """
     begun = []
     try:
-        try:
-            for chunk in chunks:
-                begun.append(chunk)
-                if len(begun) > 1:
-                    yield begun.pop(0)
-        except Exception:
-            yield from begun
-            raise
+        for chunk in chunks:
+            begun.append(chunk)
+            if len(begun) > 1:
+                yield begun.pop(0)
         yield from begun
-    finally:  # such as a caller's error: what is finished is not affected
+    except Exception:  # of reading or tokenising: a caller's errors do not come here
+        yield from begun
+        raise
+    finally:  # also when the caller stops early; a search that has finished is not affected
         for chunk in begun:
             chunk.search.cancel()
 
