@@ -70,44 +70,15 @@ interrupted by Ctrl-C; 1 any other failure.
 
 import gc
 import os
-import platform
 import signal
 import sys
 
-# Settings of glibc's allocator: keep freed memory, in huge pages where available, in one arena for
-# all threads (an arena of its own for each cannot keep blocks over 64 MB). By default each step
-# would return its large arrays to the kernel, which clears them again: a small step takes 1.35
-# times as long.
-ALLOCATOR = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-    "MALLOC_TOP_PAD_": str(1 << 28),
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
-
-# How many new objects start a garbage collection; Python 3.11 has 700. JAX keeps what it traces,
-# millions of objects, and each full collection goes through them: 2 of 16.7 s to translate 5,000
-# lines.
-NEW_OBJECTS = 20_000
+from transformer.monitoring import process
 
 
 def end_at_once(*_: object) -> None:
     """Handles Ctrl-C during start-up: ends the process with status 130, without a traceback."""
     os._exit(130)
-
-
-def restart_with_allocator() -> None:
-    """Restarts this program with ALLOCATOR in its environment, which glibc reads at start only.
-
-    Does nothing if one of the variables is set already, without glibc, or if another program, such
-    as a notebook, has imported this one.
-    """
-    alone = sys.executable and sys.orig_argv[-len(sys.argv) :] == sys.argv
-    if alone and platform.libc_ver()[0] == "glibc" and not ALLOCATOR.keys() & os.environ.keys():
-        os.environ.update(ALLOCATOR)
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until end_at_once is installed
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 if __name__ == "__main__":
@@ -116,7 +87,7 @@ if __name__ == "__main__":
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end_at_once)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see restart_with_allocator
-    restart_with_allocator()  # before the imports, which would be made twice
+    process.restart_with_allocator()  # before the imports, which would be made twice
     # No garbage collection while importing: it would look at all modules again and again. Then
     # `main` freezes them, so that no later collection does: 0.4 of 2.4 s to translate a line.
     gc.disable()
@@ -147,6 +118,7 @@ def main(arguments: list[str]) -> None:
             print(f"The config of {' '.join(without_help)}:\n\n{parse(without_help)[2]}")
         return
     mode, workdir, config = parse(arguments)
+    process.schedule_for_memory()
     if mode in READS_INPUT and sys.stdin is None:
         raise UserError(f"standard input is closed, but --mode={mode} reads it, as in < source.txt")
     if mode in COLLECTIVE:
@@ -164,7 +136,7 @@ def main(arguments: list[str]) -> None:
     set_compilation_cache(config.compilation_cache)
     if not gc.isenabled():
         gc.freeze()
-        gc.set_threshold(NEW_OBJECTS)
+        gc.set_threshold(process.NEW_OBJECTS)
         gc.enable()
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -27,7 +27,6 @@ import flax.traverse_util
 import jax
 import numpy as np
 
-import launch
 from benchmarks import yardstick
 from configs import wmt_base
 from transformer.checkpoints import config_files
@@ -36,6 +35,7 @@ from transformer.decoding import compiled
 from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
 from transformer.interop import ctranslate2_write
+from transformer.monitoring import process
 from transformer.storage import compilation_cache
 from transformer.tasks import translation
 from transformer.tasks.task import init_params
@@ -78,7 +78,7 @@ def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
     seconds = {name: [] for name in engines(arguments)}
     first, same = {}, {}
-    environment = {**os.environ, **launch.ALLOCATOR}
+    environment = {**os.environ, **process.ALLOCATOR}
     for _ in range(arguments.turns):
         for name, times in seconds.items():
             folder = ("--folder", str(arguments.folder))

@@ -100,6 +100,20 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
     tiny.assert_same_bits(state._replace(step=state.step - 1, skipped=state.skipped - 1), expected)
 
 
+def test_accelerators_select_the_state_that_cpus_branch_to(monkeypatch):
+    step, start = stepper()
+    expected, _ = step(start(), batch(0))
+    as_elsewhere = lambda *arguments, cpu, default: default(*arguments)
+    monkeypatch.setattr(jax.lax, "platform_dependent", as_elsewhere)
+    step, _ = stepper.__wrapped__()  # compiled anew
+    state, _ = step(start(), batch(0))
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7)
+    jax.tree.map(close, state, expected)
+    expected = jax.tree.map(np.asarray, state)
+    state, _ = step(state, spoiled(batch(1)))
+    tiny.assert_same_bits(state._replace(step=state.step - 1, skipped=state.skipped - 1), expected)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "num_devices"), LAYOUTS[1:], ids=str)
 def test_an_infinite_learning_rate_never_enters_the_params(strategy, num_devices):

@@ -1,11 +1,9 @@
-"""launch.py as a program: help, exit status, closed streams, caches, the allocator."""
+"""launch.py as a program: help, exit status, closed streams, caches."""
 
 import contextlib
 import json
 import os
-import platform
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -256,54 +254,6 @@ def test_a_refused_ensemble_is_one_line_and_status_2(reversal_run, tiny_run, tmp
         [line] = done.stderr.splitlines()
         assert line.startswith("launch.py: ")
         assert words in line
-
-
-# The allocator
-
-
-@pytest.fixture
-def started(monkeypatch):
-    """What `restart_with_allocator` starts anew: a list of (program, arguments)."""
-    calls = []
-    monkeypatch.setattr(os, "execv", lambda *call: calls.append(call))
-    for name in launch.ALLOCATOR:
-        monkeypatch.setenv(name, "")  # so that it is put back
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
-    monkeypatch.setattr(sys, "orig_argv", ["python", "-O", "launch.py", "--help"])
-    monkeypatch.setattr(sys, "argv", ["launch.py", "--help"])
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    yield calls
-    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)  # it blocks Ctrl-C until it has started
-
-
-def test_the_allocator_is_set_up_by_starting_anew_once(started):
-    launch.restart_with_allocator()
-    assert started == [(sys.executable, [sys.executable, "-O", "launch.py", "--help"])]
-    assert launch.ALLOCATOR.items() <= os.environ.items()
-    launch.restart_with_allocator()
-    assert len(started) == 1
-
-
-@pytest.mark.parametrize("name", launch.ALLOCATOR)
-def test_an_allocator_that_is_set_up_stays_as_it_is(started, name):
-    os.environ[name] = "1"
-    launch.restart_with_allocator()
-    assert not started
-    assert os.environ.keys() & launch.ALLOCATOR.keys() == {name}
-    assert os.environ[name] == "1"
-
-
-def test_a_program_that_runs_launch_py_is_left_alone(started, monkeypatch):
-    monkeypatch.setattr(sys, "orig_argv", ["python", "ipython"])
-    launch.restart_with_allocator()
-    assert not started
-
-
-def test_only_glibc_is_told(started, monkeypatch):
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    launch.restart_with_allocator()
-    assert not started
 
 
 # A failure

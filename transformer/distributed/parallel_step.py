@@ -116,7 +116,9 @@ def random_per_device(rng: jax.Array, axis: str | None) -> jax.Array:
 
 def sum_over_devices(tree: Tree, axis: str | None) -> Tree:
     """Sums over the mapped axis; in a global program, sums are global already."""
-    return tree if axis is None else jax.lax.psum(tree, axis)
+    if axis is None or jax.lax.axis_size(axis) == 1:  # for one device XLA would copy the tree
+        return tree
+    return jax.lax.psum(tree, axis)
 
 
 # Beside the step.

@@ -1,0 +1,87 @@
+"""The allocator is set up by starting anew, once; programs are scheduled for little memory."""
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from transformer.monitoring import process
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What `restart_with_allocator` starts anew: a list of (program, arguments)."""
+    calls = []
+    monkeypatch.setattr(os, "execv", lambda *call: calls.append(call))
+    for name in process.ALLOCATOR:
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-O", "launch.py", "--help"])
+    monkeypatch.setattr(sys, "argv", ["launch.py", "--help"])
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    yield calls
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)  # it blocks Ctrl-C until it has started
+
+
+def test_the_allocator_is_set_up_by_starting_anew_once(started):
+    process.restart_with_allocator()
+    assert started == [(sys.executable, [sys.executable, "-O", "launch.py", "--help"])]
+    assert process.ALLOCATOR.items() <= os.environ.items()
+    process.restart_with_allocator()
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("name", process.ALLOCATOR)
+def test_an_allocator_that_is_set_up_stays_as_it_is(started, name):
+    os.environ[name] = "1"
+    process.restart_with_allocator()
+    assert not started
+    assert os.environ.keys() & process.ALLOCATOR.keys() == {name}
+    assert os.environ[name] == "1"
+
+
+def test_a_program_that_runs_launch_py_is_left_alone(started, monkeypatch):
+    monkeypatch.setattr(sys, "orig_argv", ["python", "ipython"])
+    process.restart_with_allocator()
+    assert not started
+
+
+def test_only_glibc_is_told(started, monkeypatch):
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    process.restart_with_allocator()
+    assert not started
+
+
+# Eight sorted arrays of 1 MB, of each of which a row is summed: in which order?
+BRANCHES = """
+from transformer.monitoring import process
+
+process.schedule_for_memory()
+import jax
+import jax.numpy as jnp
+
+branches = lambda x: sum(jnp.sort(x + i, axis=0)[7].sum() for i in range(8))
+program = jax.jit(branches).lower(jnp.ones((500, 500))).compile()
+print(program.memory_analysis().temp_size_in_bytes // 1_000_000)
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "megabytes"),
+    [
+        ("", range(1, 3)),  # one array after the other
+        ("--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED", range(8, 10)),
+    ],
+)
+def test_a_program_takes_little_memory_unless_xla_flags_names_a_scheduler(flags, megabytes):
+    done = subprocess.run(
+        [sys.executable, "-c", BRANCHES],
+        env=os.environ | {"XLA_FLAGS": flags},
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    assert int(done.stdout) in megabytes
