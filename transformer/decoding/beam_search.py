@@ -127,15 +127,16 @@ def candidates(
     # Index parent * V + token: 2 * V + 7 is beam 2's token 7.
     log_probs_BE, index_BE = top_k.likeliest(logits_BWV, offset_BW, forbidden_BF, 2 * W)
     # A forced token is the only continuation of each beam: W candidates, and W of log P -inf.
-    forced_BW = jnp.take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
+    forced_BW = top_k.take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
     padding = ((0, 0), (0, W))
     forced_BE = jnp.pad(forced_BW + offset_BW, padding, constant_values=-jnp.inf)
     forced_BE, beam_BE = jax.lax.top_k(forced_BE, 2 * W)
     is_forced_B1 = (forced_B != PAD)[:, None]
     log_probs_BE = jnp.where(is_forced_B1, forced_BE, log_probs_BE)
-    index_BE = jnp.where(is_forced_B1, beam_BE % W * V + forced_B[:, None], index_BE)
+    beam_BE = jnp.minimum(beam_BE, W - 1)  # those of log P -inf continue any beam
+    index_BE = jnp.where(is_forced_B1, beam_BE * V + forced_B[:, None], index_BE)
 
-    parents_BE, token_BE = index_BE // V, index_BE % V
+    parents_BE, token_BE = top_k.divided(index_BE, V)
     tokens_BET = _take(state.live_tokens_BWT, parents_BE).at[:, :, t].set(token_BE)
     return Candidates(log_probs_BE, parents_BE, tokens_BET, token_BE == END), cache
 
@@ -182,7 +183,7 @@ def select(
         tokens_BWT=_take(finished, best_BW),
         scores_BW=scores_BW,
         active_B=state.active_B & can_improve_B,
-        cache=reorder(cache, jnp.take_along_axis(parents_BE, live_BW, axis=1)),
+        cache=reorder(cache, top_k.take_along_axis(parents_BE, live_BW, axis=1)),
     )
 
 
@@ -237,4 +238,4 @@ def _last(tokens_BWT: Array, t: Array) -> Array:
 
 def _take(tokens_BWT: Array, index_BE: Array) -> Array:
     """Gathers hypotheses by beam: [B, W, T] -> [B, E, T]."""
-    return jnp.take_along_axis(tokens_BWT, index_BE[:, :, None], axis=1)
+    return top_k.take_along_axis(tokens_BWT, index_BE[:, :, None], axis=1)

@@ -1,10 +1,15 @@
 """The likeliest of very many continuations."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
 Array = jax.Array
 BLOCK = 64  # approximate size of the blocks whose maxima are compared
+# Of indices that are known to be within the array. jnp's own checks them by 17 more operations,
+# which each of a search's programs would have.
+take_along_axis = functools.partial(jnp.take_along_axis, mode="promise_in_bounds")
 
 
 def likeliest(
@@ -45,13 +50,19 @@ def likeliest(
 
     _, best_BX = jax.lax.top_k(maxima_BN, min(count, W * N))
     best_BX1 = jnp.sort(best_BX)[:, :, None]  # in order: of ties the first wins, as in top_k
-    beam_BX1 = best_BX1 // N
-    token_BXY = best_BX1 % N * size + jnp.arange(size)
-    value_BXY = jnp.take_along_axis(blocks_BWNY.reshape(B, W * N, size), best_BX1, axis=1)
-    value_BXY += jnp.take_along_axis(offset_BW[:, :, None], beam_BX1, axis=1)
+    beam_BX1, block_BX1 = divided(best_BX1, N)
+    token_BXY = block_BX1 * size + jnp.arange(size)
+    value_BXY = take_along_axis(blocks_BWNY.reshape(B, W * N, size), best_BX1, axis=1)
+    value_BXY += take_along_axis(offset_BW[:, :, None], beam_BX1, axis=1)
     for token in range(F):
         is_forbidden = (token_BXY == token) & forbidden_BF[:, token, None, None]
         value_BXY = jnp.where(is_forbidden, -jnp.inf, value_BXY)
     values, chosen = jax.lax.top_k(value_BXY.reshape(B, -1), count)
     index_BXY = beam_BX1 * V + jnp.minimum(token_BXY, V - 1)  # padding has the index of a token
-    return values, jnp.take_along_axis(index_BXY.reshape(B, -1), chosen, axis=1)
+    return values, take_along_axis(index_BXY.reshape(B, -1), chosen, axis=1)
+
+
+def divided(index: Array, count: int) -> tuple[Array, Array]:
+    """Returns (index // count, index % count) for an index >= 0, without their care for signs."""
+    quotient = jax.lax.div(index, jnp.asarray(count, index.dtype))
+    return quotient, index - quotient * count

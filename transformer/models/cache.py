@@ -123,7 +123,9 @@ def slot_positions(ancestry_BWP: Array) -> Array:
 
 def reorder(cache: KVCache, parents_BW: Array) -> KVCache:
     """Replaces the ancestry of beam w by that of beam parents[w]; no keys or values move."""
-    ancestry_BWP = jnp.take_along_axis(cache.ancestry_BWP, parents_BW[:, :, None], axis=1)
+    ancestry_BWP = jnp.take_along_axis(
+        cache.ancestry_BWP, parents_BW[:, :, None], axis=1, mode="promise_in_bounds"
+    )
     return cache._replace(ancestry_BWP=ancestry_BWP)
 
 
