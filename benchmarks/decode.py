@@ -103,6 +103,7 @@ def turn(arguments: argparse.Namespace) -> None:
     """One engine's turn: its times on standard output, as JSON."""
     kind, *of_engine = arguments.engine.split("-")
     if kind == "this":
+        process.schedule_for_memory()  # as launch.py
         compilation_cache.set_compilation_cache(wmt_base.get_config().compilation_cache)
         run, count, unit = ours(arguments, of_engine[0])
     else:

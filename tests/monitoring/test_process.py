@@ -56,7 +56,7 @@ def test_only_glibc_is_told(started, monkeypatch):
     assert not started
 
 
-# Eight sorted arrays of 1 MB, of each of which a row is summed: in which order?
+# Sorts eight arrays of 1 MB and sums a row of each: one of them is alive at a time, or all eight.
 BRANCHES = """
 from transformer.monitoring import process
 
@@ -73,7 +73,8 @@ print(program.memory_analysis().temp_size_in_bytes // 1_000_000)
 @pytest.mark.parametrize(
     ("flags", "megabytes"),
     [
-        ("", range(1, 3)),  # one array after the other
+        ("", range(1, 3)),
+        ("--xla_gpu_enable_latency_hiding_scheduler=true", range(1, 3)),
         ("--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_CONCURRENCY_OPTIMIZED", range(8, 10)),
     ],
 )
@@ -85,3 +86,9 @@ def test_a_program_takes_little_memory_unless_xla_flags_names_a_scheduler(flags,
         stdout=subprocess.PIPE,
     )
     assert int(done.stdout) in megabytes
+
+
+def test_a_file_of_flags_stays_as_it_is(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "flags.txt")
+    process.schedule_for_memory()
+    assert os.environ["XLA_FLAGS"] == "flags.txt"

@@ -100,12 +100,18 @@ def test_a_batch_without_tokens_changes_nothing_but_the_step(strategy, num_devic
     tiny.assert_same_bits(state._replace(step=state.step - 1, skipped=state.skipped - 1), expected)
 
 
+def lowered(step, state):
+    return jax.jit(lambda state: step(state, batch(0))).lower(state).as_text()
+
+
 def test_accelerators_select_the_state_that_cpus_branch_to(monkeypatch):
     step, start = stepper()
+    assert "stablehlo.case" in lowered(step, start())
     expected, _ = step(start(), batch(0))
     as_elsewhere = lambda *arguments, cpu, default: default(*arguments)
     monkeypatch.setattr(jax.lax, "platform_dependent", as_elsewhere)
     step, _ = stepper.__wrapped__()  # compiled anew
+    assert "stablehlo.case" not in lowered(step, start())
     state, _ = step(start(), batch(0))
     close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7)
     jax.tree.map(close, state, expected)

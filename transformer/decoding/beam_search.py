@@ -133,7 +133,7 @@ def candidates(
     forced_BE, beam_BE = jax.lax.top_k(forced_BE, 2 * W)
     is_forced_B1 = (forced_B != PAD)[:, None]
     log_probs_BE = jnp.where(is_forced_B1, forced_BE, log_probs_BE)
-    beam_BE = jnp.minimum(beam_BE, W - 1)  # those of log P -inf continue any beam
+    beam_BE = jnp.minimum(beam_BE, W - 1)  # candidates of log P -inf may name any beam
     index_BE = jnp.where(is_forced_B1, beam_BE * V + forced_B[:, None], index_BE)
 
     parents_BE, token_BE = top_k.divided(index_BE, V)

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 
 Array = jax.Array
 BLOCK = 64  # approximate size of the blocks whose maxima are compared
-# Of indices that are known to be within the array. jnp's own checks them by 17 more operations,
-# which each of a search's programs would have.
+# For indices known to be in bounds: jnp's default mode adds 17 operations of checks to each gather.
 take_along_axis = functools.partial(jnp.take_along_axis, mode="promise_in_bounds")
 
 
@@ -62,7 +61,10 @@ def likeliest(
     return values, take_along_axis(index_BXY.reshape(B, -1), chosen, axis=1)
 
 
-def divided(index: Array, count: int) -> tuple[Array, Array]:
-    """Returns (index // count, index % count) for an index >= 0, without their care for signs."""
-    quotient = jax.lax.div(index, jnp.asarray(count, index.dtype))
-    return quotient, index - quotient * count
+def divided(index: Array, divisor: int) -> tuple[Array, Array]:
+    """Returns quotient and remainder of index >= 0, in fewer operations than // and %.
+
+    These also handle negative numbers, and have 19 operations each where this has 6.
+    """
+    quotient = jax.lax.div(index, jnp.asarray(divisor, index.dtype))
+    return quotient, index - quotient * divisor

@@ -116,7 +116,7 @@ def random_per_device(rng: jax.Array, axis: str | None) -> jax.Array:
 
 def sum_over_devices(tree: Tree, axis: str | None) -> Tree:
     """Sums over the mapped axis; in a global program, sums are global already."""
-    if axis is None or jax.lax.axis_size(axis) == 1:  # for one device XLA would copy the tree
+    if axis is None or jax.lax.axis_size(axis) == 1:  # a sum over one device would be a copy
         return tree
     return jax.lax.psum(tree, axis)
 

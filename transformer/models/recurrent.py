@@ -7,6 +7,8 @@ A bidirectional encoder and a decoder of GRU (Cho et al. 2014) or LSTM cells; be
     dot, general, concat    attention after them, fed to the next position (Luong et al. 2015)
 """
 
+import functools
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -125,7 +127,8 @@ class Recurrent(nn.Module):
     @staticmethod
     def reorder(cache: tuple, parents_BW: Array) -> tuple:
         """Returns the states with which beam w goes on from beam parents[w]."""
-        return jax.tree.map(lambda x: jnp.take_along_axis(x, parents_BW[:, :, None], 1), cache)
+        gather = functools.partial(jnp.take_along_axis, axis=1, mode="promise_in_bounds")
+        return jax.tree.map(lambda x: gather(x, parents_BW[:, :, None]), cache)
 
     @staticmethod
     def grow(cache: tuple, room: int) -> tuple:

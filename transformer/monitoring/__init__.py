@@ -1,8 +1,9 @@
-"""What a user sees of a run: logs, progress, results, warnings, profiles.
+"""What a user sees of a run: logs, progress, results, warnings, profiles; the process's settings.
 
 Read log.py (metrics.jsonl and TensorBoard), early_stopping.py, progress.py (progress bars and
 lines), anomalies.py (non-finite updates, jumps of the loss), results.py (scores of a test set),
-memory.py (out-of-memory errors, what the process keeps), devices.py (peak FLOP/s and memory of
+process.py (settings of the allocator and of XLA), memory.py
+(out-of-memory errors, what the process keeps), devices.py (peak FLOP/s and memory of
 hardware), trace.py (profiles).
 
 Creating a `Log` and calling `results.log_final` are collective: all processes have to do so

@@ -104,8 +104,8 @@ def _updated_if(
         return jax.tree.map(choose, update(*arguments), keep(*arguments))
 
     # A branch on CPUs: with `where`, XLA computes Adam's moments twice, for themselves and for the
-    # params, from copies of the old ones, and a step of base takes 1.05 times as long. On TPUs it
-    # is the branch with which a step takes 1.05 times as long, by their compiler's estimate.
+    # params, from copies of the old ones, and a step of base takes 1.05 times as long. On TPUs the
+    # branch is the slower one, by as much, as their compiler estimates. GPUs were not measured.
     return jax.lax.platform_dependent(
         gradients,
         weight,
