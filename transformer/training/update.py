@@ -53,7 +53,7 @@ def train_step(
     'finite'.
 
     With `axis`, `batch` is this device's part, and sums are all-reduced over that mapped axis;
-    without it, `batch` is the global batch. The gradient is divided once, by the weight of the
+    without it, `batch` is the global batch. The summed gradient is divided by the weight of the
     global batch: with a mean of per-device means, the weight of a token would depend on how many
     tokens its device has.
     """
