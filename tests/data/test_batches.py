@@ -92,6 +92,20 @@ def test_a_batch_of_each_length_the_longest_first(tokenised, packed):
 
 
 @PACKED
+def test_the_filled_rows_of_a_batch_are_its_first(tokenised, packed):
+    tokens, empty = tokenised(Source(0)), 0
+    for rows in (3, 5, 7):
+        batched = training_batches(tokens, packed, 1, rows * LENGTH)
+        for t in range(2 * len(batched)):
+            has_items = batched[t]["weights"].any(axis=1)
+            count = batched.num_filled(t)
+            assert has_items[:count].all()
+            assert not has_items[count:].any()
+            empty += len(has_items) - count
+    assert empty
+
+
+@PACKED
 def test_any_order_gives_equal_batches(tokenised, packed):
     source = Source(0)
     batched = training_batches(tokenised(source), packed, 3)

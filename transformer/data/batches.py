@@ -72,6 +72,12 @@ class Batches:
         g, _ = self._locate(t)
         return self._rows_per_batch(g), self.groups[g].length
 
+    def num_filled(self, t: int) -> int:
+        """Returns how many rows of batch t hold items: its first ones, the others are empty."""
+        g, batch = self._locate(t)
+        num_rows = self._rows_per_batch(g)
+        return min(num_rows, len(self.groups[g]) - batch * num_rows)
+
     def __len__(self) -> int:
         """Returns the number of batches in an epoch."""
         return sum(self._batches_per_group)

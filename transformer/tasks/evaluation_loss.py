@@ -53,14 +53,14 @@ class EvaluationLoss(NamedTuple):
         self, params: Tree, should_stop: Callable[[], bool], *, keep_nats: bool
     ) -> tuple[dict[str, float], np.ndarray] | None:
         numbers, outcomes = processes.my_share(len(self.batches)), []
-        total = sum(self.batches.shape(t)[0] for t in numbers)
+        total = sum(map(self.batches.num_filled, numbers))
         with progress.counter(self.what, total=total, unit="row") as advance:
             for t in numbers:
                 if should_stop():
                     break
                 sums, nats = self.batch(params, t)
                 outcomes.append((sums, nats.tolist() if keep_nats else []))
-                advance(self.batches.shape(t)[0])
+                advance(self.batches.num_filled(t))
         # A process that was stopped must not leave the others waiting in gather_shares.
         if any(processes.all_gather(len(outcomes) < len(numbers))):
             return None
