@@ -15,6 +15,7 @@ from transformer.decoding.beam_search import (
     next_logits,
 )
 from transformer.decoding.bounds import Bounds, constraints
+from transformer.decoding.top_k import take_along_axis
 
 Array = jax.Array
 
@@ -54,7 +55,7 @@ def sample(
         # Keys by (sentence, position): resuming a search in another batch draws the same tokens.
         rng_of_t_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, t)
         token_BW = jax.vmap(jax.random.categorical)(rng_of_t_B, logits_BWV)
-        chosen = jnp.take_along_axis(log_probs_BWV, token_BW[:, :, None], axis=2)
+        chosen = take_along_axis(log_probs_BWV, token_BW[:, :, None], axis=2)
         log_probs_BW = state.live_log_probs_BW + chosen[:, :, 0]
         live_tokens_BWT = state.live_tokens_BWT.at[:, :, t].set(token_BW)
         # A dead beam draws tokens, too; its log P is -inf, and they are never copied.

@@ -7,13 +7,12 @@ A bidirectional encoder and a decoder of GRU (Cho et al. 2014) or LSTM cells; be
     dot, general, concat    attention after them, fed to the next position (Luong et al. 2015)
 """
 
-import functools
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from transformer.models import dense, fields
+from transformer.models.cache import take_parents
 from transformer.models.recurrent_step import CELLS, SCORES, DecoderStep
 
 Array = jax.Array
@@ -127,8 +126,7 @@ class Recurrent(nn.Module):
     @staticmethod
     def reorder(cache: tuple, parents_BW: Array) -> tuple:
         """Returns the states with which beam w goes on from beam parents[w]."""
-        gather = functools.partial(jnp.take_along_axis, axis=1, mode="promise_in_bounds")
-        return jax.tree.map(lambda x: gather(x, parents_BW[:, :, None]), cache)
+        return jax.tree.map(lambda x: take_parents(x, parents_BW), cache)
 
     @staticmethod
     def grow(cache: tuple, room: int) -> tuple:

@@ -25,6 +25,7 @@ ALLOCATOR = {
 # lines.
 NEW_OBJECTS = 20_000
 
+# The flags of XLA that choose its scheduler for CPUs, a new and an old one, and our choice.
 SCHEDULERS = ("xla_cpu_scheduler_type", "xla_cpu_enable_concurrency_optimized_scheduler")
 SCHEDULER = "--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"
 
