@@ -19,7 +19,7 @@ from transformer.decoding.parts import Part
 def test_few_shapes_are_compiled(untrained, monkeypatch):
     """For any number and length of lines, any number of translators and workers."""
     model, params = untrained
-    options = {"beam_width": 2, "max_length": 32, "batch_tokens": 128, "extra_length": 2}
+    options = {"beam_width": 2, "max_length": 32, "batch_tokens": 288, "extra_length": 2}
     jitted = (start, advance, resize)
     traced = []
     search = beam_search.beam_search
@@ -34,25 +34,23 @@ def test_few_shapes_are_compiled(untrained, monkeypatch):
         return np.array([function._cache_size() for function in jitted])
 
     def compiled(seed, workers):
-        random = np.random.default_rng(seed)
         for count in (1, 2, 3, 5, 8, 9, 33):
-            lines = [" ".join("a" * n) for n in random.integers(1, 32, count)]
+            lines = reversal.sentences(count, seed=seed, shortest=1, longest=31)
             for longest in (3, 11, 32):
                 cut = [line[: 2 * longest] for line in lines]
                 decoder = build(model, **options, workers=workers)
                 assert len(list(decoder.translate(params, cut))) == count
         return sizes() - before
 
-    # A source of up to 16 ids with its extra_length takes 18 of batch_tokens, so 7 fit, in powers
-    # of 4: 1 or 4 rows, of 2, 4, ..., 16 ids. One of up to 32 ids takes 34: 1 row, of 20, 24, 28 or
-    # 32 ids.
-    starts = 2 * 8 + 4
-    # 1 or 4 rows have all the room that they can need from the start: 32 tokens, of the long ones
-    # 64.
-    advances = 2 + 1
-    resizes = 1  # from 4 rows to 1
-    # The cache counts 1 x 32 twice: its bounds come from NumPy, or from a batch that has shrunk.
-    bounds = np.array([starts, advances + 1, resizes + 1])
+    # A source of up to 16 ids with its extra_length takes 18 of batch_tokens, so 16 fit: 1, 4 or 16
+    # rows, of 2, 4, 6, 8, 12 or 16 ids. One of up to 32 ids takes 34, so 8 fit: 1 or 4 rows, of 24
+    # or 32 ids.
+    starts = 3 * 6 + 2 * 2
+    # Few rows have all the room that they can need from the start: 32 tokens, of the long ones 64.
+    advances = 3 + 2
+    resizes = 1  # from 16 rows to 4
+    # The cache counts 4 x 32 twice: its bounds come from NumPy, or from a batch that has shrunk.
+    bounds = np.array([starts, advances + 1, resizes])
 
     before = sizes()
     lines = [" ".join("a" * n) for n in range(16, 32)]

@@ -29,14 +29,14 @@ def test_few_rows_have_more_room():
     assert [shapes.next_room(length, 16) for length in (16, 17, 65)] == [64, 64, 128]
 
 
-def test_fine_lengths_are_four_per_octave():
-    """So that of a long source at most a quarter is padding."""
+def test_fine_lengths_are_two_per_octave():
+    """So that of a long source at most a third is padding."""
     rounded = [shapes.next_fine_length(length) for length in range(1, 1025)]
     for length, fine in enumerate(rounded, start=1):
-        assert length <= fine < max(length + 2, length * 5 / 4)
+        assert length <= fine < max(length + 2, length * 3 / 2)
         assert shapes.next_fine_length(fine) == fine
-    for start in (8, 16, 32, 64, 512):
-        assert len({fine for fine in rounded if start < fine <= 2 * start}) == 4
+    for start in (4, 8, 16, 32, 64, 512):
+        assert len({fine for fine in rounded if start < fine <= 2 * start}) == 2
 
 
 def test_each_device_has_the_same_power_of_4_of_rows():
@@ -50,12 +50,13 @@ def test_each_device_has_the_same_power_of_4_of_rows():
     assert shapes.rows_in_powers_of_4(9, 2) == 2 * 16
 
 
-def test_a_batch_shrinks_by_halves_then_by_quarters():
+def test_a_batch_shrinks_by_quarters_down_to_4_rows():
     for devices in (1, 2, 3):
         sizes = [64 * devices]
         while sizes[-1]:
             sizes.append(shapes.fewer_rows(sizes[-1], devices))
-        assert sizes == [devices * rows for rows in (64, 32, 16, 4, 1, 0)]
+        assert sizes == [devices * rows for rows in (64, 16, 4, 0)]
+        assert shapes.fewer_rows(devices, devices) == 0  # a single row each
 
 
 def test_memory_lengths_are_powers_of_two_from_32():

@@ -4,12 +4,10 @@ A batch shrinks as its sentences finish, and its room for tokens grows as they g
 64 sentences of up to 13 ids, on one device:
 
     stage  rows  room  runs until
-    1      64    16    at most 64 / 2 = 32 sentences are active, at t = 14
-    2      32    16    t = 16, the room is full; 19 are active
-    3      32    32    at most 16 sentences are active, at t = 17
-    4      16    64    at most 16 / 4 = 4 sentences are active, at t = 21
-    5      4     64    at most 1 sentence is active, at t = 25
-    6      1     64    it finishes, at t = 28
+    1      64    16    t = 16, the room is full; 20 sentences are active
+    2      64    32    at most 64 / 4 = 16 sentences are active, at t = 18
+    3      16    64    at most 16 / 4 = 4 sentences are active, at t = 21
+    4      4     64    the last of them finishes, at t = 28
 
 Rows and room take few values (shapes.py), so that few shapes are compiled.
 """
@@ -17,9 +15,7 @@ Rows and room take few values (shapes.py), so that few shapes are compiled.
 import concurrent.futures
 import contextlib
 import functools
-import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -37,6 +33,7 @@ from transformer.decoding.parts import (
     numbered,
     positions_per_row,
 )
+from transformer.decoding.workers import Workers
 from transformer.distributed import inference
 from transformer.monitoring.memory import fits_in_memory
 
@@ -89,8 +86,7 @@ class BatchDecoder:
         self.model = model
         self.method = method
         self._min_length, self._extra_length = min_length, extra_length
-        self._workers = workers or (min(8, _num_cores()) if jax.default_backend() == "cpu" else 1)
-        self._pool = concurrent.futures.ThreadPoolExecutor(self._workers)
+        self._workers = Workers(workers)
         options = {"penalty": length_penalty, "alpha": length_alpha}
         if method == "beam":
             self._num_beams, self._num_searches, self._num_returned = beam_width, 1, num_hypotheses
@@ -114,7 +110,6 @@ class BatchDecoder:
         self._advance = functools.partial(
             compiled.advance, model=model, beam=method == "beam", options=self.options
         )
-        self._compiled, self._lock = set(), threading.Lock()
 
     def __call__(self, params: Tree, parts: list[Part]) -> list[Hypotheses]:
         """Returns each part's hypotheses, best first, or its samples in the order drawn."""
@@ -129,12 +124,12 @@ class BatchDecoder:
         """
         longest = [max(len(part.source), len(part.prefix)) for part in parts]
         devices = inference.num_devices(params)
-        batches = self._divide(longest, self._workers if devices == 1 else 1, devices)
+        batches = self._divide(longest, self._workers.count if devices == 1 else 1, devices)
         numbered_parts = [[numbered(parts[i], number) for i, number in batch] for batch in batches]
         search = functools.partial(self._search_or_out_of_memory, params)
         futures = []
         if devices == 1:
-            futures = [self._pool.submit(search, batch) for batch in numbered_parts]
+            futures = [self._workers.submit(search, batch) for batch in numbered_parts]
 
         def finish(report: Callable[[float], None]) -> list[Hypotheses]:
             results = (future.result() for future in futures)
@@ -200,17 +195,6 @@ class BatchDecoder:
         size = f"{len(batch)} sentences of {longest} pieces, {self._num_beams} beams each,"
         return fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens")
 
-    @contextlib.contextmanager
-    def _compiling(self, *shape: object) -> Iterator[None]:
-        """Lets one worker compile a shape while the others wait; once compiled, takes no lock."""
-        with contextlib.ExitStack() as stack:
-            if shape not in self._compiled:
-                stack.enter_context(self._lock)
-                if shape in self._compiled:  # another worker compiled it while this one waited
-                    stack.close()
-            yield
-            self._compiled.add(shape)
-
     def begin(self, params: Tree, batch: list[Part]) -> tuple[tuple, int]:
         """Encodes a batch: (memory, state, bounds, rng_B), and the most room its search can need.
 
@@ -231,7 +215,7 @@ class BatchDecoder:
         keys[: len(batch), : len(batch[0].random_key)] = [part.random_key for part in batch]
 
         source_BS, keys, bounds = inference.shard_rows((source_BS, keys, bounds), params)
-        with self._compiling("start", source_BS.shape):
+        with self._workers.compiling("start", source_BS.shape):
             memory, state, rng_B = self._start(
                 params, source_BS, keys, source_length=memory_length, room=room
             )
@@ -249,7 +233,7 @@ class BatchDecoder:
         while True:
             until_active = shapes.fewer_rows(len(rows), devices)
             shape = (memory_length, most_room, *state.tokens_BWT.shape)
-            with self._compiling("advance", *shape):
+            with self._workers.compiling("advance", *shape):
                 state = self._advance(
                     params, memory, state, bounds, rng_B, until_active=until_active
                 )
@@ -274,16 +258,9 @@ class BatchDecoder:
             if size < len(rows):
                 remaining = np.argsort(~active, kind="stable")[:size]
             room = max(room, min(most_room, shapes.next_room(t + 1, size // devices)))
-            with self._compiling("resize", *shape, size, room):
+            with self._workers.compiling("resize", *shape, size, room):
                 resized = compiled.resize(
                     (memory, state, bounds, rng_B), remaining, model=self.model, room=room
                 )
             memory, state, bounds, rng_B = inference.shard_rows(resized, params)
             rows = rows[remaining]
-
-
-def _num_cores() -> int:
-    """Returns the number of CPU cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -1,0 +1,46 @@
+"""Threads that search batches at the same time, and what they share."""
+
+import concurrent.futures
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+
+class Workers:
+    """Threads for `count` batches at a time; each static shape is compiled by one of them.
+
+    A count of 0 is one for each core of a CPU, up to 8, and one for an accelerator.
+    """
+
+    def __init__(self, count: int):
+        if not count:
+            count = min(8, _num_cores()) if jax.default_backend() == "cpu" else 1
+        self.count = count
+        self._pool = concurrent.futures.ThreadPoolExecutor(count)
+        self._compiled, self._lock = set(), threading.Lock()
+
+    def submit(self, function: Callable, *arguments: Any) -> concurrent.futures.Future:
+        """Queues a call of a function behind those submitted before."""
+        return self._pool.submit(function, *arguments)
+
+    @contextlib.contextmanager
+    def compiling(self, *shape: object) -> Iterator[None]:
+        """Lets one worker compile a shape while the others wait; once compiled, takes no lock."""
+        with contextlib.ExitStack() as stack:
+            if shape not in self._compiled:
+                stack.enter_context(self._lock)
+                if shape in self._compiled:  # another worker compiled it while this one waited
+                    stack.close()
+            yield
+            self._compiled.add(shape)
+
+
+def _num_cores() -> int:
+    """Returns the number of CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
