@@ -1,6 +1,5 @@
 """The stacks by themselves: a decoder without a memory is causal, and has cached steps."""
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +9,7 @@ from helpers import tiny
 from helpers.layers import randomised
 
 from transformer.models import cache as kv_cache
-from transformer.models import dense, stack
+from transformer.models import stack
 from transformer.models.attention import View
 
 B, T, D, W = 2, 5, 16, 2
@@ -82,41 +81,3 @@ def test_cached_steps_equal_the_full_pass(variables, inputs):
         output, cache = step(x_BQD, cache, jnp.int32(position))
         np.testing.assert_allclose(output[:, 0], expected[:, position], atol=1e-5)
         cache = kv_cache.reorder(cache, parents)
-
-
-def test_layers_alike_are_traced_once_and_drop_other_units():
-    traced = []
-
-    class Mixing(nn.Module):
-        @nn.compact
-        def __call__(self, x_BTD, *, train):
-            traced.append(self.path[-2])
-            x_BTD = dense.Dropout(rate=0.5, name="dropout")(x_BTD, deterministic=not train)
-            return nn.Dense(D)(x_BTD)
-
-    encoder = stack.Encoder(
-        num_layers=3,
-        sublayers=stack.sublayers(tiny.model())._replace(feed_forward=Mixing),
-        final_norm=False,
-        remat=False,
-    )
-    x = jnp.ones((B, T, D))
-    variables = encoder.init(jax.random.key(0), x, causal(), train=False)
-    traced.clear()
-
-    def apply(x):
-        return encoder.apply(
-            variables,
-            *(x, causal()),
-            train=True,
-            rngs={"dropout": jax.random.key(1)},
-            capture_intermediates=lambda module, _: module.name == "dropout",
-        )
-
-    _, captured = jax.jit(apply)(x)
-    assert len(traced) == 1
-    layers = captured["intermediates"].values()
-    dropped = [np.asarray(layer["feed_forward"]["dropout"]["__call__"][0]) == 0 for layer in layers]
-    assert len(dropped) == 3
-    for i, j in ((0, 1), (0, 2), (1, 2)):
-        assert 0.3 < (dropped[i] != dropped[j]).mean() < 0.7

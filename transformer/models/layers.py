@@ -121,10 +121,10 @@ class DecoderLayer(nn.Module):
         memory: KeysValues | None,
         view: View,
         memory_view: View | None,
-        cache: KeysValues | None = None,
-        slot: Array | None = None,
         *,
         train: bool,
+        cache: KeysValues | None = None,
+        slot: Array | None = None,
     ) -> tuple[Array, KeysValues | None]:
         """Returns the layer's output [B, T, D] and its updated cache (None without one).
 

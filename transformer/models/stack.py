@@ -109,11 +109,10 @@ class Encoder(nn.Module):
     def __call__(self, x_BSD: Array, view: View, *, train: bool) -> Array:
         """Returns the output [B, S, D]; `view` says which positions see each other."""
         # nn.remat takes a function of a submodule and the arrays whose gradients it computes.
-        encode = lambda layer, *arrays: layer(*arrays, train=train)
+        encode = lambda layer, x_BSD: layer(x_BSD, view, train=train)
         encode = nn.remat(encode) if self.remat and train else encode
-        encode = traced_once(encode, self)
         for layer in self.layers:
-            x_BSD = encode(layer, x_BSD, view)
+            x_BSD = encode(layer, x_BSD)
         return self.norm(x_BSD) if self.final_norm else x_BSD
 
 
@@ -156,14 +155,13 @@ class Decoder(nn.Module):
     ) -> Array:
         """Returns the output [B, T, D] at all target positions at once."""
 
-        def decode(layer: nn.Module, x_BTD: Array, memory_BSD: Array | None, *views: View) -> Array:
+        def decode(layer: nn.Module, x_BTD: Array, memory_BSD: Array | None) -> Array:
             memory = layer.cross_attention.project(memory_BSD) if self.cross_attention else None
-            return layer(x_BTD, memory, *views, train=train)[0]
+            return layer(x_BTD, memory, view, memory_view, train=train)[0]
 
         decode = nn.remat(decode) if self.remat and train else decode
-        decode = traced_once(decode, self)
         for layer in self.layers:
-            x_BTD = decode(layer, x_BTD, memory_BSD, view, memory_view)
+            x_BTD = decode(layer, x_BTD, memory_BSD)
         return self.norm(x_BTD) if self.final_norm else x_BTD
 
     def project(self, memory_BSD: Array) -> list[KeysValues]:
@@ -190,23 +188,15 @@ class Decoder(nn.Module):
         `memories` are from `project`. What each query sees among the slots of the KV cache is in
         `view`; its own keys and values are written from `slot` on.
         """
-        extend = traced_once(lambda layer, *arrays: layer(*arrays, train=False), self)
         updated = []
         for layer, memory, cache in zip(
             self.layers, memories or [None] * self.num_layers, keys_values, strict=True
         ):
-            x_BQD, cache = extend(layer, x_BQD, memory, view, memory_view, cache, slot)
+            x_BQD, cache = layer(
+                x_BQD, memory, view, memory_view, cache=cache, slot=slot, train=False
+            )
             updated.append(cache)
         return self.norm(x_BQD) if self.final_norm else x_BQD, updated
-
-
-def traced_once(function: Callable, stack: nn.Module) -> Callable:
-    """Returns a function of a layer and arrays that JAX traces once for all layers of a stack.
-
-    Base's training step is traced and lowered in 0.9 instead of 1.7 s; the compiled program is the
-    same. Not where params are made: training/initialise.py needs each initialiser by itself.
-    """
-    return function if stack.is_initializing() else nn.jit(function)
 
 
 def head_sizes(model: nn.Module) -> tuple[int, int]:
