@@ -55,7 +55,7 @@ def test_few_shapes_are_compiled(untrained, monkeypatch):
     before = sizes()
     lines = [" ".join("a" * n) for n in range(16, 32)]
     list(build(model, **options, chunk_lines=1).translate(params, lines))
-    assert 0 < (sizes() - before)[0] <= 4
+    assert 0 < (sizes() - before)[0] <= 2  # 24 and 32 ids
     once = compiled(0, 1)
     assert (once > 0).all()
     assert (once <= bounds).all()

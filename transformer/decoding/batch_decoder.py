@@ -1,13 +1,13 @@
 """Ids -> hypotheses: sentences in batches of few static shapes, several batches at a time.
 
 A batch shrinks as its sentences finish, and its room for tokens grows as they get longer. Example:
-64 sentences of up to 13 ids, on one device:
+64 captions of 15 or 16 ids, on one device:
 
     stage  rows  room  runs until
-    1      64    16    t = 16, the room is full; 20 sentences are active
-    2      64    32    at most 64 / 4 = 16 sentences are active, at t = 18
-    3      16    64    at most 16 / 4 = 4 sentences are active, at t = 21
-    4      4     64    the last of them finishes, at t = 28
+    1      64    16    t = 16, the room is full; 17 sentences are active
+    2      64    32    at most 64 / 4 = 16 sentences are active, at t = 17
+    3      16    64    at most 16 / 4 = 4 sentences are active, at t = 19
+    4      4     64    the last of them finishes, at t = 23
 
 Rows and room take few values (shapes.py), so that few shapes are compiled.
 """

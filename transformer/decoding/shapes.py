@@ -1,8 +1,8 @@
 """Sizes rounded up, so that few static shapes are compiled."""
 
 SHORTEST = 16
-FEW_ROWS = 16  # on a device; steps of so few take little time: coarse sizes are enough
-SHORTEST_OF_FEW_ROWS = 64  # 16 would save 1 % of the time, and need 20 programs more
+FEW_ROWS = 16  # on a device; their steps take little time, so that too much room costs little
+SHORTEST_OF_FEW_ROWS = 64  # 16 would save 1 % of the time, and need a third more programs
 SHORTEST_MEMORY = 32  # 16 would save 1 % of the time, and a third more programs be compiled
 
 
@@ -45,8 +45,9 @@ def rows_in_powers_of_4(rows: int, devices: int) -> int:
 def fewer_rows(rows: int, devices: int) -> int:
     """Returns the next smaller size of a batch that shrinks, alike on each device; 0 if none is.
 
-    A quarter, but not 1 row: 64 16 4. With 32 and 1 as well, warm programs would translate a file
-    in 4 % less time, but a process would have to load 61 programs instead of 42.
+    A quarter, but not 1 row: 64 16 4. With 32 and 1 as well, a file would be translated in 1 to 4 %
+    less time, but its process would have to load 58 programs instead of 36, a tenth of a second
+    each.
     """
     return devices * (rows // devices // 16 * 4)
 
