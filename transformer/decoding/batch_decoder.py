@@ -16,7 +16,6 @@ import concurrent.futures
 import contextlib
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import flax.linen as nn
 import jax
@@ -33,26 +32,13 @@ from transformer.decoding.parts import (
     numbered,
     positions_per_row,
 )
-from transformer.decoding.workers import Workers
+from transformer.decoding.workers import Search, Workers
 from transformer.distributed import inference
 from transformer.monitoring.memory import fits_in_memory
 
 Tree = dict
 
 SAMPLES_TOGETHER = 8  # samples in one search: the cost of attention is quadratic in its beams
-
-
-class Search(NamedTuple):
-    """Parts that are being searched.
-
-    `finish(report)` waits for the end and returns each part's hypotheses, best first, or its
-    samples in the order drawn. After each batch `report` gets the share of the work done so far, up
-    to 1. `cancel()` drops the batches that have not begun, and waits for those that have; `finish`
-    does so after an error.
-    """
-
-    finish: Callable[[Callable[[float], None]], list[Hypotheses]]
-    cancel: Callable[[], None]
 
 
 class BatchDecoder:

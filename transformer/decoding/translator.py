@@ -15,8 +15,9 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import compiled, long_lines, mbr, options
-from transformer.decoding.batch_decoder import BatchDecoder, Search
+from transformer.decoding.batch_decoder import BatchDecoder
 from transformer.decoding.parts import Hypotheses, Part
+from transformer.decoding.workers import Search
 from transformer.errors import UserError
 
 Tree = dict

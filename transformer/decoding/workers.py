@@ -1,13 +1,28 @@
-"""Threads that search batches at the same time, and what they share."""
+"""A search in progress, and the threads that search batches at the same time."""
 
 import concurrent.futures
 import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+
+from transformer.decoding.parts import Hypotheses
+
+
+class Search(NamedTuple):
+    """Parts that are being searched.
+
+    `finish(report)` waits for the end and returns each part's hypotheses, best first, or its
+    samples in the order drawn. After each batch `report` gets the share of the work done so far, up
+    to 1. `cancel()` drops the batches that have not begun, and waits for those that have; `finish`
+    does so after an error.
+    """
+
+    finish: Callable[[Callable[[float], None]], list[Hypotheses]]
+    cancel: Callable[[], None]
 
 
 class Workers:
