@@ -3,6 +3,7 @@
 import concurrent.futures
 import functools
 import logging
+import re
 import threading
 
 import jax
@@ -26,15 +27,16 @@ def run():
     return model, language.parameters(model)
 
 
-def evaluation_loss(model, rows=3):
+def evaluation_loss(model, rows=3, blocks=1):
     assemble = functools.partial(streams.assemble, IDS)
     batches = Batches([streams.windows(len(IDS), 8)], rows * 8, None, assemble)
-    return EvaluationLoss(batches, model, tuple(OPTIONS.items()), what="score", remedy="")
+    options = OPTIONS | {"blocks": blocks}
+    return EvaluationLoss(batches, model, tuple(options.items()), what="score", remedy="")
 
 
-def of_split(run, params=None, rows=3, **changes):
+def of_split(run, params=None, rows=3, blocks=1, **changes):
     model, own = run
-    return evaluation_loss(model, rows).sums(own if params is None else params, **changes)
+    return evaluation_loss(model, rows, blocks).sums(own if params is None else params, **changes)
 
 
 def test_the_sums_are_those_of_one_large_batch(run, caplog):
@@ -44,23 +46,38 @@ def test_the_sums_are_those_of_one_large_batch(run, caplog):
     logits = model.apply({"params": params}, **batch["inputs"], train=False)
     expected = losses.cross_entropy(logits, batch["targets"], batch["weights"], **OPTIONS)
     assert expected["weight"] == 100
-    for rows in (1, 3, 20):
-        sums = of_split(run, rows=rows)
+    for rows, blocks in ((1, 1), (3, 1), (20, 1), (3, 2)):
+        sums = of_split(run, rows=rows, blocks=blocks)
         jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), sums, dict(expected))
-    assert caplog.text.count("score: 13 rows") == 3  # those that hold ids
+    assert caplog.text.count("score: 13 rows") == 4  # those that hold ids
     place = layout.make_layout("pmap", (0, 1, 1)).replicated
-    sums = of_split(run, jax.device_put(params, place))
-    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), sums, dict(expected))
+    for blocks in (1, 2):
+        sums = of_split(run, jax.device_put(params, place), blocks=blocks)
+        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), sums, dict(expected))
 
 
-@pytest.mark.parametrize("rows", [1, 3, 20])
-def test_the_nats_are_of_each_token_in_order(run, rows):
+def test_blocks_never_hold_all_logits(run):
+    model, params = run
+    batch = evaluation_loss(model).batches.rows(0, 0, 3)
+
+    def compiled(blocks):
+        loss = functools.partial(losses.evaluation_loss, model=model, blocks=blocks, **OPTIONS)
+        return jax.jit(loss).lower(params, batch).compile().as_text()
+
+    V = model.vocab_size
+    assert f"f32[3,8,{V}]" in compiled(1)
+    assert f"f32[3,2,{V}]" in compiled(4)
+    assert not re.search(rf"f32\[(3,8|24|4,3,2),{V}\]", compiled(4))
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(1, 1), (3, 4), (20, 1)])
+def test_the_nats_are_of_each_token_in_order(run, rows, blocks):
     model, params = run
     batch = language.whole_stream(IDS, 8)
     logits = model.apply({"params": params}, **batch["inputs"], train=False)
     log_probs = np.asarray(jax.nn.log_softmax(logits)).reshape(-1, logits.shape[-1])
     expected = -log_probs[np.arange(len(IDS)), IDS]  # the last window alone has padding, at its end
-    sums, nats = evaluation_loss(model, rows).sums_and_nats(params)
+    sums, nats = evaluation_loss(model, rows, blocks).sums_and_nats(params)
     np.testing.assert_allclose(nats, expected, rtol=1e-5)
     assert sums["nats_per_token"] == pytest.approx(nats.sum(), rel=1e-5)
 

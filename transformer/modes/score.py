@@ -20,7 +20,7 @@ from transformer.decoding.translator import Translator
 from transformer.distributed import inference, parallel_step
 from transformer.modes import lines
 from transformer.monitoring import progress
-from transformer.tasks import translation
+from transformer.tasks import losses, translation
 
 Tree = dict
 
@@ -139,6 +139,5 @@ def _log_prob(
     """Returns log P(target | source) [B], the sum over the target's pieces and end symbol."""
     inputs = pairs.inputs_of_single_pairs(source_BS, target_BT)
     logits_BTV = model.apply({"params": params}, **inputs, train=False)
-    log_probs_BTV = jax.nn.log_softmax(logits_BTV.astype(jnp.float32))
-    chosen_BT = jnp.take_along_axis(log_probs_BTV, target_BT[:, :, None], axis=2)[:, :, 0]
-    return jnp.where(target_BT != tokenizer.PAD, chosen_BT, 0.0).sum(axis=1)  # without padding
+    nats_BT = losses.token_nats(logits_BTV, target_BT)
+    return -jnp.where(target_BT != tokenizer.PAD, nats_BT, 0.0).sum(axis=1)  # without padding

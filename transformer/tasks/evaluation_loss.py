@@ -19,8 +19,8 @@ Tree = Any
 class EvaluationLoss(NamedTuple):
     """What the loss of a split depends on, but for the params.
 
-    `options` are the (name, value) of `cross_entropy`'s keywords, `what` labels the progress, and
-    `remedy` says what to do if a batch does not fit into the devices' memory.
+    `options` are the (name, value) of `config.loss`, `what` labels the progress, and `remedy` says
+    what to do if a batch does not fit into the devices' memory.
     """
 
     batches: Batches
@@ -85,9 +85,4 @@ class EvaluationLoss(NamedTuple):
 
 @functools.partial(jax.jit, static_argnames=("model", "options"))
 def _sums(params: Tree, batch: dict, *, model: nn.Module, options: tuple) -> tuple[dict, jax.Array]:
-    """Returns the sums of `losses.cross_entropy` of a forward pass without dropout, and the nats of
-    each position, [B, T]."""
-    logits_BTV = model.apply({"params": params}, **batch["inputs"], train=False)
-    targets_and_weights = batch["targets"], batch["weights"]
-    sums = losses.cross_entropy(logits_BTV, *targets_and_weights, **dict(options))
-    return sums, losses.token_nats(logits_BTV, batch["targets"])
+    return losses.evaluation_loss(params, batch, model=model, **dict(options))

@@ -64,7 +64,7 @@ class Evaluator:
         self._loss = EvaluationLoss(
             batches,
             model,
-            tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
+            tuple(config.loss.items()),
             what=f"score {split}",
             remedy="lower config.evaluate.batch_tokens",
         )

@@ -49,6 +49,32 @@ def token_loss(
     return in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
 
 
+def evaluation_loss(
+    params: Tree, batch: dict, *, model: nn.Module, blocks: int, **options: Any
+) -> tuple[dict[str, Array], Array]:
+    """Returns the sums of `cross_entropy` for a forward pass without dropout, and `token_nats`.
+
+    Takes what `token_loss` takes, but for its random numbers.
+    """
+    apply = functools.partial(model.apply, {"params": params})
+    forward = functools.partial(apply, **batch["inputs"], train=False)
+
+    def loss(logits_BTV: Array, targets_BT: Array, weights_BT: Array) -> tuple:
+        sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
+        return sums, token_nats(logits_BTV, targets_BT)
+
+    targets_BT, weights_BT = batch["targets"], batch["weights"]
+    if blocks == 1:
+        return loss(forward(), targets_BT, weights_BT)
+    blocks_of = functools.partial(_split, blocks=math.gcd(blocks, targets_BT.shape[1]))
+    sums, nats = jax.lax.map(
+        lambda block: loss(apply(block[0], method="logits"), *block[1:]),
+        (blocks_of(forward(method="hidden")), blocks_of(targets_BT), blocks_of(weights_BT)),
+    )
+    sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
+    return sums, nats.swapaxes(0, 1).reshape(targets_BT.shape)
+
+
 def cross_entropy(
     logits_BTV: Array,
     targets_BT: Array,
@@ -116,12 +142,9 @@ def in_blocks(
     are gcd(blocks, T) blocks, so that they are equally long: 4 blocks of 32 for T = 128, 2 blocks
     of 33 for T = 66. `logits_fn` may close over params. Only 'loss' has a gradient.
     """
-    B, T = targets_BT.shape
+    T = targets_BT.shape[1]
     blocks = math.gcd(blocks, T)
-
-    def split(array: Array) -> Array:
-        # [B, T, ...] -> [blocks, B, T / blocks, ...], for the scan. Along T, because B is sharded.
-        return array.reshape(B, blocks, T // blocks, *array.shape[2:]).swapaxes(0, 1)
+    split = functools.partial(_split, blocks=blocks)
 
     # Makes the float arrays that logits_fn closes over explicit arguments, so that their gradients
     # can be accumulated over the blocks. Of all params this is the output matrix alone.
@@ -134,6 +157,12 @@ def in_blocks(
 
     sums = _sum_over_blocks(loss, split(x_BTD), matrices, split(targets_BT), split(weights_BT))
     return {name: s if name == "loss" else jax.lax.stop_gradient(s) for name, s in sums.items()}
+
+
+def _split(array: Array, blocks: int) -> Array:
+    """Returns [B, T, ...] as [blocks, B, T / blocks, ...]; along T, because B is sharded."""
+    B, T, *rest = array.shape
+    return array.reshape(B, blocks, T // blocks, *rest).swapaxes(0, 1)
 
 
 # The forward pass computes the gradient too, while a block's logits are in memory; the backward

@@ -150,7 +150,7 @@ class Evaluator:
         self._loss = EvaluationLoss(
             batches_of(config, vocab, tokens, None),
             model,
-            tuple((key, x) for key, x in config.loss.items() if key != "blocks"),
+            tuple(config.loss.items()),
             what=f"score {split}",
             remedy="lower config.data.batch_tokens",
         )

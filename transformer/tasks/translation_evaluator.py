@@ -74,12 +74,11 @@ class Evaluator:
         self._tokens = splits.evaluation_tokens(config, pairs, vocabulary, split, model)
         row_length, items = config.data.row_length, np.arange(len(pairs))
         rows = packing.one_per_row(self._tokens.lengths, items, row_length)
-        # Smaller batches than in training, because the loss is not computed in blocks here.
         assemble = functools.partial(assemble_pairs, self._tokens)
         self._loss = EvaluationLoss(
             Batches(rows, config.decode.batch_tokens, None, assemble),
             model,
-            tuple((name, value) for name, value in config.loss.items() if name != "blocks"),
+            tuple(config.loss.items()),
             what=f"loss of {split}",
             remedy="lower config.decode.batch_tokens",
         )
