@@ -80,6 +80,20 @@ def test_a_batch_has_as_many_rows_as_its_tokens_allow(tokenised, packed):
         assert batched[t]["targets"].shape == batched.shape(t)
 
 
+def test_a_small_group_has_a_small_batch_in_evaluation(tokenised):
+    """Of 2^n rows, at most what the tokens of a batch allow, and less than half of them empty."""
+    tokens, shapes = tokenised(Source(0)), []
+    for most in (5, 48, 500):
+        batched = evaluation_batches(tokens, batch_tokens=most * LENGTH)
+        for t in range(len(batched)):
+            rows, length = batched.shape(t)
+            shapes.append((rows, most * LENGTH // length))
+            last = t + 1 == len(batched) or batched.shape(t + 1)[1] > length
+            assert rows <= 2 * batched.num_filled(t) or (last and rows == most * LENGTH // length)
+    assert all(rows == full or (rows < full and rows.bit_count() == 1) for rows, full in shapes)
+    assert {rows < full for rows, full in shapes} == {True, False}
+
+
 @PACKED
 def test_a_batch_of_each_length_the_longest_first(tokenised, packed):
     batched = training_batches(tokenised(Source(0)), packed, 3, batch_tokens=3 * LENGTH)
