@@ -177,7 +177,7 @@ OUT_OF_MEMORY_REMEDY = (
 def rehearse(
     state: TrainState, compiled_step: Callable, load: Callable, task: Task, layout: Layout
 ) -> TrainState:
-    """Makes a dry run: a step in each batch shape, and validation in its largest shapes.
+    """Makes a dry run: validation in its largest shapes, and a step in each batch shape.
 
     UserError if something does not fit into the devices' memory: now, not hours later. Returns the
     state unchanged; the one passed in is donated.
@@ -185,6 +185,10 @@ def rehearse(
     batch_numbers = task.batches.first_of_each_length()
     logging.info("dry run: compiling, and running the largest shapes once")
     start = time.perf_counter()
+    with progress.waiting("compile validation"), memory.freed_returned():
+        task.rehearse(gather_params(state.params, layout))
+    middle = time.perf_counter()
+    # After validation, so that the step's memory is kept for the first step of training.
     for t in batch_numbers:
         batch, (rows, length) = load(t)
         what = f"a step with {rows} rows of {length} positions"
@@ -194,13 +198,10 @@ def rehearse(
             state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
         state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
-    middle = time.perf_counter()
-    with progress.waiting("compile validation"), memory.freed_returned():
-        task.rehearse(gather_params(state.params, layout))
     logging.info(
-        "dry run done: steps with rows of %s in %.1f s, validation in %.1f s",
-        progress.quantity(len(batch_numbers), "length"),
-        *(middle - start, time.perf_counter() - middle),
+        "dry run done: validation in %.1f s, steps with rows of %s in %.1f s",
+        *(middle - start, progress.quantity(len(batch_numbers), "length")),
+        time.perf_counter() - middle,
     )
     return state
 
