@@ -1,12 +1,12 @@
 """Classification of your own texts: every key with its default.
 
-    python launch.py --config=configs/classification.py --workdir=runs/mine \
+    python launch.py --config=configs/classification.py --workdir=runs/classes \
         --config.data.directory=FOLDER
 
 FOLDER holds train.tsv, validation.tsv and test.tsv (or .tsv.gz, .tsv.xz), a line LABEL<tab>TEXT a
 text. Then, for texts without labels,
 
-    python launch.py --mode=classify --workdir=runs/mine < texts.txt
+    python launch.py --mode=classify --workdir=runs/classes < texts.txt
 
 The model is an encoder-only Transformer for about 100,000 texts. Hardware: a GPU, or a laptop for
 an hour or two (a step takes 1.65 s of CPU time); korean_reviews.py has a smaller one, for five

@@ -1,7 +1,7 @@
 """Your own sentence pairs: aligned text files, one sentence per line, plain, .gz or .xz.
 
     python launch.py --config=configs/parallel_text.py --workdir=runs/mine \
-        --config.data.directory=FOLDER --config.data.source_language=de
+        --config.data.directory=FOLDER --config.data.source_language=de \
         --config.data.target_language=en
 
 FOLDER holds train.de and train.en, validation.de and validation.en, test.de and test.en. For other

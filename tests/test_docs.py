@@ -50,7 +50,7 @@ def test_what_a_page_names_exists(page):
 
 def test_the_way_of_a_batch_in_the_readme_exists():
     readme = (ROOT / "README.md").read_text()
-    start, end = map(readme.index, ("How one batch travels", "The rooms in that order"))
+    start, end = map(readme.index, ("How one batch travels", "The packages in that order"))
     assert len(re.findall(FUNCTIONS, readme[start:end])) >= 14
     assert not missing(readme[start:end])
 

@@ -9,6 +9,7 @@ from ml_collections import ConfigDict
 
 from configs import quickstart
 from transformer import modes
+from transformer.errors import UserError
 from transformer.modes import command_line
 from transformer.storage import paths
 from transformer.tasks import translation
@@ -103,6 +104,12 @@ def test_a_workdir_brings_its_config(mode, tmp_path, caplog):
     assert not caplog.text
 
 
+def test_a_trained_model_keeps_its_sizes(tmp_path):
+    """The message names the value that the params were trained with."""
+    with pytest.raises(UserError, match=r"model\.num_layers=7: .* were trained with 2, and"):
+        typed("--mode=evaluate", trained(tmp_path, {}), "--config.model.num_layers=7")
+
+
 @pytest.mark.parametrize("mode", modes.WITH_FOLDER)
 @pytest.mark.parametrize("folders", [[], ["a", "b"]])
 def test_a_mode_between_programs_takes_one_folder(mode, folders, tmp_path):
@@ -163,6 +170,8 @@ def test_every_mode_has_its_function():
             ["train.keep=x", "an integer"],
         ),
         (["--mode=translate"], ["--mode=translate", "--workdir=DIR"]),
+        (["--mode=translate", "--workdir="], ["--workdir= is empty", "--workdir=DIR"]),
+        ([QUICK, "--workdir="], ["--workdir= is empty", "--workdir=DIR"]),
         (["--mode=evaluate", QUICK], ["--mode=evaluate", "--workdir=DIR"]),
         (["--mode=evaluate", QUICK, "--workdir=x"], ["takes no --config=FILE", "--workdir=DIR"]),
         (["--mode=evaluate", "--workdir=transformer"], ["transformer holds no config.json"]),

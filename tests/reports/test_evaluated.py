@@ -95,6 +95,11 @@ def test_other_text(pair, tmp_path):
         *(str(pair[0]), str(other), "different text", "set test, checksum"),
         f"--mode=evaluate --workdir={other} --config.evaluate.split=test",
     )
+    elsewhere = evaluated_runs.translations(
+        tmp_path / "more", REFERENCES, sources=SOURCES[::-1], data__directory="more text"
+    )
+    split = "--config.evaluate.split=test"
+    refused(lambda: check(elsewhere, pair[0]), f"{split} --config.data.directory='more text'")
     dataset = {"source": SOURCES, "reference": REFERENCES}
     outputs = {**dataset, "hypothesis": SOURCES}
     evaluated_runs.write_result(other, "both", dataset, outputs, {})

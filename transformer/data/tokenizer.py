@@ -115,6 +115,8 @@ def learn(
     """
     if kind not in KINDS:
         raise UserError(f"config.vocabulary.kind is one of {', '.join(KINDS)}, found {kind!r}")
+    if size < 1:
+        raise UserError(f"config.vocabulary.size is at least 1, found {size}")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -147,8 +149,9 @@ def _explain(message: str, size: int) -> str:
         )
     if needed := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
         return (
-            f"config.vocabulary.size={size} is too small: the characters alone take "
-            f"{needed[1]}; lower config.vocabulary.character_coverage or raise the size"
+            f"config.vocabulary.size={size} is too small: the 256 bytes, the special symbols and "
+            f"the characters alone take {needed[1]}; lower config.vocabulary.character_coverage or "
+            "raise the size"
         )
     if "sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
         return (

@@ -63,6 +63,8 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     except flags.Error as error:
         raise UserError(f"{error} (see --help)") from error
     file, mode, workdir = values.config, values.mode, values.workdir
+    if values["workdir"].present and not workdir:
+        raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
     if mode not in MODES:
         raise UserError(
             f"--mode is one of {', '.join(MODES)}, found {mode!r}{did_you_mean(mode, MODES)}"
@@ -164,13 +166,17 @@ def task_modes(task: str) -> tuple[str, ...]:
 
 def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a trained workdir; UserError if arguments set a key of its params."""
-    for argument in arguments:
-        if is_of_parameters(key_of(argument)):
-            raise UserError(
-                f"{argument}: the checkpoints in {workdir} were trained with the saved value"
-            )
     saved_config, file = read_config(workdir), workdir / "config.json"
-    return with_defaults(saved_config, default_config(task_of(saved_config, str(file))), file)
+    config = with_defaults(saved_config, default_config(task_of(saved_config, str(file))), file)
+    for key, argument in zip(map(key_of, arguments), arguments, strict=True):
+        if is_of_parameters(key):
+            section, _, name = key.partition(".")
+            saved = config.get(section, {}).get(name, "another value")
+            raise UserError(
+                f"{argument}: the checkpoints in {workdir} were trained with {saved!r}, and params "
+                "do not change with the config"
+            )
+    return config
 
 
 def key_of(argument: str) -> str:

@@ -1,5 +1,6 @@
 """A run's newest result on a test set, and what its evaluation kept of each line of the set."""
 
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -111,4 +112,8 @@ def _remedy(first: Evaluated, other: Evaluated) -> str:
     split, files = first.result["split"], ", ".join(first.result["files"])
     where = f", files {files}" if files else ""
     command = f"{other.run.command('evaluate')} --config.evaluate.split={split}"
+    data, others = first.run.config.data, other.run.config.data
+    for key in ("corpus", "directory", split):
+        if data.get(key) != others.get(key):
+            command += f" --config.data.{key}={shlex.quote(str(data.get(key)))}"
     return f"Evaluate the second on the text of the first ({split}{where}): {command}"
