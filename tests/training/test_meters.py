@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers.runs import FINAL_KEYS, TRAIN_KEYS, VALIDATION_KEYS, assert_tensorboard_is_metrics
 
+from transformer.monitoring import progress
 from transformer.monitoring.log import read
 from transformer.training import meters
 
@@ -46,18 +47,19 @@ def test_tensorboard_has_the_numbers_of_metrics(tiny_run):
 
 @pytest.fixture
 def logged():
-    """A function of options for `add`: the steps that are in the log after five steps."""
+    """A function of `lag`, or of what gives it for a step: {step: values} after five steps."""
     lines = []
     log = types.SimpleNamespace(write=lambda kind, step, values: lines.append((step, values)))
     task = types.SimpleNamespace(model=None, unit="token", summarise=lambda means: {})
 
-    def run(**options):
+    def run(lag):
         lines.clear()
         with meters.Meters(task, log, step=0, num_steps=9, every=1, newest=None) as adding:
             for step in range(1, 6):
                 sums = {"loss": jnp.float32(12), "weight": jnp.float32(6), "skipped": 0}
                 rates = {"gradient_norm": 1.0, "learning_rate": 0.1, "finite": True}
-                adding.add(step, sums | rates, shape=(4, 2), **options)
+                late = lag(step) if callable(lag) else lag
+                adding.add(step, sums | rates, shape=(4, 2), lag=late)
         return dict(lines)
 
     return run
@@ -66,6 +68,20 @@ def logged():
 def test_a_step_is_logged_two_steps_late_or_at_once(logged):
     assert list(logged(lag=2)) == [1, 2, 3]
     assert list(logged(lag=0)) == [1, 2, 3, 4, 5]
+
+
+def test_steps_that_are_read_at_once_share_their_time(logged, monkeypatch):
+    """Steps end 10 s apart; the second to the fourth are read at once, 10 s after the first."""
+    now = [100.0]
+    clock = types.SimpleNamespace(perf_counter=lambda: now[0])
+    monkeypatch.setattr(progress, "time", clock)
+
+    def lag(step):
+        now[0] += 10
+        return 2 if step < 4 else 0
+
+    seconds = [values["step_seconds"] for values in logged(lag=lag).values()]
+    assert seconds == pytest.approx([30, 10 / 3, 10 / 3, 10 / 3, 10])
 
 
 def test_means_are_over_tokens_and_padding_over_positions(logged):

@@ -190,18 +190,19 @@ class Progress:
         left = duration(values["seconds_left"])
         logging.info("%s: %s, %s left", position, ", ".join(parts), left)
 
-    def lap(self) -> dict[str, float]:
+    def lap(self, ahead: int = 0) -> dict[str, float]:
         """Ends a lap of steps and returns its times; without a new step, the last lap's.
 
+        The lap includes `ahead` steps that are computed, but not counted by `advance` yet.
         They are 'step_seconds', 'waiting' (the fraction spent waiting for data) and 'seconds_left'
         in the run at that rate.
         """
         if self.step > self._lap_step:
             now = time.perf_counter()
             seconds = now - self._lap_start
-            self._step_seconds = seconds / (self.step - self._lap_step)
+            self._step_seconds = seconds / (self.step + ahead - self._lap_step)
             self._waiting = self._waited / max(seconds, 1e-9)
-            self._lap_start, self._lap_step, self._waited = now, self.step, 0.0
+            self._lap_start, self._lap_step, self._waited = now, self.step + ahead, 0.0
         return {
             "step_seconds": self._step_seconds,
             "waiting": self._waiting,

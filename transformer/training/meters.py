@@ -69,11 +69,16 @@ class Meters:
         seconds = seconds_at_peak(self._task.model, rows, length)
         extra = {"positions": rows * length, "seconds_at_peak": seconds}
         self._late.append((step, {**metrics, **extra}))
-        while len(self._late) > lag:  # lag 0 empties the queue
-            self._log_step(*self._late.popleft())
+        ready = [self._late.popleft() for _ in range(len(self._late) - lag)]  # lag 0: all
+        jax.block_until_ready(ready)
+        for i, (step, metrics) in enumerate(ready):
+            self._log_step(step, metrics, ahead=len(ready) - 1 - i)
 
-    def _log_step(self, step: int, metrics: dict) -> None:
-        """Checks a step's metrics for anomalies, and logs them if the step is due."""
+    def _log_step(self, step: int, metrics: dict, *, ahead: int) -> None:
+        """Checks a step's metrics for anomalies, and logs them if the step is due.
+
+        It shares its time with the `ahead` steps that are read after it, at once.
+        """
         metrics = {name: float(value) for name, value in metrics.items()}
         self._progress.advance()
         # `check` logs a skipped update itself.
@@ -88,7 +93,7 @@ class Meters:
         names = sorted(metrics, key=lambda name: (name != "loss", name))
         means = {name: metrics[name] / weight for name in names}
         means |= self._task.summarise(means)
-        times = self._progress.lap()
+        times = self._progress.lap(ahead)
         values = {
             **means,
             **rates,
