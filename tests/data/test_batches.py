@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import math
 import random
 import threading
 
@@ -92,6 +93,18 @@ def test_a_small_group_has_a_small_batch_in_evaluation(tokenised):
             assert rows <= 2 * batched.num_filled(t) or (last and rows == most * LENGTH // length)
     assert all(rows == full or (rows < full and rows.bit_count() == 1) for rows, full in shapes)
     assert {rows < full for rows, full in shapes} == {True, False}
+
+
+def test_the_largest_batches_need_as_much_as_any(tokenised):
+    """Also where the longest rows are few: one alone is a small batch."""
+    tokens = tokenised(Source(0))
+    for most in (1, 5, 48, 500):
+        batched = evaluation_batches(tokens, batch_tokens=most * LENGTH)
+        shapes = [batched.shape(t) for t in batched.largest()]
+        every = [batched.shape(t) for t in range(len(batched))]
+        assert max(length for _, length in shapes) == max(length for _, length in every)
+        assert max(map(math.prod, shapes)) == max(map(math.prod, every))
+        assert len(shapes) == len(set(shapes)) <= 2
 
 
 @PACKED

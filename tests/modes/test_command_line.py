@@ -106,8 +106,14 @@ def test_a_workdir_brings_its_config(mode, tmp_path, caplog):
 
 def test_a_trained_model_keeps_its_sizes(tmp_path):
     """The message names the value that the params were trained with."""
-    with pytest.raises(UserError, match=r"model\.num_layers=7: .* were trained with 2, and"):
-        typed("--mode=evaluate", trained(tmp_path, {}), "--config.model.num_layers=7")
+    workdir = trained(tmp_path, {})
+    for key, value in {
+        "model.num_layers": "2",
+        "task": "'translation'",
+        "model.no_key": "the saved value",
+    }.items():
+        with pytest.raises(UserError, match=rf"config\.{key}=7: .* were trained with {value}$"):
+            typed("--mode=evaluate", workdir, f"--config.{key}=7")
 
 
 @pytest.mark.parametrize("mode", modes.WITH_FOLDER)

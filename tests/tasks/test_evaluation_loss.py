@@ -14,6 +14,7 @@ from helpers import language
 from transformer.data import streams
 from transformer.data.batches import Batches
 from transformer.distributed import layout, processes
+from transformer.models.ensemble import Ensemble
 from transformer.tasks import losses
 from transformer.tasks.evaluation_loss import EvaluationLoss
 
@@ -54,6 +55,14 @@ def test_the_sums_are_those_of_one_large_batch(run, caplog):
     for blocks in (1, 2):
         sums = of_split(run, jax.device_put(params, place), blocks=blocks)
         jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), sums, dict(expected))
+
+
+def test_an_ensemble_has_the_loss_of_its_only_member(run):
+    """It has no logits in blocks, only all at once."""
+    model, params = run
+    alone = evaluation_loss(model).sums(params)
+    ensemble = evaluation_loss(Ensemble((model,)), blocks=4).sums({"members_0": params})
+    assert ensemble == pytest.approx(alone, rel=1e-5)
 
 
 def test_blocks_never_hold_all_logits(run):

@@ -8,6 +8,7 @@ is no iterator, and no iterator state in a checkpoint.
 import concurrent.futures
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -29,8 +30,9 @@ class Batches:
 
     A batch has rows of one group, `batch_positions // length` of them; the last batch of a group
     may have fewer, and is padded with empty rows. seed None, for evaluation: one epoch after the
-    other, in order, and a group that is less than one batch has a batch of 2^n rows, so that little
-    of it is empty and splits share few static shapes. 24 rows where 128 fit are a batch of 32.
+    other, in order, and a group that is less than one batch has a batch of the next power of two,
+    so that less than half of it is empty and splits share static shapes: 24 rows where 128 fit are
+    a batch of 32.
 
     Example: groups of 5 and 3 rows, 2 rows per batch, give 3 + 2 batches per epoch, numbered 0 1 2
     of group 0 and 3 4 of group 1. A permutation of 0 to 4 orders the batches of an epoch, and a
@@ -104,6 +106,16 @@ class Batches:
         order = _permutation(self.seed, 0, -1, len(self)).tolist()
         by_length = np.argsort([-group.length for group in self.groups], kind="stable")
         return [order.index(int(starts[g])) for g in by_length]
+
+    def largest(self) -> list[int]:
+        """Returns the numbers t of one or two batches that need most memory, empty rows included.
+
+        One of the longest rows, for which attention needs most, and one of most positions.
+        """
+        numbers = self.first_of_each_length()
+        return list(
+            dict.fromkeys([numbers[0], max(numbers, key=lambda t: math.prod(self.shape(t)))])
+        )
 
     @property
     def positions(self) -> int:

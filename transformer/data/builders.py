@@ -1,6 +1,5 @@
 """TFDS builders: pairs or lines -> ArrayRecord files, in folders named after their content."""
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import functools
@@ -109,9 +108,7 @@ def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> RecordsC
 
     UserError if a file is empty or their numbers of lines differ.
     """
-    with concurrent.futures.ThreadPoolExecutor() as threads:
-        found = list(threads.map(text_files.digest_and_count, files))
-    digests, counts = zip(*found, strict=True)
+    digests, counts = zip(*map(text_files.digest_and_count, files), strict=True)
     for file, count in zip(files, counts, strict=True):
         if not count:
             raise UserError(f"{file} is empty")

@@ -63,7 +63,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     except flags.Error as error:
         raise UserError(f"{error} (see --help)") from error
     file, mode, workdir = values.config, values.mode, values.workdir
-    if values["workdir"].present and not workdir:
+    if values["workdir"].present and not workdir and mode not in FROM_WORKDIRS:
         raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
     if mode not in MODES:
         raise UserError(
@@ -170,12 +170,9 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     config = with_defaults(saved_config, default_config(task_of(saved_config, str(file))), file)
     for key, argument in zip(map(key_of, arguments), arguments, strict=True):
         if is_of_parameters(key):
-            section, _, name = key.partition(".")
-            saved = config.get(section, {}).get(name, "another value")
-            raise UserError(
-                f"{argument}: the checkpoints in {workdir} were trained with {saved!r}, and params "
-                "do not change with the config"
-            )
+            saved = flatten(saved_config)
+            value = repr(saved[key]) if key in saved else "the saved value"
+            raise UserError(f"{argument}: the checkpoints in {workdir} were trained with {value}")
     return config
 
 

@@ -14,5 +14,5 @@ Of several runs (modes/compare.py): evaluated.py reads what an evaluation has ke
 test set, significance.py has the tests, comparison.py compares, with lengths.py for buckets of
 sentences; comparison_tables.py and comparison_page.py show it.
 
-Unlike the rooms before, sections read the config, as modes do.
+Unlike the packages before, sections read the config, as modes do.
 """

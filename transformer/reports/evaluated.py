@@ -116,4 +116,6 @@ def _remedy(first: Evaluated, other: Evaluated) -> str:
     for key in ("corpus", "directory", split):
         if data.get(key) != others.get(key):
             command += f" --config.data.{key}={shlex.quote(str(data.get(key)))}"
+    if "--config.data" not in command:  # the text of the first was named on its command line
+        command += ", with the --config.data flags that name this text"
     return f"Evaluate the second on the text of the first ({split}{where}): {command}"

@@ -107,8 +107,9 @@ class Evaluator:
         self._remedy = remedy
 
     def rehearse(self, params: Tree) -> None:
-        """Computes the loss once for the largest rows; UserError if they do not fit into memory."""
-        self._batch(params, self._batches.first_of_each_length()[0])
+        """Computes the loss of the largest batches; UserError if one does not fit into memory."""
+        for t in self._batches.largest():
+            self._batch(params, t)
 
     def scores(
         self, params: Tree, should_stop: Callable[[], bool] = lambda: False

@@ -30,8 +30,9 @@ class EvaluationLoss(NamedTuple):
     remedy: str
 
     def rehearse(self, params: Tree) -> None:
-        """Computes the sums of a longest batch; UserError if it does not fit into memory."""
-        self.batch(params, self.batches.first_of_each_length()[0])
+        """Computes the sums of the largest batches; UserError if one does not fit into memory."""
+        for t in self.batches.largest():
+            self.batch(params, t)
 
     def sums(
         self, params: Tree, should_stop: Callable[[], bool] = lambda: False

@@ -77,7 +77,7 @@ class Evaluator:
         )
 
     def rehearse(self, params: Tree) -> None:
-        """Computes the loss of a longest batch, and the samples.
+        """Computes the loss of the largest batches, and the samples.
 
         UserError if they do not fit into the devices' memory, so that a run fails before its first
         step and not at its first validation.

@@ -54,7 +54,8 @@ def evaluation_loss(
 ) -> tuple[dict[str, Array], Array]:
     """Returns the sums of `cross_entropy` for a forward pass without dropout, and `token_nats`.
 
-    Takes what `token_loss` takes, but for its random numbers.
+    Takes what `token_loss` takes, but for its random numbers. An ensemble, which has no `hidden`,
+    makes all logits at once.
     """
     apply = functools.partial(model.apply, {"params": params})
     forward = functools.partial(apply, **batch["inputs"], train=False)
@@ -64,7 +65,7 @@ def evaluation_loss(
         return sums, token_nats(logits_BTV, targets_BT)
 
     targets_BT, weights_BT = batch["targets"], batch["weights"]
-    if blocks == 1:
+    if blocks == 1 or not hasattr(model, "hidden"):
         return loss(forward(), targets_BT, weights_BT)
     blocks_of = functools.partial(_split, blocks=math.gcd(blocks, targets_BT.shape[1]))
     sums, nats = jax.lax.map(
