@@ -113,9 +113,8 @@ class Batches:
         One of the longest rows, for which attention needs most, and one of most positions.
         """
         numbers = self.first_of_each_length()
-        return list(
-            dict.fromkeys([numbers[0], max(numbers, key=lambda t: math.prod(self.shape(t)))])
-        )
+        most = max(numbers, key=lambda t: math.prod(self.shape(t)))
+        return list(dict.fromkeys([numbers[0], most]))
 
     @property
     def positions(self) -> int:

@@ -113,9 +113,11 @@ def _remedy(first: Evaluated, other: Evaluated) -> str:
     where = f", files {files}" if files else ""
     command = f"{other.run.command('evaluate')} --config.evaluate.split={split}"
     data, others = first.run.config.data, other.run.config.data
-    for key in ("corpus", "directory", split):
-        if data.get(key) != others.get(key):
-            command += f" --config.data.{key}={shlex.quote(str(data.get(key)))}"
-    if "--config.data" not in command:  # the text of the first was named on its command line
-        command += ", with the --config.data flags that name this text"
-    return f"Evaluate the second on the text of the first ({split}{where}): {command}"
+    flags = "".join(
+        f" --config.data.{key}={shlex.quote(str(data.get(key)))}"
+        for key in ("corpus", "directory", split)
+        if data.get(key) != others.get(key)
+    )
+    # Without a difference the text of the first was named on its command line.
+    flags = flags or ", with the --config.data flags that name this text"
+    return f"Evaluate the second on the text of the first ({split}{where}): {command}{flags}"

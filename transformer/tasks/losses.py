@@ -67,7 +67,7 @@ def evaluation_loss(
     targets_BT, weights_BT = batch["targets"], batch["weights"]
     if blocks == 1 or not hasattr(model, "hidden"):
         return loss(forward(), targets_BT, weights_BT)
-    blocks_of = functools.partial(_split, blocks=math.gcd(blocks, targets_BT.shape[1]))
+    blocks_of = functools.partial(_split, blocks=blocks)
     sums, nats = jax.lax.map(
         lambda block: loss(apply(block[0], method="logits"), *block[1:]),
         (blocks_of(forward(method="hidden")), blocks_of(targets_BT), blocks_of(weights_BT)),
@@ -143,26 +143,26 @@ def in_blocks(
     are gcd(blocks, T) blocks, so that they are equally long: 4 blocks of 32 for T = 128, 2 blocks
     of 33 for T = 66. `logits_fn` may close over params. Only 'loss' has a gradient.
     """
-    T = targets_BT.shape[1]
-    blocks = math.gcd(blocks, T)
     split = functools.partial(_split, blocks=blocks)
+    x_blocks = split(x_BTD)
 
     # Makes the float arrays that logits_fn closes over explicit arguments, so that their gradients
     # can be accumulated over the blocks. Of all params this is the output matrix alone.
-    logits_fn, matrices = jax.closure_convert(logits_fn, x_BTD[:, : T // blocks])
+    logits_fn, matrices = jax.closure_convert(logits_fn, x_blocks[0])
 
     def loss(x_BTD: Array, matrices: list, targets_BT: Array, weights_BT: Array) -> tuple:
         logits_BTV = logits_fn(x_BTD, *matrices)
         sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
         return sums["loss"], sums
 
-    sums = _sum_over_blocks(loss, split(x_BTD), matrices, split(targets_BT), split(weights_BT))
+    sums = _sum_over_blocks(loss, x_blocks, matrices, split(targets_BT), split(weights_BT))
     return {name: s if name == "loss" else jax.lax.stop_gradient(s) for name, s in sums.items()}
 
 
 def _split(array: Array, blocks: int) -> Array:
-    """Returns [B, T, ...] as [blocks, B, T / blocks, ...]; along T, because B is sharded."""
+    """Returns [B, T, ...] as [n, B, T / n, ...], n = gcd(blocks, T); B is sharded, T is not."""
     B, T, *rest = array.shape
+    blocks = math.gcd(blocks, T)
     return array.reshape(B, blocks, T // blocks, *rest).swapaxes(0, 1)
 
 
