@@ -2,8 +2,8 @@
 
 A corpus is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
 
-The functions that read one import `builders` and `wmt`, and with them TFDS: 0.2 s of the 1.5 s that
---mode=translate, which reads no corpus, would take for a line.
+The functions that read one import `builders`, `preparation` and `wmt`, and with them TFDS: 0.2 s of
+the 1.5 s that --mode=translate, which reads no corpus, would take for a line.
 """
 
 import dataclasses
@@ -69,13 +69,13 @@ def load_text(split: str, *, directory: str, data_dir: str, key: str = "split") 
     i: where documents are to be kept apart, a line is one; where the text is one stream, the line
     breaks between records are part of it. `key` is the config key of the split, for error messages.
     """
-    from transformer.data import builders
+    from transformer.data import builders, preparation
 
     data_dir = local_folder(data_dir)
     parts = text_files.find_parts(pathlib.Path(os.path.expanduser(directory)), split, key)
     config = builders.plain_text_config(parts)
     build = functools.partial(builders.PlainText, config=config, data_dir=data_dir)
-    folder = builders.corpus_folder(data_dir, builders.PlainText, config)
+    folder = preparation.corpus_folder(data_dir, builders.PlainText, config)
     records, fingerprint = prepared(build, folder, "text")
     return Text(fingerprint, records, tuple(str(part.file) for part in parts))
 
@@ -98,7 +98,7 @@ def load(
     UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
     config key of the split, for error messages.
     """
-    from transformer.data import builders, wmt
+    from transformer.data import builders, preparation, wmt
 
     data_dir = local_folder(data_dir)
     languages = source_language, target_language
@@ -114,14 +114,14 @@ def load(
         files = text_files.find(pathlib.Path(os.path.expanduser(directory)), split, languages, key)
         pairs_config = builders.text_config(files, languages)
         build = functools.partial(builders.ParallelText, config=pairs_config, data_dir=data_dir)
-        folder = builders.corpus_folder(data_dir, builders.ParallelText, pairs_config)
+        folder = preparation.corpus_folder(data_dir, builders.ParallelText, pairs_config)
         split = "pairs"
     else:
         _check_names(corpus, split, languages, key)
         if corpus == "builtin":
             pairs_config = builders.builtin_config()
             build = functools.partial(builders.Builtin, config=pairs_config, data_dir=data_dir)
-            folder = builders.corpus_folder(data_dir, builders.Builtin, pairs_config)
+            folder = preparation.corpus_folder(data_dir, builders.Builtin, pairs_config)
         else:
             build = functools.partial(wmt.builder, corpus, data_dir)
             folder = wmt.corpus_folder(corpus, data_dir)
@@ -140,12 +140,12 @@ def prepared(
 ) -> tuple[Sequence[dict], str]:
     """Returns the records of a split, and a fingerprint of its content and the direction.
 
-    `build`, `folder` and `check` are those of `builders.prepare_corpus`.
+    `build`, `folder` and `check` are those of `preparation.prepare_corpus`.
     """
-    from transformer.data import builders
+    from transformer.data import preparation
 
     with paths.full_disk_as_user_error(folder.parents[2]):  # data_dir
-        builder = builders.prepare_corpus(build, folder, split, check)
+        builder = preparation.prepare_corpus(build, folder, split, check)
     info = builder.info.splits[split]
     content = builder.info.full_name, split, direction, info.shard_lengths, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()

@@ -24,7 +24,7 @@ from tensorflow_datasets.core.download import resource as tfds_resource
 from tensorflow_datasets.datasets.imagenet2012 import imagenet2012_dataset_builder as imagenet
 from tensorflow_datasets.image_classification import cifar
 
-from transformer.data import builders, downloads, image_files
+from transformer.data import downloads, image_files, preparation
 from transformer.data.corpora import local_folder
 from transformer.data.image_files import ImageFiles
 from transformer.data.images import LabelledImages
@@ -148,14 +148,14 @@ def load(
         files, classes, stem = images.files, images.classes, "images"
         config = ImagesConfig(name=f"{len(classes)}-classes-{images.digest[:16]}", files=images)
         kind, build = OwnImages, functools.partial(OwnImages, config=config, data_dir=data_dir)
-        folder = builders.corpus_folder(data_dir, OwnImages, config)
+        folder = preparation.corpus_folder(data_dir, OwnImages, config)
         check = lambda: None
     else:
         kind, build = KNOWN[corpus], functools.partial(KNOWN[corpus], data_dir=data_dir)
         folder = pathlib.Path(data_dir, corpus, str(kind.VERSION))
         check = functools.partial(check_archives, corpus, data_dir)
     with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
-        builder = builders.prepare_corpus(build, folder, stem, check)
+        builder = preparation.prepare_corpus(build, folder, stem, check)
     split_of_builder = stem + bracket + part
     try:
         info = builder.info.splits[split_of_builder]

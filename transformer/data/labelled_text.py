@@ -70,7 +70,7 @@ def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> La
     (`text_files.find_parts`). `key` is its config key. UserError, which names file and line, for a
     line that is not LABEL<tab>TEXT.
     """
-    from transformer.data import builders
+    from transformer.data import builders, preparation
 
     data_dir = corpora.local_folder(data_dir)
     parts = text_files.find_parts(pathlib.Path(os.path.expanduser(directory)), split, key)
@@ -78,7 +78,7 @@ def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> La
         raise UserError(f"{key}={split!r}: labelled text can be cut between lines only")
     config = _config(parts)
     build = functools.partial(builders.LabelledLines, config=config, data_dir=data_dir)
-    folder = builders.corpus_folder(data_dir, builders.LabelledLines, config)
+    folder = preparation.corpus_folder(data_dir, builders.LabelledLines, config)
     records, fingerprint = corpora.prepared(build, folder, "text")
     return LabelledText(fingerprint, records, tuple(parts))
 
