@@ -34,23 +34,6 @@ def test_no_two_pieces_have_one_name():
     assert len(set(order.pieces)) == len(order.pieces) == 5
 
 
-@pytest.mark.parametrize(
-    ("content", "said"), [(None, "is missing"), (b"{", "is not JSON"), (b"[" * 9**5, "is not JSON")]
-)
-def test_a_json_file_that_cannot_be_read_is_named(tmp_path, content, said):
-    if content is not None:
-        (tmp_path / "config.json").write_bytes(content)
-    with pytest.raises(UserError, match=rf"config.json {said}"):
-        foreign.read_json(tmp_path / "config.json")
-
-
-def test_a_json_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(foreign, "MOST_JSON", 3)
-    foreign.write_json(tmp_path / "config.json", {"a": 1})
-    with pytest.raises(UserError, match="too many"):
-        foreign.read_json(tmp_path / "config.json")
-
-
 @pytest.fixture(scope="module")
 def vocab():
     file = huggingface.FIXTURES / "gpt2" / "text.model"

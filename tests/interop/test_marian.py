@@ -177,7 +177,7 @@ def test_what_a_search_does_is_read_from_the_newer_file(folder, tmp_path):
     assert (config["decode.beam_width"], config["decode.length_alpha"]) == (3, 0.5)
     assert config["decode.stopping"] == "full"
     (tmp_path / "ours" / "generation_config.json").write_text("[]")
-    with pytest.raises(UserError, match=r"generation_config.json is no JSON object"):
+    with pytest.raises(UserError, match=r"generation_config.json is not a JSON object"):
         marian.read(tmp_path / "ours")
 
 

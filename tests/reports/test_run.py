@@ -69,5 +69,5 @@ def test_columns_are_of_one_length_or_refused(tmp_path):
 def test_a_damaged_result_is_named(tmp_path, content):
     folder = workdirs.write(tmp_path / "run")
     (folder / "evaluation" / "test.json").write_text(content)
-    with pytest.raises(UserError, match=r"damaged: .*test\.json is no result"):
+    with pytest.raises(UserError, match=r"damaged: .*test\.json is not"):
         workdirs.load(folder)

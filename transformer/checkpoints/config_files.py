@@ -7,7 +7,6 @@ import difflib
 import functools
 import importlib.util
 import inspect
-import json
 import logging
 import traceback
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
+from transformer.storage import json_files
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of launch.py
 CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task
@@ -130,13 +130,11 @@ def read_config(workdir: Path) -> ConfigDict:
             return {name: tuples(v) for name, v in value.items()}
         return tuple(map(tuples, value)) if isinstance(value, list) else value
 
+    values = json_files.read_object(path)
     try:
-        values = json.loads(path.read_bytes())
-        if isinstance(values, dict):
-            return ConfigDict(tuples(values))
-    except (ValueError, AttributeError, RecursionError) as error:  # invalid JSON; an invalid key
+        return ConfigDict(tuples(values))
+    except (ValueError, AttributeError, RecursionError) as error:  # an invalid key
         raise UserError(f"damaged: {path} is not a config ({error})") from error
-    raise UserError(f"damaged: {path} is not a JSON object, but {str(values)[:40]!r}")
 
 
 def default_config(task: str = "translation") -> ConfigDict:

@@ -1,7 +1,6 @@
 """A run's workdir: config.json, vocabulary/, and which keys may change when a run is resumed."""
 
 import importlib.metadata
-import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from transformer.checkpoints.config_files import flatten
 from transformer.data import characters, tokenizer, vocabulary
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.storage import checksums, paths
+from transformer.storage import checksums, json_files, paths
 
 Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters
 
@@ -103,8 +102,7 @@ def write_config(config: ml_collections.ConfigDict, workdir: Path) -> None:
     config = ml_collections.ConfigDict(config)
     config.parallel.update(coordinator="", num_processes=0, process_id=0)
     values = {**config.to_dict(), "versions": versions()}
-    content = json.dumps(values, indent=2, ensure_ascii=False)
-    paths.write_file(workdir / "config.json", content.encode() + b"\n")
+    json_files.write(workdir / "config.json", values)
 
 
 def versions() -> dict[str, str]:

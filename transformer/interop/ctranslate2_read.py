@@ -13,8 +13,9 @@ import numpy as np
 
 from transformer.errors import UserError
 from transformer.interop import binary_variables, ctranslate2_vocabulary, layout
-from transformer.interop.foreign import Foreign, read_json
+from transformer.interop.foreign import Foreign
 from transformer.models.positions import sinusoids
+from transformer.storage import json_files
 
 # common_spec.Activation's numbers: {theirs: ours}
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
@@ -32,7 +33,7 @@ def read(folder: Path) -> Foreign:
     model = binary_variables.read(file)
     if not model.spec.startswith("Transformer"):
         raise UserError(f"{file} is a {model.spec}, expected a TransformerSpec of CTranslate2")
-    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    config = json_files.read(folder / "config.json") if (folder / "config.json").is_file() else {}
     if config.get("add_source_bos"):
         raise UserError(f"{folder}/config.json: add_source_bos is true, which we have no form for")
     orders = tuple(

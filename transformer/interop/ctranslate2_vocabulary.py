@@ -10,7 +10,8 @@ from pathlib import Path
 from transformer.data import piece_table, tokenizer
 from transformer.data.piece_table import FIRST
 from transformer.errors import UserError
-from transformer.interop.foreign import Renumbering, read_json, renumber
+from transformer.interop.foreign import Renumbering, renumber
+from transformer.storage import json_files
 
 
 def read_order(folder: Path, side: str, rows: int, config: dict) -> Renumbering:
@@ -24,7 +25,7 @@ def read_order(folder: Path, side: str, rows: int, config: dict) -> Renumbering:
     if file is None:
         raise UserError(f"{folder} holds no {side}_vocabulary.json or .txt")
     if file.suffix == ".json":
-        pieces = read_json(file)
+        pieces = json_files.read(file)
     else:
         pieces = file.read_bytes().decode("utf-8").split("\n")
         pieces = pieces[:-1] if pieces[-1] == "" else pieces

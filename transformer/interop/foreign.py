@@ -1,7 +1,5 @@
 """A model of another program, in our terms."""
 
-import json
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -9,8 +7,6 @@ import numpy as np
 
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
-
-MOST_JSON = 1 << 27  # bytes: a larger file is no config and no vocabulary
 
 
 class Renumbering(NamedTuple):
@@ -90,27 +86,3 @@ def check_form(model: nn.Module, program: str, allowed: dict[str, tuple], format
             f"{program} has heads of d_model / num_heads: config.model.key_size and value_size "
             "have other sizes"
         )
-
-
-def read_json(file: Path) -> Any:
-    """Returns a JSON file's value; UserError, which names it, if it is missing or damaged."""
-    if not file.is_file():
-        raise UserError(f"{file} is missing")
-    if file.stat().st_size > MOST_JSON:
-        raise UserError(f"{file} has {file.stat().st_size:,} bytes, too many for such a file")
-    try:
-        return json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{file} is not JSON: {error}") from error
-
-
-def read_object(file: Path) -> dict[str, Any]:
-    """Returns a JSON file's object; UserError, which names it, if it holds none."""
-    if not isinstance(value := read_json(file), dict):
-        raise UserError(f"{file} is no JSON object")
-    return value
-
-
-def write_json(file: Path, value: dict) -> None:
-    """Writes a JSON file that people can read."""
-    file.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -13,8 +13,9 @@ from transformer.data import tokenizer
 from transformer.data.characters import Characters
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.interop import arrays, layout, tokenizer_json
-from transformer.interop.foreign import PRE_NORM, check_form, write_json
+from transformer.interop.foreign import PRE_NORM, check_form
 from transformer.interop.marian_config import activation_of
+from transformer.storage import json_files
 
 FORM = {
     **PRE_NORM,
@@ -45,7 +46,7 @@ def write(
     written = arrays_of(model, params, context)
     arrays.write(folder / "model.safetensors", written)
     ids = {"bos_token_id": END, "eos_token_id": END, "pad_token_id": PAD}
-    write_json(
+    json_files.write(
         folder / "config.json",
         {
             "architectures": ["GPT2LMHeadModel"],
@@ -69,7 +70,7 @@ def write(
     )
     never = {"suppress_tokens": [PAD, UNKNOWN, START]}
     ids["eos_token_id"] = END if end_at_line else None
-    write_json(folder / "generation_config.json", {**ids, **never, "max_length": context})
+    json_files.write(folder / "generation_config.json", {**ids, **never, "max_length": context})
     tokenizer_json.write(folder, vocabulary, max_length=context, lines=True)
 
 

@@ -17,7 +17,8 @@ from transformer.data import tokenizer
 from transformer.data.tokenizer import PAD, START
 from transformer.errors import UserError
 from transformer.interop import arrays, layout, marian_config, marian_tokenizer
-from transformer.interop.foreign import Foreign, read_json, read_object, write_json
+from transformer.interop.foreign import Foreign
+from transformer.storage import json_files
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 SINUSOIDS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
@@ -35,7 +36,7 @@ def read(folder: Path) -> Foreign:
     UserError, which names the file and the field, if it is none.
     """
     file = folder / "config.json"
-    config = read_json(file)
+    config = json_files.read(file)
     fields = marian_config.fields_of(config, file)
     shared = fields["tied_embeddings"] == "all"
     orders, vocabulary = marian_tokenizer.read(folder, config, shared)
@@ -45,7 +46,7 @@ def read(folder: Path) -> Foreign:
             raise UserError(f"{file}: {key} is {count:,} by vocab.json, found {config.get(key)!r}")
     # Newer folders have what a search does in a file of its own.
     if (file_of_search := folder / "generation_config.json").is_file():
-        file, config = file_of_search, read_object(file_of_search)
+        file, config = file_of_search, json_files.read_object(file_of_search)
     get = functools.partial(marian_config.value_of, config, file)
     return Foreign(
         fields=fields,
@@ -171,8 +172,8 @@ def write(
     written.setdefault("final_logits_bias", zeros)
     arrays.write(folder / "model.safetensors", written)
     config = marian_config.config_of(model, max_positions=generation["max_length"])
-    write_json(folder / "config.json", config)
+    json_files.write(folder / "config.json", config)
     ids = {key: config[key] for key in config if key.endswith("_token_id")}
     never = {"bad_words_ids": [[PAD], [START]]}
-    write_json(folder / "generation_config.json", {**ids, **never, **generation})
+    json_files.write(folder / "generation_config.json", {**ids, **never, **generation})
     marian_tokenizer.write(folder, vocabulary, generation["max_length"], languages)

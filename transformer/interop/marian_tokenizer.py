@@ -6,7 +6,8 @@ from pathlib import Path
 from transformer.data import piece_table, tokenizer
 from transformer.data.tokenizer import END, PAD
 from transformer.errors import UserError
-from transformer.interop.foreign import Renumbering, read_json, read_object, renumber, write_json
+from transformer.interop.foreign import Renumbering, renumber
+from transformer.storage import json_files
 
 SIDES = ("source", "target")
 
@@ -25,7 +26,9 @@ def read(
     source = _renumbering(folder / "vocab.json", config)
     if shared:
         return (source, source), {**contents, "shared.pieces": piece_table.dumps(source.pieces)}
-    separate = read_object(folder / "tokenizer_config.json").get("separate_vocabs", False)
+    separate = json_files.read_object(folder / "tokenizer_config.json").get(
+        "separate_vocabs", False
+    )
     target = _renumbering(folder / ("target_vocab.json" if separate else "vocab.json"), config)
     tables = {"source.pieces": source, "target.pieces": target}
     tables = {name: piece_table.dumps(order.pieces) for name, order in tables.items()}
@@ -35,14 +38,14 @@ def read(
 def languages(folder: Path) -> tuple[str, str]:
     """Returns the codes that tokenizer_config.json has for source and target, "" for none."""
     file = folder / "tokenizer_config.json"
-    options = read_object(file) if file.is_file() else {}
+    options = json_files.read_object(file) if file.is_file() else {}
     codes = (options.get(f"{side}_lang") or "" for side in SIDES)
     return tuple(str(code) if re.fullmatch(r"[\w-]+", str(code)) else "" for code in codes)
 
 
 def _renumbering(file: Path, config: dict) -> Renumbering:
     """Returns our order of the pieces in a vocab.json, {piece: id}."""
-    ids = read_json(file)
+    ids = json_files.read(file)
     are_ids = isinstance(ids, dict) and sorted(map(repr, ids.values())) == sorted(
         map(repr, range(len(ids)))
     )
@@ -73,9 +76,9 @@ def write(
     separate = tables[0] != tables[1]
     for name, table in zip(("vocab.json", "target_vocab.json"), tables, strict=True):
         if name == "vocab.json" or separate:
-            write_json(folder / name, {piece: i for i, piece in enumerate(table)})
+            json_files.write(folder / name, {piece: i for i, piece in enumerate(table)})
     special = {"pad_token": PAD, "eos_token": END, "unk_token": tokenizer.UNKNOWN}
-    write_json(
+    json_files.write(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "MarianTokenizer",

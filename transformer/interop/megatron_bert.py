@@ -14,8 +14,9 @@ from transformer.data import tokenizer
 from transformer.data.characters import Characters
 from transformer.data.tokenizer import PAD
 from transformer.interop import arrays, layout, tokenizer_json
-from transformer.interop.foreign import PRE_NORM, check_form, write_json
+from transformer.interop.foreign import PRE_NORM, check_form
 from transformer.interop.marian_config import activation_of
+from transformer.storage import json_files
 
 FORM = {
     **PRE_NORM,
@@ -47,7 +48,7 @@ def write(
     check_form(model, "Hugging Face's MegatronBERT", FORM, "safetensors")
     written = arrays_of(model, params, max_length)
     arrays.write(folder / "model.safetensors", written)
-    write_json(
+    json_files.write(
         folder / "config.json",
         {
             "architectures": ["MegatronBertForMaskedLM"],

@@ -11,7 +11,7 @@ from transformer.data import tokenizer
 from transformer.data.characters import FIRST, Characters
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
-from transformer.interop.foreign import write_json
+from transformer.storage import json_files
 
 UNIGRAM, BPE = 1, 2  # SentencePiece's model types; others are words and characters
 NORMAL, BYTE = 1, 6  # its types of pieces
@@ -44,7 +44,7 @@ def write(
     added = {PAD: True, UNKNOWN: True, first: not lines}
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     is_characters = isinstance(vocabulary, Characters)
-    write_json(
+    json_files.write(
         folder / "tokenizer.json",
         {
             "version": "1.0",
@@ -61,7 +61,7 @@ def write(
             "model": _characters(pieces) if is_characters else _sentencepiece(vocabulary, pieces),
         },
     )
-    write_json(
+    json_files.write(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "PreTrainedTokenizerFast",

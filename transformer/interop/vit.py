@@ -7,9 +7,10 @@ import flax.linen as nn
 import numpy as np
 
 from transformer.interop import arrays, layout
-from transformer.interop.foreign import PRE_NORM, check_form, write_json
+from transformer.interop.foreign import PRE_NORM, check_form
 from transformer.interop.marian_config import activation_of
 from transformer.models.patches import interpolate
+from transformer.storage import json_files
 
 FORM = {
     **PRE_NORM,
@@ -44,7 +45,7 @@ def write(
     check_form(model, "Hugging Face's ViT", FORM, "safetensors")
     arrays.write(folder / "model.safetensors", arrays_of(model, params))
     size, names = model.image_size, {str(i): label for i, label in enumerate(labels)}
-    write_json(
+    json_files.write(
         folder / "config.json",
         {
             "architectures": ["ViTForImageClassification"],
@@ -66,7 +67,7 @@ def write(
             "torch_dtype": "float32",
         },
     )
-    write_json(
+    json_files.write(
         folder / "preprocessor_config.json",
         {
             # CLIP's, because ViT's own has no crop, and would distort what is no square.

@@ -6,7 +6,6 @@ resumed run goes on in the same curves.
 """
 
 import importlib.util
-import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.storage import paths
+from transformer.storage import json_files, paths
 
 IDS = "trackers.json"
 
@@ -73,7 +72,7 @@ def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
     if not names or not processes.is_first():
         return []
     file, trackers = workdir / IDS, []
-    ids = json.loads(file.read_bytes()) if file.exists() else {}
+    ids = json_files.read_object(file) if file.exists() else {}
     for name in names:
         try:
             tracker = TRACKERS[name](ids.get(name), workdir, config)
@@ -81,7 +80,7 @@ def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
             raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
         ids[name] = tracker.id
         trackers.append(tracker)
-    paths.write_file(file, json.dumps(ids).encode())
+    json_files.write(file, ids)
     return trackers
 
 

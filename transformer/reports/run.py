@@ -1,6 +1,5 @@
 """What a workdir holds of its run, finished or not, as values."""
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import config_files, store
 from transformer.errors import UserError
 from transformer.monitoring import log, results
+from transformer.storage import json_files
 
 
 class Evaluation(NamedTuple):
@@ -87,11 +87,9 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
     """Reads evaluation/; a set that is later in `order`, {name of a set}, is later in the list."""
     by_age = []
     for file in sorted((folder / results.FOLDER).glob("*.json")):
-        try:
-            result = json.loads(file.read_bytes())
-            name = result["set"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"damaged: {file} is no result: evaluate the run again") from error
+        result = json_files.read_object(file)
+        if not isinstance(name := result.get("set"), str):
+            raise UserError(f"damaged: {file} is not a result: evaluate the run again")
         sides = {
             x.name.removeprefix(f"{file.stem}."): x for x in file.parent.glob(f"{file.stem}.*")
         }
