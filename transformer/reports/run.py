@@ -87,9 +87,12 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
     """Reads evaluation/; a set that is later in `order`, {name of a set}, is later in the list."""
     by_age = []
     for file in sorted((folder / results.FOLDER).glob("*.json")):
-        result = json_files.read_object(file)
-        if not isinstance(name := result.get("set"), str):
-            raise UserError(f"damaged: {file} is not a result: evaluate the run again")
+        try:
+            result = json_files.read_object(file)
+            if not isinstance(name := result.get("set"), str):
+                raise UserError(f"damaged: {file} is not a result")
+        except UserError as error:
+            raise UserError(f"{error}: evaluate the run again") from error
         sides = {
             x.name.removeprefix(f"{file.stem}."): x for x in file.parent.glob(f"{file.stem}.*")
         }
