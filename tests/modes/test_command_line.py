@@ -9,13 +9,15 @@ from ml_collections import ConfigDict
 
 from configs import quickstart
 from transformer import modes
+from transformer.checkpoints import config_files
 from transformer.errors import UserError
-from transformer.modes import command_line
+from transformer.modes import command_line, near_names
 from transformer.storage import paths
-from transformer.tasks import translation
+from transformer.tasks import TASKS, translation
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ("paper", "t2t_v1", "t2t_v3")
+CIFAR10 = "--config=configs/cifar10.py"
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +148,9 @@ def test_every_mode_has_its_function():
         (["--mode=prepare"], ["--mode=prepare", "--config=FILE"]),
         (["--config"], ["--config", "--help"]),
         (["--mode=tarin", QUICK], ["'tarin'", *modes.MODES, "did you mean train"]),
-        (["--config=configs/quickstrat.py"], ["quickstrat", "mean configs/quickstart.py", "wmt_"]),
+        (["--config=configs/quickstrat.py"], ["quickstrat", "did you mean configs/quickstart.py?"]),
+        (["--config=wmt_bas"], ["wmt_bas does not exist; did you mean configs/wmt_base.py?"]),
+        (["--config=configs/zz.py"], ["does not exist; expected such as configs/quickstart.py"]),
         (["--config=configs"], ["--config=configs is a folder", "configs/quickstart.py"]),
         (["--config=configs/wmt_base.py:t2t_v9"], ["'t2t_v9'", *PRESETS]),
         (["--config=configs/quickstart.py:v2"], ["'v2'", "configs/quickstart.py", "no variants"]),
@@ -187,7 +191,9 @@ def test_every_mode_has_its_function():
         (["--mode=align", QUICK], ["--mode=align", "--workdir=DIR"]),
         (["--config=requirements.txt"], ["requirements.txt", "expected a Python file"]),
         (["--conifg=configs/quickstart.py"], ["did you mean --config?"]),
-        ([QUICK, "--beam_width=2"], ["did you mean --config.decode.beam_width?"]),
+        ([QUICK, "--beam_widht=2"], ["did you mean --config.decode.beam_width?"]),
+        ([QUICK, "--learning-rate=2"], ["mean --config.optimizer.schedule.factor (now 1.0)?"]),
+        ([CIFAR10, "--batch_size=2"], ["did you mean --config.data.batch_images (now 256)?"]),
         ([QUICK, "--max_length=2"], ["config.data.max_length or --config.decode.max_length?"]),
         (["--conifg.model.d_model=2"], ["did you mean --config.model.d_model?"]),
         (["--mode=translate", "--workdir=x", "source.txt"], ["did you mean < source.txt?"]),
@@ -209,3 +215,38 @@ def test_a_mistake_is_answered_with_what_would_be_right(arguments, words):
     said = mistake(*arguments)
     for word in words:
         assert word in said
+
+
+@pytest.mark.parametrize(
+    ("typed_key", "meant"),
+    [
+        ("optimizer.lr", "optimizer.schedule.factor (now 1.0)"),
+        ("optimizer.learning_rate", "optimizer.schedule.factor (now 1.0)"),
+        ("optimizer.lr_schedule", "optimizer.schedule.name (now inverse_square_root)"),
+        ("train.batch_size", "data.batch_tokens (now 2048)"),
+        ("train.epochs", "train.num_steps (now 800)"),
+        ("model.hidden_size", "model.d_model (now 128)"),
+        ("heads", "model.num_heads (now 4)"),
+        ("model.layers", "model.num_layers (now 2)"),
+        ("model.dropout", "model.dropout_rate (now 0.1)"),
+        ("data.max_len", "data.max_length (now 64) or config.decode.max_length (now 64)"),
+        ("decode.beam", "decode.beam_width (now 4)"),
+        ("data.max_lenght", "data.max_length"),  # not decode's, which is spelt the same
+    ],
+)
+def test_what_people_type_for_a_key(typed_key, meant):
+    said = mistake(QUICK, f"--config.{typed_key}=1")
+    assert said.endswith(f"there is no key config.{typed_key}; did you mean config.{meant}?")
+
+
+def test_what_is_like_nothing_gets_no_suggestion():
+    """Not 'vocabulary.shared', which has half of its letters."""
+    assert mistake(QUICK, "--config.train.save=1").endswith("there is no key config.train.save")
+
+
+def test_no_likely_name_is_missing():
+    """Each exists in some config: a renamed key shows here."""
+    configs = [config_files.default_config(task) for task in TASKS]
+    keys = {key for config in configs for key in config_files.flatten(config)}
+    suggested = {key for meant in near_names.ALSO_CALLED.values() for key in meant}
+    assert suggested - keys == {"optimizer.schedule.value"}  # of optax's constant_schedule

@@ -9,7 +9,6 @@ import importlib.util
 import inspect
 import logging
 import traceback
-from collections.abc import Iterable
 from pathlib import Path
 
 from ml_collections import ConfigDict
@@ -61,9 +60,14 @@ def load_config(file: str) -> ConfigDict:
     if not path.exists() and (HERE / path).exists():
         path = HERE / path
     if not path.exists():
-        names = sorted(str(p.relative_to(HERE)) for p in HERE.glob("configs/[!_]*.py"))
-        hint = did_you_mean(name, names)
-        raise UserError(f"--config={name} does not exist; available: {', '.join(names)}{hint}")
+        known = [file.stem for file in CONFIGS.glob("[!_]*.py")]  # else 'configs/' makes all alike
+        nearest = difflib.get_close_matches(path.stem, known, 1)
+        hint = (
+            f"did you mean configs/{nearest[0]}.py?"
+            if nearest
+            else "expected such as configs/quickstart.py"
+        )
+        raise UserError(f"--config={name} does not exist; {hint}")
     if not path.is_file() or path.suffix != ".py":
         kind = "a folder" if path.is_dir() else "another file"
         raise UserError(
@@ -244,9 +248,3 @@ def flatten(config: ConfigDict, prefix: str = "") -> dict[str, object]:
 def _groups(config: ConfigDict) -> dict[str, dict]:
     """Returns the groups of a config without their keys; a group may be empty in a config, too."""
     return {key: _groups(x) for key, x in config.items() if isinstance(x, ConfigDict)}
-
-
-def did_you_mean(name: str, right: Iterable[str]) -> str:
-    """Returns '; did you mean X?' for the closest right name, '' if none is close."""
-    nearest = difflib.get_close_matches(name, list(right), 1)
-    return f"; did you mean {nearest[0]}?" if nearest else ""

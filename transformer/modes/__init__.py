@@ -1,12 +1,12 @@
 """The modes of launch.py, one file each: what a command does from its config to its output.
 
-Read command_line.py (flags -> mode, workdir, config), train.py (which uses prepare.py and
-evaluate.py), translate.py, score.py, align.py, classify.py and generate.py (lines in, lines out:
-lines.py), verify.py, report.py, compare.py, audit.py, plan.py (with collectives.py and
-step_time.py). A mode is a function of (config, workdir) that launch.py calls, of (config, workdirs)
-if it is in FROM_WORKDIRS; it writes results to standard output, and logs everything else. train,
-prepare and evaluate are collective: all processes of a run call them. The other modes run in a
-single process.
+Read command_line.py (flags -> mode, workdir, config; near_names.py: "did you mean"), train.py
+(which uses prepare.py and evaluate.py), translate.py, score.py, align.py, classify.py and
+generate.py (lines in, lines out: lines.py), verify.py, report.py, compare.py, audit.py, plan.py
+(with collectives.py and step_time.py). A mode is a function of (config, workdir) that launch.py
+calls, of (config, workdirs) if it is in FROM_WORKDIRS; it writes results to standard output, and
+logs everything else. train, prepare and evaluate are collective: all processes of a run call them.
+The other modes run in a single process.
 """
 
 # {mode: "module:function"}, imported on use. A mode starts from a --config, or from the config.json

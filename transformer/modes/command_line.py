@@ -4,10 +4,7 @@ launch.py has the three flags --config, --workdir and --mode; every key of a con
 --config.KEY=VALUE.
 """
 
-import collections
-import difflib
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 from absl import flags
@@ -18,7 +15,6 @@ from transformer.checkpoints.config_files import (
     check_keys,
     check_types,
     default_config,
-    did_you_mean,
     flatten,
     is_of_parameters,
     load_config,
@@ -37,6 +33,7 @@ from transformer.modes import (
     READS_INPUT,
     WITH_FOLDER,
 )
+from transformer.modes.near_names import did_you_mean, did_you_mean_key
 from transformer.storage import paths
 from transformer.tasks import TASKS
 
@@ -79,7 +76,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         if not argument.startswith(("--config.", "--noconfig.")):
             raise UserError(
                 f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
-                f"--mode=MODE or --config.KEY=VALUE, each with its '='{hint(argument, mode)}"
+                f"--mode=MODE or --config.KEY=VALUE, each with its '='{hint(argument, mode, file)}"
             )
     if mode in FROM_CONFIG and not file:
         raise UserError(f"--mode={mode} needs --config=FILE, such as configs/quickstart.py")
@@ -212,11 +209,12 @@ def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
     return values.config
 
 
-def hint(argument: str, mode: str) -> str:
+def hint(argument: str, mode: str, file: str) -> str:
     """Returns '; did you mean X?' for an unexpected argument, '' if nothing is close to it."""
     if argument.startswith("-"):
         name = argument.lstrip("-").partition("=")[0]
-        return did_you_mean_key(name, flatten(default_config()), ("config", "workdir", "mode"))
+        config = load_config(file) if file else default_config()
+        return did_you_mean_key(name, flatten(config), ("config", "workdir", "mode"))
     if argument in MODES:
         flag = "--mode="
     elif Path(argument).is_dir():
@@ -228,17 +226,3 @@ def hint(argument: str, mode: str) -> str:
     else:
         return ""
     return f"; did you mean {flag}{argument}?"
-
-
-def did_you_mean_key(name: str, keys: Iterable[str], flag_names: Iterable[str] = ()) -> str:
-    """Returns '; did you mean X?' for the closest keys or flags, '' if none is close.
-
-    Keys match with and without their group: 'beam_widht' gives config.decode.beam_width.
-    """
-    spelt = collections.defaultdict(list, {flag: [f"--{flag}"] for flag in flag_names})
-    prefix = "--config." if flag_names else "config."
-    for key in keys:
-        for spelling in {key, f"config.{key}", key.rpartition(".")[2]}:
-            spelt[spelling].append(prefix + key)
-    nearest = difflib.get_close_matches(name, spelt, 1)
-    return f"; did you mean {' or '.join(spelt[nearest[0]])}?" if nearest else ""

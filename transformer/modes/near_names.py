@@ -1,0 +1,56 @@
+"""What a mistyped name may have meant: by what people call a key elsewhere, else by its letters."""
+
+import collections
+import difflib
+from collections.abc import Iterable, Mapping
+
+# {what people type for a key: the keys here, of which a config has some}.
+ALSO_CALLED = {
+    ("lr", "learning_rate", "max_lr", "peak_lr"): (
+        *("optimizer.schedule.factor", "optimizer.schedule.peak_value", "optimizer.schedule.value"),
+    ),
+    ("lr_schedule", "lr_scheduler", "scheduler"): ("optimizer.schedule.name",),
+    ("warmup", "num_warmup_steps"): ("optimizer.schedule.warmup_steps",),
+    ("batch_size", "batch", "bs", "max_tokens"): ("data.batch_tokens", "data.batch_images"),
+    ("epochs", "epoch", "num_epochs", "max_epochs", "steps", "max_steps"): ("train.num_steps",),
+    ("hidden_size", "hidden_dim", "embedding_size", "embed_dim", "dim", "n_embd"): (
+        "model.d_model",
+    ),
+    ("ffn_dim", "ff_dim", "dim_feedforward", "intermediate_size"): ("model.d_ff",),
+    ("heads", "n_heads", "n_head", "nhead", "num_attention_heads"): ("model.num_heads",),
+    ("layers", "n_layers", "n_layer", "depth", "num_hidden_layers"): ("model.num_layers",),
+    ("dropout", "dropout_prob"): ("model.dropout_rate",),
+    ("max_len", "max_seq_len", "seq_len", "sequence_length", "block_size"): (
+        *("data.max_length", "data.context_length", "decode.max_length"),
+    ),
+    ("beam", "beams", "num_beams", "beam_size"): ("decode.beam_width",),
+    ("vocab_size",): ("vocabulary.size",),
+}
+
+
+def did_you_mean(name: str, right: Iterable[str]) -> str:
+    """Returns '; did you mean X?' for the closest right name, '' if none is close."""
+    nearest = difflib.get_close_matches(name, list(right), 1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
+
+
+def did_you_mean_key(name: str, keys: Mapping, flag_names: Iterable[str] = ()) -> str:
+    """Returns '; did you mean X?' for the likely keys (with values) or flags, '' if none is likely.
+
+    A key is likely if it is what ALSO_CALLED has for the last part of the name, else if its own
+    last part is like it: 'beam_widht' gives config.decode.beam_width.
+    """
+    prefix = "--config." if flag_names else "config."
+    group, _, last = name.lower().replace("-", "_").rpartition(".")
+    usual = [key for words, of in ALSO_CALLED.items() if last in words for key in of if key in keys]
+    if usual:  # with its value, as it may be in another unit than what was typed
+        return f"; did you mean {' or '.join(f'{prefix}{k} (now {keys[k]})' for k in usual)}?"
+    spelt = collections.defaultdict(list, {flag: [f"--{flag}"] for flag in flag_names})
+    for key in keys:
+        spelt[key.rpartition(".")[2]].append(prefix + key)
+    nearest = [
+        key for match in difflib.get_close_matches(last, spelt, 1, 0.7) for key in spelt[match]
+    ]
+    if group:  # and the others are of groups that are less like it
+        nearest = difflib.get_close_matches(name, nearest, 1, 0.0)
+    return f"; did you mean {' or '.join(nearest)}?" if nearest else ""
