@@ -58,7 +58,7 @@ def translated(folder, *, best_step=None, **logs):
     }
     result = {
         **{"set": "test", "step": 200, "steps": [200], "weights": "best", "bleu": 50.0},
-        **{"signature": "nrefs:1", "sentences": 60, "versions": {"jax": "0.11.0"}},
+        **{"signature": "nrefs:1|tok:13a", "sentences": 60, "versions": {"jax": "0.11.0"}},
     }
     written = write(folder / "translated", results=[result], files=texts, **logs)
     return load(written, best_step=best_step)

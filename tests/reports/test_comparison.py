@@ -31,16 +31,17 @@ def test_the_order_changes_the_baseline_only(folders):
     there, back = compare(*folders), compare(*folders[::-1])
     for name in ("bleu", "chrf"):
         scores = [x.measures[name].scores for x in (there, back)]
-        assert [x[:2] for x in scores[0]] == [x[:2] for x in scores[1][::-1]]
+        assert [x.interval for x in scores[0]] == [x.interval for x in scores[1][::-1]]
         assert scores[0][0].p == scores[1][0].p == 1.0
         assert scores[0][2].p == pytest.approx(scores[1][2].p)
-        assert [x.value for x in scores[0]] == sorted((x.value for x in scores[0]), reverse=True)
+        of_runs = [x.interval.value for x in scores[0]]
+        assert of_runs == sorted(of_runs, reverse=True)
     assert [x.number for x in there.items] == [x.number for x in back.items]
     assert [x.scores for x in there.items] == [x.scores[::-1] for x in back.items]
     for name, bucket in there.lengths.items():
         assert bucket.count == back.lengths[name].count
-        values = [x.value for x in bucket.measures["bleu"].scores]
-        assert values == [x.value for x in back.lengths[name].measures["bleu"].scores[::-1]]
+        intervals = [x.interval for x in bucket.measures["bleu"].scores]
+        assert intervals == [x.interval for x in back.lengths[name].measures["bleu"].scores[::-1]]
 
 
 def test_every_sentence_is_in_a_bucket(folders):
@@ -82,7 +83,7 @@ def test_a_classifier(tmp_path):
         for i, x in enumerate(predictions)
     ]
     compared = compare(*folders, num_items=50)
-    assert [x.value for x in compared.measures["accuracy"].scores] == [1.0, 0.5]
+    assert [x.interval.value for x in compared.measures["accuracy"].scores] == [1.0, 0.5]
     assert compared.measures["accuracy"].scores[1].p == pytest.approx(2 / 2**20)
     assert compared.lengths == {}
     assert [x.number for x in compared.items] == list(range(2, 41, 2))
@@ -96,7 +97,7 @@ def test_a_language_model(tmp_path):
         for i, x in enumerate((1.0, 2.0))
     ]
     compared = compare(*folders)
-    values = [x.value for x in compared.measures["bits_per_character"].scores]
+    values = [x.interval.value for x in compared.measures["bits_per_character"].scores]
     assert values == pytest.approx([1 / math.log(2), 2 / math.log(2)])
     assert compared.items[0].scores == pytest.approx(values)
 
@@ -135,8 +136,8 @@ def test_values_are_those_of_the_comparison(folders):
     assert [x["workdir"] for x in values["runs"]] == list(map(str, folders))
     assert [x["parameters"] for x in values["runs"]] == [0, 1, 2]
     score, bleu = compared.measures["bleu"].scores[1], values["runs"][1]["scores"]["bleu"]
-    assert (bleu["value"], bleu["p"]) == (score.value, score.p)
-    assert bleu["interval"] == [score.value - score.half, score.value + score.half]
+    assert (bleu["value"], bleu["p"]) == (score.interval.value, score.p)
+    assert bleu["interval"] == [score.interval.low, score.interval.high]
     assert values["runs"][0]["scores"]["loss"] == {"value": 1.5}
     assert values["runs"][0]["lengths"].keys() == compared.lengths.keys()
     assert values["checksum"] == compared.runs[0].result["checksum"]

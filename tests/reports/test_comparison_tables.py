@@ -5,6 +5,7 @@ import pytest
 from transformer.reports import comparison_tables as tables
 from transformer.reports.comparison import Bucket, Comparison, Item
 from transformer.reports.evaluated import Evaluated
+from transformer.reports.measures import Interval
 from transformer.reports.run import Run
 from transformer.reports.significance import Measure, Score
 
@@ -16,7 +17,9 @@ def evaluated(name, sides):
 
 def compared(output="hypothesis", **changes):
     sides = {"source": ["x"], output: ["y"]}
-    scores = [Score(38.712, 1.02, 1.0), Score(30.0, 2.0, 1 / 1001), Score(38.0, 1.5, 0.123)]
+    intervals = (38.712, 37.5, 39.8), (30.0, 28.0, 32.0), (38.0, 36.5, 39.499)
+    pairs = zip(intervals, (1.0, 1 / 1001, 0.123), strict=True)
+    scores = [Score(Interval(*interval), p) for interval, p in pairs]
     measure = Measure(scores, "how")
     values = Comparison(
         runs=[evaluated(name, sides) for name in "abc"],
@@ -40,12 +43,13 @@ def plain(table):
 def test_scores():
     assert plain(tables.score_table(compared())) == [
         ["run", "BLEU", "p", "parameters", "step", "weights"],
-        ["a", "38.71 ± 1.02", "-", "1,000,000", "8, 9", "average"],
-        ["b", "30.00 ± 2.00", "<0.001", "2", "8, 9", "average"],
-        ["c", "38.00 ± 1.50", "0.123", "3", "8, 9", "average"],
+        ["a", "38.71 [37.50, 39.80]", "-", "1,000,000", "8, 9", "average"],
+        ["b", "30.00 [28.00, 32.00]", "<0.001", "2", "8, 9", "average"],
+        ["c", "38.00 [36.50, 39.50]", "0.123", "3", "8, 9", "average"],
     ]
-    accuracy = compared(measures={"accuracy": Measure([Score(0.98765, 0.01, 1.0)] * 3, "")})
-    assert plain(tables.score_table(accuracy))[1][1] == "0.9877 ± 0.0100"
+    scores = [Score(Interval(0.98765, 0.9777, 1.0), 1.0)] * 3
+    accuracy = compared(measures={"accuracy": Measure(scores, "")})
+    assert plain(tables.score_table(accuracy))[1][1] == "0.9877 [0.9777, 1.0000]"
 
 
 def test_further_scores():
@@ -59,7 +63,7 @@ def test_lengths():
     assert plain(tables.length_table(compared(), "bleu"))[:3] == [
         ["BLEU by words", "-8"],
         ["sentences", "1,234"],
-        ["a", "38.71 ± 1.02"],
+        ["a", "38.71 [37.50, 39.80]"],
     ]
 
 

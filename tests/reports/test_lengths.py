@@ -5,6 +5,7 @@ from helpers import workdirs
 from sacrebleu.metrics import BLEU
 
 from transformer.reports import lengths
+from transformer.reports.measures import Interval
 
 
 def test_buckets_are_by_the_words_of_the_source():
@@ -29,16 +30,16 @@ def test_few_sentences_have_few_buckets(count):
 
 def test_several_runs_have_a_line_each():
     scores = {
-        "a": {"≤4": (9.0, 2.0), "all": (8.0, 1.0)},
-        "b": {"≤4": (1.0, 2.0), "all": (2.0, 1.0)},
+        "a": {"≤4": Interval(9.0, 7.0, 11.5), "all": Interval(8.0, 7.0, 9.0)},
+        "b": {"≤4": Interval(1.0, 0.0, 3.0), "all": Interval(2.0, 1.0, 3.0)},
     }
     plot = lengths.plot("BLEU", "words", scores, {"≤4": 5, "all": 5})
     rows = plot.spec["data"]["values"]
-    assert [(row["run"], row["low"], row["high"]) for row in rows] == [("a", 7, 11), ("b", 0, 3)]
-    assert plot.table.columns == ["words", "sentences", "a", "± (95 %)", "b", "± (95 %)"]
+    assert [(row["run"], row["low"], row["high"]) for row in rows] == [("a", 7, 11.5), ("b", 0, 3)]
+    assert plot.table.columns == ["words", "sentences", "a", "low", "high", "b", "low", "high"]
     assert plot.description.startswith("a: 9.0 for the shortest")
     assert not lengths.plot("", "", dict.fromkeys("abcde", scores["a"]), {"≤4": 5}).description
-    assert plot.table.rows == [["≤4", 5, 9.0, 2.0, 1.0, 2.0], ["all", 5, 8.0, 1.0, 2.0, 1.0]]
+    assert plot.table.rows[1] == ["all", 5, 8.0, 7.0, 9.0, 2.0, 1.0, 3.0]
 
 
 def test_sentences_of_one_length_are_one_bucket():
@@ -61,7 +62,7 @@ def test_each_bucket_has_the_bleu_of_its_sentences(tmp_path):
     counts = [len(source.split()) for source in sources]
     rows = lengths.buckets(counts, lengths.edges(counts))
     assert [row[0] for row in bleu.table.rows] == list(rows)
-    for (_, count, score, _), chosen in zip(bleu.table.rows, rows.values(), strict=True):
+    for (_, count, score, *_), chosen in zip(bleu.table.rows, rows.values(), strict=True):
         sides = ([side[i] for i in chosen] for side in (hypotheses, references))
         first, second = sides
         assert (count, score) == (

@@ -6,23 +6,32 @@ import numpy as np
 import pytest
 import sacrebleu
 from helpers.evaluated_runs import REFERENCES, worse
+from sacrebleu.significance import PairedTest
 from scipy import stats
 
 from transformer.reports import significance
+from transformer.reports.measures import wilson
 
 OPTIONS = {"tokenize": "13a", "resamples": 200}
 LABELS = ["a", "b", "c", "a"] * 50
 
 
-def test_a_translation_has_sacrebleus_score_and_interval():
-    hypotheses = [worse(REFERENCES, 0.5), worse(REFERENCES, 0.9)]
+def test_a_translation_has_sacrebleus_score_interval_and_p_value():
+    hypotheses = [worse(REFERENCES, share, seed) for seed, share in enumerate((0.5, 0.45, 0.9))]
+    metrics = {"bleu": sacrebleu.BLEU(), "chrf": sacrebleu.CHRF()}
+    named = [(str(i), lines) for i, lines in enumerate(hypotheses)]
+    signatures, results = PairedTest(named, metrics, [REFERENCES], "bs", n_samples=200)()
+    del results["System"]
     measures = significance.translations(hypotheses, REFERENCES, **OPTIONS)
-    for name, metric in (("bleu", sacrebleu.BLEU()), ("chrf", sacrebleu.CHRF())):
-        for lines, score in zip(hypotheses, measures[name].scores, strict=True):
-            expected = metric.corpus_score(lines, [REFERENCES], n_bootstrap=200)
-            assert score.value == pytest.approx(expected.score)
-            assert score.half == pytest.approx(expected._ci, rel=1e-5)
-        assert "bs:200|seed:12345" in measures[name].how
+    for measure, title in zip(measures.values(), results, strict=True):
+        assert measure.how == f"sacreBLEU's paired bootstrap, {signatures[title]}"
+        for score, expected in zip(measure.scores, results[title], strict=True):
+            value, low, high = score.interval
+            assert value == expected.score
+            assert high - low == pytest.approx(2 * expected.ci, rel=1e-6)
+            assert low < value < high
+        assert [x.p for x in measure.scores[1:]] == [x.p_value for x in results[title][1:]]
+        assert 0.01 < measure.scores[1].p < 0.99
 
 
 def wrong(share, seed=0):
@@ -55,7 +64,8 @@ def test_equal_runs_do_not_differ(kind):
     for measure in kind(0.4, 0.4).values():
         assert [score.p for score in measure.scores] == [1.0, 1.0]
         assert measure.scores[0] == measure.scores[1]
-        assert measure.scores[0].half > 0
+        _, low, high = measure.scores[0].interval
+        assert low < high
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,15 +102,23 @@ def test_mcnemars_test_by_hand():
 def test_the_scores_of_labels():
     predictions = ["a"] * 200
     scores = significance.classifications([predictions], LABELS, resamples=100)
-    assert scores["accuracy"].scores[0].value == 0.5
-    assert scores["macro_f1"].scores[0].value == pytest.approx((2 / 3) / 3)
-    # A share of n items has the standard deviation sqrt(p (1 - p) / n).
-    half = 1.96 * math.sqrt(0.25 / 200)
-    assert scores["accuracy"].scores[0].half == pytest.approx(half, rel=0.2)
+    assert scores["accuracy"].scores[0].interval == wilson(100, 200)
+    value, low, high = scores["macro_f1"].scores[0].interval
+    assert value == pytest.approx((2 / 3) / 3)
+    assert low < value < high
+
+
+def test_a_classifier_that_is_almost_always_right_is_not_better_than_always():
+    """The interval of macro F1 is that of the percentiles, not half their width around it."""
+    predictions = ["d", *LABELS[1:]]
+    measures = significance.classifications([predictions], LABELS, resamples=1000)
+    for measure in measures.values():
+        value, low, high = measure.scores[0].interval
+        assert low < value < high <= 1
 
 
 def test_bits_per_character_by_hand():
     measure = significance.texts(
         [np.array([1.0, 3.0]) * math.log(2)], np.array([2, 6]), resamples=100
     )["bits_per_character"]
-    assert measure.scores == [(0.5, 0.0, 1.0)]
+    assert measure.scores == [((0.5, 0.5, 0.5), 1.0)]

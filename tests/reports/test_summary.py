@@ -2,8 +2,10 @@
 
 import re
 
+import pytest
 from helpers import workdirs
 
+from transformer.errors import UserError
 from transformer.reports import summary
 
 START = {
@@ -35,10 +37,10 @@ def test_a_run_in_a_few_lines(tmp_path):
         "100"
     )
     assert facts["Validation"] == "BLEU 20.00, chrF 40.50, loss 1.6500 (best, of step 200)"
-    interval = r"\d\d\.\d\d ± \d\.\d\d"
-    assert re.match(f"BLEU {interval}, chrF {interval}; ± is the 95 % interval", facts["Result"])
+    interval = r"\d\d\.\d\d\s\[\d\d\.\d\d,\s\d\d\.\d\d\]"
+    assert re.match(f"BLEU {interval}, chrF {interval}; in brackets are 95 % in", facts["Result"])
     assert facts["Test set"] == "test, 60 sentences"
-    assert facts["Signature"] == "nrefs:1"
+    assert facts["Signature"] == "nrefs:1|tok:13a"
     assert facts["Weights"] == "best, of step 200"
     assert summary.headline(this) == "Translation, en to de. BLEU 50.00 on test."
 
@@ -67,7 +69,20 @@ def test_steps_after_the_last_logged_one_count(tmp_path):
 
 def test_an_accuracy_has_an_interval(tmp_path):
     facts = rows(workdirs.classified(tmp_path))
-    assert facts["Result"] == "accuracy 0.5000; 95 % interval of the accuracy 0.1876 to 0.8124"
+    words = facts["Result"].replace("\u00a0", " ")
+    assert words == "accuracy 0.5000 [0.1876, 0.8124]; in brackets is the 95 % interval"
+
+
+def test_bleu_is_of_the_tokenizer_that_scored_the_result(tmp_path):
+    """Not of config.json's, which --mode=evaluate may have been told to change."""
+    this = workdirs.translated(tmp_path)
+    results = [rows(this)["Result"]]
+    this.evaluations[-1].result["signature"] = "nrefs:1|tok:char|version:2"
+    results.append(rows(this)["Result"])
+    assert results[0] != results[1]
+    this.evaluations[-1].result["signature"] = "nrefs:1|tok:x"
+    with pytest.raises(UserError, match=r"damaged: 'nrefs:1\|tok:x' is not sacreBLEU's"):
+        rows(this)
 
 
 def test_the_time_is_that_of_all_steps_however_many_lines_there_are(tmp_path):

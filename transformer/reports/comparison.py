@@ -118,16 +118,16 @@ def _names(runs: Sequence[Evaluated]) -> list[str]:
 def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None:
     """Raises UserError where a run's outputs do not have the score that was saved with them."""
     for run, score in zip(runs, measure.scores, strict=True):
-        if not np.isfinite(score.value):
+        if not np.isfinite(value := score.interval.value):
             raise UserError(
-                f"{name} of {run.run.workdir} is {score.value}: a model that has diverged cannot "
+                f"{name} of {run.run.workdir} is {value}: a model that has diverged cannot "
                 "be compared"
             )
-        saved = run.result.get(name, score.value)
-        if not abs(score.value - saved) <= 1e-3 * max(1, abs(saved)):
+        saved = run.result.get(name, value)
+        if not abs(value - saved) <= 1e-3 * max(1, abs(saved)):
             raise UserError(
                 f"damaged: {name} of the outputs in {run.run.workdir}/{results.FOLDER} is "
-                f"{score.value:.4f}, the result says {saved:.4f}; evaluate again: "
+                f"{value:.4f}, the result says {saved:.4f}; evaluate again: "
                 f"{run.run.command('evaluate')}"
             )
 
@@ -210,6 +210,6 @@ def _with_intervals(measures: dict[str, Measure], i: int) -> dict[str, dict]:
     """Returns the scores of run i."""
     scores = {name: measure.scores[i] for name, measure in measures.items()}
     return {
-        name: {"value": x.value, "interval": [x.value - x.half, x.value + x.half], "p": x.p}
-        for name, x in scores.items()
+        name: {"value": interval.value, "interval": [interval.low, interval.high], "p": p}
+        for name, (interval, p) in scores.items()
     }

@@ -3,7 +3,7 @@
 from transformer.reports import comparison_tables as tables
 from transformer.reports import curves, lengths, sentences
 from transformer.reports.comparison import Comparison
-from transformer.reports.measures import SCORES, TRAINED, spelt
+from transformer.reports.measures import SCORES, TRAINED, in_digits, spelt
 from transformer.reports.page import Markup, Plot, Section, Table
 
 
@@ -41,7 +41,7 @@ def _intervals(compared: Comparison, name: str) -> Plot:
     """Returns a plot of a score: a point for each run, with its 95 % interval."""
     names, scores = compared.names, compared.measures[name].scores
     rows = [
-        {"run": run, "score": x.value, "low": x.value - x.half, "high": x.value + x.half}
+        {"run": run, "score": x.interval.value, "low": x.interval.low, "high": x.interval.high}
         for run, x in zip(names, scores, strict=True)
     ]
     run = {"field": "run", "type": "nominal", "sort": None, "title": None}
@@ -63,7 +63,8 @@ def _intervals(compared: Comparison, name: str) -> Plot:
             },
         ],
     }
-    words = (f"{run} {tables.with_interval(name, x)}" for run, x in zip(names, scores, strict=True))
+    digits = (in_digits(name, x.interval) for x in scores)
+    words = (f"{run} {x}" for run, x in zip(names, digits, strict=True))
     table = Table(["run", "score", "low", "high"], [list(row.values()) for row in rows])
     about = "With 95 % intervals"
     about += f": {', '.join(words)}." if len(names) <= curves.MOST_IN_WORDS else "."
@@ -112,7 +113,7 @@ def _lengths(compared: Comparison) -> Section | None:
 def by_length(compared: Comparison, name: str) -> Plot:
     """Returns a plot of a score over the buckets of lengths, a line for each run."""
     scores = {
-        run: {bucket: x.measures[name].scores[i][:2] for bucket, x in compared.lengths.items()}
+        run: {bucket: x.measures[name].scores[i].interval for bucket, x in compared.lengths.items()}
         for i, run in enumerate(compared.names)
     }
     counts = {bucket: x.count for bucket, x in compared.lengths.items()}

@@ -2,8 +2,7 @@
 
 from transformer.reports import settings
 from transformer.reports.comparison import Comparison
-from transformer.reports.measures import TWO_DECIMALS, spelt
-from transformer.reports.significance import Score
+from transformer.reports.measures import in_digits, spelt
 
 Rows = tuple[list[str], list[list[str]]]  # a table's columns and its rows
 
@@ -13,7 +12,7 @@ def legend(compared: Comparison) -> str:
     if not compared.measures:
         return "The evaluations kept no outputs of single items: no intervals, no p-values."
     first = compared.names[0]
-    return f"After ± is half the width of the 95 % interval. p is of the difference from {first}."
+    return f"In brackets is the 95 % interval. p is of the difference from {first}."
 
 
 def score_table(compared: Comparison) -> Rows:
@@ -23,7 +22,7 @@ def score_table(compared: Comparison) -> Rows:
         columns += [spelt(name), "p"]
         for i, (row, score) in enumerate(zip(rows, measure.scores, strict=True)):
             p = f"{score.p:.3f}" if score.p >= 0.001 else "<0.001"
-            row += [with_interval(name, score), p if i else "-"]
+            row += [in_digits(name, score.interval), p if i else "-"]
     columns += ["parameters", "step", "weights"]
     for row, run, parameters in zip(rows, compared.runs, compared.parameters, strict=True):
         steps = ", ".join(map(str, run.result["steps"]))
@@ -47,14 +46,8 @@ def length_table(compared: Comparison, name: str) -> Rows:
     rows = [["sentences", *(f"{bucket.count:,}" for bucket in buckets.values())]]
     for i, run in enumerate(compared.names):
         scores = (bucket.measures[name].scores[i] for bucket in buckets.values())
-        rows.append([run, *(with_interval(name, score) for score in scores)])
+        rows.append([run, *(in_digits(name, score.interval) for score in scores)])
     return [f"{spelt(name)} by {compared.unit}", *buckets], rows
-
-
-def with_interval(name: str, score: Score) -> str:
-    """Returns a score with half its interval as text, on one line."""
-    digits = 2 if name in TWO_DECIMALS else 4
-    return f"{score.value:.{digits}f}\u00a0±\u00a0{score.half:.{digits}f}"
 
 
 def config_table(compared: Comparison) -> Rows:

@@ -1,8 +1,11 @@
 """A run's newest result on a test set, and what its evaluation kept of each line of the set."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import sacrebleu
 
 from transformer.errors import UserError
 from transformer.monitoring import results
@@ -99,9 +102,15 @@ def check_same(runs: Sequence[Evaluated]) -> None:
 
 
 def tokenizer(result: dict) -> str:
-    """Returns sacreBLEU's tokenizer that a result's signature names; "" without a signature."""
-    fields = dict(part.split(":", 1) for part in result.get("signature", "").split("|") if part)
-    return fields.get("tok", "")
+    """Returns sacreBLEU's tokenizer that a result's signature names; "" without a signature.
+
+    UserError for a signature that names none.
+    """
+    signature = result.get("signature", "")
+    named = re.search(r"\|tok:([^|]+)", signature)
+    if signature and not (named and named[1] in sacrebleu.BLEU.TOKENIZERS):
+        raise UserError(f"damaged: {signature!r} is not sacreBLEU's: evaluate the run again")
+    return named[1] if named else ""
 
 
 def _remedy(first: Evaluated, other: Evaluated) -> str:

@@ -9,6 +9,8 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.reports import measures
 from transformer.reports.curves import LEGEND, MOST_IN_WORDS
+from transformer.reports.evaluated import tokenizer
+from transformer.reports.measures import Interval
 from transformer.reports.page import Plot, Section, Table
 from transformer.reports.run import Run
 
@@ -24,7 +26,7 @@ def section(run: Run) -> Section | None:
     unit, lengths = length_of(sides[0])
     rows = buckets(lengths, edges(lengths))
     plots = []
-    metrics = {"BLEU": BLEU(tokenize=run.config.evaluate.tokenize), "chrF": CHRF()}
+    metrics = {"BLEU": BLEU(tokenize=tokenizer(run.evaluations[-1].result)), "chrF": CHRF()}
     for title, metric in metrics.items():
         scores = {
             name: measures.bootstrap(metric, *([side[i] for i in lines] for side in sides[1:]))
@@ -37,7 +39,7 @@ def section(run: Run) -> Section | None:
 
 ABOUT = (
     "A model without attention gets worse as sentences get longer (Bahdanau et al. 2015, figure "
-    "2). Vertical lines are 95 % intervals, by bootstrap."
+    "2). Vertical lines, from low to high, are 95 % intervals, by bootstrap."
 )
 
 
@@ -81,20 +83,18 @@ def buckets(lengths: Sequence[int], edges: Sequence[int]) -> dict[str, list[int]
 def plot(
     title: str,
     unit: str,
-    scores: Mapping[str, Mapping[str, tuple[float, float]]],
+    scores: Mapping[str, Mapping[str, Interval]],
     counts: Mapping[str, int],
 ) -> Plot:
     """Returns a plot of a score over the buckets, a line for each run.
 
-    `scores` are {run: {bucket: (score, half of its interval)}}, `counts` {bucket: sentences}, both
-    with the bucket 'all'.
+    `scores` are {run: {bucket: score}}, `counts` {bucket: sentences}, both with the bucket 'all'.
     """
     names = [name for name in counts if name != "all"]
     values = [
         {
-            **{"length": name, "run": run, "score": of_run[name][0], "sentences": counts[name]},
-            "low": max(0.0, of_run[name][0] - of_run[name][1]),
-            "high": of_run[name][0] + of_run[name][1],
+            **{"length": name, "run": run, "sentences": counts[name]},
+            **dict(zip(("score", "low", "high"), of_run[name], strict=True)),
         }
         for run, of_run in scores.items()
         for name in names
@@ -115,11 +115,11 @@ def plot(
         {"mark": mark, "encoding": {"y": {"field": "score", **y}}},
     ]
     ends = (
-        f"{run}{': ' if len(scores) > 1 else ''}{of_run[names[0]][0]:.1f} for the shortest to "
-        f"{of_run[names[-1]][0]:.1f} for the longest sources, {of_run['all'][0]:.1f} for all"
+        f"{run}{': ' if len(scores) > 1 else ''}{of_run[names[0]].value:.1f} for the shortest to "
+        f"{of_run[names[-1]].value:.1f} for the longest sources, {of_run['all'].value:.1f} for all"
         for run, of_run in scores.items()
     )
-    columns = [x for run in scores for x in (run or title, "± (95 %)")]
+    columns = [x for run in scores for x in (run or title, "low", "high")]
     rows = [
         [name, count, *(x for of_run in scores.values() for x in of_run[name])]
         for name, count in counts.items()

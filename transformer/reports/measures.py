@@ -1,12 +1,13 @@
 """What is measured: names for people, and 95 % intervals."""
 
-import json
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 from sacrebleu.metrics.base import Metric
 
-RESAMPLES = 1000  # of the bootstrap
+RESAMPLES, SEED = 1000, 12345  # of the bootstrap, as sacreBLEU's
 
 # What each measure is: {key of a log line or result: a sentence}. First those of training, too.
 TRAINED = {
@@ -31,19 +32,39 @@ LEFT_OUT = {"step", "skipped", "nats_per_token"}  # the perplexity's logarithm
 TWO_DECIMALS = ("bleu", "chrf", "perplexity", "word_perplexity")
 
 
+class Interval(NamedTuple):
+    """A score with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
 def spelt(name: str) -> str:
     """Returns what a key of a log line is called: BLEU, macro F1, length ratio."""
     return SPELT.get(name, name.replace("_", " "))
 
 
 def in_words(values: dict) -> str:
-    """Returns the scores of a log line or result as text: 'BLEU 37.20, chrF 60.10, loss 1.2000'."""
+    """Returns the scores of a log line or result as text: 'BLEU 37.20, chrF 60.10, loss 1.2000'.
+
+    A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'.
+    """
     names = [name for name in dict.fromkeys([*IN_WORDS, *values]) if name not in LEFT_OUT]
     return ", ".join(
-        f"{spelt(name)} {values[name]:,.{2 if name in TWO_DECIMALS else 4}f}"
+        f"{spelt(name)} {in_digits(name, values[name])}"
         for name in names
-        if isinstance(values.get(name), float)
+        if isinstance(values.get(name), float | Interval)
     )
+
+
+def in_digits(name: str, score: float | Interval) -> str:
+    """Returns a score as text, with its interval if it has one, without spaces to break a line."""
+    number = lambda x: f"{x:,.{2 if name in TWO_DECIMALS else 4}f}"
+    if not isinstance(score, Interval):
+        return number(score)
+    value, low, high = map(number, score)
+    return f"{value}\u00a0[{low},\u00a0{high}]"
 
 
 def bootstrap(
@@ -51,17 +72,42 @@ def bootstrap(
     hypotheses: Sequence[str],
     references: Sequence[str],
     resamples: int = RESAMPLES,
-) -> tuple[float, float]:
-    """Returns a corpus score, and the half width of its 95 % interval, by sacreBLEU's bootstrap
-    (Koehn 2004)."""
-    score = metric.corpus_score(hypotheses, [references], n_bootstrap=resamples)
-    report = json.loads(score.format(is_json=True, signature=metric.get_signature().format()))
-    return score.score, report.get("confidence_var", 0.0)  # left out where all scores are 0
+) -> Interval:
+    """Returns a corpus score, with the percentiles of sacreBLEU's bootstrap (Koehn 2004)."""
+    score, resampled = of_resamples(metric, hypotheses, references, resamples)
+    return Interval(score, *percentiles(resampled))
 
 
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Returns the 95 % interval of a share of `count` independent items (Wilson 1927)."""
-    z = 1.96
+def of_resamples(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[str], resamples: int
+) -> tuple[float, np.ndarray]:
+    """Returns a corpus score, and that of each resample of its sentences, the same as sacreBLEU's.
+
+    By sacreBLEU's inner functions: those that it offers return half the interval's width alone.
+    """
+    statistics = metric._extract_corpus_statistics(hypotheses, [references])
+    score = metric._aggregate_and_compute(statistics).score
+    of_items = np.array(statistics, np.float32)
+    drawn = (of_items[items].sum(axis=0) for items in draws(len(of_items), resamples))
+    return score, np.array([metric._compute_score_from_stats(x).score for x in drawn])
+
+
+def draws(count: int, resamples: int) -> np.ndarray:
+    """Returns the items of each resample, [resamples, count]: sacreBLEU's draws of its seed."""
+    return np.random.default_rng(SEED).choice(count, size=(resamples, count))
+
+
+def percentiles(resampled: np.ndarray) -> tuple[float, float]:
+    """Returns the scores of resamples between which 95 % of them are, as sacreBLEU does."""
+    ordered = np.sort(resampled).tolist()
+    cut = len(ordered) // 40
+    return ordered[cut], ordered[-1 - cut]
+
+
+def wilson(right: int, count: int) -> Interval:
+    """Returns the share of `right` in `count` independent items, with Wilson's interval (1927)."""
+    z, share = 1.96, right / count
     middle = share + z**2 / (2 * count)
     half = z * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
-    return (middle - half) / (1 + z**2 / count), (middle + half) / (1 + z**2 / count)
+    low, high = ((middle + x) / (1 + z**2 / count) for x in (-half, half))
+    return Interval(share, max(0.0, low), min(1.0, high))

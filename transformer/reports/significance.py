@@ -10,22 +10,20 @@ from typing import NamedTuple
 
 import numpy as np
 import sacrebleu
-from sacrebleu.significance import PairedTest
 from scipy import stats
 
+from transformer.reports import measures
+from transformer.reports.measures import Interval
 from transformer.tasks import classifiers
-
-SEED = 12345  # sacreBLEU's own, so that all bootstraps of a comparison have it
 
 
 class Score(NamedTuple):
-    """A run's score, half the width of its 95 % interval, and the p-value against the first run.
+    """A run's score with its 95 % interval, and the p-value against the first run.
 
     The first run's p-value is 1: it does not differ from itself.
     """
 
-    value: float
-    half: float
+    interval: Interval
     p: float
 
 
@@ -46,23 +44,26 @@ def translations(
     """Returns 'bleu' and 'chrf' of each run's hypotheses, by sacreBLEU's paired bootstrap (Koehn
     2004). `hypotheses` has the lines of each run.
 
-    sacreBLEU counts the resamples whose difference is larger than that of the runs. Where two runs
-    have equal hypotheses all differences are zero, none is larger, and p would be the smallest
-    possible: here it is 1.
+    sacreBLEU counts the resamples whose difference, less the mean difference, is larger than that
+    of the runs. Where two runs have equal hypotheses all differences are zero, none is larger, and
+    p would be the smallest possible: here it is 1.
     """
     metrics = {"bleu": sacrebleu.BLEU(tokenize=tokenize), "chrf": sacrebleu.CHRF()}
-    named = [(str(i), list(lines)) for i, lines in enumerate(hypotheses)]
-    test = PairedTest(named, metrics, [list(references)], "bs", n_samples=resamples)
-    signatures, results = test()
-    is_first = [lines == named[0][1] for _, lines in named]
-    measures = {}
-    for (title, signature), key in zip(signatures.items(), metrics, strict=True):
-        scores = [
-            Score(result.score, float(result.ci), 1.0 if same else result.p_value)
-            for result, same in zip(results[title], is_first, strict=True)
-        ]
-        measures[key] = Measure(scores, f"sacreBLEU's paired bootstrap, {signature}")
-    return measures
+    measured = {}
+    for name, metric in metrics.items():
+        values, resampled = zip(
+            *(measures.of_resamples(metric, x, references, resamples) for x in hypotheses),
+            strict=True,
+        )
+        scores = []
+        for lines, value, of_run in zip(hypotheses, values, resampled, strict=True):
+            differences = np.abs(of_run - resampled[0])
+            larger = differences - differences.mean() > abs(value - values[0])
+            p = 1.0 if lines == hypotheses[0] else (1 + int(larger.sum())) / (1 + resamples)
+            scores.append(Score(Interval(value, *measures.percentiles(of_run)), p))
+        metric.n_bootstrap, metric.seed = resamples, measures.SEED  # for the signature
+        measured[name] = Measure(scores, f"sacreBLEU's paired bootstrap, {metric.get_signature()}")
+    return measured
 
 
 def classifications(
@@ -70,7 +71,8 @@ def classifications(
 ) -> dict[str, Measure]:
     """Returns 'accuracy' and 'macro_f1' of each run's predictions, a label an item.
 
-    The p-value of accuracy is of McNemar's exact test, that of macro F1 of a paired bootstrap.
+    Accuracy has the interval of Wilson and the p-value of McNemar's exact test, macro F1 those of a
+    paired bootstrap.
     """
     names = sorted({*labels, *(label for run in predictions for label in run)})
     number = {name: i for i, name in enumerate(names)}
@@ -82,16 +84,13 @@ def classifications(
         return float(np.nanmean(classifiers.precision_recall_f1(counts)[2]))
 
     correct = [guess == truth for guess in guesses]
-    accuracy = _bootstrap(
-        [lambda items, run=run: run[items].mean() for run in correct], len(truth), resamples
-    )
-    exact = [
-        score._replace(p=mcnemar(correct[0], run))
-        for score, run in zip(accuracy.scores, correct, strict=True)
+    accuracy = [
+        Score(measures.wilson(int(run.sum()), len(run)), mcnemar(correct[0], run))
+        for run in correct
     ]
     scores = [lambda items, guess=guess: macro_f1(guess, items) for guess in guesses]
     return {
-        "accuracy": Measure(exact, f"p by McNemar's exact test, interval by {accuracy.how}"),
+        "accuracy": Measure(accuracy, "p by McNemar's exact test, interval by Wilson's formula"),
         "macro_f1": _bootstrap(scores, len(truth), resamples),
     }
 
@@ -129,19 +128,18 @@ def _bootstrap(
     """Returns the `scores` of runs, functions of items (their numbers), by a paired bootstrap.
 
     All runs are scored on the same resamples, each as large as the test set of `count` items. The
-    interval is from the 2.5th to the 97.5th percentile. The p-value is the share of resamples whose
-    difference from the first run is further from the true difference than that is from zero (Efron
-    and Tibshirani 1993, section 16.4).
+    interval is that of their percentiles. The p-value is the share of resamples whose difference
+    from the first run is further from the true difference than that is from zero (Efron and
+    Tibshirani 1993, section 16.4).
     """
-    draws = np.random.default_rng(SEED)
-    samples = [draws.integers(count, size=count) for _ in range(resamples)]
+    samples = measures.draws(count, resamples)
     resampled = np.array([[score(items) for items in samples] for score in scores])  # [runs, R]
     values = [float(score(np.arange(count))) for score in scores]
     measured = []
     for value, of_run in zip(values, resampled, strict=True):
-        low, high = np.quantile(of_run, (0.025, 0.975))
+        interval = Interval(value, *measures.percentiles(of_run))
         difference = value - values[0]
         further = np.abs(of_run - resampled[0] - difference) >= abs(difference)
         p = (1 + int(further.sum())) / (1 + resamples)
-        measured.append(Score(value, float(high - low) / 2, p))
-    return Measure(measured, f"paired bootstrap, {resamples} resamples, seed {SEED}")
+        measured.append(Score(interval, p))
+    return Measure(measured, f"paired bootstrap, {resamples} resamples, seed {measures.SEED}")

@@ -7,6 +7,7 @@ from sacrebleu.metrics import BLEU, CHRF
 from transformer.errors import UserError
 from transformer.monitoring import progress
 from transformer.reports import measures
+from transformer.reports.evaluated import tokenizer
 from transformer.reports.page import Section
 from transformer.reports.run import Evaluation, Run
 from transformer.tasks.task import abstract_params, load_task
@@ -140,19 +141,13 @@ def _score(run: Run, evaluation: Evaluation) -> str:
     if run.config.task == "translation" and (
         sides := evaluation.columns("hypothesis", "reference")
     ):
-        parts = []
-        for name, metric in (
-            ("bleu", BLEU(tokenize=run.config.evaluate.tokenize)),
-            ("chrf", CHRF()),
-        ):
-            value, half = measures.bootstrap(metric, *sides)
-            parts.append(f"{measures.spelt(name)} {value:.2f} ± {half:.2f}")
-            scores.pop(name, None)
-        parts.append(measures.in_words(scores))
-        interval = f"± is the 95 % interval of {measures.RESAMPLES:,} bootstrap resamples"
-        return f"{', '.join(filter(None, parts))}; {interval}"
-    if "accuracy" in scores and (columns := evaluation.columns("label", "prediction")):
-        low, high = measures.wilson(scores["accuracy"], len(columns[0]))
-        words = measures.in_words(scores)
-        return f"{words}; 95 % interval of the accuracy {low:.4f} to {high:.4f}"
-    return measures.in_words(scores)
+        metrics = {"bleu": BLEU(tokenize=tokenizer(evaluation.result)), "chrf": CHRF()}
+        scores |= {name: measures.bootstrap(metric, *sides) for name, metric in metrics.items()}
+        how = f"; in brackets are 95 % intervals of {measures.RESAMPLES:,} bootstrap resamples"
+    elif "accuracy" in scores and (columns := evaluation.columns("label", "prediction")):
+        right = sum(label == prediction for label, prediction in zip(*columns, strict=True))
+        scores["accuracy"] = measures.wilson(right, len(columns[0]))
+        how = "; in brackets is the 95 % interval"
+    else:
+        how = ""
+    return measures.in_words(scores) + how
