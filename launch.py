@@ -192,6 +192,24 @@ def user_error_line(error: Exception) -> str:
     return str(error) if isinstance(error, UserError) else ""
 
 
+def log_to_standard_error() -> None:
+    """Logs our lines; of libraries only what is not reported by us in one line as well.
+
+    If a save fails, Orbax logs a traceback of each of its threads, and TensorStore one of each
+    array, whose callback meets an event loop that Orbax has closed.
+    """
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
+    )
+    for library in ("absl", "asyncio"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
+    for library in ("fsspec", "gcsfs", "jax", "orbax"):
+        logging.getLogger(library).setLevel(logging.ERROR)
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    report = sys.unraisablehook
+    sys.unraisablehook = lambda x: str(x.exc_value) == "Event loop is closed" or report(x)
+
+
 def is_single_jax_process() -> bool:
     """Returns whether JAX is loaded and this is the only process of the run."""
     jax = sys.modules.get("jax")
@@ -224,11 +242,5 @@ def run(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     standard_streams.prepare()
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
-    )
-    for library in ("absl", "fsspec", "gcsfs", "jax", "orbax"):
-        logging.getLogger(library).setLevel(logging.ERROR)
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # reads that Orbax cancels
+    log_to_standard_error()
     run(sys.argv[1:])

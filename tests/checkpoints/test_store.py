@@ -1,6 +1,8 @@
 """A step is restored bit for bit, also on other devices, or is incomplete."""
 
 import errno
+import re
+import shutil
 
 import jax
 import numpy as np
@@ -21,7 +23,7 @@ from helpers.checkpoints import (
 from transformer.checkpoints import store, weights
 from transformer.distributed import layout
 from transformer.errors import UserError
-from transformer.storage import paths
+from transformer.storage import checksums, paths
 
 
 def test_round_trip_is_bit_equal(opened):
@@ -138,3 +140,12 @@ def test_paths_that_cannot_be_read_back_are_refused(tmp_path, name, refused):
     checkpoints.save(1, *state(1))
     checkpoints.close()
     tiny.assert_same_bits(load(workdir, "latest")[0], state(1)[0])
+
+
+@pytest.mark.parametrize("about", [{}, {"identity": "x"}, {"identity": {}, "score": "high"}])
+def test_a_record_of_another_form_is_one_line(three_steps, tmp_path, about):
+    copy = shutil.copytree(three_steps, tmp_path / "run")
+    file = copy / "best" / "2" / checksums.NAME
+    file.write_bytes(checksums.checksums_of(file.parent, about))
+    with pytest.raises(UserError, match=rf"\Adamaged: {re.escape(str(file))} has no (\w+)\Z"):
+        load(copy, "best")

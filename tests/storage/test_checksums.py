@@ -1,6 +1,7 @@
 """A folder's checksums name each file that is not what was written, on a disk and in a bucket."""
 
 import errno
+import hashlib
 import json
 import os
 
@@ -18,6 +19,13 @@ def sealed(folder, about=None):
     return folder
 
 
+def forged(files, about):
+    """Returns a checksum file of any content, with the right checksum of its own."""
+    digest = hashlib.sha256(json.dumps([files, about] if about else files).encode()).hexdigest()
+    values = {"files": files, **({"about": about} if about else {}), "sha256": digest}
+    return json.dumps(values, indent=1).encode()
+
+
 def test_a_changed_note_or_checksum_is_a_mismatch_of_the_checksum_file(tmp_path):
     path = sealed(tmp_path, {"step": 5}) / checksums.NAME
     assert checksums.read(tmp_path)["about"] == {"step": 5}
@@ -29,6 +37,26 @@ def test_a_changed_note_or_checksum_is_a_mismatch_of_the_checksum_file(tmp_path)
         assert checksums.corrupt_files(tmp_path) == [f"{path} (checksum mismatch)"]
     path.unlink()
     assert checksums.corrupt_files(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "files", [[], {"params/a": [1]}, {"params/a": ["1", "x"]}, {"params/a": 1}]
+)
+def test_checksums_of_another_form_are_a_mismatch_though_their_own_checksum_is_right(
+    tmp_path, files
+):
+    (sealed(tmp_path) / checksums.NAME).write_bytes(forged(files, {}))
+    assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / checksums.NAME} (checksum mismatch)"]
+
+
+def test_a_file_without_a_checksum_among_those_that_have_one_is_named(tmp_path):
+    """But none of a subfolder that was being deleted, and none that is hidden."""
+    sealed(tmp_path)
+    (tmp_path / checksums.NAME).write_bytes(checksums.content_without(tmp_path, "opt_state/"))
+    (tmp_path / "params" / ".DS_Store").touch()
+    assert checksums.corrupt_files(tmp_path) == []
+    (tmp_path / "params" / "c").touch()
+    assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / 'params' / 'c'} (no checksum)"]
 
 
 def test_a_prefix_is_taken_out_of_a_folder_s_checksums(tmp_path):

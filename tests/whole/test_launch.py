@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import checkpoints
 from helpers.command_line import QUICK, trained
 
 import launch
@@ -267,3 +269,17 @@ def test_a_failed_process_waits_for_no_thread(monkeypatch):
     with contextlib.suppress(SystemExit):
         launch.leave(1)
     assert ended == [1]
+
+
+def test_a_failed_save_is_one_line(tmp_path, no_file_over, monkeypatch, caplog, capfd):
+    """Orbax logs a traceback of each of its threads, TensorStore prints one of each array."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    for library in ("absl", "asyncio", "fsspec", "gcsfs", "jax", "orbax", "sacrebleu"):
+        caplog.set_level(logging.ERROR, library)  # restored when the test ends
+    launch.log_to_standard_error()
+    saved = checkpoints.checkpoints_of(tmp_path, keep=3)
+    with no_file_over(4096):
+        assert saved.save(1, *checkpoints.state(1))  # begun
+        assert not saved.close()
+    assert [record.getMessage().partition(" MB")[2] for record in caplog.records] == [" left"]
+    assert "Traceback" not in caplog.text + capfd.readouterr().err

@@ -182,6 +182,9 @@ def test_a_checkpoint_is_read_without_unpickling(canary, tmp_path):
     for folder in [tmp_path / "run", *(tmp_path / "run").rglob("*/")]:
         for name in ("x.npy", "parameters.npz", "arrays.pickle"):
             (folder / name).write_bytes(canary)
+    step = tmp_path / "run" / "checkpoints" / "1"
+    forged = checksums.checksums_of(step, checksums.read(step)["about"])
+    (step / checksums.NAME).write_bytes(forged)  # otherwise a file without a checksum is refused
     sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     expected = {"x": jax.ShapeDtypeStruct((3,), np.float32, sharding=sharding)}
     sys.addaudithook(_watch)  # for the rest of the process

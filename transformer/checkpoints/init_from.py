@@ -49,7 +49,7 @@ def load(
         if faults := saved.faults(step):
             raise DamagedError(", ".join(faults))
         shapes = saved.shapes(step, PARAMS)
-        _check_identity(folder, saved.about(step)["identity"], identity, skip)
+        _check_identity(folder, saved.about(step, "identity"), identity, skip)
         _check_params(folder, shapes, params, skip, identity)
         restored = from_saved(saved.restore(step, PARAMS, to_restore(shapes, layout)), layout)
     kept = {path: x for path, x in flatten(restored).items() if not is_below(path, skip)}

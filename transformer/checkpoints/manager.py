@@ -168,7 +168,7 @@ class Checkpoints:
         return True
 
     def _is_better(self, score: float, best: int) -> bool:
-        best_score = self._best.about(best)["score"]
+        best_score = self._best.about(best, "score")
         return signed(score, self._best_is) > signed(best_score, self._best_is)
 
     def _write_best(self, step: int, params: Tree, score: float) -> None:
@@ -260,8 +260,5 @@ def _is_damaged(store: CheckpointStore, step: int) -> bool:
 def best_step(store: CheckpointStore, steps: Iterable[int]) -> int | None:
     """Returns the step with the best score, None if there are no steps."""
 
-    def rank(step: int) -> float:
-        about = store.about(step)
-        return signed(about["score"], about["best_is"])
-
+    rank = lambda step: signed(store.about(step, "score"), store.about(step, "best_is"))
     return max(steps, key=rank, default=None)

@@ -27,6 +27,9 @@ Tree = Any
 PLACES = LATEST, BEST = ("checkpoints", "best")
 PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
 
+# The types of what is recorded with a step; the last two with those in best/ only.
+ABOUT = {"identity": dict, "score": (int, float), "best_is": str}
+
 
 class CheckpointStore:
     """Checkpoints in FOLDER/STEP: named items (trees of arrays) and a JSON record `about` them."""
@@ -50,7 +53,10 @@ class CheckpointStore:
             for draft in self.folder.glob(f"*{ocp.utils.TMP_DIR_SUFFIX}*"):
                 paths.remove(draft)
         handlers = {name: ocp.StandardCheckpointHandler() for name in items}
-        self._manager = ocp.CheckpointManager(self.folder, options=options, item_handlers=handlers)
+        registry = ocp.handlers.create_default_handler_registry(**handlers)
+        self._manager = ocp.CheckpointManager(
+            self.folder, options=options, handler_registry=registry
+        )
 
     def place(self, step: int) -> Path:
         """Returns the folder of a step. Not collective."""
@@ -101,9 +107,12 @@ class CheckpointStore:
             raise OSError(errno.EIO, "cannot be read now; nothing was deleted", unreadable[0])
         return damaged
 
-    def about(self, step: int) -> dict:
-        """Returns the record that `complete` wrote with a step."""
-        return processes.all_gather(checksums.read(self.place(step)))[0]["about"]
+    def about(self, step: int, name: str) -> Any:
+        """Returns an entry of the record that `complete` wrote with a step, one of ABOUT."""
+        about = processes.all_gather(checksums.read(self.place(step)))[0]["about"]
+        if not isinstance(about.get(name), ABOUT[name]):
+            raise UserError(f"damaged: {self.place(step) / checksums.NAME} has no {name}")
+        return about[name]
 
     def has(self, step: int, item: str) -> bool:
         """Returns whether the complete checkpoint of `step` contains `item`, such as 'params'."""
@@ -111,7 +120,7 @@ class CheckpointStore:
 
     def check_identity(self, step: int, identity: dict[str, str]) -> None:
         """Raises UserError if a step has another identity, such as another vocabulary."""
-        saved = self.about(step)["identity"]
+        saved = self.about(step, "identity")
         for name, value in identity.items():
             if saved.get(name) != value:
                 raise UserError(

@@ -47,7 +47,8 @@ def read(directory: Path) -> dict | None:
     try:
         values = json.loads(content)
         files, about = values["files"], values.get("about", {})
-        if _content(files, about) == content:
+        typed = all(isinstance(size, int) and isinstance(x, str) for size, x in files.values())
+        if typed and isinstance(about, dict) and _content(files, about) == content:
             return {"files": files, "about": about}
     except (ValueError, TypeError, KeyError, AttributeError):  # corrupt: any JSON, or none
         pass
@@ -67,7 +68,8 @@ def content_without(directory: Path, prefix: str) -> bytes:
 def corrupt_files(
     directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
 ) -> list[str] | None:
-    """Returns "PATH (reason)" for each file of a folder that is corrupt or cannot be read.
+    """Returns "PATH (reason)" for each file of a folder that is corrupt, has no checksum or cannot
+    be read.
 
     Only the files whose names are `wanted` are checked. None if the folder has no checksum file.
     Collective, each process checking its share of the files, unless this process checks `alone`.
@@ -94,10 +96,11 @@ def compare(
     files = values["files"]
     if not files:
         return [f"{directory / NAME} (checksum mismatch)"], []
-    names = sorted(filter(wanted, files))
+    names = sorted(filter(wanted, [*files, *_unlisted(directory, files)]))
     share = names if alone else [names[i] for i in processes.my_share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:  # hashing releases the GIL
-        results = list(pool.map(lambda name: _check(directory / name, *files[name]), share))
+        check = lambda name: _check(directory / name, *files.get(name, (None, "")))
+        results = list(pool.map(check, share))
     if not alone:
         results = processes.gather_shares(results, len(names))
     corrupt = [fault for result, fault in results if result == CORRUPT]
@@ -141,8 +144,22 @@ def _digest(path: Path) -> tuple[int, str]:
     return size, digest.hexdigest()
 
 
-def _check(path: Path, size: int, digest: str) -> tuple[int, str]:
+def _unlisted(directory: Path, files: dict) -> list[str]:
+    """Lists visible files without a checksum in those subfolders of which files have one.
+
+    Example: params/d/x, if params/y is in `files`; but nothing below opt_state/ if none of its
+    files is, because a kill leaves that of an item that was being deleted.
+    """
+    listed = {name.partition("/")[0] for name in files if "/" in name}
+    others = {*paths.files(directory)} - files.keys()
+    is_hidden = lambda name: Path(name).name.startswith(".")
+    return [x for x in others if x.partition("/")[0] in listed and not is_hidden(x)]
+
+
+def _check(path: Path, size: int | None, digest: str) -> tuple[int, str]:
     """Compares a file with its size and sha256: (INTACT, "") or (CORRUPT or UNREADABLE, fault)."""
+    if size is None:
+        return CORRUPT, f"{path} (no checksum)"
     try:
         if not path.is_file():
             return CORRUPT, f"{path} (missing)"
