@@ -1,4 +1,4 @@
-# docker build -t transformer [--build-arg JAX="jax[cuda13]"] .      (docs/running.md)
+# Not built by us yet. docker build -t transformer [--build-arg JAX="jax[cuda13]"] .      (docs/running.md)
 FROM python:3.12-slim
 ARG JAX=jax
 WORKDIR /transformer

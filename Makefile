@@ -1,33 +1,45 @@
-# `make train` trains a small Transformer and scores it; `make test` runs the tests. Both make .venv
-# themselves, from Python 3.11 or newer: the first of these that is one, or PYTHON=/path/to/python.
+# `make train` trains a small Transformer and scores it; `make test` runs the tests. Both install
+# what they need into .venv, from Python 3.11 or newer: the first of these that is one, or
+# PYTHON=/path/to/python. With another version of Python .venv is created anew.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VERSION := $(shell $(or $(PYTHON),false) -c \
+	'import sys; print("%d.%d" % sys.version_info[:2] if sys.version_info >= (3, 11) else "")')
+ifeq ($(VERSION),)
+$(error expected Python 3.11 or newer, found PYTHON=$(PYTHON): make PYTHON=/path/to/python3.11)
+endif
+VENV ?= .venv
+INSTALLED = $(VENV)/installed-$(VERSION)
+TOOLS = $(VENV)/tools-$(VERSION)
 
 .PHONY: train test test-slow test-all lint kill-matrix
-train: .venv/installed
-	.venv/bin/python launch.py --config=configs/quickstart.py
+train: $(INSTALLED)
+	$(VENV)/bin/python launch.py --config=configs/quickstart.py
 
 # A process a core, each with whole files: tests of a file share what they trained.
-PYTEST = .venv/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
-test: .venv/installed  # what proves the mathematics, the data, a resumed and a killed run: five minutes
+PYTEST = $(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
+test: $(TOOLS)  # what proves the mathematics, the data, a resumed and a killed run: five minutes
 	$(PYTEST) -m "not slow"
 
-test-slow: .venv/installed  # long matrices: of kills, meshes, several processes, damage
+test-slow: $(TOOLS)  # long matrices: of kills, meshes, several processes, damage
 	$(PYTEST) -m slow
 
-test-all: .venv/installed
+test-all: $(TOOLS)
 	$(PYTEST)
 
 # One run, ended 20 times at random moments; `make test-slow` does so five times.
-kill-matrix: .venv/installed
-	KILLS=20 .venv/bin/python -m pytest -k kill_matrix
+kill-matrix: $(TOOLS)
+	KILLS=20 $(VENV)/bin/python -m pytest -k kill_matrix
 
-lint: .venv/installed
-	.venv/bin/ruff format --check
-	.venv/bin/ruff check
+lint: $(TOOLS)
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/ruff check
 
-.venv/installed: requirements.txt
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python" >&2; exit 2; }
-	$(PYTHON) -m venv .venv
-	.venv/bin/pip install --quiet --upgrade -r requirements.txt
+$(INSTALLED): requirements.txt
+	test -e $@ || $(PYTHON) -m venv --clear $(VENV)
+	$(VENV)/bin/pip install --quiet --upgrade -r requirements.txt
+	touch $@
+
+$(TOOLS): $(INSTALLED) tests/requirements.txt
+	$(VENV)/bin/pip install --quiet --upgrade -r tests/requirements.txt
 	touch $@
