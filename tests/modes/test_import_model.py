@@ -12,6 +12,7 @@ from transformer.checkpoints import config_files
 from transformer.decoding.translator import Request, Translator
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare
+from transformer.modes import import_model as import_model_mode
 from transformer.modes.import_model import import_model
 from transformer.tasks import translation
 
@@ -46,7 +47,7 @@ def test_a_workdir_is_loaded_like_a_run_s(run):
 
 
 def test_a_folder_in_use_or_a_missing_model_is_refused(run, tmp_path):
-    with pytest.raises(UserError, match="is not empty: give a new folder"):
+    with pytest.raises(UserError, match="is not empty: give a new"):
         imported(RECORDED, run[1])
     with pytest.raises(UserError, match="nowhere does not exist"):
         imported(tmp_path / "nowhere", tmp_path / "new")
@@ -54,7 +55,40 @@ def test_a_folder_in_use_or_a_missing_model_is_refused(run, tmp_path):
     (bad / "model.safetensors").unlink()
     with pytest.raises(UserError, match=r"neither model.safetensors"):
         imported(bad, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
+    (bad / "config.json").unlink()
+    with pytest.raises(
+        UserError, match=r"neither config.json nor model.bin: only Hugging Face's m"
+    ):
+        imported(bad, tmp_path / "new")
+    assert [file.name for file in tmp_path.iterdir()] == ["bad"]
+
+
+@pytest.mark.parametrize("kind", ["t5", ["marian"], None])
+def test_what_cannot_be_imported_is_told_what_can(tmp_path, kind):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    with pytest.raises(UserError, match=r"only .*marian and CTranslate2.*can be imported, found"):
+        imported(tmp_path, tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(ValueError("a (No space left on device)"), "No space left"), (ZeroDivisionError(), None)],
+)
+def test_a_failed_import_leaves_nothing_and_can_be_repeated(tmp_path, monkeypatch, error, said):
+    save = import_model_mode.save
+
+    def fail(*arguments):
+        save(*arguments)
+        raise error
+
+    monkeypatch.setattr(import_model_mode, "save", fail)
+    with pytest.raises(UserError if said else ZeroDivisionError, match=said):
+        imported(RECORDED, tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    (tmp_path / "run").mkdir()
+    imported(RECORDED, tmp_path / "run")
+    assert (tmp_path / "run" / "best" / "0").is_dir()
 
 
 @pytest.fixture

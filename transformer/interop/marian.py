@@ -36,7 +36,7 @@ def read(folder: Path) -> Foreign:
     UserError, which names the file and the field, if it is none.
     """
     file = folder / "config.json"
-    config = json_files.read(file)
+    config = json_files.read_object(file)
     fields = marian_config.fields_of(config, file)
     shared = fields["tied_embeddings"] == "all"
     orders, vocabulary = marian_tokenizer.read(folder, config, shared)

@@ -23,10 +23,6 @@ RATES = {
 
 def fields_of(config: dict, file: Path) -> dict[str, Any]:
     """Returns the fields of our Transformer that a config.json of Marian describes."""
-    if not isinstance(config, dict) or config.get("model_type") != "marian":
-        kind = config.get("model_type") if isinstance(config, dict) else type(config).__name__
-        raise UserError(f"{file}: model_type is 'marian', found {kind!r}")
-
     get = functools.partial(value_of, config, file)
     for name in ("attention_heads", "ffn_dim"):
         sizes = get(f"encoder_{name}", int), get(f"decoder_{name}", int)

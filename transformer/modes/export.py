@@ -2,7 +2,6 @@
 
 import logging
 import shlex
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ from transformer.interop import (
 from transformer.modes.import_model import STEP
 from transformer.monitoring import log, progress, results
 from transformer.reports import measures
-from transformer.storage import checksums, paths
+from transformer.storage import checksums, drafts
 from transformer.tasks import class_names, trained
 
 FORMATS = ("huggingface", "ctranslate2", "safetensors")
@@ -56,21 +55,11 @@ def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> Non
         path: np.asarray(array, np.float32)
         for path, array in param_paths.flatten(run.params).items()
     }
-    paths.make_folder(folder.parent)
-    with (
-        paths.full_disk_as_user_error(folder.parent),
-        tempfile.TemporaryDirectory(prefix=f"{folder.name}.draft", dir=folder.parent) as draft,
-    ):
-        written = Path(draft) / folder.name
-        written.mkdir()
+    with drafts.new_folder(folder) as written:
         write(written, Source(config, source, run.model, params))
         card = card_of(config, source, run, folder)
         (written / "README.md").write_text(card, "utf-8")
         (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
-        try:
-            written.rename(folder)  # over an empty folder, too
-        except OSError as error:  # another export was faster
-            raise UserError(f"cannot export into {folder}: {error.strerror}") from error
     logging.info(
         "exported step %d of %s into %s: %s",
         *(run.step, source, folder),
@@ -113,10 +102,7 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
             "Hugging Face's MarianTokenizer ends each source by </s>, which this model has not "
             "seen (config.vocabulary.source_end=False): use --config.export.format=ctranslate2"
         )
-    if paths.in_bucket(folder):
-        raise UserError(f"{folder} is in a bucket: export into a folder on a disk, and copy it")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} exists and is not empty: give a new folder to export into")
+    drafts.check_new(folder)
 
 
 def write(folder: Path, source: Source) -> None:

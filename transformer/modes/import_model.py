@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import ml_collections
@@ -12,26 +13,24 @@ from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
 from transformer.errors import UserError
 from transformer.interop import ctranslate2_read, marian
 from transformer.monitoring import progress
-from transformer.storage import lock
+from transformer.storage import drafts, json_files
 from transformer.tasks import translation
 from transformer.tasks.task import abstract_params
 
 STEP = 0  # the imported params have had no step of ours
+# {model_type of a config.json: what reads such a folder of Hugging Face's}
+HUGGINGFACE = {"marian": marian}
 
 
 def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:
-    """Writes WORKDIR, of (FOLDER, WORKDIR), from the model in FOLDER, and nothing if it is invalid.
+    """Writes WORKDIR, of (FOLDER, WORKDIR), from the model in FOLDER: whole, or nothing.
 
     The workdir is one like a trained run's, with its params as the best validation. It can be
     evaluated, translated with, exported, and be what a new run starts from (`train.init_from`).
     """
     folder, target = folders
-    if not folder.is_dir():
-        kind = "is a file" if folder.is_file() else "does not exist"
-        raise UserError(f"{folder} {kind}: expected the folder of a Marian or CTranslate2 model")
-    if target.exists() and any(target.iterdir()):
-        raise UserError(f"--workdir={target} is not empty: give a new folder to import into")
-    program = ctranslate2_read if (folder / "model.bin").is_file() else marian
+    drafts.check_new(target)
+    program = program_of(folder)
     foreign = program.read(folder)
     config.model.update(foreign.fields)
     set_languages(config, foreign.languages)
@@ -43,18 +42,34 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     expected = abstract_params(model, translation.example(config, 1))
     shapes = {path: x.shape for path, x in param_paths.flatten(expected).items()}
     params = program.read_params(folder, foreign, shapes)
-    with lock.locked(target):
-        files = workdir.vocabulary_files(target, config)
+    with drafts.new_folder(target) as written:
+        files = workdir.vocabulary_files(written, config)
         contents = [foreign.vocabulary[file.name] for file in files]
         source_end = config.vocabulary.source_end
         vocab = workdir.write_vocabulary(files, contents, source_end=source_end)
         config.vocabulary.fingerprint = vocab.fingerprint
-        workdir.write_config(config, target)
-        save(target, params, config)
+        workdir.write_config(config, written)
+        save(written, params, config)
     logging.info(
         "imported %s into %s: %s",
         *(folder, target, progress.quantity(sum(x.size for x in params.values()), "parameter")),
     )
+
+
+def program_of(folder: Path) -> ModuleType:
+    """Returns what reads a folder; UserError, which says what can be imported, if nothing does."""
+    known = f"only Hugging Face's {', '.join(HUGGINGFACE)} and CTranslate2's Transformer"
+    if not folder.is_dir():
+        kind = "is a file" if folder.is_file() else "does not exist"
+        raise UserError(f"{folder} {kind}: expected the folder of a model, {known}")
+    if (folder / "model.bin").is_file():
+        return ctranslate2_read
+    if not (file := folder / "config.json").is_file():
+        raise UserError(f"{folder} has neither config.json nor model.bin: {known} can be imported")
+    kind = json_files.read_object(file).get("model_type")
+    if kind not in [*HUGGINGFACE]:
+        raise UserError(f"{file}: {known} can be imported, found model_type={kind!r}")
+    return HUGGINGFACE[kind]
 
 
 def set_languages(config: ml_collections.ConfigDict, named: tuple[str, str]) -> None:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from transformer.errors import UserError
 from transformer.storage import checksums, paths
 from transformer.storage.lock import try_lock
 
@@ -40,6 +41,36 @@ def draft(directory: Path) -> Iterator[Path]:
         (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
         written.chmod(0o755)  # mkdtemp makes folders that other users cannot read
         _publish(written, directory)
+
+
+def check_new(folder: Path) -> None:
+    """Raises UserError for a folder that `new_folder` cannot make."""
+    if paths.in_bucket(folder):
+        raise UserError(f"{folder} is in a bucket: give a folder on a disk, and copy it")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists and is not empty: give a new folder")
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Makes a folder `folder.draft*` to write into; at the end it becomes `folder`.
+
+    After an error it is removed. A killed process leaves its draft, which stands in nobody's way.
+    UserError for a full disk.
+    """
+    parent = folder.parent
+    paths.make_folder(parent)
+    with (
+        paths.full_disk_as_user_error(parent, "give a folder on another disk"),
+        tempfile.TemporaryDirectory(prefix=f"{folder.name}.draft", dir=parent) as draft,
+    ):
+        written = Path(draft) / folder.name
+        written.mkdir()
+        yield written
+        try:
+            written.rename(folder)  # over an empty folder, too
+        except OSError as error:  # another process was faster
+            raise UserError(f"cannot create {folder}: {error.strerror}") from error
 
 
 def is_intact(directory: Path, remedy: str) -> bool:

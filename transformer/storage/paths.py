@@ -110,22 +110,24 @@ def check_links(folder: Path, names: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def full_disk_as_user_error(folder: Path) -> Iterator[None]:
-    """In its `with` block, a full disk of a cache raises UserError, which says what to do.
+def full_disk_as_user_error(
+    folder: Path, remedy: str = "set config.data.data_dir to a folder on another disk"
+) -> Iterator[None]:
+    """In its `with` block, a full disk raises UserError, which says what to do.
 
     Full means out of bytes, inodes or quota, or over the largest size of a file.
     """
     try:
         yield
-    except (OSError, RuntimeError) as error:
-        # ArrayRecord's writer raises a RuntimeError that has the system's message, but no errno.
+    except (OSError, RuntimeError, ValueError) as error:
+        # ArrayRecord's RuntimeError and Orbax's ValueError have the system's message, but no errno.
         messages = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
         reason = next((message for message in messages if message in str(error)), "")
         if not reason:
             raise
         raise UserError(
-            f"cannot write to {folder} ({reason}): free some space (see df -h and df -i), or set "
-            "config.data.data_dir to a folder on another disk"
+            f"cannot write to {folder} ({reason}): free some space (see df -h and df -i), or "
+            f"{remedy}"
         ) from error
 
 
