@@ -12,7 +12,7 @@ def get_config() -> ConfigDict:
     config.compilation_cache = "~/.cache/transformer"  # JAX's persistent cache; "": no cache
 
     config.optimizer = ConfigDict()
-    config.optimizer.name = "adam"  # any optax optimizer: adam, adamw, sgd, lion, adafactor, ...
+    config.optimizer.name = "adam"  # any of optax or optax.contrib: adamw, sgd, lion, muon, ...
     config.optimizer.arguments = ConfigDict()  # its keyword arguments, without learning_rate
     config.optimizer.arguments.b1 = 0.9
     config.optimizer.arguments.b2 = 0.98

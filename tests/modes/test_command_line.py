@@ -14,10 +14,14 @@ from transformer.errors import UserError
 from transformer.modes import command_line, near_names
 from transformer.storage import paths
 from transformer.tasks import TASKS, translation
+from transformer.training import loop
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ("paper", "t2t_v1", "t2t_v3")
 CIFAR10 = "--config=configs/cifar10.py"
+# The quickstart's arguments of Adam, and of the paper's schedule.
+ADAMS = {"b1": 0.9, "b2": 0.98, "eps": 1e-9}
+PAPERS = {"name": "inverse_square_root", "d_model": 128, "warmup_steps": 400, "factor": 1.0}
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +81,32 @@ def test_the_last_of_two_values_counts():
 def test_tuples():
     config = ConfigDict({"some": {"sizes": (1, 2)}})
     assert command_line.override(config, ["--config.some.sizes=(3, 4, 5)"]).some.sizes == (3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments", "schedule"),
+    [
+        ({"name": "sgd"}, {}, PAPERS),
+        ({"name": "adam"}, ADAMS, PAPERS),
+        ({"name": "lion", "arguments.b1": "0.8"}, {"b1": 0.8}, PAPERS),
+        (
+            {"arguments.nesterov": "true", "arguments.mu_dtype": "bfloat16"},
+            ADAMS | {"nesterov": True, "mu_dtype": "bfloat16"},
+            PAPERS,
+        ),
+        (
+            {"schedule.name": "constant_schedule", "schedule.value": "1e-3"},
+            ADAMS,
+            {"name": "constant_schedule", "value": 0.001},
+        ),
+    ],
+)
+def test_another_optimizer_or_schedule_has_its_own_arguments(given, arguments, schedule):
+    """The config's leave with the name that they are of."""
+    config = typed(QUICK, *(f"--config.optimizer.{key}={x}" for key, x in given.items()))[2]
+    assert config.optimizer.arguments.to_dict() == arguments
+    assert config.optimizer.schedule.to_dict() == schedule
+    loop.check(config)
 
 
 OF_OTHER_TASKS = set(modes.OF_TASKS) - set(translation.MODES)

@@ -6,9 +6,10 @@ import numpy as np
 import optax
 import pytest
 
-from transformer.checkpoints.param_paths import flatten
+from transformer.checkpoints.param_paths import flatten, unflatten
 from transformer.errors import UserError
 from transformer.training.optimizer import (
+    check,
     inverse_square_root,
     make_optimizer,
     make_schedule,
@@ -103,6 +104,7 @@ def test_a_schedule_of_optax_begins_with_its_first_rate():
         ("adma", {}, "config.optimizer.name is an optimizer of optax .* found 'adma'"),
         ("tree", {}, "found 'tree'"),
         ("chain", {}, "found 'chain'"),
+        ("schedule_free_adamw", {}, "found 'schedule_free_adamw'"),
         ("lion", {"eps": 1e-9}, r"config.optimizer.arguments.eps: lion has no such argument; .*b1"),
     ],
 )
@@ -130,7 +132,7 @@ def test_what_optax_does_not_have_is_refused(name, arguments, words):
         (
             "warmup_cosine_decay_schedule",
             {"init_value": 0.0, "warmup_steps": 4, "decay_steps": 10},
-            "config.optimizer.schedule.peak_value: warmup_cosine_decay_schedule needs this",
+            r"\Aconfig.optimizer.schedule.peak_value: warmup_cosine_decay_schedule needs this",
         ),
         (
             "cosine_decay_schedule",
@@ -142,6 +144,58 @@ def test_what_optax_does_not_have_is_refused(name, arguments, words):
 def test_schedules_that_are_none_are_refused(name, arguments, words):
     with pytest.raises(UserError, match=words):
         make_schedule(name, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "schedule", "words"),
+    [
+        ("sm3", {}, {}, "sm3 does not work .* 'function'"),  # takes no schedule
+        ("momo", {}, {}, "momo does not work .* 'value'"),  # wants the loss, too
+        ("adam", {"eps_root": "abc"}, {}, "adam does not work .* 'str'"),
+        ("sgd", {}, {"value": "abc"}, "sgd does not work .* 'abc'"),
+    ],
+)
+def test_what_does_not_work_is_refused_before_anything_is_compiled(
+    name, arguments, schedule, words
+):
+    schedule = {"name": "constant_schedule", "value": 0.1} | schedule
+    with pytest.raises(UserError, match=rf"\Aconfig.optimizer: {words}"):
+        check(name=name, clip_norm=1.0, arguments=arguments, schedule=schedule, frozen="")
+
+
+def test_muon_gets_the_heads_of_a_projection_as_one_matrix():
+    """And hidden layers alone: embeddings, patches, classes and biases are Adam's."""
+    matrices = {"layer/query/kernel": (6, 8), "layer/output/kernel": (8, 6)}
+    others = {"embedding/embedding": (7, 6), "head/kernel": (6, 3), "layer/query/bias": (2, 4)}
+    shapes = {"layer/query/kernel": (6, 2, 4), "layer/output/kernel": (2, 4, 6), **others}
+    shapes |= {"layer/inner/kernel": (6, 5), "patches/kernel": (2, 2, 3, 6)}
+    rng = np.random.default_rng(0)
+    draw = lambda: {path: rng.normal(size=shape) for path, shape in shapes.items()}
+    params, gradients = jax.tree.map(jnp.float32, (draw(), draw()))
+
+    @jax.jit
+    def first_update(params, gradients):
+        options = {"name": "muon", "clip_norm": 0.0, "arguments": {}, "frozen": "layer/inner"}
+        optimizer = make_optimizer(lambda step: 0.1, **options)
+        params, gradients = map(unflatten, (params, gradients))
+        return flatten(optimizer.update(gradients, optimizer.init(params), params)[0])
+
+    @jax.jit
+    def by_hand(params, gradients):
+        """Of each parameter alone."""
+        updates = {"layer/inner/kernel": jnp.zeros((6, 5))}
+        for path in shapes.keys() - updates.keys():
+            alone = optax.adamw(0.1, weight_decay=0.0, nesterov=True)
+            alone = optax.contrib.muon(0.1) if path in matrices else alone
+            shape = matrices.get(path, shapes[path])
+            x, gradient = params[path].reshape(shape), gradients[path].reshape(shape)
+            update = alone.update(gradient, alone.init(x), x)[0]
+            updates[path] = update.reshape(shapes[path])
+        return updates
+
+    updates = first_update(params, gradients)
+    for path, expected in by_hand(params, gradients).items():
+        np.testing.assert_allclose(updates[path], expected, atol=1e-5)
 
 
 def test_a_run_may_end_within_its_warm_up():

@@ -4,6 +4,7 @@ launch.py has the three flags --config, --workdir and --mode; every key of a con
 --config.KEY=VALUE.
 """
 
+import ast
 import sys
 from pathlib import Path
 
@@ -181,6 +182,7 @@ def key_of(argument: str) -> str:
 
 def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
     """Returns the config with --config.KEY=VALUE arguments applied; UserError for wrong ones."""
+    set_optimizer_arguments(config, arguments)
     current = flatten(config)
     for argument in arguments:
         key, has_value = key_of(argument), "=" in argument
@@ -207,6 +209,34 @@ def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
             f"{wrong}: config.{key} is {KINDS[type(value)]}, such as {value!r}"
         ) from error
     return values.config
+
+
+def set_optimizer_arguments(config: ConfigDict, arguments: list[str]) -> None:
+    """Gives the optimizer and its schedule the keys that they get on the command line alone.
+
+    Any key is taken, as the optimizer and the schedule check their arguments. The keys of a config
+    leave with the optimizer, or the schedule, that another one replaces.
+    """
+    given = {key_of(a): a.partition("=")[2] for a in arguments if "=" in a}
+    current = flatten(config)
+    for choice, group in ("optimizer.name", "arguments"), ("optimizer.schedule.name", "schedule"):
+        prefix = f"optimizer.{group}."
+        replaced = given.get(choice, current.get(choice)) != current.get(choice)
+        for key in current:
+            if replaced and key.startswith(prefix) and key not in given:
+                del config.optimizer[group][key.removeprefix(prefix)]
+        for key in given.keys() - current.keys():
+            if key.startswith(prefix) and "." not in (name := key.removeprefix(prefix)):
+                config.optimizer[group][name] = literal(given[key])
+
+
+def literal(text: str) -> object:
+    """Returns the number, bool or tuple that a text spells, otherwise the text."""
+    try:
+        value = ast.literal_eval(text.title() if text.lower() in ("true", "false") else text)
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, int | float | tuple) else text
 
 
 def hint(argument: str, mode: str, file: str) -> str:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import optax.contrib
 
 from transformer.checkpoints import param_paths
 from transformer.errors import UserError
@@ -47,8 +48,9 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
         most = max(arguments["decay_steps"], arguments["warmup_steps"] + 1)
         arguments = {**arguments, "decay_steps": most}
     # Optax's schedules count from 0, ours from 1: update 1 gets optax's rate of count 0.
+    bound = _bound(make, "config.optimizer.schedule", arguments)
     try:
-        schedule = _bound(make, "config.optimizer.schedule", arguments)()
+        schedule = bound()
     except ValueError as error:  # of values that contradict each other
         raise UserError(f"config.optimizer.schedule: {' '.join(str(error).split())}") from error
     return lambda step: jnp.float32(schedule(jnp.asarray(step, jnp.int32) - 1))
@@ -69,12 +71,16 @@ def make_optimizer(
     of the update, counted from 1; skipped updates do not count. Parameters below the prefixes of
     paths in `frozen` are not updated, and have no state.
     """
-    make = getattr(optax, name, None)
-    if not callable(make) or "learning_rate" not in inspect.signature(make).parameters:
+    make = getattr(optax, name, None) or getattr(optax.contrib, name, None)
+    # What is schedule-free would have to be scored with other params than those in training.
+    usable = callable(make) and not name.startswith("schedule_free")
+    if not usable or "learning_rate" not in inspect.signature(make).parameters:
         raise UserError(
             "config.optimizer.name is an optimizer of optax with a learning rate, such as adam, "
-            f"adamw, sgd, lion or adafactor, found {name!r}"
+            f"adamw, sgd, lion, adafactor or muon, found {name!r}"
         )
+    if make is optax.contrib.muon:
+        arguments = {"muon_weight_dimension_numbers": hidden_matrices, **arguments}
     make = _bound(make, "config.optimizer.arguments", arguments, later="learning_rate")
     optimizer = make(learning_rate=lambda count: schedule(count + 1))
     if clip_norm:
@@ -84,6 +90,24 @@ def make_optimizer(
     # Not optax.masked, which passes a frozen parameter's gradient on as its update.
     parts = {"trained": optimizer, "frozen": optax.set_to_zero()}
     return optax.multi_transform(parts, functools.partial(_parts, param_paths.prefixes(frozen)))
+
+
+def hidden_matrices(params: Tree) -> Tree:
+    """Returns which axes of a parameter are the rows and columns of Muon's matrix; None: no matrix.
+
+    Matrices are the kernels of hidden layers, with all heads of a projection in one. The first and
+    the last layer (embeddings, patches, classes), biases and norms are left to Adam, as its author
+    recommends (Jordan et al. 2024).
+    """
+
+    def axes(path: tuple, x: jax.Array) -> optax.contrib.MuonDimensionNumbers | None:
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        if not name.endswith("/kernel") or name.startswith(("patches/", "head/kernel")):
+            return None
+        rows = x.ndim - 1 if name.endswith("/output/kernel") else 1  # HCD, and DHK or DF
+        return optax.contrib.MuonDimensionNumbers(tuple(range(rows)), tuple(range(rows, x.ndim)))
+
+    return jax.tree_util.tree_map_with_path(axes, params)
 
 
 def stop_gradients(params: Tree, frozen: str) -> Tree:
@@ -156,4 +180,21 @@ def check(
         raise UserError(
             f"{where}.schedule.warmup_steps is at least 1, found {schedule['warmup_steps']}"
         )
-    make_optimizer(make_schedule(**schedule), name=name, clip_norm=clip_norm, arguments=arguments)
+    rate = make_schedule(**schedule)
+    shapes = {"kernel": (2, 3), "bias": (3,)}
+    params = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
+
+    def update(params: Tree) -> Tree:
+        options = {"name": name, "clip_norm": clip_norm, "arguments": arguments}
+        optimizer = make_optimizer(rate, **options)
+        return optimizer.update(params, optimizer.init(params), params)
+
+    try:
+        jax.eval_shape(update, {"layer": params})
+    except UserError:
+        raise
+    except (TypeError, ValueError) as error:  # it wants more than a gradient, or other values
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"{where}: {name} does not work with these arguments and this schedule: {reason}"
+        ) from error
