@@ -103,12 +103,16 @@ def test_the_settings_of_the_evaluation_are_compared(compared, tmp_path):
     """Not those of config.json, which --mode=evaluate may have been told to change."""
     evaluated_runs.rewrite(tmp_path / "b", lambda x: x | {"weights": "average"})
     evaluated_runs.rewrite(tmp_path / "b", lambda x: x | {"decode": {"beam_width": 17}})
-    assert json.loads(compared())["config"] == {
+    result = json.loads(compared())
+    assert result["config"] == {
         "decode.beam_width": [4, 17],
         "evaluate.weights": ["best", "average"],
         "model.num_layers": [64, 32],
         "train.seed": [64, 32],
     }
+    assert result["scoring"].keys() == {"decode.beam_width", "evaluate.weights"}
+    page = (tmp_path / "compare.html").read_text()
+    assert 0 < page.index("The runs were not scored alike") < page.index('<th scope="col">p<')
 
 
 @pytest.mark.parametrize(

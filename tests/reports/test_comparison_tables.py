@@ -81,6 +81,18 @@ def test_the_score_of_a_line(output, text):
     assert tables.score_of_line(compared(output), 1.0) == text
 
 
+def test_another_scoring_is_said_of_the_keys_that_scores_depend_on():
+    assert tables.scoring(compared()) == ""
+    same = {"decode.workers": [1, 2, 1], "evaluate.every": [1, 2, 3], "model.size": [1, 2, 3]}
+    assert tables.scoring(compared(config=same)) == ""
+    other = {**same, "decode.beam_width": [4, 1, 4], "evaluate.weights": ["best", "best", "latest"]}
+    said = tables.scoring(compared(config=other))
+    assert said.startswith(
+        "The runs were not scored alike (decode.beam_width 4, 1, 4; evaluate.wei"
+    )
+    assert "model.size" not in said
+
+
 def test_the_legend_names_the_baseline():
     assert tables.legend(compared()).endswith("from a.")
     assert "no intervals" in tables.legend(compared(measures={}))

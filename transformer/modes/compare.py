@@ -95,6 +95,7 @@ def _text(compared: Comparison) -> str:
     methods = (f"{measures.spelt(name)}: {x.how}" for name, x in compared.measures.items())
     blocks = [
         f"{first['set']}, checksum {first['checksum'][:12]}",
+        *filter(None, [tables.scoring(compared)]),
         _aligned(tables.score_table(compared)),
         "\n".join([tables.legend(compared), *methods]),
         _aligned(tables.further_table(compared)),

@@ -14,6 +14,8 @@ from transformer.reports.evaluated import Evaluated, tokenizer
 from transformer.reports.significance import Measure
 
 NOT_SCORES = {"step", "texts", "images", "sentences", "tokens", "words", "characters", "unknown"}
+SCORING = ("decode.", "evaluate.weights", "evaluate.ensemble")
+OF_SPEED = ("decode.batch_tokens", "decode.chunk_lines", "decode.workers")
 
 
 class Item(NamedTuple):
@@ -147,6 +149,15 @@ def differing(configs: Sequence[dict[str, object]]) -> dict[str, list]:
     return {key: values for key, values in table.items() if any(x != values[0] for x in values)}
 
 
+def scoring(comparison: Comparison) -> dict[str, list]:
+    """Returns those differing keys on which scores depend besides the model."""
+    return {
+        key: values
+        for key, values in comparison.config.items()
+        if key.startswith(SCORING) and key not in OF_SPEED
+    }
+
+
 def most_different(runs: Sequence[Evaluated], count: int) -> list[Item]:
     """Returns the lines whose scores differ most between the best and the worst run."""
     *dataset, output = runs[0].sides or [""]
@@ -199,6 +210,7 @@ def values(comparison: Comparison) -> dict:
         runs.append(run_values)
     return {
         **{key: first[key] for key in ("set", "split", "checksum")},
+        "scoring": scoring(comparison),
         "runs": runs,
         "tests": {name: measure.how for name, measure in comparison.measures.items()},
         "config": comparison.config,

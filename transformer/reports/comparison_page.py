@@ -28,6 +28,7 @@ def _scores(compared: Comparison) -> Section:
     return Section(
         "Scores",
         [
+            *filter(None, [tables.scoring(compared)]),
             about,
             Table(*tables.score_table(compared)),
             *(_intervals(compared, name) for name in compared.measures),

@@ -1,10 +1,20 @@
 """A comparison as tables of text, for a terminal and a page."""
 
-from transformer.reports import settings
+from transformer.reports import comparison, settings
 from transformer.reports.comparison import Comparison
 from transformer.reports.measures import in_digits, spelt
 
 Rows = tuple[list[str], list[list[str]]]  # a table's columns and its rows
+
+
+def scoring(compared: Comparison) -> str:
+    """Says which runs were scored with other weights or another decoding; "" if none were."""
+    differing = comparison.scoring(compared).items()
+    keys = "; ".join(f"{key} {', '.join(map(setting, values))}" for key, values in differing)
+    return keys and (
+        f"The runs were not scored alike ({keys}): what differs may be due to this, not "
+        "to the models."
+    )
 
 
 def legend(compared: Comparison) -> str:

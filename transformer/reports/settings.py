@@ -1,45 +1,40 @@
-"""The config, what in it differs from the paper, and the versions of packages."""
+"""The config, what in it differs from its task's default, and the versions of packages."""
 
-from transformer.checkpoints.config_files import HERE, flatten, load_config
+from transformer.checkpoints.config_files import default_config, flatten
 from transformer.reports.page import Section, Table
 from transformer.reports.run import Run
 
-PAPER = "wmt_base.py"  # the paper's base model
+SAME = "the same"
 # Where things are, and what results do not depend on.
-APART = ("plan.", "parallel.", "compilation_cache", "data.data_dir", "data.directory")
+APART = ("plan.", "versions.", "parallel.", "compilation_cache", "data.data_dir", "data.directory")
 
 
 def section(run: Run) -> Section:
-    """Returns the config, with the paper's value of each key that differs from it."""
-    paper = flatten(load_config(str(HERE / "configs" / PAPER)))
-    config = flatten(run.config)
+    """Returns the config, with the default of each key that differs from it or has none."""
+    task = run.config.task
+    paper = ", the paper's base model" if task == "translation" else ""
+    defaults, config = flatten(default_config(task)), flatten(run.config)
+    rows = [[key, show(value), _mark(key, value, defaults)] for key, value in config.items()]
     differing = [
-        [key, show(value), show(paper[key])]
-        for key, value in config.items()
-        if key in paper
-        and value != paper[key]
-        and not key.startswith(APART)
-        and not key.endswith("fingerprint")
+        row
+        for row in rows
+        if row[2] != SAME and not row[0].startswith(APART) and not row[0].endswith("fingerprint")
     ]
     return Section(
         "Config",
         [
-            f"{len(differing)} keys differ from the paper's base model (configs/{PAPER}).",
-            Table(["key", "this run", "the paper"], differing),
-            Table(
-                ["key", "value", "the paper"],
-                [[key, show(value), _mark(key, value, paper)] for key, value in config.items()],
-                folded=f"All {len(config)} keys",
-            ),
+            f"Keys that differ from configs/{task}.py{paper}: {len(differing)}.",
+            Table(["key", "this run", "default"], differing),
+            Table(["key", "value", "default"], rows, folded=f"All {len(config)} keys"),
         ],
     )
 
 
-def _mark(key: str, value: object, paper: dict[str, object]) -> str:
-    """Says how a value compares with the paper's: 'the same', the paper's value, or '' for none."""
-    if key not in paper:
+def _mark(key: str, value: object, defaults: dict[str, object]) -> str:
+    """Says how a value compares with its default: SAME, the default, or '' where there is none."""
+    if key not in defaults:
         return ""
-    return "the same" if value == paper[key] else show(paper[key])
+    return SAME if value == defaults[key] else show(defaults[key])
 
 
 def show(value: object) -> str:
