@@ -67,8 +67,8 @@ def test_a_run_s_own_result_is_added_once(tmp_path):
 
 
 def test_a_final_score_is_one_line_of_metrics(tmp_path):
-    """Of the newest step, as a run may be resumed; not of kind 'validation', whose lines early
-    stopping counts.
+    """Of the step of the params that were scored, whatever step the run has reached; not of kind
+    'validation', whose lines early stopping counts.
     """
     log = Log(tmp_path, 0)
     log.write("validation", 9, {"bleu": 2.0})
@@ -77,7 +77,7 @@ def test_a_final_score_is_one_line_of_metrics(tmp_path):
         for _ in range(2):
             results.log_final(tmp_path, step, {**RESULT, "split": split})
         lines = [(line["kind"], line["step"], line["bleu"]) for line in read(tmp_path)]
-        assert lines == [("validation", 9, 2.0), (kind, step, 0.5)]
+        assert lines == [("validation", 9, 2.0), (kind, RESULT["step"], 0.5)]
 
 
 def test_a_terminal_gets_a_table_and_a_file_a_line(monkeypatch, capsys):

@@ -345,6 +345,6 @@ def test_stops_early_and_stays_stopped(tiny_config, devices, tmp_path, monkeypat
     assert newest(tiny_config(), tmp_path)[0] == 12
     [result] = read(tmp_path, "evaluations.jsonl")
     assert result["step"] == 6  # the best one
-    assert [line["step"] for line in lines if line["kind"] == "test"] == [12]
+    assert [line["step"] for line in lines if line["kind"] == "test"] == [6]
     train.train(tiny_config(changes), tmp_path)
     assert without_times(tmp_path) == lines

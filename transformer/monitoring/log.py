@@ -28,8 +28,9 @@ REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an
 class Log:
     """Appends to WORKDIR/metrics.jsonl, one JSON object a line, to TensorBoard and trackers.
 
-    Each line has 'step' and 'kind': 'train', 'validation' or, for the final score, its split
-    (final_SPLIT if that would be one of KINDS). On resuming from `step`, later lines are cut, and
+    Each line has 'step', the training step that a loss is of, or the params that were scored, and
+    'kind': 'train', 'validation' or, for the final score, its split (final_SPLIT if that would be
+    one of KINDS). On resuming from `step`, later lines are cut, and
     so is a final score, which is logged again when the run ends: the log of a resumed run equals an
     uninterrupted one's, except for times. Of several processes, process 0 writes, and all have its
     `lines`. If the disk is full, lines are kept in memory and written to metrics.jsonl once there

@@ -106,7 +106,8 @@ def keep(
 def log_final(workdir: Path, step: int, result: dict, tracked: Sequence[Tracker] = ()) -> None:
     """Logs a training run's final score, in metrics.jsonl in place of an earlier one. Collective.
 
-    `step` is the step that the run has reached.
+    `step` is the step that the run has reached; the line's is that of the result, whose params may
+    be those of an earlier one, the best.
     """
     split = result["split"]
     # Not 'validation' itself: early stopping counts the lines of that kind.
@@ -114,7 +115,7 @@ def log_final(workdir: Path, step: int, result: dict, tracked: Sequence[Tracker]
     values = {k: v for k, v in result.items() if isinstance(v, int | float | str) and k != "step"}
     try:
         log = Log(workdir, step, tracked)
-        log.write(kind, step, values)
+        log.write(kind, result["step"], values)
         log.close()
     except OSError as error:
         logging.error("the final score could not be written to metrics.jsonl: %s", error)
