@@ -4,6 +4,9 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
       Trains, or resumes if DIR has a checkpoint, then scores the test set. DIR is runs/CONFIG by
       default, and may be gs://BUCKET/FOLDER (docs/running.md).
 
+  python launch.py --workdir=DIR [--config.train.num_steps=N]
+      Resumes the run of DIR by its own config.
+
   python launch.py --mode=evaluate --workdir=DIR [--config.evaluate.split=validation]
       Scores a trained workdir. The result is one JSON line on standard output (a table on a
       terminal) and in DIR/evaluations.jsonl.
@@ -58,7 +61,7 @@ Any key of a config can be set: --config.model.d_model=256 --config.train.num_st
 keys and their values: python launch.py --config=configs/quickstart.py --help. A config is Python
 code that is executed: only use configs that you trust.
 
-A mode that needs a trained workdir takes the config from there, except the keys that belong to a
+What starts from a trained workdir takes the config from there, except the keys that belong to a
 machine (compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.init_from,
 vocabulary.model, compare): these have their defaults unless set on the command line.
 

@@ -13,7 +13,7 @@ ROOMS = (
 APART = {("models", room) for room in ROOMS} - {("models", "models")} | {("data", "models")}
 # Libraries, and the rooms or files that may import them.
 KEPT_TO = {
-    "absl": {"modes/command_line.py"},
+    "absl": {"modes/command_line.py", "modes/overrides.py"},
     "ml_collections": {
         *("launch.py", "configs"),
         *("checkpoints", "tasks", "training", "reports", "modes"),

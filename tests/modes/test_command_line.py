@@ -11,7 +11,7 @@ from configs import quickstart
 from transformer import modes
 from transformer.checkpoints import config_files
 from transformer.errors import UserError
-from transformer.modes import command_line, near_names
+from transformer.modes import near_names, overrides
 from transformer.storage import paths
 from transformer.tasks import TASKS, translation
 from transformer.training import loop
@@ -80,7 +80,7 @@ def test_the_last_of_two_values_counts():
 
 def test_tuples():
     config = ConfigDict({"some": {"sizes": (1, 2)}})
-    assert command_line.override(config, ["--config.some.sizes=(3, 4, 5)"]).some.sizes == (3, 4, 5)
+    assert overrides.override(config, ["--config.some.sizes=(3, 4, 5)"]).some.sizes == (3, 4, 5)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,28 @@ def test_a_trained_model_keeps_its_sizes(tmp_path):
             typed("--mode=evaluate", workdir, f"--config.{key}=7")
 
 
+def test_a_run_is_resumed_by_its_workdir_s_config(tmp_path, caplog):
+    """What no mode takes from a workdir is logged, unless it was typed."""
+    caplog.set_level("INFO")
+    changes = {"train.num_steps": 77, "optimizer.schedule.name": "cosine_decay_schedule"}
+    changes |= {"optimizer.schedule.decay_steps": 77, "data.data_dir": "/a", "parallel.mesh": [1]}
+    workdir = trained(tmp_path, changes | {"parallel.strategy": "jit"})
+    arguments = [workdir, "--config.train.num_steps=99", "--config.parallel.strategy=jit"]
+    assert mistake(*arguments) == (
+        f"{tmp_path} has no checkpoint to resume from: give --config=FILE"
+    )
+    (tmp_path / "checkpoints" / "50").mkdir(parents=True)
+    caplog.clear()
+    mode, folder, config = typed(*arguments)
+    assert (mode, folder) == ("train", tmp_path)
+    assert (config.train.num_steps, config.optimizer.schedule.decay_steps) == (99, 99)
+    assert (config.parallel.strategy, config.parallel.mesh) == ("jit", (0, 1, 1))
+    assert config.data.data_dir == quickstart.get_config().data.data_dir
+    [line] = [record.getMessage() for record in caplog.records]
+    left = "data.data_dir='/a', parallel.mesh=(1,)"
+    assert line == f"not taken from {tmp_path}/config.json, as from no workdir's: {left}"
+
+
 @pytest.mark.parametrize("mode", modes.WITH_FOLDER)
 @pytest.mark.parametrize("folders", [[], ["a", "b"]])
 def test_a_mode_between_programs_takes_one_folder(mode, folders, tmp_path):
@@ -174,8 +196,10 @@ def test_every_mode_has_its_function():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["--config=FILE", "configs/quickstart.py"]),
-        (["--mode=prepare"], ["--mode=prepare", "--config=FILE"]),
+        ([], ["--config=FILE", "configs/quickstart.py", "--workdir=DIR of a run to resume"]),
+        (["--workdir=no/where"], ["no/where does not exist"]),
+        (["--workdir=transformer"], ["transformer holds no config.json"]),
+        (["--mode=prepare", "--workdir=x"], ["--mode=prepare", "--config=FILE"]),
         (["--config"], ["--config", "--help"]),
         (["--mode=tarin", QUICK], ["'tarin'", *modes.MODES, "did you mean train"]),
         (["--config=configs/quickstrat.py"], ["quickstrat", "did you mean configs/quickstart.py?"]),

@@ -114,10 +114,10 @@ import resource, sys
 import jax, numpy as np
 from transformer.checkpoints import config_files
 from transformer.distributed import layout as layouts
-from transformer.modes import command_line, plan
+from transformer.modes import overrides, plan
 from transformer.tasks import translation
 
-config = command_line.override(config_files.load_config("configs/wmt_base.py"), sys.argv[1:])
+config = overrides.override(config_files.load_config("configs/wmt_base.py"), sys.argv[1:])
 layout = layouts.make_layout("jit")
 model = translation.model(config, translation.sizes(config, None))
 batch = plan.batch_on(layout, translation.example(config, 0))

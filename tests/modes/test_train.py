@@ -13,8 +13,7 @@ from helpers.runs import newest, without_times
 from transformer.checkpoints import config_files, param_paths
 from transformer.data import vocabulary
 from transformer.errors import UserError
-from transformer.modes import train
-from transformer.modes.command_line import WRITTEN
+from transformer.modes import command_line, train
 from transformer.monitoring.log import read
 from transformer.tasks import trained, translation
 from transformer.training import loop
@@ -100,7 +99,9 @@ def test_finished_run_is_only_evaluated_again(tiny_run, tiny_config, tmp_path, c
     copied = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
     before = without_times(copied), newest(tiny_config(), copied)
     [said] = read(copied, "evaluations.jsonl")
-    train.train(tiny_config(), copied)
+    data_dir = f"--config.data.data_dir={tiny_run.config.data.data_dir}"
+    _, folder, config = command_line.parse([f"--workdir={copied}", data_dir])
+    train.train(config, folder)
     assert json.loads(capsys.readouterr().out) == said
     assert read(copied, "evaluations.jsonl") == [said]
     after = without_times(copied), newest(tiny_config(), copied)
@@ -186,7 +187,7 @@ def test_what_a_run_writes_into_may_not_be_a_link_that_leads_outside(tiny_run):
     """But for what is renamed into place, and for folders that may be on another disk."""
     renamed, elsewhere = {"config.json"}, {"vocabulary", "checkpoints", "best"}
     names = {path.name for path in tiny_run.workdir.iterdir()}
-    assert names - renamed - elsewhere == set(WRITTEN) - {"profile"}
+    assert names - renamed - elsewhere == set(command_line.WRITTEN) - {"profile"}
 
 
 @pytest.mark.slow

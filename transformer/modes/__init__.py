@@ -1,6 +1,6 @@
 """The modes of launch.py, one file each: what a command does from its config to its output.
 
-Read command_line.py (flags -> mode, workdir, config; near_names.py: "did you mean"), train.py
+Read command_line.py (flags -> mode, workdir, config; with overrides.py and near_names.py), train.py
 (which uses prepare.py and evaluate.py), translate.py, score.py, align.py, classify.py and
 generate.py (lines in, lines out: lines.py), verify.py, report.py, compare.py, audit.py, plan.py
 (with collectives.py and step_time.py). A mode is a function of (config, workdir) that launch.py
@@ -10,7 +10,7 @@ The other modes run in a single process.
 """
 
 # {mode: "module:function"}, imported on use. A mode starts from a --config, or from the config.json
-# of a trained --workdir.
+# of a trained --workdir; train from either.
 FROM_CONFIG = {
     "train": "transformer.modes.train:train",
     "prepare": "transformer.modes.prepare:prepare",

@@ -4,15 +4,15 @@ launch.py has the three flags --config, --workdir and --mode; every key of a con
 --config.KEY=VALUE.
 """
 
-import ast
+import logging
 import sys
 from pathlib import Path
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
 from transformer.checkpoints.config_files import (
-    KINDS,
+    MACHINE,
     check_keys,
     check_types,
     default_config,
@@ -35,6 +35,7 @@ from transformer.modes import (
     WITH_FOLDER,
 )
 from transformer.modes.near_names import did_you_mean, did_you_mean_key
+from transformer.modes.overrides import key_of, override
 from transformer.storage import paths
 from transformer.tasks import TASKS
 
@@ -79,8 +80,11 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
                 f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
                 f"--mode=MODE or --config.KEY=VALUE, each with its '='{hint(argument, mode, file)}"
             )
-    if mode in FROM_CONFIG and not file:
-        raise UserError(f"--mode={mode} needs --config=FILE, such as configs/quickstart.py")
+    if mode in FROM_CONFIG and not file and not (mode == "train" and workdir):
+        resumed = ", or --workdir=DIR of a run to resume" if mode == "train" else ""
+        raise UserError(
+            f"--mode={mode} needs --config=FILE, such as configs/quickstart.py{resumed}"
+        )
     if mode in FROM_WORKDIR and file:
         raise UserError(
             f"--mode={mode} takes no --config=FILE: it reads the config.json of its --workdir=DIR; "
@@ -93,7 +97,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         raise UserError(f"--mode={mode} needs --workdir=DIR, the folder of a trained run")
     if mode in FROM_FOREIGN and (file or not workdir):
         raise UserError(f"expected --mode={mode} FOLDER --workdir=DIR, without --config=FILE")
-    if mode in FROM_CONFIG:
+    if mode in FROM_CONFIG and file:
         config = load_config(file)
         defaults = default_config(task_of(config, f"--config={file}"))
         check_types(config, defaults, f"--config={file}")
@@ -107,6 +111,8 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         paths.check_links(folder, WRITTEN)
     if mode in FROM_WORKDIR:
         config = trained_config(folder, rest)
+    if mode == "train" and not file:
+        config = resumed_config(folder, rest)
     if mode in FROM_FOREIGN:
         config = default_config("translation")
         # Not WMT's text and languages: `import_model` fills in what the model names.
@@ -174,69 +180,27 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     return config
 
 
-def key_of(argument: str) -> str:
-    """Returns the config key that an argument sets: '--noconfig.data.pack' -> 'data.pack'."""
-    name = argument.partition("=")[0]
-    return name.removeprefix("--no").removeprefix("--").removeprefix("config.")
+def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
+    """Returns the config of a run that is resumed without its --config.
 
-
-def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
-    """Returns the config with --config.KEY=VALUE arguments applied; UserError for wrong ones."""
-    set_optimizer_arguments(config, arguments)
-    current = flatten(config)
-    for argument in arguments:
-        key, has_value = key_of(argument), "=" in argument
-        if key not in current:
-            group = [f"config.{k}" for k in current if k.startswith(f"{key}.")]
-            keys = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, current)
-            raise UserError(f"{argument}: there is no key config.{key}{keys}")
-        # absl spells True as --config.KEY and False as --noconfig.KEY.
-        is_switch = isinstance(current[key], bool) and not has_value
-        if not is_switch and not (has_value and argument.startswith("--config")):
-            raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {current[key]!r}")
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
-    try:
-        values([sys.argv[0], *arguments])
-    except flags.IllegalFlagValueError as error:
-        # Finds the argument that absl's message is about. A flag may be given twice, so prefer the
-        # one whose value the message quotes.
-        same_key = [a for a in arguments if a.partition("=")[0] in str(error)]
-        same_value = [a for a in same_key if repr(a.partition("=")[2]) in str(error)]
-        wrong = (same_value or same_key)[-1]
-        key, value = key_of(wrong), current[key_of(wrong)]
-        raise UserError(
-            f"{wrong}: config.{key} is {KINDS[type(value)]}, such as {value!r}"
-        ) from error
-    return values.config
-
-
-def set_optimizer_arguments(config: ConfigDict, arguments: list[str]) -> None:
-    """Gives the optimizer and its schedule the keys that they get on the command line alone.
-
-    Any key is taken, as the optimizer and the schedule check their arguments. The keys of a config
-    leave with the optimizer, or the schedule, that another one replaces.
+    UserError if there is no checkpoint: a new run reads keys that are never taken from a workdir.
+    Those that config.json has otherwise are logged.
     """
-    given = {key_of(a): a.partition("=")[2] for a in arguments if "=" in a}
-    current = flatten(config)
-    for choice, group in ("optimizer.name", "arguments"), ("optimizer.schedule.name", "schedule"):
-        prefix = f"optimizer.{group}."
-        replaced = given.get(choice, current.get(choice)) != current.get(choice)
-        for key in current:
-            if replaced and key.startswith(prefix) and key not in given:
-                del config.optimizer[group][key.removeprefix(prefix)]
-        for key in given.keys() - current.keys():
-            if key.startswith(prefix) and "." not in (name := key.removeprefix(prefix)):
-                config.optimizer[group][name] = literal(given[key])
-
-
-def literal(text: str) -> object:
-    """Returns the number, bool or tuple that a text spells, otherwise the text."""
-    try:
-        value = ast.literal_eval(text.title() if text.lower() in ("true", "false") else text)
-    except (ValueError, SyntaxError):
-        return text
-    return value if isinstance(value, int | float | tuple) else text
+    config, file = trained_config(workdir, arguments), workdir / "config.json"
+    if not any(checkpoint.name.isdigit() for checkpoint in workdir.glob("checkpoints/*")):
+        raise UserError(f"{workdir} has no checkpoint to resume from: give --config=FILE")
+    if config.optimizer.schedule.get("decay_steps") == config.train.num_steps:
+        # As in the configs: a run of more steps does not go on at the rate of the last one.
+        config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")
+    ours, given = flatten(config), list(map(key_of, arguments))
+    left = [
+        f"{key}={value!r}"
+        for key, value in flatten(read_config(workdir)).items()
+        if key.startswith(MACHINE) and key not in given and value != ours.get(key, value)
+    ]
+    if left:
+        logging.info("not taken from %s, as from no workdir's: %s", file, ", ".join(left))
+    return config
 
 
 def hint(argument: str, mode: str, file: str) -> str:

@@ -1,0 +1,76 @@
+"""--config.KEY=VALUE: sets the keys of a config, and explains each mistake in them."""
+
+import ast
+import sys
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from transformer.checkpoints.config_files import KINDS, flatten
+from transformer.errors import UserError
+from transformer.modes.near_names import did_you_mean_key
+
+
+def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
+    """Returns the config with --config.KEY=VALUE arguments applied; UserError for wrong ones."""
+    set_optimizer_arguments(config, arguments)
+    current = flatten(config)
+    for argument in arguments:
+        key, has_value = key_of(argument), "=" in argument
+        if key not in current:
+            group = [f"config.{k}" for k in current if k.startswith(f"{key}.")]
+            keys = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, current)
+            raise UserError(f"{argument}: there is no key config.{key}{keys}")
+        # absl spells True as --config.KEY and False as --noconfig.KEY.
+        is_switch = isinstance(current[key], bool) and not has_value
+        if not is_switch and not (has_value and argument.startswith("--config")):
+            raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {current[key]!r}")
+    values = flags.FlagValues()
+    config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
+    try:
+        values([sys.argv[0], *arguments])
+    except flags.IllegalFlagValueError as error:
+        # Finds the argument that absl's message is about. A flag may be given twice, so prefer the
+        # one whose value the message quotes.
+        same_key = [a for a in arguments if a.partition("=")[0] in str(error)]
+        same_value = [a for a in same_key if repr(a.partition("=")[2]) in str(error)]
+        wrong = (same_value or same_key)[-1]
+        key, value = key_of(wrong), current[key_of(wrong)]
+        raise UserError(
+            f"{wrong}: config.{key} is {KINDS[type(value)]}, such as {value!r}"
+        ) from error
+    return values.config
+
+
+def set_optimizer_arguments(config: ConfigDict, arguments: list[str]) -> None:
+    """Gives the optimizer and its schedule the keys that they get on the command line alone.
+
+    Any key is taken, as the optimizer and the schedule check their arguments. The keys of a config
+    leave with the optimizer, or the schedule, that another one replaces.
+    """
+    given = {key_of(a): a.partition("=")[2] for a in arguments if "=" in a}
+    current = flatten(config)
+    for choice, group in ("optimizer.name", "arguments"), ("optimizer.schedule.name", "schedule"):
+        prefix = f"optimizer.{group}."
+        replaced = given.get(choice, current.get(choice)) != current.get(choice)
+        for key in current:
+            if replaced and key.startswith(prefix) and key not in given:
+                del config.optimizer[group][key.removeprefix(prefix)]
+        for key in given.keys() - current.keys():
+            if key.startswith(prefix) and "." not in (name := key.removeprefix(prefix)):
+                config.optimizer[group][name] = literal(given[key])
+
+
+def literal(text: str) -> object:
+    """Returns the number, bool or tuple that a text spells, otherwise the text."""
+    try:
+        value = ast.literal_eval(text.title() if text.lower() in ("true", "false") else text)
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, int | float | tuple) else text
+
+
+def key_of(argument: str) -> str:
+    """Returns the config key that an argument sets: '--noconfig.data.pack' -> 'data.pack'."""
+    name = argument.partition("=")[0]
+    return name.removeprefix("--no").removeprefix("--").removeprefix("config.")
