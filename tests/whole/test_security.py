@@ -278,20 +278,49 @@ def test_where_text_is_read_is_logged(caplog):
     assert config.data.data_dir in caplog.text
 
 
-@pytest.mark.parametrize("name", command_line.WRITTEN)
-@pytest.mark.parametrize("mode", ["train", "evaluate"])
-def test_no_link_makes_a_mode_write_outside_the_workdir(name, mode, tmp_path):
-    outside, workdir = tmp_path / "outside", tmp_path / "run"
-    workdir.mkdir()
-    (workdir / "config.json").write_text(wmt_base.get_config().to_json())
-    (workdir / name).symlink_to(outside)
-    config = ["--config=configs/wmt_base.py"] if mode == "train" else []
-    with pytest.raises(UserError, match=f"{name} is a link that leads out of {workdir}"):
-        command_line.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
-    command_line.parse(["--mode=translate", f"--workdir={workdir}"])  # which writes nothing
-    (workdir / name).unlink()
-    (workdir / name).symlink_to("config.json")
-    command_line.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
+CONFIG = wmt_base.get_config().to_json()
+
+
+@pytest.mark.parametrize("name", [*config_files.NO_LINKS, "evaluation/test.source"])
+@pytest.mark.parametrize("mode", ["train", "evaluate", "report", "compare", "load"])
+def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_path):
+    """A page would show what is there, to everyone who gets it."""
+    outside, workdir, other = tmp_path / "outside", tmp_path / "run", tmp_path / "other"
+    for folder in (workdir, other):
+        folder.mkdir()
+        (folder / "config.json").write_text(CONFIG)
+    outside.write_text(CONFIG)
+    place = workdir / name
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+
+    def begin():
+        if mode == "load":  # as an ensemble's member is, and the other folders of a comparison
+            config_files.read_config(workdir)
+        elif mode == "compare":
+            command_line.parse(["--mode=compare", str(workdir), str(other)])
+        else:
+            config = ["--config=configs/wmt_base.py"] if mode == "train" else []
+            command_line.parse([f"--mode={mode}", f"--workdir={workdir}", *config])
+
+    for missing in (False, True):
+        place.symlink_to(outside)
+        with pytest.raises(UserError, match=f"{name} is a link that leads out of {workdir}"):
+            begin()
+        place.unlink()
+        outside.unlink(missing_ok=missing)
+    (workdir / "within").write_text(CONFIG)
+    place.symlink_to(workdir / "within")
+    begin()
+
+
+def test_folders_of_params_may_be_links(tmp_path):
+    """Such as to a larger disk."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.json").write_text(CONFIG)
+    for name in ("checkpoints", "best", "vocabulary"):
+        (tmp_path / "run" / name).symlink_to(tmp_path / name)
+    command_line.parse(["--mode=report", f"--workdir={tmp_path / 'run'}"])
 
 
 # Paths.

@@ -8,13 +8,14 @@ import functools
 import importlib.util
 import inspect
 import logging
+import os
 import traceback
 from pathlib import Path
 
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
-from transformer.storage import json_files
+from transformer.storage import json_files, paths
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of launch.py
 CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task
@@ -35,6 +36,12 @@ KINDS = {
 MACHINE = (
     *("compilation_cache", "data.data_dir", "parallel.", "evaluate.ensemble", "train.init_from"),
     *("vocabulary.model", "compare."),
+)
+# What modes read and write in a workdir, with the files in evaluation/: none may be a link that
+# leads outside. checkpoints/, best/ and vocabulary/ may be links, such as to a larger disk.
+NO_LINKS = (
+    *("config.json", "lock", "metrics.jsonl", "starts.jsonl", "evaluations.jsonl", "trackers.json"),
+    *("evaluation", "tensorboard", "profile"),
 )
 # Prefixes of the keys that the params depend on. Exceptions are in NOT_PARAMETERS.
 PARAMETERS = ("task", "architecture", "model.", "vocabulary.")
@@ -118,8 +125,20 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
+def check_links(workdir: Path) -> None:
+    """Raises UserError for a link that leads out of a workdir, which may be from somebody else: no
+    mode shows what is there, or writes there."""
+    if paths.in_bucket(workdir):
+        return
+    root, named = os.path.realpath(workdir), (workdir / name for name in NO_LINKS)
+    for place in (*named, *(workdir / "evaluation").glob("*")):
+        if not Path(os.path.realpath(place)).is_relative_to(root):
+            raise UserError(f"{place} is a link that leads out of {workdir}: remove it")
+
+
 def read_config(workdir: Path) -> ConfigDict:
     """Returns the resolved config that a workdir was trained with; UserError if it has none."""
+    check_links(workdir)
     path = workdir / "config.json"
     if not path.is_file():
         kind = "holds no config.json" if workdir.is_dir() else "does not exist"

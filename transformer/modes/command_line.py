@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints.config_files import (
     MACHINE,
     check_keys,
+    check_links,
     check_types,
     default_config,
     flatten,
@@ -24,7 +25,6 @@ from transformer.checkpoints.config_files import (
 )
 from transformer.errors import UserError
 from transformer.modes import (
-    COLLECTIVE,
     FROM_CONFIG,
     FROM_FOREIGN,
     FROM_WORKDIR,
@@ -38,14 +38,6 @@ from transformer.modes.near_names import did_you_mean, did_you_mean_key
 from transformer.modes.overrides import key_of, override
 from transformer.storage import paths
 from transformer.tasks import TASKS
-
-# Files that are appended to, and folders that are written into: none may be a link that leads
-# outside, because a workdir may come from somebody else. checkpoints/, best/ and vocabulary/ may be
-# links, such as to a larger disk.
-WRITTEN = (
-    *("lock", "metrics.jsonl", "starts.jsonl", "tensorboard", "profile"),
-    *("evaluation", "evaluations.jsonl"),
-)
 
 
 def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDict]:
@@ -107,8 +99,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     folder = paths.path(workdir)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--workdir={workdir} is a file, expected a folder")
-    if mode in COLLECTIVE and not paths.in_bucket(folder):  # the modes that write
-        paths.check_links(folder, WRITTEN)
+    check_links(folder)
     if mode in FROM_WORKDIR:
         config = trained_config(folder, rest)
     if mode == "train" and not file:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from transformer.errors import UserError
@@ -96,17 +96,6 @@ def check_writable(file: Path, key: str) -> None:
     folder = next(parent for parent in file.absolute().parents if parent.exists())
     if error := try_write(folder):
         raise UserError(f"{key}: cannot write in {folder}: {error.strerror or error}")
-
-
-def check_links(folder: Path, names: Iterable[str]) -> None:
-    """Raises UserError if one of these names in a folder is a symbolic link that leads out of it.
-
-    A workdir may come from somebody else: what is written into it must not land elsewhere.
-    """
-    root = os.path.realpath(folder)
-    for place in (folder / name for name in names):
-        if not Path(os.path.realpath(place)).is_relative_to(root):
-            raise UserError(f"{place} is a link that leads out of {folder}: remove it")
 
 
 @contextlib.contextmanager
