@@ -34,13 +34,18 @@ def texts(pairs):
     return lambda: iter(encoded)
 
 
-def scanned(pairs, *, codes=("xx", "yy"), learn_from=None, max_length=128, pieces=None):
-    """The `Lines` of the source and of the target."""
-    learnt = lines.learn_languages(texts(learn_from or pairs), codes)
+def readers(pairs, *, codes=("xx", "yy"), max_length=128, pieces=None):
+    """What the lines of each side are compared with; the toy languages are none that is known."""
     spelling = pieces and characters.Spelling(pieces.processor)
-    readers = [
-        lines.Reader(learnt.table, script, max_length, pieces, spelling)
-        for script in learnt.scripts
+    return [
+        lines.Reader(languages, script, max_length, pieces, spelling)
+        for languages, script in zip(
+            (codes, codes[::-1]), lines.scripts(texts(pairs), codes), strict=True
+        )
     ]
-    source, target, _ = lines.scan(texts(pairs), readers, lambda count: None)
+
+
+def scanned(pairs, **options):
+    """The `Lines` of the source and of the target."""
+    source, target, _ = lines.scan(texts(pairs), readers(pairs, **options), lambda count: None)
     return source, target

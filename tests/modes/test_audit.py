@@ -74,7 +74,7 @@ def test_clean_text(run, splits, tmp_path, caplog):
     write(tmp_path / "text", **splits)
     result = run()
     assert faults_of(result) == {"train": {}, "validation": {}, "test": {}}
-    assert result["train"]["misaligned"] is None
+    assert result["train"]["misaligned"] == []
     assert result["train"]["files"] == [f"{tmp_path}/text/train.{x}" for x in ("xx", "yy")]
     assert [result[split]["pairs"] for split in result] == [600, 50, 50]
     assert "nothing found" in caplog.text
@@ -115,18 +115,29 @@ def test_a_shifted_file(run, splits, tmp_path, caplog):
     (tmp_path / "text/train.xx").write_text("".join(lines[:350] + lines[351:]))
     result = run(f"--config.audit.clean={tmp_path}/copy")["train"]
     assert (result["source_lines"], result["target_lines"]) == (600, 601)
-    assert result["misaligned"]["shift"] == 1
-    assert abs(result["misaligned"]["line"] - 351) <= 6
+    [run_found] = result["misaligned"]
+    assert run_found["shift"] == 1
+    assert abs(run_found["line"] - 351) <= 6
     assert "the target has 1 line more" in caplog.text
     assert "source line i goes with target line i + 1" in caplog.text
     assert "train is misaligned from about line 35" in caplog.text
+    assert "and its copy lacks these lines: mend the files first" in caplog.text
+    kept = (tmp_path / "copy/train.xx").read_text().splitlines()
+    assert 330 <= len(kept) <= 350
+    assert kept == [pair[0] for pair in splits["train"][: len(kept)]]
 
 
-def test_a_validation_set_with_its_sides_exchanged(run, splits, tmp_path):
-    """Train says what each side's language looks like."""
-    splits["validation"] = [pair[::-1] for pair in splits["validation"]]
-    write(tmp_path / "text", **splits)
-    assert run()["validation"]["faults"]["swapped"]["pairs"] == 50
+def test_lines_in_the_wrong_language(run, tmp_path, caplog):
+    """Short pairs whose sides are exchanged, and French in place of German."""
+    (tmp_path / "a").write_text("Where am I?\nDas ist mein Hund.\nJe ne sais pas quoi faire.\n")
+    (tmp_path / "b").write_text("Wo bin ich?\nThat is my dog.\nI do not know what to do.\n")
+    files = f"{tmp_path}/a,{tmp_path}/b"
+    flags = [f"--config.data.train={files}", "--config.data.validation=", "--config.data.test="]
+    german = ["--config.data.source_language=de-AT", "--config.data.target_language=en"]
+    assert faults_of(run(*flags, *german)) == {"train": {"swapped": [1], "language": [3]}}
+    assert "py3langid" not in caplog.text
+    assert faults_of(run(*flags)) == {"train": {}}
+    assert "py3langid does not know the language 'xx'" in caplog.text
 
 
 def test_all_faulty_pairs_are_listed(run, splits, tmp_path):
@@ -231,7 +242,7 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys):
 @pytest.mark.parametrize(
     ("flags", "right"),
     [
-        (["--config.audit.drop=blank,doubled"], "config.audit.drop has names of blank, broken"),
+        (["--config.audit.drop=blank,doubled"], "config.audit.drop has names of blank, misaligned"),
         (["--config.data.train="], "config.data.train is empty"),
         (["--config.data.train=nothing"], "config.data.train='nothing': expected one of"),
         (
@@ -269,11 +280,13 @@ def test_multi30k(run, test_data, tmp_path):
     ]
     result = run(*flags, directory=test_data / "multi30k/raw")
     repeated = ("many_targets", "many_sources", "near_duplicate")
+    assert result["train"]["faults"]["entities"]["pairs"] == 17  # '&amp;'
     train = {name: x for name, x in faults_of(result)["train"].items() if name not in repeated}
     assert train == {
         "invisible": [7366],
         "length": [16510, 16664, 24586],
         "duplicate": [14215, 16867, 20149],
+        "entities": [561, 3158, 3913, 4527, 4603],
     }
     assert faults_of(result)["validation"] == {"source_in_train": [687], "target_in_train": [165]}
     assert faults_of(result)["test"] == {}
@@ -289,5 +302,6 @@ def test_a_line_missing_in_multi30k(run, test_data, tmp_path):
         f"--config.data.train={folder}/train.en.gz,{tmp_path}/short.de",
         *("--config.data.validation=", "--config.data.test="),
     )
-    assert result["train"]["misaligned"]["shift"] == -1
-    assert abs(result["train"]["misaligned"]["line"] - 14501) <= 6
+    [found] = result["train"]["misaligned"]
+    assert found["shift"] == -1
+    assert abs(found["line"] - 14501) <= 6

@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import workdir
 from transformer.data import corpora, text_files, vocabulary
-from transformer.data.audit import alignment, characters, cleaning, faults, lines, pairs
+from transformer.data.audit import alignment, characters, cleaning, faults, languages, lines, pairs
 from transformer.errors import UserError
 from transformer.monitoring import progress
 from transformer.storage import paths
@@ -31,7 +31,7 @@ class Split(NamedTuple):
     pairs: pairs.Pairs
     sides: tuple[lines.Lines, lines.Lines]
     masks: dict[str, np.ndarray]  # {fault: bool [pairs]}
-    misaligned: alignment.Misaligned | None
+    misaligned: list[alignment.Misaligned]
     ratio: float  # target characters for one of the source
     spelt: Counter  # characters without a piece in the vocabulary
 
@@ -125,11 +125,16 @@ def make_readers(
         characters.Spelling(side.processor) if hasattr(side, "processor") else None
         for side in sides
     ]
-    languages = config.data.source_language, config.data.target_language
-    learnt = lines.learn_languages(train.read, languages)
+    codes = config.data.source_language, config.data.target_language
+    known = tuple(map(characters.code_of, codes))
+    for code in sorted({*known} - {*languages.identifier().labels}):
+        logging.info("py3langid does not know the language %r: its lines may be in any", code)
+    scripts = lines.scripts(train.read, codes)
     return tuple(
-        lines.Reader(learnt.table, script, config.data.max_length, pieces, spelling)
-        for script, pieces, spelling in zip(learnt.scripts, sides, spellings, strict=True)
+        lines.Reader(own_and_other, script, config.data.max_length, pieces, spelling)
+        for own_and_other, script, pieces, spelling in zip(
+            (known, known[::-1]), scripts, sides, spellings, strict=True
+        )
     )
 
 
@@ -141,10 +146,9 @@ def examine(
         raise UserError(f"the split {split!r} is empty: {' and '.join(read.files)}")
     with progress.counter(f"audit {split}", total=len(read), unit="pair") as advance:
         source, target, spelt = lines.scan(read.read, readers, advance)
-    of_pairs = faults.of_pairs(source, target, config.data.max_length)
     difference = read.counts[1] - read.counts[0]
-    misaligned = alignment.find(source, target, of_pairs.model, difference)
-    return Split(read, (source, target), of_pairs.masks, misaligned, of_pairs.model.ratio, spelt)
+    of_pairs = faults.of_pairs(source, target, config.data.max_length, difference)
+    return Split(read, (source, target), *of_pairs, spelt)
 
 
 def compare_with_train(examined: dict[str, Split]) -> None:
@@ -170,14 +174,14 @@ def summary(split: Split) -> dict:
         for name in faults.FAULTS
         if name in split.masks
     }
-    run = split.misaligned
+    runs = split.misaligned
     return {
         "files": split.pairs.files,
         "pairs": len(split.pairs),
         "source_lines": split.pairs.counts[0],
         "target_lines": split.pairs.counts[1],
         "ratio": split.ratio,
-        "misaligned": run and {"line": run.start + 1, "to": run.stop, "shift": run.shift},
+        "misaligned": [{"line": x.start + 1, "to": x.stop, "shift": x.shift} for x in runs],
         "faults": of_kinds,
         "without_a_piece": dict(split.spelt.most_common(CHARACTERS)),
     }
@@ -192,11 +196,7 @@ def table(split: str, values: dict) -> str:
     if difference:
         side = "target" if difference > 0 else "source"
         rows.append(f"  the {side} has {progress.quantity(abs(difference), 'line')} more")
-    if run := values["misaligned"]:
-        rows.append(
-            f"  misaligned from about line {run['line']} to {run['to']}: source line i goes with "
-            f"target line i {'+' if run['shift'] > 0 else '-'} {abs(run['shift'])}"
-        )
+    rows += [f"  {words_of(run)}" for run in values["misaligned"][:SHOWN]]
     for name, fault in values["faults"].items():
         if number := fault["pairs"]:
             shown = ", ".join(map(str, fault["lines"])) + (", ..." if number > SHOWN else "")
@@ -205,6 +205,15 @@ def table(split: str, values: dict) -> str:
     if without := values["without_a_piece"]:
         rows.append(f"  characters without a piece: {' '.join(map(repr, without))}")
     return "\n".join(rows if len(rows) > heading else [*rows, "  nothing found"])
+
+
+def words_of(run: dict) -> str:
+    """Returns what a run of misaligned lines is, for people."""
+    goes, shift = "no target line near it", run["shift"]
+    if shift is not None:
+        goes = f"target line i {'+' if shift > 0 else '-'} {abs(shift)}"
+    begins = f"misaligned from about line {run['line']} to {run['to']}"
+    return f"{begins}: source line i goes with {goes}"
 
 
 def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
@@ -223,10 +232,12 @@ def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
         else:
             dropped[:] = False  # a test set is scored whole
         cleaning.write_copy(folder, name, split.pairs, languages, ~dropped)
-        if run := split.misaligned:
+        if split.misaligned:
+            lacks_them = dropped[split.masks["misaligned"]].all()
             logging.warning(
-                "%s is misaligned from about line %d on, and so is its copy: mend the files first",
-                *(name, run.start + 1),
+                "%s is misaligned from about line %d on, and %s: mend the files first",
+                *(name, split.misaligned[0].start + 1),
+                "its copy lacks these lines" if lacks_them else "so is its copy",
             )
     written = {name: name if name in examined else "" for name in corpora.SPLITS}
     flags = [f"--config.data.{split}={name}" for split, name in written.items()]

@@ -24,7 +24,7 @@ def test_a_shift_is_found_where_it_begins(seed, shift):
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     inserted = 1 if shift > 0 else 0
     sides[inserted][start:start] = [pair[inserted] for pair in extra[: abs(shift)]]
-    run = misaligned(*(side[:1000] for side in sides))
+    [run] = misaligned(*(side[:1000] for side in sides))
     assert run.shift == shift
     assert abs(run.start - start) <= max(6, abs(shift))
     assert run.stop > 990
@@ -32,35 +32,61 @@ def test_a_shift_is_found_where_it_begins(seed, shift):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_aligned_text_is_not_misaligned(seed):
-    assert misaligned(*zip(*parallel.pairs(3000, seed), strict=True)) is None
+    assert misaligned(*zip(*parallel.pairs(3000, seed), strict=True)) == []
 
 
 def test_text_of_equal_lines_is_not_misaligned():
     """Where neighbours look alike there is no evidence, for a shift or against it."""
-    assert misaligned(["a b c."] * 500, ["d e f."] * 500) is None
+    assert misaligned(["a b c."] * 500, ["d e f."] * 500) == []
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_text_sorted_by_length_is_not_misaligned(seed):
     pairs = sorted(parallel.pairs(3000, seed), key=lambda pair: len(pair[0]))
-    assert misaligned(*zip(*pairs, strict=True)) is None
+    assert misaligned(*zip(*pairs, strict=True)) == []
 
 
-def test_the_first_of_two_shifts_is_found():
+def test_two_shifts_are_found():
     """One line more in the target from 200 on, and two from 400 on, which gain more."""
     pairs, extra = parallel.pairs(1000), parallel.pairs(2, 7)
     target = [pair[1] for pair in pairs]
     for start, (_, line) in zip((400, 200), extra, strict=True):
         target.insert(start, line)
-    run = misaligned([pair[0] for pair in pairs], target[:1000])
-    assert run.shift == 1
-    assert abs(run.start - 200) <= 6
-    assert 300 < run.stop <= 410
+    first, second = misaligned([pair[0] for pair in pairs], target[:1000])
+    assert (first.shift, second.shift) == (1, 2)
+    assert abs(first.start - 200) <= 6
+    assert 300 < first.stop <= second.start <= 410
+    assert second.stop > 990
+
+
+def test_a_shift_that_ends_and_another_after_it():
+    """A line more from 200 on and one less at 500; a line less from 700 on."""
+    pairs = parallel.pairs(1001)
+    target = [pair[1] for pair in pairs]
+    target[200:500] = target[199:499]
+    target[700:] = target[701:]
+    found = misaligned([pair[0] for pair in pairs[:1000]], target[:1000])
+    assert [run.shift for run in found] == [1, -1]
+    for run, ends in zip(found, ((200, 500), (700, 1000)), strict=True):
+        assert abs(run.start - ends[0]) <= 6
+        assert abs(run.stop - ends[1]) <= 6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lines_in_another_order_are_no_shift(seed):
+    pairs = parallel.pairs(3000, seed)
+    source, target = ([pair[side] for pair in pairs] for side in (0, 1))
+    shuffled = target[1000:1500]
+    random.Random(seed).shuffle(shuffled)
+    [run] = misaligned(source, [*target[:1000], *shuffled, *target[1500:]])
+    assert run.shift is None
+    assert abs(run.start - 1000) <= 6
+    assert abs(run.stop - 1500) <= 6
 
 
 def test_a_file_that_is_shifted_from_the_start():
     pairs = parallel.pairs(1001)
-    run = misaligned([pair[0] for pair in pairs[1:]], [pair[1] for pair in pairs[:-1]])
+    [run] = misaligned([pair[0] for pair in pairs[1:]], [pair[1] for pair in pairs[:-1]])
     assert run.shift == 1
     assert run.start <= 3
 
@@ -70,14 +96,14 @@ def test_as_many_lines_as_one_side_lacks_may_be_the_shift():
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
     del target[300:360]
     target += [""] * 60
-    run = misaligned(source, target, -60)
+    [run] = misaligned(source, target, -60)
     assert run.shift == -60
     assert 294 <= run.start <= 366  # from line 300 on the target is gone, from 360 on it is shifted
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_few_lines(count):
-    assert misaligned(*zip(*parallel.pairs(count), strict=True)) is None
+    assert misaligned(*zip(*parallel.pairs(count), strict=True)) == []
 
 
 def test_evidence_of_pairs_is_positive_and_of_neighbours_negative():

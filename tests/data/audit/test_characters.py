@@ -103,3 +103,24 @@ def test_the_vocabulary_is_asked_for_each_character_once(monkeypatch):
             c for c in text if c in "é가"
         ]
     assert sorted(asked) == sorted("abc é가")
+
+
+@pytest.mark.parametrize(
+    ("line", "tag", "entity"),
+    [
+        ("Das ist <b>wichtig</b>.", True, False),
+        ("one<BR/>two", True, False),
+        ('a <a href="http://x.org/?a=1&b=2">link</a>', True, False),
+        ("<!-- hidden -->", True, False),
+        ("</p>", True, False),
+        ("Tom &amp; Jerry", False, True),
+        ("it&#39;s", False, True),
+        ("caf&eacute;, &nbsp;&#xe9;", False, True),
+        ("a < b, c > d, <3, <name>, <module>, <unk>", False, False),
+        ("AT&T; R&D; &c.; ?a=1&copy=2 &nosuch; Q & A;", False, False),
+        ("<input> and <b and a<b>c, List<string>", True, False),
+    ],
+)
+def test_html(line, tag, entity):
+    assert characters.has_tag(line) == tag
+    assert characters.has_entity(line) == entity

@@ -12,7 +12,7 @@ COUNT = 2000
 
 
 def masks_of(pairs, **options):
-    sides = parallel.scanned(pairs, learn_from=parallel.pairs(COUNT, 1), **options)
+    sides = parallel.scanned(pairs, **options)
     return faults.of_pairs(*sides, options.get("max_length", 128)).masks
 
 
@@ -21,22 +21,14 @@ def lines_of(masks):
     return {name: np.flatnonzero(mask).tolist() for name, mask in masks.items() if mask.any()}
 
 
-def swap(pair):
-    pair.reverse()
-
-
-def untranslate(pair):
-    pair[1] = "lomidak " + pair[0] + " tensur"
-
-
 CYRILLIC = {ord("a") + i: chr(ord("а") + i) for i in range(26)}
 PLANTED = {
     "blank": lambda pair: pair.__setitem__(1, " \u3000"),
     "broken": lambda pair: pair.__setitem__(0, pair[0] + " gr\ufffdn"),
     "invisible": lambda pair: pair.__setitem__(0, "\u200b" + pair[0]),
     "script": lambda pair: pair.__setitem__(1, pair[1].translate(CYRILLIC)),
-    "swapped": swap,
-    "language": untranslate,
+    "tags": lambda pair: pair.__setitem__(0, pair[0] + "<br />"),
+    "entities": lambda pair: pair.__setitem__(1, pair[1] + " &quot;"),
     "copied": lambda pair: pair.__setitem__(0, pair[1].upper()),
     "length": lambda pair: pair.__setitem__(1, (pair[1] + " ") * 4),
 }
@@ -50,6 +42,43 @@ def test_a_planted_fault_is_found_where_it_is(fault, seed):
     for number in planted:
         PLANTED[fault](pairs[number])
     assert lines_of(masks_of(pairs)) == {fault: planted}
+
+
+ENGLISH = (
+    ["Wo bin ich?", "Where am I?"],
+    ["Ich habe keine Zeit.", "I have no time."],
+    ["Das ist mein Hund.", "That is my dog."],
+    ["Tom adores me.", "Tom adores me!"],  # names are evidence for no language
+    ["Er hat gestern ein Buch gekauft.", "He bought a book yesterday."],
+    ["Zwei Männer spielen im Park Fußball.", "Two men are playing soccer in the park."],
+    ["Die Kinder sind schon in der Schule.", "The children are at school already."],
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "pair", "fault"),
+    [
+        *[(i, ENGLISH[i][::-1], "swapped") for i in (0, 1, 2, 4, 5, 6)],
+        (1, ["I have no time.", "I have none of it."], "language"),
+        (4, ["Il a acheté un livre hier.", "He bought a book yesterday."], "language"),
+        (5, ["Zwei Männer spielen im Park Fußball.", "Dva muži hrají v parku fotbal."], "language"),
+        (6, ["Les enfants sont à l'école.", "Los niños ya están en la escuela."], "language"),
+    ],
+)
+def test_a_line_in_another_language_is_found(number, pair, fault):
+    pairs = [*ENGLISH[:number], pair, *ENGLISH[number + 1 :]]
+    assert lines_of(masks_of(pairs, codes=("de", "en"))) == {"copied": [3], fault: [number]}
+
+
+def test_a_run_of_misaligned_lines_is_found_with_a_border():
+    pairs = parallel.pairs(1000)
+    source, target = ([pair[side] for pair in pairs] for side in (0, 1))
+    target[400:700] = target[399:699]
+    sides = parallel.scanned(list(zip(source, target, strict=True)))
+    found = faults.of_pairs(*sides, 128)
+    assert [run.shift for run in found.misaligned] == [1]
+    misaligned = np.flatnonzero(found.masks["misaligned"])
+    assert {*range(400, 700)} <= {*misaligned} <= {*range(380, 720)}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -69,7 +98,7 @@ def test_repeats_are_found(seed):
     pairs.append([pairs[two][0].upper() + " - 77!", pairs[two][1].rstrip(".!?")])
     pairs.append([pairs[three][0], pairs[four][1]])  # the source of one, the target of another
     masks = lines_of(masks_of(pairs))
-    masks.pop("length", None), masks.pop("language", None)
+    masks.pop("length", None)
     assert masks == {
         **{name: [line] for name, line in number.items()},
         "many_targets": sorted([three, 252]),

@@ -1,45 +1,50 @@
-"""Trigrams tell the two sides of a corpus apart."""
+"""Which language a line is in."""
 
 import numpy as np
-from helpers import parallel
+import pytest
 
-from transformer.data.audit import characters, languages
-
-
-def codes(lines):
-    return characters.codes_of(characters.folded(lines))
+from transformer.data.audit import languages
 
 
-def test_trigrams_do_not_cross_lines():
-    apart = languages.trigrams(codes(["ab", "cde"])[0])
-    assert (apart > 0).tolist() == [*[False] * 3, True, *[False] * 3]
-    assert apart[3] == languages.trigrams(codes(["cde"])[0])[0]
+def test_a_line_of_its_own_language_is_no_evidence_and_one_of_another_is():
+    lines = [
+        "Wo bin ich?",
+        "I have no time.",
+        "Où suis-je maintenant ?",
+        "나는 어디에 있어?",
+        "",
+        "42",
+    ]
+    to_other, to_likeliest = languages.evidence(lines, "de", "en")
+    assert to_other[0] == to_likeliest[0] == 0
+    assert to_other[1] == to_likeliest[1] > np.log(20)  # the likeliest is English
+    assert to_likeliest[2] > np.log(100)
+    assert to_likeliest[2] > to_other[2]
+    assert to_likeliest[3] > np.log(100)
+    assert to_other[4:].tolist() == [0, 0]
+    assert (to_likeliest[4:] < 1).all()
+    back, _ = languages.evidence(lines[:2], "en", "de")
+    assert back[0] > np.log(20)
+    assert back[1] == 0
 
 
-def test_every_sentence_is_nearer_to_its_own_side():
-    pairs = parallel.pairs(600)
-    table = languages.table(
-        *(languages.count(codes([pair[side] for pair in pairs[:400]])[0]) for side in (0, 1))
-    )
-    source, target = (
-        languages.evidence(*codes([pair[side] for pair in pairs[400:]]), table) for side in (0, 1)
-    )
-    assert source.max() < 0 < target.min()
+@pytest.mark.parametrize("codes", [("xx", "en"), ("xx", "yy")])
+def test_of_a_language_that_is_not_known_nothing_is_said(codes):
+    assert not np.any(languages.evidence(["Where am I?", "Wo bin ich?"], *codes))
 
 
-def test_evidence_is_the_sum_of_log_ratios():
-    """ "aaaa" has the trigram aaa twice, which the target has twice as often."""
-    counts = np.zeros((2, languages.BUCKETS))
-    aaa, bbb = (languages.trigrams(codes([text])[0])[0] for text in ("aaa", "bbb"))
-    counts[0, [aaa, bbb]], counts[1, [aaa, bbb]] = (1, 2), (2, 1)
-    smoothed = counts + 0.5
-    expected = 2 * np.log(
-        (smoothed[1] / smoothed[1].sum())[aaa] / (smoothed[0] / smoothed[0].sum())[aaa]
-    )
-    evidence = languages.evidence(*codes(["aaaa", ""]), languages.table(*counts))
-    np.testing.assert_allclose(evidence, [expected, 0], rtol=1e-6)
+def test_a_third_language_is_found_beside_one_that_is_not_known():
+    to_other, to_likeliest = languages.evidence(["Où suis-je maintenant ?"], "de", "xx")
+    assert to_other[0] == 0
+    assert to_likeliest[0] > np.log(100)
 
 
-def test_the_same_text_on_both_sides_is_evidence_for_neither():
-    count = languages.count(codes(["the same text"])[0])
-    assert not languages.table(count, count).any()
+def test_a_long_line_in_another_language_is_a_finite_number():
+    [to_other], _ = languages.evidence([np.__doc__ * 10], "de", "en")
+    assert 20 < to_other < np.inf
+
+
+def test_text_in_no_language_is_no_evidence():
+    line = "e3b0c44298fc1c149afbf4c8996fb924 27ae41e4649b934ca495991b7852b855"
+    assert languages.identifier().classify(line)[0] == languages.NO_LANGUAGE
+    assert not np.any(languages.evidence([line], "de", "en"))

@@ -88,11 +88,8 @@ def test_pieces_are_counted_exactly_where_a_line_may_be_too_long():
 def test_characters_without_a_piece_are_counted():
     pieces = corpora.learn("text")
     pairs = [("abc", "fed"), ("aéc é", "ab\x85"), ("abc 가", "é")]
-    learnt = lines.learn_languages(parallel.texts(pairs), ("xx", "yy"))
-    spelling = parallel.characters.Spelling(pieces.processor)
-    reader = lines.Reader(learnt.table, 1, 9, pieces, spelling)
-    advanced = []
-    source, target, spelt = lines.scan(parallel.texts(pairs), (reader, reader), advanced.append)
+    readers, advanced = parallel.readers(pairs, pieces=pieces, max_length=9), []
+    source, target, spelt = lines.scan(parallel.texts(pairs), readers, advanced.append)
     assert source.spelt.tolist() == [False, True, True]
     assert target.spelt.tolist() == [False, True, True]
     assert spelt == {"é": 3, "가": 1, "\x85": 1}

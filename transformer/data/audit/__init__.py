@@ -1,10 +1,10 @@
 """Sentence pairs -> what is wrong with them: read before a model is trained on them.
 
 Read lines.py first (one pass over the text, which leaves a few numbers of each line), with
-characters.py (scripts, invisible characters, broken encodings) and languages.py (which side's
+characters.py (scripts, invisible characters, broken encodings, tags) and languages.py (which
 language a line is in). From these numbers follow the faults of each pair (faults.py), the pairs
-that are there twice (repeats.py) and the first misaligned line (alignment.py). cleaning.py writes a
-copy without the faulty lines.
+that are there twice (repeats.py) and the runs of misaligned lines (alignment.py). cleaning.py
+writes a copy without the faulty lines.
 
 Text is never held in memory: a pair takes about a hundred bytes, so that WMT's 4.5 million fit into
 half a gigabyte.

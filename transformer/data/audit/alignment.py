@@ -1,4 +1,4 @@
-"""The likeliest first misaligned line: from it on, line i of one side goes with line i + d.
+"""Runs of misaligned lines, in which line i of one side goes with line i + d of the other, or none.
 
 How well two lines go together is judged by three features: their lengths, as Gale and Church (1993)
 align sentences by them; the marks that they end with; and their numbers. The evidence of a feature
@@ -25,12 +25,11 @@ NUM_BINS, NUM_ENDINGS = 17, 1 + max(ENDINGS.values())
 
 class Misaligned(NamedTuple):
     """Source lines `start` to `stop`, counted from 0 and without `stop`, go with target lines that
-    are `shift` lines later. `start` is right to a few lines, `stop`, after which another shift may
-    begin, to some dozens."""
+    are `shift` lines later, or, where that is None, with none of those near them."""
 
     start: int
     stop: int
-    shift: int
+    shift: int | None
 
 
 class Model(NamedTuple):
@@ -41,27 +40,22 @@ class Model(NamedTuple):
     weights: Sequence[np.ndarray]  # of each feature
 
 
-def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> Misaligned | None:
-    """Returns the likeliest first run of misaligned lines, or None if all seem well aligned.
+def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> list[Misaligned]:
+    """Returns the runs of misaligned lines, in their order.
 
     `difference` is how many lines the target has more than the source; a shift by that many lines
     is searched, too.
     """
-    count = len(source.length)
     shifts = {*range(-SHIFTS, SHIFTS + 1), difference} - {0}
-    shifts = sorted(shift for shift in shifts if abs(shift) < count)
-    if not shifts:
-        return None
-    threshold = THRESHOLD + np.log(count * len(shifts))
-    here = evidence(model, source, target, 0)
-    first, stop = None, count
-    while True:
-        runs = [(*_run(model, source, target, here, shift, stop), shift) for shift in shifts]
-        gain, begin, end, shift = max(runs)
-        if gain < threshold:
-            return first
-        first = Misaligned(begin, end, shift)
-        stop = begin  # is there another, before it?
+    found, ranges = [], [(0, len(source.length))]
+    while ranges:
+        first, last = ranges.pop()
+        part = Lines(*(x[first:last] for x in source)), Lines(*(x[first:last] for x in target))
+        if run := _likeliest(model, *part, sorted(d for d in shifts if abs(d) < last - first)):
+            start, stop = first + run.start, first + run.stop
+            found.append(Misaligned(start, stop, run.shift))
+            ranges += [(first, start), (stop, last)]  # there may be others, beside it
+    return sorted(found)
 
 
 def learn(source: Lines, target: Lines) -> Model:
@@ -100,11 +94,24 @@ def evidence(model: Model, source: Lines, target: Lines, shift: int) -> np.ndarr
     return total
 
 
-def _run(
-    model: Model, source: Lines, target: Lines, here: np.ndarray, shift: int, stop: int
-) -> tuple[float, int, int]:
-    """Returns (gain, start, stop): the run of lines before `stop` that gains most by a shift."""
-    gains = evidence(model, source, target, shift)[:stop] - here[:stop]
+def _likeliest(
+    model: Model, source: Lines, target: Lines, shifts: Sequence[int]
+) -> Misaligned | None:
+    """Returns the run of lines that gains most by one of the shifts, or None if none gains much."""
+    here = evidence(model, source, target, 0)
+    runs = [(*_run(evidence(model, source, target, d) - here), d) for d in shifts]
+    gain, start, stop, shift = max(runs, default=(0.0, 0, 0, 0))
+    if gain < THRESHOLD + np.log(max(1, len(here) * len(shifts))):
+        return None
+    if evidence(model, source, target, shift)[start:stop].sum() > 0:
+        return Misaligned(start, stop, shift)
+    # No pairs at this shift either: lines in another order gain by any, and most by no pairing.
+    _, *whole = _run(-here)
+    return Misaligned(*(whole if whole[0] <= start and stop <= whole[1] else (start, stop)), None)
+
+
+def _run(gains: np.ndarray) -> tuple[float, int, int]:
+    """Returns (gain, start, stop) of the run of lines that gains most."""
     sums = np.concatenate([[0.0], np.cumsum(gains, dtype=np.float64)])
     excess = sums - np.minimum.accumulate(sums)
     end = int(excess.argmax())

@@ -1,10 +1,11 @@
-"""The characters of lines: scripts, characters that are not seen, broken encodings.
+"""The characters of lines: scripts, what is not seen, broken encodings, HTML's tags.
 
 Kinds come from Unicode's general category and, for the script of a letter, from its name: 'HANGUL
 SYLLABLE GA' is Hangul. (Python's unicodedata has no property Script.)
 """
 
 import functools
+import html
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -55,6 +56,13 @@ MOJIBAKE = re.compile(
     f"[ÂÃ][{CONTINUATION}]|[ÄÅÐÑÎÏØÙ][{UNUSUAL}]|"
     f"[à-ï][{UNUSUAL}][{CONTINUATION}]|â[‚„][{CONTINUATION}]"
 )
+# HTML's elements of running text; '<input>' or '<name>' may be a placeholder.
+TAG = re.compile(
+    "<(?:/?(?:a|abbr|b|big|blockquote|br|center|dd|div|dl|dt|em|font|h[1-6]|hr|i|img|li|ol|p|pre|"
+    r"script|small|span|strike|strong|style|sub|sup|table|tbody|td|th|tr|tt|u|ul)(?:\s[^<>]*)?/?>|!--)",
+    re.IGNORECASE,
+)
+REFERENCE = re.compile(r"&#?\w+;")
 
 
 @functools.cache
@@ -85,9 +93,14 @@ def _script_of_letter(letter: str) -> int:
     return SCRIPTS.index("other") if {"LETTER", "SYLLABLE", "IDEOGRAPH"} & {*words[1:]} else 0
 
 
+def code_of(language: str) -> str:
+    """Returns the code of a language without its country: 'ko-KR' gives 'ko'."""
+    return re.split("[-_]", language.lower())[0]
+
+
 def script_of(language: str) -> str:
     """Returns the script of a language by its code: 'ko' and 'ko-KR' give 'Hangul'; else ''."""
-    code = re.split("[-_]", language.lower())[0]
+    code = code_of(language)
     return next((script for script, codes in LANGUAGES.items() if code in codes.split()), "")
 
 
@@ -121,6 +134,16 @@ def is_mojibake(lines: Sequence[str], codes: np.ndarray, starts: np.ndarray) -> 
     for number in np.unique(np.searchsorted(starts, np.flatnonzero(leads), side="right") - 1):
         result[number] = bool(MOJIBAKE.search(lines[number]))
     return result
+
+
+def has_tag(line: str) -> bool:
+    """Returns whether a line has a tag of HTML, or a comment: '<b>', '</a>', '<br />', '<!--'."""
+    return bool(TAG.search(line))
+
+
+def has_entity(line: str) -> bool:
+    """Returns whether a line has a character by its name or number in HTML: '&amp;', '&#39;'."""
+    return any(html.unescape(name) != name for name in REFERENCE.findall(line))
 
 
 def letters_of(kinds_of_codes: np.ndarray, starts: np.ndarray, script: int) -> np.ndarray:

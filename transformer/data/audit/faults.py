@@ -10,11 +10,14 @@ from transformer.data.audit.lines import Lines
 # {fault: what it is}, in the order of the table.
 FAULTS = {
     "blank": "a side without text",
+    "misaligned": "in a run of lines that go with others",
     "broken": "not UTF-8, U+FFFD, or UTF-8 read as another encoding",
     "invisible": "control characters, or others that are not seen",
+    "tags": "tags of HTML, such as <b>",
+    "entities": "characters by their names in HTML, such as &amp;",
     "script": "a side in another script than its language's",
     "swapped": "both sides in the other side's language",
-    "language": "one side in the other side's language",
+    "language": "a side in another language than its own",
     "copied": "the same letters on both sides",
     "length": "one side far too long for the other",
     "duplicate": "the same pair as an earlier line",
@@ -30,21 +33,25 @@ FAULTS = {
 # A length is wrong if it is DEVIATIONS robust standard deviations from what the other side's gives
 # by Gale and Church's model (alignment.py), and RATIO times as long, or as short.
 DEVIATIONS, RATIO = 5.0, 2.0
-# A line is in the other side's language if its trigrams say so by so many nats, and by a third as
-# much a character as an ordinary line says the opposite: names alone ('Tom lit le New York Times')
-# are not enough. Of a third language it is often the nearer of the two.
-EVIDENCE, SHARE = 25.0, 1 / 3
+# A line is in another language if that is so many times as likely as its side's own: the other
+# side's language, which is a likely fault, or any third one, which is a rare one.
+OTHER, THIRD = np.log(20), np.log(100)
+BORDER = 10  # lines beside a misaligned run, whose ends are right to a few lines only
 
 
 class Faults(NamedTuple):
     """The faults of the pairs of one split."""
 
     masks: dict[str, np.ndarray]  # {fault: bool [pairs]}
-    model: alignment.Model  # of the lengths of its pairs, among others
+    misaligned: list[alignment.Misaligned]  # runs of lines
+    ratio: float  # target characters for one of the source
 
 
-def of_pairs(source: Lines, target: Lines, max_length: int) -> Faults:
-    """Returns the faults of a split's pairs, but for its overlap with other splits."""
+def of_pairs(source: Lines, target: Lines, max_length: int, difference: int = 0) -> Faults:
+    """Returns the faults of a split's pairs, but for its overlap with other splits.
+
+    `difference` is how many lines the target has more than the source.
+    """
     pieces = np.maximum(source.pieces, target.pieces)
     blank = _is_blank(source) | _is_blank(target)
     exact = repeats.pair_keys(source.exact, target.exact)
@@ -52,15 +59,25 @@ def of_pairs(source: Lines, target: Lines, max_length: int) -> Faults:
     lines = np.arange(len(exact))
     duplicate = ~blank & (repeats.first_of(exact) < lines)
     copied = ~blank & (source.near == target.near) & (source.letters > 0)
-    source_wrong, target_wrong = _in_other_language(source, 1), _in_other_language(target, -1)
+    # Both sides are evidence: short lines, of which neither is enough alone, are found so.
+    swapped = (source.to_other > 0) & (target.to_other > 0)
+    swapped &= source.to_other + target.to_other > OTHER
+    foreign = _is_foreign(source) | _is_foreign(target)
     model = alignment.learn(source, target)
+    runs = alignment.find(source, target, model, difference)
+    misaligned = np.zeros(len(exact), bool)
+    for start, stop, _ in runs:
+        misaligned[max(0, start - BORDER) : stop + BORDER] = True
     masks = {
         "blank": blank,
+        "misaligned": misaligned,
         "broken": source.broken | target.broken,
         "invisible": source.invisible | target.invisible,
+        "tags": source.tags | target.tags,
+        "entities": source.entities | target.entities,
         "script": source.other_script | target.other_script,
-        "swapped": source_wrong & target_wrong,
-        "language": (source_wrong ^ target_wrong) & ~copied,
+        "swapped": swapped,
+        "language": foreign & ~swapped & ~copied,
         "copied": copied,
         "length": ~blank & _has_wrong_length(source, target, model),
         "duplicate": duplicate,
@@ -70,7 +87,7 @@ def of_pairs(source: Lines, target: Lines, max_length: int) -> Faults:
         "long": pieces > max_length,
         "spelt": source.spelt | target.spelt,
     }
-    return Faults(masks, model)
+    return Faults(masks, runs, model.ratio)
 
 
 def overlap(
@@ -94,11 +111,8 @@ def _is_blank(side: Lines) -> np.ndarray:
     return side.near == hash("")
 
 
-def _in_other_language(side: Lines, sign: int) -> np.ndarray:
-    """Returns which lines are in the language of the other side; `sign` -1 for the target."""
-    wrong = sign * side.evidence
-    a_character = np.abs(np.median(side.evidence / np.maximum(1, side.length)))
-    return wrong > np.maximum(EVIDENCE, SHARE * a_character * side.length)
+def _is_foreign(side: Lines) -> np.ndarray:
+    return (side.to_other > OTHER) | (side.to_likeliest > THIRD)
 
 
 def _has_wrong_length(source: Lines, target: Lines, model: alignment.Model) -> np.ndarray:

@@ -19,7 +19,7 @@ from transformer.data.audit.characters import (
 )
 
 CHUNK = 8192  # pairs in memory at a time
-LEARN_FROM = 50_000  # pairs, the first ones, whose trigrams tell the two languages apart
+LEARN_FROM = 50_000  # pairs, the first ones, whose letters tell a side's script
 OWN_SCRIPT = 0.1  # of a line's letters; names and quotations may be most of the others
 # How a line ends: the same for the marks of all scripts; 0 for any other end.
 ENDINGS = {".": 1, "。": 1, "．": 1, "।": 1, "۔": 1, "?": 2, "？": 2, "؟": 2, "!": 3, "！": 3}
@@ -40,48 +40,38 @@ class Lines(NamedTuple):
     numbers: np.ndarray  # int32: a hash of its digits, in any order; 0: none
     exact: np.ndarray  # int64: a hash of the text
     near: np.ndarray  # int64: a hash of its letters, or of its text if it has none
-    evidence: np.ndarray  # float32: nats for the target's language, against the source's
+    to_other: np.ndarray  # float32: nats for the other side's language, against its own
+    to_likeliest: np.ndarray  # float32: nats for whichever is likeliest, against its own
     broken: np.ndarray  # bool: not UTF-8, U+FFFD, or UTF-8 that was read as another encoding
     invisible: np.ndarray  # bool: control characters, or others that are not seen
+    tags: np.ndarray  # bool: tags of HTML
+    entities: np.ndarray  # bool: characters by their names or numbers in HTML
     spelt: np.ndarray  # bool: characters without a piece in the vocabulary
-
-
-class Languages(NamedTuple):
-    """What the two sides of a corpus look like, so that a line of another language is noticed."""
-
-    table: np.ndarray  # of `languages.table`
-    scripts: tuple[int, int]  # of the source and of the target: indices of SCRIPTS
 
 
 class Reader(NamedTuple):
     """What the lines of one side are compared with."""
 
-    table: np.ndarray  # of `languages.table`
-    script: int  # of the side's language
+    languages: tuple[str, str]  # codes, without a country: of the side, and of the other one
+    script: int  # of the side's language: an index of SCRIPTS
     max_length: int  # pieces of a training sentence, with END
     pieces: tokenizer.SideVocabulary | None  # the vocabulary, if there is one
     spelling: characters.Spelling | None  # of the same vocabulary
 
 
-def learn_languages(pairs: Texts, codes: tuple[str, str]) -> Languages:
-    """Learns what the two sides look like from the first pairs.
-
-    `codes` are their languages'; where the script of one is not known, it is that of most letters.
-    """
-    counts = np.zeros((2, languages.BUCKETS), np.int64)
-    letters = np.zeros((2, len(SCRIPTS)), np.int64)
-    for sides in chunks(itertools.islice(pairs(), LEARN_FROM)):
-        for side, lines in enumerate(sides):
-            folded, _ = characters.codes_of(characters.folded(lines))
-            counts[side] += languages.count(folded)
-            of_script = characters.kinds()[folded] - LETTER
-            letters[side] += np.bincount(of_script[of_script > 0], minlength=256)[: len(SCRIPTS)]
+def scripts(pairs: Texts, codes: tuple[str, str]) -> list[int]:
+    """Returns the script of each side, an index of SCRIPTS: that of its language's code or, where
+    the code does not tell, that of most letters of the first pairs."""
     names = [characters.script_of(code) for code in codes]
-    scripts = [
+    letters = np.zeros((2, len(SCRIPTS)), np.int64)
+    for sides in chunks(itertools.islice(pairs(), 0 if all(names) else LEARN_FROM)):
+        for side, lines in enumerate(sides):
+            of_script = characters.kinds()[characters.codes_of(lines)[0]] - LETTER
+            letters[side] += np.bincount(of_script[of_script > 0], minlength=256)[: len(SCRIPTS)]
+    return [
         SCRIPTS.index(name) if name else int(of_side.argmax())
         for name, of_side in zip(names, letters, strict=True)
     ]
-    return Languages(languages.table(*counts), tuple(scripts))
 
 
 def scan(
@@ -117,11 +107,12 @@ def describe(lines: Sequence[str], reader: Reader) -> Lines:
     codes, starts = characters.codes_of(lines)
     kinds = characters.kinds()[codes]
     has = lambda mask: np.logical_or.reduceat(mask, starts)
-    folded, folded_starts = characters.codes_of(characters.folded(lines))
+    folded, _ = characters.codes_of(characters.folded(lines))
     skeletons = zip(characters.skeletons(folded), lines, strict=True)
     near = [skeleton or "".join(line.split()) for skeleton, line in skeletons]
     letters = np.add.reduceat(kinds >= LETTER, starts, dtype=np.int32)
     own_letters = characters.letters_of(kinds, starts, reader.script)
+    to_other, to_likeliest = languages.evidence(lines, *reader.languages)
     numbers = np.zeros(len(lines), np.int32)
     for number in np.flatnonzero(has(kinds == DIGIT)):
         numbers[number] = _numbers(lines[number])
@@ -134,9 +125,12 @@ def describe(lines: Sequence[str], reader: Reader) -> Lines:
         numbers=numbers,
         exact=np.fromiter(map(hash, lines), np.int64, len(lines)),
         near=np.fromiter(map(hash, near), np.int64, len(lines)),
-        evidence=languages.evidence(folded, folded_starts, reader.table),
+        to_other=to_other,
+        to_likeliest=to_likeliest,
         broken=has(kinds == BROKEN) | characters.is_mojibake(lines, codes, starts),
         invisible=has(kinds == INVISIBLE),
+        tags=np.fromiter(map(characters.has_tag, lines), bool, len(lines)),
+        entities=np.fromiter(map(characters.has_entity, lines), bool, len(lines)),
         spelt=has(reader.spelling.lacks(codes)) if reader.spelling else np.zeros(len(lines), bool),
     )
 
