@@ -42,6 +42,7 @@ def get_config(variant: str = "scratch") -> ConfigDict:
         config.model = {
             "d_model": 128,
             "state_size": 128,
+            "forget_bias": 1.0,  # added in the LSTM's forget gate, which it opens
             "attention_size": 64,
             "d_ff": 128,
             "dropout_rate": 0.3,

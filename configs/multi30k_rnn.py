@@ -22,6 +22,7 @@ def get_config(attention: str = "additive") -> ConfigDict:
         "d_model": 224,  # of embeddings and states; half of it for each direction of the encoder
         "num_layers": 1,  # of the encoder, and of the decoder
         "cell": "gru",  # or 'lstm'
+        "forget_bias": 1.0,  # added in an LSTM's forget gate, which it opens; a GRU has none
         "attention": attention,
         "tied_embeddings": "all",  # source, target and output are one matrix; 'none': three
         "dropout_rate": 0.3,  # of embeddings and of the decoder's outputs

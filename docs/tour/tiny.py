@@ -121,10 +121,9 @@ def vision_transformer(num_classes: int, image_size: int, patch_size: int) -> nn
 def recurrent(vocab_size: int, attention: str, d_model: int) -> nn.Module:
     """Returns a GRU encoder and decoder, with this attention or 'none'."""
     fields = {"d_model": d_model, "num_layers": 1, "cell": "gru", "attention": attention}
+    fields |= {"forget_bias": 1.0, "tied_embeddings": "all", "dropout_rate": 0.0}
     sizes = {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size}
-    return models.build(
-        "recurrent", {**fields, "tied_embeddings": "all", "dropout_rate": 0.0}, **sizes
-    )
+    return models.build("recurrent", fields, **sizes)
 
 
 def train(

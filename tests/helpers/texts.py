@@ -15,7 +15,7 @@ OF_TRANSLATION = (
 )
 ENCODER = {name: x for name, x in tiny.ARGUMENTS.items() if name not in OF_TRANSLATION}
 SIZES = {"vocab_size": VOCABULARY, "num_classes": CLASSES}
-SMALL = {**SIZES, "d_model": 6, "state_size": 5, "attention_size": 4, "d_ff": 7}
+SMALL = {**SIZES, "d_model": 6, "state_size": 5, "attention_size": 4, "d_ff": 7, "forget_bias": 0.5}
 
 
 def masked_model(**changes):

@@ -38,7 +38,7 @@ def test_it_is_a_loop_over_positions(run):
                 attended, memory = a @ np.array(hs), a @ np.array(cs)
             gates = np.concatenate([attended, x]) @ step["gates"]["kernel"] + step["gates"]["bias"]
             i, f, o, new = np.split(gates, 4)
-            cs.append(sigmoid(f) * memory + sigmoid(i) * np.tanh(new))
+            cs.append(sigmoid(f + 0.5) * memory + sigmoid(i) * np.tanh(new))
             hs.append(sigmoid(o) * np.tanh(cs[-1]))
         pooled = np.mean(hs, axis=0)
         hidden = np.maximum(pooled @ params["hidden"]["kernel"] + params["hidden"]["bias"], 0)

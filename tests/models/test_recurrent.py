@@ -1,5 +1,7 @@
 """Recurrent: the papers' equations, cached decoding, padding, beams, and both directions."""
 
+import functools
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,13 +11,14 @@ from helpers import tiny
 from helpers.layers import products
 
 from transformer.errors import UserError
+from transformer.models.lstm import LSTMCell
 from transformer.models.recurrent import CHOICES, Recurrent
 
 KINDS = [("gru", kind) for kind in CHOICES["attention"]] + [("lstm", "none"), ("lstm", "dot")]
 FIELDS = {
     **{"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY, "d_model": 8},
     **{"num_layers": 2, "cell": "gru", "attention": "additive", "tied_embeddings": "none"},
-    "dropout_rate": 0.0,
+    **{"forget_bias": 0.5, "dropout_rate": 0.0},
 }
 
 
@@ -73,7 +76,7 @@ def expected_logits(cell, attention, params, source, target):
     memory_SD = encoded(cell, params, embed("source", source))
     last = np.concatenate([memory_SD[-1, :4], memory_SD[0, 4:]])
     initial = lambda name: np.tanh(last @ params[name]["kernel"] + params[name]["bias"])
-    if cell is nn.OptimizedLSTMCell:
+    if cell is not nn.GRUCell:
         carries = [(initial(f"first_{i}_0"), initial(f"first_{i}_1")) for i in range(2)]
     else:
         carries = [initial(f"first_{i}") for i in range(2)]
@@ -114,7 +117,8 @@ def test_it_is_a_loop_over_positions(cell, attention):
     logits_BTV = logits(model, params, inputs)
     for row, (source, target) in enumerate(tiny.pairs()):
         ids = inputs["target"][row, : len(target)]
-        cell_type = {"gru": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}[cell]
+        lstm = functools.partial(LSTMCell, forget_bias=0.5)
+        cell_type = {"gru": nn.GRUCell, "lstm": lstm}[cell]
         expected = expected_logits(cell_type, attention, params, source, ids)
         np.testing.assert_allclose(logits_BTV[row, : len(target)], expected, atol=1e-5)
 
@@ -219,6 +223,7 @@ def test_tied_embeddings_are_one_matrix():
         ({"d_model": 7}, "d_model=7 has to be even and at least 2"),
         ({"dropout_rate": 1.0}, "dropout_rate is from 0 to below 1"),
         ({"num_layers": 0}, "num_layers is at least 1"),
+        ({"forget_bias": -1.0}, "forget_bias is at least 0, found -1"),
         ({"tied_embeddings": "all", "target_vocab_size": 14}, "tied_embeddings='all' needs "),
     ],
 )

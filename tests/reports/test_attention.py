@@ -41,8 +41,9 @@ def test_a_translation_s_three_kinds(tmp_path):
 def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind):
     this = insides.translating(tmp_path / "run")
     fields = {"d_model": 8, "num_layers": 1, "cell": "gru", "tied_embeddings": "all"}
+    fields |= {"forget_bias": 1.0, "dropout_rate": 0.0, "attention": kind}
     sizes = {name: getattr(this.model, name) for name in ("source_vocab_size", "target_vocab_size")}
-    model = Recurrent(**fields, **sizes, attention=kind, dropout_rate=0.0)
+    model = Recurrent(**fields, **sizes)
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     section = attention.section(this._replace(model=model, params=params))
     if kind == "none":

@@ -20,7 +20,7 @@ GAUSSIAN = nn.initializers.normal(0.02)
 RECURRENT = Recurrent(
     **{"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY, "d_model": 8},
     **{"num_layers": 2, "cell": "lstm", "attention": "dot", "tied_embeddings": "none"},
-    dropout_rate=0.0,
+    **{"forget_bias": 1.0, "dropout_rate": 0.0},
 )
 
 

@@ -14,7 +14,10 @@ from transformer.distributed.layout import make_layout
 from transformer.models.recurrent import Recurrent
 from transformer.modes import train
 
-FIELDS = {"d_model": 16, "num_layers": 1, "tied_embeddings": "all", "dropout_rate": 0.0}
+FIELDS = {
+    **{"d_model": 16, "num_layers": 1, "forget_bias": 1.0, "tied_embeddings": "all"},
+    "dropout_rate": 0.0,
+}
 
 
 def batch(seed):

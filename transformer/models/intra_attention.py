@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import fields
+from transformer.models import fields, lstm
 from transformer.models.attention import attend
 from transformer.models.pooling import mean
 
@@ -21,6 +21,7 @@ class IntraAttention(nn.Module):
     num_classes: int
     d_model: int  # of the embeddings
     state_size: int  # of the hidden states and of the memories
+    forget_bias: float  # added in the forget gate, which it opens
     attention_size: int  # inside the scores
     d_ff: int  # of the classifier's hidden layer
     dropout_rate: float  # of the embeddings and of the classifier's input
@@ -31,6 +32,7 @@ class IntraAttention(nn.Module):
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns logits [B, V]; ids and segments (0 on padding, else 1) are int [B, S]."""
         fields.check_at_least(self, 1, ("d_model", "state_size", "attention_size", "d_ff"))
+        fields.check_at_least(self, 0, ("forget_bias",))
         fields.check_rates(self, ("dropout_rate",))
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))
@@ -40,7 +42,7 @@ class IntraAttention(nn.Module):
             split_rngs={"params": False},
             in_axes=1,
             out_axes=1,
-        )(self.state_size, self.attention_size, name="recurrent")
+        )(self.state_size, self.attention_size, self.forget_bias, name="recurrent")
         B, S = ids.shape
         tape = lambda size: jnp.zeros((B, S, size))
         tapes = tape(self.attention_size), tape(self.state_size), tape(self.state_size)
@@ -70,6 +72,7 @@ class Step(nn.Module):
 
     state_size: int
     attention_size: int
+    forget_bias: float
 
     @nn.compact
     def __call__(self, carry: tuple, x_BD: Array) -> tuple[tuple, tuple[Array, Array]]:
@@ -94,9 +97,8 @@ class Step(nn.Module):
         attended_BC, memory_BC = jnp.split(context_BTHC[:, 0, 0], 2, axis=-1)
         # Equations 7 to 9: an LSTM cell whose state is (h~, c~).
         gates = nn.Dense(4 * self.state_size, name="gates")
-        i, f, o, new = jnp.split(gates(jnp.concatenate([attended_BC, x_BD], axis=-1)), 4, axis=-1)
-        c_BC = nn.sigmoid(f) * memory_BC + nn.sigmoid(i) * jnp.tanh(new)
-        h_BC = nn.sigmoid(o) * jnp.tanh(c_BC)
+        gates_BF = gates(jnp.concatenate([attended_BC, x_BD], axis=-1))
+        c_BC, h_BC = lstm.next_state(gates_BF, memory_BC, self.forget_bias)
         tapes = [
             jax.lax.dynamic_update_slice_in_dim(tape, value[:, None], t, axis=1)
             for tape, value in ((keys_BSA, project("key")(h_BC)), (h_BSC, h_BC), (c_BSC, c_BC))

@@ -7,17 +7,20 @@ A bidirectional encoder and a decoder of GRU (Cho et al. 2014) or LSTM cells; be
     dot, general, concat    attention after them, fed to the next position (Luong et al. 2015)
 """
 
+import functools
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from transformer.models import dense, fields
 from transformer.models.cache import take_parents
-from transformer.models.recurrent_step import CELLS, SCORES, DecoderStep
+from transformer.models.lstm import LSTMCell
+from transformer.models.recurrent_step import SCORES, DecoderStep
 
 Array = jax.Array
 CHOICES = {
-    "cell": tuple(CELLS),
+    "cell": ("gru", "lstm"),
     "attention": ("none", *SCORES),
     "tied_embeddings": ("all", "none"),
 }
@@ -31,6 +34,7 @@ class Recurrent(nn.Module):
     d_model: int  # of embeddings and states; an even number, half of it for each encoder direction
     num_layers: int
     cell: str
+    forget_bias: float  # added in an LSTM's forget gate, which it opens; a GRU has none
     attention: str
     tied_embeddings: str  # 'all': one matrix for source, target and output; 'none'
     dropout_rate: float  # of embeddings and of the decoder's outputs
@@ -40,6 +44,7 @@ class Recurrent(nn.Module):
     def setup(self) -> None:
         fields.check_choices(self, CHOICES)
         fields.check_at_least(self, 1, ("num_layers",))
+        fields.check_at_least(self, 0, ("forget_bias",))
         fields.check_even(self, 2, ("d_model",))
         fields.check_rates(self, ("dropout_rate",))
         fields.check_shared_vocabulary(self, otherwise="give 'none'")
@@ -48,7 +53,9 @@ class Recurrent(nn.Module):
         self.source_embedding = source
         self.target_embedding = source if tied else table
         self.output_embedding = source if tied else table.copy()
-        direction = lambda: nn.RNN(CELLS[self.cell](D // 2))
+        lstm = functools.partial(LSTMCell, forget_bias=self.forget_bias)
+        cell = {"gru": nn.GRUCell, "lstm": lstm}[self.cell]
+        direction = lambda: nn.RNN(cell(D // 2))
         self.encoder = [nn.Bidirectional(direction(), direction()) for _ in range(self.num_layers)]
         # The first carry of each layer: (c, h) of an LSTM, h of a GRU.
         first = lambda: (nn.Dense(D), nn.Dense(D)) if self.cell == "lstm" else nn.Dense(D)
@@ -62,7 +69,7 @@ class Recurrent(nn.Module):
             in_axes=(2, nn.broadcast),
             out_axes=2,
         )
-        self.decoder = over_positions(D, self.num_layers, self.cell, self.attention)
+        self.decoder = over_positions(D, self.num_layers, cell, self.attention)
         self.dropout = nn.Dropout(self.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:

@@ -4,9 +4,11 @@ The kinds of attention are to differ in attention alone, so all else is the same
 from the papers here: the encoder reads in both directions, as Bahdanau's; Sutskever's and Luong's
 read in one, Sutskever's the source reversed. The first state is a tanh layer of both directions'
 last states; Bahdanau's is of the backward one, the others' are the states themselves. Bahdanau's
-output is a maxout layer; here it is a tanh layer, as Luong's equation 5. The cells are Flax's,
-whose GRU applies the reset gate after the matrix product (Cho et al. 2014: before it).
+output is a maxout layer; here it is a tanh layer, as Luong's equation 5. The GRU is Flax's,
+which applies the reset gate after the matrix product (Cho et al. 2014: before it).
 """
+
+from collections.abc import Callable
 
 import flax.linen as nn
 import jax
@@ -16,7 +18,6 @@ from transformer.models.attention import attend
 from transformer.models.scores import Score
 
 Array = jax.Array
-CELLS = {"gru": nn.GRUCell, "lstm": nn.OptimizedLSTMCell}
 SCORES = {"additive": "additive", "dot": "dot", "general": "general", "concat": "additive"}
 
 
@@ -29,7 +30,7 @@ class DecoderStep(nn.Module):
 
     d_model: int
     num_layers: int
-    cell: str
+    cell: Callable  # of a size and a name: a Flax cell
     attention: str
 
     @nn.compact
@@ -46,7 +47,7 @@ class DecoderStep(nn.Module):
             inputs += [fed_BWD]
         h_BWD, next_carries = jnp.concatenate(inputs, axis=-1), []
         for i, carry in enumerate(carries):
-            carry, h_BWD = CELLS[self.cell](self.d_model, name=f"cell_{i}")(carry, h_BWD)
+            carry, h_BWD = self.cell(self.d_model, name=f"cell_{i}")(carry, h_BWD)
             next_carries.append(carry)
         if self.attention == "additive":
             h_BWD = jnp.tanh(mix(jnp.concatenate([h_BWD, *inputs], axis=-1)))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from transformer.models import fields
 from transformer.models.attention import attend
+from transformer.models.lstm import LSTMCell
 
 Array = jax.Array
 
@@ -21,6 +22,7 @@ class SelfAttentive(nn.Module):
     num_classes: int
     d_model: int  # of the embeddings
     state_size: int  # u, of each direction's states
+    forget_bias: float  # added in the LSTM's forget gate, which it opens
     attention_size: int  # d_a, inside the scores
     num_hops: int  # r
     d_ff: int  # of the classifier's hidden layer
@@ -35,7 +37,7 @@ class SelfAttentive(nn.Module):
         self._check()
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))
-        direction = lambda: nn.RNN(nn.OptimizedLSTMCell(self.state_size))
+        direction = lambda: nn.RNN(LSTMCell(self.state_size, forget_bias=self.forget_bias))
         recurrent = nn.Bidirectional(direction(), direction(), name="recurrent")
         real_BS = segments > 0
         h_BSC = recurrent(x_BSD, seq_lengths=real_BS.sum(axis=1))
@@ -69,7 +71,7 @@ class SelfAttentive(nn.Module):
         """Raises UserError for invalid fields, named by their config key."""
         sizes = ("d_model", "state_size", "attention_size", "num_hops", "d_ff")
         fields.check_at_least(self, 1, sizes)
-        fields.check_at_least(self, 0, ("penalty",))
+        fields.check_at_least(self, 0, ("forget_bias", "penalty"))
         fields.check_rates(self, ("dropout_rate",))
 
 
