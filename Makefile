@@ -12,7 +12,9 @@ VENV ?= .venv
 INSTALLED = $(VENV)/installed-$(VERSION)
 TOOLS = $(VENV)/tools-$(VERSION)
 
-.PHONY: train test test-slow test-all lint kill-matrix
+.PHONY: install train test test-slow test-all lint kill-matrix
+install: $(INSTALLED)
+
 train: $(INSTALLED)
 	$(VENV)/bin/python launch.py --config=configs/quickstart.py
 

@@ -1,67 +1,87 @@
-"""The files, functions and tests that pages of docs/ name exist; one-batch.md is what it shows."""
+"""What README.md, CONTRIBUTING.md and docs/ name exists, and their commands parse.
 
-import ast
-import functools
-import pathlib
+one-batch.md shows what docs/one_batch.py computes.
+"""
+
 import re
+from pathlib import Path
 
 import pytest
+from helpers import pages
 
 from docs import one_batch
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-FILE = r"`([\w/]+\.py)`"
-FUNCTIONS = rf"{FILE}\s+\(([^)]*)\)"  # `file.py` (`f`, `g`)
-TESTS = rf"{FILE}(?: \(s\))?: ((?:(?:, )?`test_\w+`(?: \(s\))?)+)"  # `test_file.py`: `test_a` (s)
+DOCS = sorted(f"docs/{path.name}" for path in pages.ROOT.glob("docs/*.md"))
+PAGES = {name: (pages.ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", *DOCS)}
 
 
-def path_of(name):
-    """Returns the path of a file named from ROOT, transformer/ or tests/; None if there is none."""
-    paths = (ROOT / folder / name for folder in ("", "transformer", "tests"))
-    return next(filter(pathlib.Path.is_file, paths), None)
-
-
-@functools.cache
-def defined(path):
-    """Returns the names of a file's functions, classes and variables."""
-    nodes = list(ast.walk(ast.parse(path.read_text())))
-    stored = {x.id for x in nodes if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
-    return stored | {x.name for x in nodes if isinstance(x, ast.FunctionDef | ast.ClassDef)}
-
-
-def missing(text):
-    """Returns what a page names and what does not exist."""
-    absent = {name for name in re.findall(FILE, text) if not path_of(name)}
-    tests = set().union(*(defined(path) for path in (ROOT / "tests").rglob("test_*.py")))
-    absent |= set(re.findall(r"`(test_\w+)`", text)) - tests
-    for name, content in re.findall(FUNCTIONS, text) + re.findall(TESTS, text):
-        if path := path_of(name):
-            names = set(re.findall(r"`(\w+)`", content))
-            absent |= {f"{name}: {absentee}" for absentee in names - defined(path)}
-    return absent
-
-
-@pytest.mark.parametrize(
-    "page", ["internals.md", "reliability.md", "tour.md", "tour.ko.md", "one-batch.md"]
-)
+@pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_names_exists(page):
-    assert not missing((ROOT / "docs" / page).read_text())
+    text = PAGES[page]
+    assert not pages.missing_files(text) | pages.missing_links(text, Path(page).parent)
+    assert not pages.missing_functions(text) | pages.wrong_keys(text)
 
 
-def test_the_way_of_a_batch_in_the_readme_exists():
-    readme = (ROOT / "README.md").read_text()
-    start, end = map(readme.index, ("How one batch travels", "The packages in that order"))
-    assert len(re.findall(FUNCTIONS, readme[start:end])) >= 14
-    assert not missing(readme[start:end])
+def test_files_are_where_the_readme_has_them():
+    way, _, rest = PAGES["README.md"].partition("The packages in that order:")
+    tree, _, _ = rest.partition("Imports go one way.")
+    assert len(re.findall(pages.FUNCTIONS[0], way)) >= 14
+    assert tree.count(".py") > 150
+    assert not pages.missing_in_tree(tree)
+
+
+def test_commands_parse(tmp_path, monkeypatch):
+    """One may start from a run that another page trains: what is refused is parsed once more."""
+    monkeypatch.chdir(tmp_path)
+    for name, config in pages.configs().items():
+        pages.begin(Path("runs", name), config)
+    commands = [words for text in PAGES.values() for words in pages.commands(text)]
+    assert len(commands) > 90
+    refused = [words for words in commands if pages.mistake(words)]
+    assert not [error for words in refused if (error := pages.mistake(words))]
 
 
 def test_what_does_not_exist_is_missing():
     text = "`storage/lock.py` (`locked`, `OSError`), `storage/gone.py` | `test_gone`, "
-    text += "`test_rooms.py` (s): `test_imports_go_one_way` (s), `test_what_a_page_names_exists`"
-    assert missing(text) == {
-        *("storage/lock.py: OSError", "storage/gone.py", "test_gone"),
-        "test_rooms.py: test_what_a_page_names_exists",
+    text += "`test_rooms.py` (s): `test_imports_go_one_way` (s), `test_what_a_page_names_exists`, "
+    text += (
+        "`parse` of `modes/command_line.py`, `parse` in\n`loop.py`, tests/gone/, `make tea`\n"
+    )
+    text += "    from transformer.modes import command_line, gone\n"
+    assert pages.missing_files(text) == {"storage/gone.py", "tests/gone"}
+    assert pages.missing_functions(text) == {
+        *("storage/lock.py: OSError", "test_gone", "loop.py: parse", "make tea"),
+        *("test_rooms.py: test_what_a_page_names_exists", "transformer.modes: gone"),
     }
+    links = "[a](tour.md) [b](tour.md#fork-it) ![c](gone.svg) [d](../README.md#fork-it) http://x/y"
+    assert pages.missing_links(links, "docs") == {"tour.md#fork-it", "gone.svg"}
+    tree = (
+        "  transformer/\n    data/   text\n        lock.py, wmt.py\n    storage/\n      lock.py\n"
+    )
+    assert pages.missing_in_tree(tree) == {"transformer/data/lock.py"}
+
+
+def test_keys_and_commands_that_do_not_parse_are_wrong(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = "`train.init_from`, `train.init`, `train.en`, `decode.beam_width=4`, `model.d_model=x`, "
+    text += "config.optimizer.schedule, `--config.data.dir=FOLDER`, `--config.audit.lines=FILE`"
+    wrong = sorted(pages.wrong_keys(text))
+    assert wrong[1:] == ["data.dir", "train.init"]
+    assert "config.model.d_model is an integer" in wrong[0]
+    right = """
+    pip install x && python launch.py --config=configs/quickstart.py  # `make train`
+    head x | ../bin/python launch.py --mode=translate --workdir=runs/quickstart > y
+`python -m benchmarks.decode --batch 1` (`--batch 32`), `python launch.py --config=...`
+    """
+    wrong = """
+    all 'python launch.py --config=configs/quickstart.py --config.data.dir=x'
+    X=1 python launch.py --mode=compare runs/{a,a} \\
+       --config.compare.set=1
+`python -m benchmarks.decode --batches 1`, `python launch.py --mode=translate --workdir=runs/x`
+    """
+    assert list(map(pages.mistake, pages.commands(right))) == ["", "", ""]
+    assert len(pages.commands(wrong)) == 4
+    assert all(map(pages.mistake, pages.commands(wrong)))
 
 
 NUMBER = re.compile(r"-?\d+\.\d+")
