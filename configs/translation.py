@@ -132,6 +132,9 @@ def get_config() -> ConfigDict:
     # Of --mode=export with config.export.format=ctranslate2, which translation has, too: or 'int8',
     # 'int16', 'float16', 'bfloat16'.
     config.export.quantization = "float32"
+    # Of config.export.format=huggingface: how many pieces an output has at most when transformers
+    # generates; 0: decode.max_length + decode.extra_length.
+    config.export.max_length = 0
 
     config.attention = ConfigDict()  # read by --mode=align only
     config.attention.layer = 0  # decoder layer to align by, from 1; 0: the mean of all layers

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from helpers import huggingface
+from helpers import huggingface, tiny
 
 from transformer.data import tokenizer
 from transformer.errors import UserError
-from transformer.interop import foreign
+from transformer.interop import ctranslate2_write, foreign, marian_config
 
 PIECES = ["</s>", "<unk>", "a", "b", "<pad>"]
 
@@ -49,6 +49,19 @@ NO_FORM = [
     {"key_size": 4},
     {"key_size": 6, "value_size": 6, "d_model": 20, "num_heads": 3},  # 20 / 3 is no size
 ]
+
+
+def test_a_field_that_a_form_does_not_know_is_refused():
+    """A fork's field may change the function: that it is left out would be silent."""
+
+    class Forked(type(tiny.model())):
+        gate: str = "sigmoid"
+
+    arguments = {**tiny.ARGUMENTS, "key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
+    for check in (marian_config.check_exportable, ctranslate2_write.check):
+        check(type(tiny.model())(**arguments))
+        with pytest.raises(UserError, match=r"has no form for config.model.gate='sigmoid': use"):
+            check(Forked(**arguments))
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,10 @@ RECORDED = pathlib.Path(__file__).parent / "fixtures" / "marian"
 OURS = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
 
 
+def flatten(params):
+    return flax.traverse_util.flatten_dict(params, sep="/")
+
+
 def unflatten(params):
     return flax.traverse_util.unflatten_dict(params, sep="/")
 
@@ -34,7 +38,7 @@ def read(folder):
     fields = {**OURS, "positions": "halves", **foreign.fields}
     model = tiny.model(source_vocab_size=sizes[0], target_vocab_size=sizes[1], **fields)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    flat = flax.traverse_util.flatten_dict(tiny.shapes(model, inputs), sep="/")
+    flat = flatten(tiny.shapes(model, inputs))
     params = marian.read_params(folder, foreign, {path: x.shape for path, x in flat.items()})
     return foreign, model, params, vocabulary.load(foreign.vocabulary)
 
@@ -86,25 +90,48 @@ def test_our_own_model_is_the_same_function_there(tmp_path, tied, shared, bias):
     vocab = tokenizer.Vocabulary(learnt[0], learnt[0] if shared else learnt[1])
     sizes = dict(zip(("source_vocab_size", "target_vocab_size"), map(len, vocab), strict=True))
     model = tiny.model(**sizes, **OURS, tied_embeddings=tied, attention_bias=bias)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    rows = [[4, 9, 5, 1], [7, 7, 6, 1]], [[5, 6, 12, 1], [8, 4, 4, 1]]
+    inputs = pairs.inputs_of_single_pairs(*map(np.array, rows))
     params = tiny.parameters(model, inputs)
-    flat = flax.traverse_util.flatten_dict(params, sep="/")
-    marian.write(tmp_path, model, flat, vocab, {"max_length": 64})
+    marian.write(tmp_path, model, flatten(params), vocab, {"max_length": 64})
     _, there, read_params, read_vocab = read(tmp_path)
     assert there.positions == "halves"
     assert there.tied_embeddings == tied
     assert read_vocab.source.encode(["abc f"]) == vocab.source.encode(["abc f"])
     assert read_vocab.target.decode(vocab.target.encode(["abc f"])) == ["abc f"]
-    logits = tiny.logits(model, params, inputs)
-    np.testing.assert_allclose(
-        tiny.logits(there, unflatten(read_params), inputs), logits, rtol=1e-4, atol=1e-4
+    said = [tokenizer.END, tokenizer.UNKNOWN, *range(4, model.target_vocab_size)]
+    expected = tiny.logits(model, params, inputs)[..., said]
+    logits = tiny.logits(there, unflatten(read_params), inputs)[..., said]
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_an_output_begins_with_the_padding_there_whose_vector_is_zeros(tmp_path):
+    """As in OPUS-MT's folders: the start symbol is no piece that would be part of a text."""
+    learnt = corpora.learn("text")
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(learnt))
+    model = tiny.model(**sizes, **OURS)
+    params = flatten(tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"]))
+    marian.write(tmp_path, model, params, tokenizer.Vocabulary(learnt, learnt), {"max_length": 64})
+    ids, config, generation, special = (
+        json.loads((tmp_path / f"{name}.json").read_text())
+        for name in ("vocab", "config", "generation_config", "tokenizer_config")
     )
+    last = len(learnt) - 2
+    assert {config[f"{name}_token_id"] for name in ("pad", "decoder_start")} == {last}
+    assert ids["<pad>"] == last
+    assert special["pad_token"] == "<pad>"
+    assert "<s>" not in ids
+    assert generation["bad_words_ids"] == [[last]]
+    assert generation["forced_eos_token_id"] == config["eos_token_id"] == ids["</s>"]
+    with arrays.opened(tmp_path) as (_, shapes, load):
+        assert shapes["model.shared.weight"] == (last + 1, model.d_model)
+        assert not np.asarray(load("model.shared.weight"))[-1].any()
 
 
 def test_every_parameter_has_a_name_of_its_own():
     model = tiny.model(**OURS, output_bias=True, attention_bias=True, tied_embeddings="none")
     shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
-    paths = flax.traverse_util.flatten_dict(shapes, sep="/")
+    paths = flatten(shapes)
     assert len({marian.name_of(path, "none") for path in paths}) == len(paths)
     kernel = "encoder/layers_0/self_attention/query/kernel"
     assert marian.name_of(kernel, "none") == "model.encoder.layers.0.self_attn.q_proj.weight"
@@ -200,6 +227,26 @@ def test_numbers_that_are_none_are_refused(folder):
         read(folder)
 
 
+def written_and_translated(folder, **options):
+    """A random model written to the folder, and what it makes here of lines."""
+    vocab = reversal.vocabulary()
+    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(vocab.source))
+    model = tiny.model(**sizes, **OURS, output_bias=True)
+    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"], seed=6)
+    params["output_bias"][tokenizer.END] = 6.0  # so that outputs end
+    for i in (tokenizer.PAD, tokenizer.START):  # as a trained model has it
+        params["output_bias"][i] = -1e4
+    generation = {"max_length": 300, "length_penalty": 1.0}
+    marian.write(folder, model, flatten(params), vocab, generation)
+    random = np.random.default_rng(0)
+    lines = [" ".join(random.choice([*"abcdefgh"], n % 7 + 1)) for n in range(20)]
+    asked = [Part(tuple(ids)) for ids in vocab.source.encode(lines)]
+    search = {"length_penalty": "power", "length_alpha": 1.0, "extra_length": 60}
+    decoder = make_batch_decoder(model, **search, **options)
+    ids, scores = zip(*[hypotheses[0] for hypotheses in decoder(params, asked)], strict=True)
+    return lines, vocab, ids, scores
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
@@ -213,20 +260,7 @@ def test_transformers_finds_our_translations(tmp_path, theirs, ours):
     """Of a random model, sentence by sentence; each rule of theirs has an option here."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    vocab = reversal.vocabulary()
-    sizes = dict.fromkeys(("source_vocab_size", "target_vocab_size"), len(vocab.source))
-    model = tiny.model(**sizes, **OURS, output_bias=True)
-    params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"], seed=6)
-    params["output_bias"][tokenizer.END] = 6.0  # so that outputs end
-    flat = flax.traverse_util.flatten_dict(params, sep="/")
-    marian.write(tmp_path, model, flat, vocab, {"max_length": 300, "length_penalty": 1.0})
-
-    random = np.random.default_rng(0)
-    lines = [" ".join(random.choice([*"abcdefgh"], n % 7 + 1)) for n in range(20)]
-    asked = [Part(tuple(ids)) for ids in vocab.source.encode(lines)]
-    options = {"length_penalty": "power", "length_alpha": 1.0, "extra_length": 60}
-    decoder = make_batch_decoder(model, **options, **ours)
-    ids, scores = zip(*[hypotheses[0] for hypotheses in decoder(params, asked)], strict=True)
+    lines, vocab, ids, scores = written_and_translated(tmp_path, **ours)
 
     words = transformers.MarianTokenizer.from_pretrained(tmp_path)
     batch = words(lines, return_tensors="pt", padding=True)
@@ -236,9 +270,26 @@ def test_transformers_finds_our_translations(tmp_path, theirs, ours):
             **{**batch, **theirs, "length_penalty": 1.0, "max_length": 60},
             **{"return_dict_in_generate": True, "output_scores": True},
         )
-    rows = there.sequences.tolist()
-    expected = [row[1 : row.index(tokenizer.END)] for row in rows]  # behind the start symbol
-    assert list(ids) == expected
-    assert len(set(map(tuple, ids))) > 2
+    pieces = [words.convert_ids_to_tokens(row, skip_special_tokens=True) for row in there.sequences]
+    assert pieces == [vocab.target.pieces(row) for row in ids]
+    assert len({*map(tuple, ids)}) > 2
     if theirs["num_beams"] > 1:
         assert list(scores) == pytest.approx(there.sequences_scores.tolist(), rel=1e-4)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_ctranslate2_s_own_converter_makes_the_same_translator_of_it(tmp_path, width):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is not installed")
+    folder, converted = tmp_path / "marian", str(tmp_path / "converted")
+    folder.mkdir()
+    stopping = "full" if width > 1 else "best"
+    lines, vocab, ids, scores = written_and_translated(folder, beam_width=width, stopping=stopping)
+    ctranslate2.converters.TransformersConverter(str(folder)).convert(converted)
+    results = ctranslate2.Translator(converted).translate_batch(
+        [vocab.source.pieces(row) for row in vocab.source.encode(lines)],
+        **{"beam_size": width, "length_penalty": 1.0, "min_decoding_length": 0},
+        return_scores=True,
+    )
+    assert [x.hypotheses[0] for x in results] == [vocab.target.pieces(row) for row in ids]
+    assert [x.scores[0] for x in results] == pytest.approx(list(scores), rel=1e-4)

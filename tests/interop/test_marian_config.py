@@ -17,7 +17,8 @@ OURS = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5, "positions": "halv
 def test_a_config_s_fields_are_those_it_was_made_of(tied, activation):
     changes = {"tied_embeddings": tied, "activation": activation, "num_decoder_layers": 1}
     model = tiny.model(**OURS, **changes, **{"attention_bias": True, "output_bias": True})
-    config = marian_config.config_of(model, max_positions=64)
+    orders = [*range(tiny.VOCABULARY)], [*range(tiny.VOCABULARY)]
+    config = marian_config.config_of(model, orders, max_positions=64)
     fields = marian_config.fields_of(config, pathlib.Path("config.json"))
     assert {name: getattr(model, name) for name in fields} == fields
 

@@ -9,7 +9,7 @@ from transformer.data import tokenizer, vocabulary
 from transformer.errors import UserError
 from transformer.interop import marian_tokenizer
 
-IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 3}
+IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -18,8 +18,12 @@ def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
     ours = tokenizer.Vocabulary(source, source if shared else corpora.learn("target", size=300))
     marian_tokenizer.write(tmp_path, ours, max_length=64, languages=("ko", "en"))
     assert marian_tokenizer.languages(tmp_path) == ("ko", "en")
-    orders, files = marian_tokenizer.read(tmp_path, IDS, shared)
-    assert [order.old.tolist() for order in orders] == [[*range(len(side))] for side in ours]
+    there = marian_tokenizer.order_there(ours)
+    pad, end = map(there[1].index, (tokenizer.PAD, tokenizer.END))
+    assert there[0][pad] == tokenizer.PAD
+    config = {"pad_token_id": pad, "eos_token_id": end, "decoder_start_token_id": pad}
+    orders, files = marian_tokenizer.read(tmp_path, config, shared)
+    assert [order.pieces for order in orders] == [side.pieces(range(len(side))) for side in ours]
     read = vocabulary.load(files)
     text = ["abc def", "", "é a"]
     for there, here in zip(read, ours, strict=True):

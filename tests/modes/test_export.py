@@ -1,6 +1,7 @@
 """--mode=export: a run's folder in the format of another program."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -44,11 +45,20 @@ def test_a_folder_has_a_card_and_checksums(exported):
     assert "--config.export.format=huggingface" in card
     assert "--config.evaluate.weights=best" in card
     assert not list(exported.parent.glob("*draft*"))
+    (exported.parent / "usual").touch()
+    modes = [x.stat().st_mode for x in (exported / "model.safetensors", exported.parent / "usual")]
+    assert modes[0] == modes[1]
 
 
 def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, tmp_path):
-    import_model(default_config("translation"), (exported, tmp_path / "run"))
+    given = shutil.copytree(exported, tmp_path / "given")
+    search = json.loads((given / "generation_config.json").read_text()) | {"max_length": 60}
+    (given / "generation_config.json").write_text(json.dumps(search))
+    import_model(default_config("translation"), (given, tmp_path / "run"))
     export(config_files.read_config(tmp_path / "run"), (tmp_path / "again", tmp_path / "run"))
+    for name in ("generation_config.json", "vocab.json"):
+        again = json.loads((tmp_path / "again" / name).read_text())
+        assert again == json.loads((given / name).read_text())
     card = (tmp_path / "again" / "README.md").read_text()
     assert "imported from another program" in card
     assert "trained on" not in card
@@ -173,6 +183,20 @@ def test_a_folder_in_use_is_kept(tiny_run, exported, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="exists and is not empty"):
         export(config_of(tiny_run), (tmp_path / "file", tiny_run.workdir))
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    for _ in range(2):  # without and with the folder that it is a link to
+        with pytest.raises(UserError, match="link is a link: give"):
+            export(config_of(tiny_run), (tmp_path / "link", tiny_run.workdir))
+        (tmp_path / "empty").mkdir(exist_ok=True)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(tiny_run, tmp_path, no_file_over):
+    with (
+        no_file_over(10_000),
+        pytest.raises(UserError, match=r"File too large.*give a folder on another disk"),
+    ):
+        export(config_of(tiny_run), (tmp_path / "model", tiny_run.workdir))
+    assert not list(tmp_path.iterdir())
 
 
 def test_of_two_exports_into_a_folder_the_first_is_kept(tiny_run, tmp_path, monkeypatch):

@@ -53,4 +53,7 @@ def write(file: Path, arrays: dict[str, np.ndarray]) -> None:
     import safetensors.numpy
 
     contiguous = {name: np.ascontiguousarray(x, np.float32) for name, x in arrays.items()}
+    file.touch()
+    mode = file.stat().st_mode  # by umask; safetensors makes files that other users cannot read
     safetensors.numpy.save_file(contiguous, file, {"format": "pt"})
+    file.chmod(mode)

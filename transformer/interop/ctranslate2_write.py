@@ -11,7 +11,7 @@ from transformer.data.tokenizer import END, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.interop import layout
 from transformer.interop.ctranslate2_read import ACTIVATIONS, place_of
-from transformer.interop.foreign import check_form
+from transformer.interop.foreign import ANY, check_form
 from transformer.models.positions import sinusoids
 
 QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
@@ -23,8 +23,12 @@ LONGEST = 1024
 def check(model: nn.Module) -> None:
     """Raises UserError for a model that CTranslate2 has no form for."""
     allowed = {
+        **ANY,
         **{"norm_kind": ("layer",), "residual": (True,), "score": ("scaled_dot",)},
         "positions": ("interleaved", "halves", "concatenated", "learned"),
+        "activation": tuple(ACTIVATIONS.values()),
+        **dict.fromkeys(("source_vocab_size", "target_vocab_size", "num_decoder_layers"), ()),
+        **dict.fromkeys(("norm", "final_norm", "first_position", "output_bias"), ()),
     }
     check_form(model, "CTranslate2", allowed, "safetensors")
 

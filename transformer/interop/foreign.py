@@ -1,5 +1,6 @@
 """A model of another program, in our terms."""
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -63,8 +64,20 @@ def renumber(pieces: list[str], *, pad: int, end: int, unknown: int, start: int)
     return Renumbering(np.array(old), names)
 
 
-# What `check_form` allows of models with LayerNorm before each sub-layer, as Hugging Face has them.
+# What `check_form` allows of any model: () is any value. These fields have a form in every program,
+# or change no output. (max_positions and max_distance go with `positions`.)
+ANY = dict.fromkeys(
+    (
+        *("d_model", "d_ff", "num_heads", "num_layers", "key_size", "value_size", "norm_epsilon"),
+        *("attention_bias", "tied_embeddings", "max_positions", "max_distance", "dtype", "remat"),
+        *("dropout_rate", "attention_dropout_rate", "activation_dropout_rate"),
+        *("parent", "name"),  # flax's own
+    ),
+    (),
+)
+# What it allows of models with LayerNorm before each sub-layer, as Hugging Face has them.
 PRE_NORM = {
+    **ANY,
     **{"norm": ("pre",), "norm_kind": ("layer",), "final_norm": (True,), "residual": (True,)},
 }
 
@@ -72,14 +85,17 @@ PRE_NORM = {
 def check_form(model: nn.Module, program: str, allowed: dict[str, tuple], formats: str) -> None:
     """Raises UserError for a model that another program has no form for.
 
-    `allowed` are the values that each field may have there, `formats` the values of
-    config.export.format to use instead. The heads there have d_model / num_heads dimensions.
+    `allowed` are the values that each field of the model may have there; a field that it lacks has
+    no form. `formats` are the values of config.export.format to use instead. The heads there have
+    d_model / num_heads dimensions.
     """
-    for name, values in allowed.items():
-        if (value := getattr(model, name)) not in values:
+    for name in (field.name for field in dataclasses.fields(model)):
+        value, values = getattr(model, name), allowed.get(name)
+        if values is None or (values and value not in values):
+            only = f", only for {', '.join(map(repr, values))}" if values else ""
             raise UserError(
-                f"{program} has no form for config.model.{name}={value!r}, only for "
-                f"{', '.join(map(repr, values))}: use --config.export.format={formats}"
+                f"{program} has no form for config.model.{name}={value!r}{only}: use "
+                f"--config.export.format={formats}"
             )
     if {model.key_size, model.value_size} - {0, model.d_model / model.num_heads}:
         raise UserError(

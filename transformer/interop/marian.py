@@ -18,6 +18,7 @@ from transformer.data.tokenizer import PAD, START
 from transformer.errors import UserError
 from transformer.interop import arrays, layout, marian_config, marian_tokenizer
 from transformer.interop.foreign import Foreign
+from transformer.models.positions import sinusoids
 from transformer.storage import json_files
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
@@ -28,6 +29,7 @@ EMBEDDINGS = {
     "output_embedding/embedding": "lm_head.weight",
 }
 SHARED = "model.shared.weight"
+IMPOSSIBLE = -1e4  # a logit's bias, finite in float16, too
 
 
 def read(folder: Path) -> Foreign:
@@ -59,6 +61,7 @@ def read(folder: Path) -> Foreign:
             # Theirs is log P / length^alpha.
             "decode.length_penalty": "power",
             "decode.length_alpha": get("length_penalty", float, 1.0),
+            "export.max_length": get("max_length", int, 0),
             "decode.stopping": "full" if config.get("early_stopping") is True else "best",
         },
         languages=marian_tokenizer.languages(folder),
@@ -90,6 +93,11 @@ def read_params(
             if not np.isfinite(array).all():
                 raise UserError(f"{file}: {name} has values that are no finite numbers")
             params[path] = _ours(path, array, shapes[path], foreign)
+        if SINUSOIDS[1] in there:  # as we write them, with the start symbol's vector in the first
+            first_D = np.asarray(load(SINUSOIDS[1]), np.float32)[0]
+            D = len(first_D)
+            start_D = (first_D - sinusoids(np.zeros((1, 1)), D, "halves")[0, 0]) / D**0.5
+            params["target_embedding/embedding"][START] += start_D
         known = {*names.values(), *EMBEDDINGS.values(), SHARED, *SINUSOIDS}
         if unknown := sorted(there.keys() - known):
             raise UserError(f"{file}: {unknown[0]} is no array of this Marian model")
@@ -145,22 +153,27 @@ def write(
     vocabulary: tokenizer.Vocabulary,
     generation: dict[str, Any],
     languages: tuple[str, str] = ("", ""),
+    longest: int = 0,
 ) -> None:
     """Writes a folder that MarianMTModel and MarianTokenizer load.
 
     `generation` is what generation_config.json has besides the ids: num_beams, length_penalty, ...
-    `languages` are the codes of source and target.
+    `languages` are the codes of source and target; `longest` is how many pieces a source may have,
+    generation["max_length"] at least.
     """
     for line in marian_config.check_exportable(model):
         logging.warning("export: %s", line)
     if model.positions == "interleaved":
         params = layout.halves(params)
-    written = {}
+    longest = max(longest, generation["max_length"])
+    orders = marian_tokenizer.order_there(vocabulary)
+    params, written = _beginning_with_padding(model, params, longest)
     for path, array in params.items():
         name = name_of(path, model.tied_embeddings)
-        if path == "output_bias":
-            array = array[None]
-        elif path not in EMBEDDINGS:
+        if path in EMBEDDINGS or path == "output_bias":
+            array = array[orders[0 if path.startswith("source_") else 1]]
+            array = array[None] if path == "output_bias" else array
+        else:
             array = layout.matrix(path, array) if path.endswith("kernel") else array.reshape(-1)
         written[name] = array
     # Zeros for the biases that our model does not have.
@@ -168,12 +181,32 @@ def write(
         if name.endswith("_proj.weight"):
             zeros = np.zeros(len(array), np.float32)
             written.setdefault(f"{name.removesuffix('weight')}bias", zeros)
-    zeros = np.zeros((1, model.target_vocab_size), np.float32)
-    written.setdefault("final_logits_bias", zeros)
     arrays.write(folder / "model.safetensors", written)
-    config = marian_config.config_of(model, max_positions=generation["max_length"])
+    config = marian_config.config_of(model, orders, max_positions=longest)
     json_files.write(folder / "config.json", config)
     ids = {key: config[key] for key in config if key.endswith("_token_id")}
-    never = {"bad_words_ids": [[PAD], [START]]}
+    never = {"bad_words_ids": [[ids["pad_token_id"]]]}
     json_files.write(folder / "generation_config.json", {**ids, **never, **generation})
-    marian_tokenizer.write(folder, vocabulary, generation["max_length"], languages)
+    marian_tokenizer.write(folder, vocabulary, longest, languages)
+
+
+def _beginning_with_padding(
+    model: nn.Module, params: dict[str, np.ndarray], count: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Returns the params of the same function where an output begins with a vector of zeros.
+
+    That is the padding's there, and CTranslate2's converter takes it for granted. Our start symbol
+    has a vector, which is added to the first of `count` positions: the second value are these, by
+    their name, if it is not zeros. The padding is given no probability.
+    """
+    embedding_VD = params["target_embedding/embedding"].copy()
+    bias_V = params.get("output_bias", np.zeros(len(embedding_VD), np.float32)).copy()
+    if embedding_VD[PAD].any() and model.tied_embeddings != "none":
+        bias_V[PAD] = IMPOSSIBLE
+    embedding_VD[PAD] = 0.0
+    table, start_D = {}, embedding_VD[START]
+    if start_D.any():
+        positions_PD = np.array(sinusoids(np.arange(count)[None], model.d_model, "halves")[0])
+        positions_PD[0] += start_D * model.d_model**0.5
+        table = {SINUSOIDS[1]: positions_PD}
+    return {**params, "target_embedding/embedding": embedding_VD, "output_bias": bias_V}, table

@@ -6,9 +6,9 @@ from typing import Any
 
 import flax.linen as nn
 
-from transformer.data.tokenizer import END, PAD, START
+from transformer.data.tokenizer import END, PAD
 from transformer.errors import UserError
-from transformer.interop.foreign import check_form
+from transformer.interop.foreign import ANY, check_form
 
 EPSILON = 1e-5  # of LayerNorm, which the format does not name
 MOST_LAYERS = 256  # a config with more is damaged, and would take long to build
@@ -75,8 +75,11 @@ def activation_of(model: nn.Module) -> str:
     return {ours: theirs for theirs, ours in ACTIVATIONS.items()}[model.activation]
 
 
-def config_of(model: nn.Module, *, max_positions: int) -> dict[str, Any]:
-    """Returns the config.json of MarianMTModel."""
+def config_of(
+    model: nn.Module, orders: tuple[list[int], list[int]], *, max_positions: int
+) -> dict[str, Any]:
+    """Returns the config.json of MarianMTModel; `orders` are our ids in the order there."""
+    pad, end = map(orders[1].index, (PAD, END))
     size = {"attention_heads": model.num_heads, "ffn_dim": model.d_ff}
     halves = ("encoder", "decoder")
     return {
@@ -88,8 +91,8 @@ def config_of(model: nn.Module, *, max_positions: int) -> dict[str, Any]:
         "encoder_layers": model.num_layers,
         "decoder_layers": model.decoder_depth,
         "num_hidden_layers": model.num_layers,
-        "vocab_size": model.source_vocab_size,
-        "decoder_vocab_size": model.target_vocab_size,
+        "vocab_size": len(orders[0]),
+        "decoder_vocab_size": len(orders[1]),
         "share_encoder_decoder_embeddings": model.tied_embeddings == "all",
         "tie_word_embeddings": model.tied_embeddings != "none",
         "scale_embedding": True,
@@ -97,9 +100,8 @@ def config_of(model: nn.Module, *, max_positions: int) -> dict[str, Any]:
         "max_position_embeddings": max_positions,
         "activation_function": activation_of(model),
         **{theirs: getattr(model, ours) for theirs, ours in RATES.items()},
-        "pad_token_id": PAD,
-        "eos_token_id": END,
-        "decoder_start_token_id": START,
+        **{"pad_token_id": pad, "decoder_start_token_id": pad},
+        **{"eos_token_id": end, "forced_eos_token_id": end},  # forced at max_length, as here
         "torch_dtype": "float32",
     }
 
@@ -107,9 +109,12 @@ def config_of(model: nn.Module, *, max_positions: int) -> dict[str, Any]:
 def check_exportable(model: nn.Module) -> list[str]:
     """Returns what changes a little in Marian's form, a line each; UserError for what it lacks."""
     allowed = {
+        **ANY,
         **{"norm": ("post",), "norm_kind": ("layer",), "final_norm": (False,)},
         **{"residual": (True,), "score": ("scaled_dot",), "first_position": (0,)},
-        "positions": ("interleaved", "halves"),
+        **{"positions": ("interleaved", "halves"), "activation": tuple(ACTIVATIONS.values())},
+        **dict.fromkeys(("source_vocab_size", "target_vocab_size"), ()),
+        **dict.fromkeys(("num_decoder_layers", "output_bias"), ()),
     }
     check_form(model, "Hugging Face's Marian", allowed, "ctranslate2 or safetensors")
     if model.norm_epsilon != EPSILON:

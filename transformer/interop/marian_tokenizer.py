@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from transformer.data import piece_table, tokenizer
-from transformer.data.tokenizer import END, PAD
+from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.interop.foreign import Renumbering, renumber
 from transformer.storage import json_files
@@ -62,6 +62,19 @@ def _renumbering(file: Path, config: dict) -> Renumbering:
     return renumber(pieces, **special)
 
 
+def order_there(vocabulary: tokenizer.Vocabulary) -> tuple[list[int], list[int]]:
+    """Returns our ids in Marian's order, of source and target: </s> <unk> ... <pad>.
+
+    Our start symbol is left out: an output begins with <pad> there. Of two vocabularies <pad> is
+    the first piece, because both have the same id of it.
+    """
+    ids = [[END, UNKNOWN, *range(START + 1, len(side))] for side in vocabulary]
+    tables = [side.pieces(range(len(side))) for side in vocabulary]
+    if tables[0] == tables[1]:
+        return tuple([*others, PAD] for others in ids)
+    return tuple([PAD, *others] for others in ids)
+
+
 def write(
     folder: Path,
     vocabulary: tokenizer.Vocabulary,
@@ -72,12 +85,13 @@ def write(
     for name, side in vocabulary.sides.items():
         model = side.processor.serialized_model_proto()
         (folder / f"{name}.spm").write_bytes(model)
-    tables = [side.pieces(range(len(side))) for side in vocabulary]
+    sides = zip(vocabulary, order_there(vocabulary), strict=True)
+    tables = [side.pieces(ids) for side, ids in sides]
     separate = tables[0] != tables[1]
     for name, table in zip(("vocab.json", "target_vocab.json"), tables, strict=True):
         if name == "vocab.json" or separate:
             json_files.write(folder / name, {piece: i for i, piece in enumerate(table)})
-    special = {"pad_token": PAD, "eos_token": END, "unk_token": tokenizer.UNKNOWN}
+    special = {"pad_token": PAD, "eos_token": END, "unk_token": UNKNOWN}
     json_files.write(
         folder / "tokenizer_config.json",
         {
@@ -86,6 +100,6 @@ def write(
             "separate_vocabs": separate,
             **{f"{side}_lang": x for side, x in zip(SIDES, languages, strict=True) if x},
             "split_special_tokens": True,  # the text "</s>" is none of the special ids
-            **{name: tables[0][i] for name, i in special.items()},
+            **dict(zip(special, vocabulary.source.pieces(special.values()), strict=True)),
         },
     )

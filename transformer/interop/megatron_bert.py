@@ -15,12 +15,14 @@ from transformer.data.characters import Characters
 from transformer.data.tokenizer import PAD
 from transformer.interop import arrays, layout, tokenizer_json
 from transformer.interop.foreign import PRE_NORM, check_form
-from transformer.interop.marian_config import activation_of
+from transformer.interop.marian_config import ACTIVATIONS, activation_of
 from transformer.storage import json_files
 
 FORM = {
     **PRE_NORM,
+    "activation": tuple(ACTIVATIONS.values()),
     **{"score": ("scaled_dot",), "positions": ("learned", *layout.SINUSOIDS, "none")},
+    **{"vocab_size": (), "mask_share": ()},
 }
 # {their module: ours}, in each layer.
 LAYER = {

@@ -8,14 +8,16 @@ import numpy as np
 
 from transformer.interop import arrays, layout
 from transformer.interop.foreign import PRE_NORM, check_form
-from transformer.interop.marian_config import activation_of
+from transformer.interop.marian_config import ACTIVATIONS, activation_of
 from transformer.models.patches import interpolate
 from transformer.storage import json_files
 
 FORM = {
     **PRE_NORM,
+    "activation": tuple(ACTIVATIONS.values()),
     **{"score": ("scaled_dot",), "positions": ("learned", "none")},
-    **{"stem": ("patches",), "pooling": ("token",)},
+    **{"stem": ("patches",), "pooling": ("token",), "mean": (), "std": ()},
+    **dict.fromkeys(("num_classes", "image_size", "patch_size", "position_grid"), ()),
 }
 BILINEAR = 2  # Pillow's number of it
 # {their module: ours}, in each layer.

@@ -136,15 +136,17 @@ def write(folder: Path, source: Source) -> None:
 def _marian(folder: Path, source: Source) -> None:
     decode = source.config.decode
     alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
+    longest = decode.max_length + decode.extra_length
     generation = {
         **{"num_beams": decode.beam_width, "length_penalty": alpha},
         "early_stopping": decode.stopping == "full",
-        "max_length": decode.max_length + decode.extra_length,
+        "max_length": source.config.export.max_length or longest,
     }
     data = source.config.data
-    languages = data.source_language, data.target_language
     marian.write(
-        *(folder, source.model, source.params, source.vocabulary, generation), languages=languages
+        *(folder, source.model, source.params, source.vocabulary, generation),
+        languages=(data.source_language, data.target_language),
+        longest=longest,
     )
     if decode.length_penalty == "gnmt":
         logging.warning(

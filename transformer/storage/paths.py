@@ -108,8 +108,8 @@ def full_disk_as_user_error(
     """
     try:
         yield
-    except (OSError, RuntimeError, ValueError) as error:
-        # ArrayRecord's RuntimeError and Orbax's ValueError have the system's message, but no errno.
+    except Exception as error:
+        # Errors of ArrayRecord, Orbax and safetensors have the system's message, but no errno.
         messages = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
         reason = next((message for message in messages if message in str(error)), "")
         if not reason:
