@@ -44,9 +44,7 @@ def test_commands_parse(tmp_path, monkeypatch):
 def test_what_does_not_exist_is_missing():
     text = "`storage/lock.py` (`locked`, `OSError`), `storage/gone.py` | `test_gone`, "
     text += "`test_rooms.py` (s): `test_imports_go_one_way` (s), `test_what_a_page_names_exists`, "
-    text += (
-        "`parse` of `modes/command_line.py`, `parse` in\n`loop.py`, tests/gone/, `make tea`\n"
-    )
+    text += "`parse` of `modes/command_line.py`, `parse` in\n`loop.py`, tests/gone/, `make tea`\n"
     text += "    from transformer.modes import command_line, gone\n"
     assert pages.missing_files(text) == {"storage/gone.py", "tests/gone"}
     assert pages.missing_functions(text) == {
