@@ -50,7 +50,7 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
 
   python launch.py --mode=audit --config=configs/parallel_text.py --config.data.directory=FOLDER
       Looks for faults in sentence pairs: blank, repeated, misaligned, in the wrong language, ...
-      (docs/auditing.md); can write a copy without them.
+      (docs/auditing.md), shows them in ./audit.html, and can write a copy without them.
 
   python launch.py --mode=plan --config=configs/wmt_big.py --config.plan.num_devices=64 \
       --config.plan.device="TPU v5e"

@@ -142,6 +142,7 @@ def get_config() -> ConfigDict:
     config.attention.pairs = 100  # pairs whose attention weights are saved in attention.npz
 
     config.audit = ConfigDict()  # read by --mode=audit only
+    config.audit.page = "audit.html"  # the file to write, in the current folder; "": none
     config.audit.lines = ""  # a file for all faulty pairs: split, line, faults, source, target
     # A folder for a copy of the splits, of which train lacks the pairs that have one of the faults
     # in `drop` (docs/auditing.md lists all); it gets dropped.tsv, too. "": no copy.

@@ -31,8 +31,9 @@ def splits(tmp_path):
 
 
 @pytest.fixture
-def output(tmp_path, capsys, caplog):
+def output(tmp_path, capsys, caplog, monkeypatch):
     """A function of flags that audits tmp_path/text and returns what is on standard output."""
+    monkeypatch.chdir(tmp_path)
     caplog.set_level(logging.INFO)
 
     def audited(*flags, directory=tmp_path / "text"):
@@ -72,7 +73,8 @@ def faults_of(result):
 
 def test_clean_text(run, splits, tmp_path, caplog):
     write(tmp_path / "text", **splits)
-    result = run()
+    result = run("--config.audit.page=")
+    assert not (tmp_path / "audit.html").exists()
     assert faults_of(result) == {"train": {}, "validation": {}, "test": {}}
     assert result["train"]["misaligned"] == []
     assert result["train"]["files"] == [f"{tmp_path}/text/train.{x}" for x in ("xx", "yy")]
@@ -96,6 +98,10 @@ def test_faults_are_counted_with_their_first_lines(run, splits, tmp_path, caplog
     write(tmp_path / "text", **splits)
     assert faults_of(run()) == {"train": faults, "validation": {}, "test": {"overlap": [4]}}
     assert "          1    0.17%  a side without text (blank): 11" in caplog.text
+    page = (tmp_path / "audit.html").read_text()
+    for text in ("Audit of xx–yy pairs", "a side without text", splits["train"][10][0]):
+        assert text in page
+    assert "[U+0007]" in page  # in line 41
 
 
 def test_a_table_on_a_terminal(output, splits, tmp_path, monkeypatch):
@@ -200,6 +206,7 @@ def test_a_copy_says_which_splits_it_lacks(run, splits, tmp_path, caplog):
 
 def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, caplog, tiny_config):
     """It is that of --workdir, or the file of config.vocabulary.model."""
+    monkeypatch.chdir(tmp_path)
     caplog.set_level(logging.INFO)
     splits["train"] = [["abc def", "fed cba"], ["abc é", "fed"]] * 3
     write(tmp_path / "text", **splits)
@@ -223,7 +230,8 @@ def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, ca
     assert f"the vocabulary is that of {tmp_path / 'run'}" in caplog.text
 
 
-def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys):
+def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     launch.main(
         [
             *("--config=configs/quickstart.py", "--mode=audit", f"--workdir={tmp_path}/run"),
@@ -243,6 +251,7 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys):
     ("flags", "right"),
     [
         (["--config.audit.drop=blank,doubled"], "config.audit.drop has names of blank, misaligned"),
+        (["--config.audit.page=/proc/a.html"], "config.audit.page: cannot write in /proc"),
         (["--config.data.train="], "config.data.train is empty"),
         (["--config.data.train=nothing"], "config.data.train='nothing': expected one of"),
         (

@@ -18,6 +18,7 @@ from transformer.data import corpora, text_files, vocabulary
 from transformer.data.audit import alignment, characters, cleaning, faults, languages, lines, pairs
 from transformer.errors import UserError
 from transformer.monitoring import progress
+from transformer.reports import audit_page, page
 from transformer.storage import paths
 from transformer.tasks import splits
 
@@ -39,8 +40,8 @@ class Split(NamedTuple):
 def audit(config: ConfigDict, folder: Path) -> None:
     """Prints the faults of each split, with their first line numbers: a table, or one JSON line.
 
-    With `audit.lines` all faulty pairs are written into a file, with `audit.clean` a copy without
-    those of `audit.drop` into a folder.
+    Writes `audit.page`. With `audit.lines` all faulty pairs are written into a file, with
+    `audit.clean` a copy without those of `audit.drop` into a folder.
     """
     check(config)
     start = time.perf_counter()
@@ -56,6 +57,8 @@ def audit(config: ConfigDict, folder: Path) -> None:
     else:
         logging.info("%s", "\n\n".join(["the faults of each split:", *tables]))
     logging.info("%s in %.1f s", progress.quantity(count, "pair"), seconds)
+    if config.audit.page:
+        write_page(config, examined, result)
     if config.audit.lines:
         file = paths.path(config.audit.lines)
         for split, of_split in examined.items():
@@ -74,6 +77,8 @@ def check(config: ConfigDict) -> None:
         if name not in faults.FAULTS:
             known = ", ".join(faults.FAULTS)
             raise UserError(f"config.audit.drop has names of {known}, found {name!r}")
+    if options.page:
+        paths.check_writable(Path(options.page), "config.audit.page")
     for key in ("lines", "clean"):
         if options[key]:
             cleaning.check_new(options[key], key)
@@ -196,7 +201,7 @@ def table(split: str, values: dict) -> str:
     if difference:
         side = "target" if difference > 0 else "source"
         rows.append(f"  the {side} has {progress.quantity(abs(difference), 'line')} more")
-    rows += [f"  {words_of(run)}" for run in values["misaligned"][:SHOWN]]
+    rows += [f"  misaligned: {words_of(run)}" for run in values["misaligned"][:SHOWN]]
     for name, fault in values["faults"].items():
         if number := fault["pairs"]:
             shown = ", ".join(map(str, fault["lines"])) + (", ..." if number > SHOWN else "")
@@ -207,13 +212,30 @@ def table(split: str, values: dict) -> str:
     return "\n".join(rows if len(rows) > heading else [*rows, "  nothing found"])
 
 
+def write_page(config: ConfigDict, examined: dict[str, Split], result: dict) -> None:
+    """Writes the page: a section for each split."""
+    sections = []
+    for name, split in examined.items():
+        values = result[name]
+        numbers = {line for fault in values["faults"].values() for line in fault["lines"]}
+        sections.append(
+            audit_page.section(
+                *(name, values, list(map(words_of, values["misaligned"])), split.masks),
+                *(split.sides, pairs.texts(split.pairs, numbers)),
+            )
+        )
+    data = config.data
+    html = page.html(f"Audit of {data.source_language}–{data.target_language} pairs", sections)
+    paths.write_file(file := Path(config.audit.page), html.encode("utf-8", "replace"))
+    logging.info("the page is %s", file)
+
+
 def words_of(run: dict) -> str:
     """Returns what a run of misaligned lines is, for people."""
     goes, shift = "no target line near it", run["shift"]
     if shift is not None:
         goes = f"target line i {'+' if shift > 0 else '-'} {abs(shift)}"
-    begins = f"misaligned from about line {run['line']} to {run['to']}"
-    return f"{begins}: source line i goes with {goes}"
+    return f"from about line {run['line']} to {run['to']} source line i goes with {goes}"
 
 
 def clean(config: ConfigDict, examined: dict[str, Split]) -> None:

@@ -12,7 +12,8 @@ that would make it.
 
 Of several runs (modes/compare.py): evaluated.py reads what an evaluation has kept of each line of a
 test set, significance.py has the tests, comparison.py compares, with lengths.py for buckets of
-sentences; comparison_tables.py and comparison_page.py show it.
+sentences; comparison_tables.py and comparison_page.py show it. Of no run at all:
+audit_page.py, the faults of sentence pairs.
 
 Unlike the packages before, sections read the config, as modes do.
 """

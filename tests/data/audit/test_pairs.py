@@ -15,6 +15,8 @@ def test_files_of_any_encoding_and_of_different_lengths(tmp_path):
     expected = [(b"gr\xfcn", b"green"), (b"zwei", b"two"), (b"drei", b"")]
     assert list(read.read()) == list(read.read()) == expected
     assert (len(read), read.counts, read.files) == (3, (3, 2), tuple(map(str, files)))
+    assert pairs.texts(read, {3, 1}) == {1: ("gr\ufffdn", "green"), 3: ("drei", "")}
+    assert pairs.texts(read, set()) == {}
 
 
 def test_a_corpus_of_tfds(text, monkeypatch):

@@ -36,7 +36,6 @@ DEVIATIONS, RATIO = 5.0, 2.0
 # A line is in another language if that is so many times as likely as its side's own: the other
 # side's language, which is a likely fault, or any third one, which is a rare one.
 OTHER, THIRD = np.log(20), np.log(100)
-BORDER = 10  # lines beside a misaligned run, whose ends are right to a few lines only
 
 
 class Faults(NamedTuple):
@@ -67,7 +66,7 @@ def of_pairs(source: Lines, target: Lines, max_length: int, difference: int = 0)
     runs = alignment.find(source, target, model, difference)
     misaligned = np.zeros(len(exact), bool)
     for start, stop, _ in runs:
-        misaligned[max(0, start - BORDER) : stop + BORDER] = True
+        misaligned[start:stop] = True
     masks = {
         "blank": blank,
         "misaligned": misaligned,

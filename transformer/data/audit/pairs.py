@@ -1,7 +1,7 @@
 """The raw pairs of a split, as bytes and from the start, as often as they are asked for."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,13 @@ class Pairs(NamedTuple):
 
     def __len__(self) -> int:
         return max(self.counts)
+
+
+def texts(pairs: Pairs, numbers: Collection[int]) -> dict[int, tuple[str, str]]:
+    """Returns the pairs of these numbers, counted from 1, as text {number: (source, target)}."""
+    read = enumerate(itertools.islice(pairs.read(), max(numbers, default=0)), 1)
+    text = lambda line: line.decode(errors="replace")
+    return {number: tuple(map(text, pair)) for number, pair in read if number in numbers}
 
 
 def of_files(files: Sequence[Path]) -> Pairs:
