@@ -235,7 +235,7 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys, monkeypatch):
     launch.main(
         [
             *("--config=configs/quickstart.py", "--mode=audit", f"--workdir={tmp_path}/run"),
-            f"--config.data.data_dir={data_dir}",
+            *(f"--config.data.data_dir={data_dir}", "--config.data.train=validation"),
         ]
     )
     result = json.loads(capsys.readouterr().out)

@@ -55,5 +55,6 @@ def test_a_browser_draws_it(section, tmp_path):
     file = tmp_path / "audit.html"
     file.write_text(page.html(HOSTILE, [section]))
     with browser.chromium() as driver:
-        for _ in browser.open_everywhere(driver, file):
-            assert driver.title == HOSTILE
+        browser.open_page(driver, file, width=browser.WIDTHS["phone"])
+        assert browser.faults(driver) == browser.NONE
+        assert driver.title == HOSTILE

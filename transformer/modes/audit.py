@@ -235,7 +235,7 @@ def words_of(run: dict) -> str:
     goes, shift = "no target line near it", run["shift"]
     if shift is not None:
         goes = f"target line i {'+' if shift > 0 else '-'} {abs(shift)}"
-    return f"from about line {run['line']} to {run['to']} source line i goes with {goes}"
+    return f"from about line {run['line']} to {run['to']}, source line i goes with {goes}"
 
 
 def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
