@@ -84,6 +84,14 @@ def test_differences_are_seen():
     assert differences(chart, {**chart, "title": "b"}, 0.01)
 
 
+def test_a_command_leaves_the_pictures_of_the_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("docs.tour.scaling.show", dict)
+    monkeypatch.setattr(picture, "save", lambda chart, file: None)
+    tour.main(["scaling"])
+    assert capsys.readouterr().out == "picture: runs/tour/scaling.svg\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("step", tour.STEPS)
 def test_a_command_draws_the_picture_that_the_page_shows(step, tmp_path, capsys):
@@ -91,7 +99,8 @@ def test_a_command_draws_the_picture_that_the_page_shows(step, tmp_path, capsys)
     assert capsys.readouterr().out.endswith("drawn.svg\n")
     files = tmp_path / "drawn.svg", DOCS / "pictures" / f"{step}.svg"
     charts = [picture.specification(file) for file in files]
-    again = f"{files[1]} is not what its command draws: python -m docs.tour {step}"
+    command = f"python -m docs.tour {step} --picture=docs/pictures/{step}.svg"
+    again = f"{files[1]} is not what its command draws: {command}"
     assert not differences(*charts, TOLERANCES.get(step, 0.02)), again
 
 

@@ -13,13 +13,13 @@ STEPS = (
     *("tokens", "bottleneck", "attention", "scaling", "heads", "masking", "positions", "order"),
     *("residuals", "training", "beam", "gpt", "bert", "vit"),
 )
-PICTURES = Path(__file__).resolve().parents[1] / "pictures"
+PICTURES = Path("runs/tour")  # not docs/pictures, which has those of the page
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("docs.tour", description="Runs a step of docs/tour.md.")
     parser.add_argument("step", choices=STEPS, help="a file docs/tour/STEP.py")
-    parser.add_argument("--picture", type=Path, help="the SVG file; docs/pictures/STEP.svg")
+    parser.add_argument("--picture", type=Path, help="the SVG file; runs/tour/STEP.svg")
     options = parser.parse_args(arguments)
     file = options.picture or PICTURES / f"{options.step}.svg"
     picture.save(importlib.import_module(f"docs.tour.{options.step}").show(), file)
