@@ -39,9 +39,9 @@ lint: $(TOOLS)
 
 $(INSTALLED): requirements.txt
 	test -e $@ || $(PYTHON) -m venv --clear $(VENV)
-	$(VENV)/bin/pip install --quiet --upgrade -r requirements.txt
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade -r requirements.txt
 	touch $@
 
 $(TOOLS): $(INSTALLED) tests/requirements.txt
-	$(VENV)/bin/pip install --quiet --upgrade -r tests/requirements.txt
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade -r tests/requirements.txt
 	touch $@

@@ -91,6 +91,9 @@ if __name__ == "__main__":
         signal.signal(signal.SIGINT, end_at_once)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see restart_with_allocator
     process.restart_with_allocator()  # before the imports, which would be made twice
+    # XLA logs, as an error, that a program takes more than two minutes to compile, with advice for
+    # its authors. Its errors are raised; those that end the process are still logged.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     # No garbage collection while importing: it would look at all modules again and again. Then
     # `main` freezes them, so that no later collection does: 0.4 of 2.4 s to translate a line.
     gc.disable()
