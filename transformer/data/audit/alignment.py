@@ -98,16 +98,28 @@ def _likeliest(
     model: Model, source: Lines, target: Lines, shifts: Sequence[int]
 ) -> Misaligned | None:
     """Returns the run of lines that gains most by one of the shifts, or None if none gains much."""
-    here = evidence(model, source, target, 0)
-    runs = [(*_run(evidence(model, source, target, d) - here), d) for d in shifts]
-    gain, start, stop, shift = max(runs, default=(0.0, 0, 0, 0))
-    if gain < THRESHOLD + np.log(max(1, len(here) * len(shifts))):
+    threshold = THRESHOLD + np.log(max(1, len(source.length) * len(shifts)))
+
+    def best(shift: int, start: int, stop: int | None) -> tuple[float, int, int, int]:
+        """Returns (gain, start, stop, other shift) of the run that gains most over `shift`."""
+        here = evidence(model, source, target, shift)[start:stop]
+        others = (evidence(model, source, target, d)[start:stop] - here for d in [0, *shifts])
+        return max((*_run(x), d) for x, d in zip(others, [0, *shifts], strict=True))
+
+    gain, start, stop, shift = best(0, 0, None)
+    if gain < threshold:
         return None
-    if evidence(model, source, target, shift)[start:stop].sum() > 0:
-        return Misaligned(start, stop, shift)
-    # No pairs at this shift either: lines in another order gain by any, and most by no pairing.
-    _, *whole = _run(-here)
-    return Misaligned(*(whole if whole[0] <= start and stop <= whole[1] else (start, stop)), None)
+    if evidence(model, source, target, shift)[start:stop].sum() <= 0:
+        # No pairs at this shift either: lines in another order gain by any, and most by none.
+        _, *whole = _run(-evidence(model, source, target, 0))
+        return Misaligned(
+            *(whole if whole[0] <= start and stop <= whole[1] else (start, stop)), None
+        )
+    while (within := best(shift, start, stop))[0] >= threshold:
+        # A part goes with lines at another shift; the longer rest, before or after it, is kept.
+        before, after = start + within[1], start + within[2]
+        start, stop = (start, before) if before - start > stop - after else (after, stop)
+    return Misaligned(start, stop, shift)
 
 
 def _run(gains: np.ndarray) -> tuple[float, int, int]:
