@@ -13,6 +13,12 @@ HOSTILE = (
 )
 
 
+START = {
+    **{"parameters": 1234567, "dtype": "float32", "processes": 1, "devices": 8, "device": "TPU v5"},
+    **{"strategy": "jit", "mesh": [8, 1, 1], "data": "600 training pairs", "bytes_per_device": 1},
+}
+
+
 def lines(steps=range(50, 201, 50), unit="token"):
     """The lines of a log: training every 50 steps, and a validation every 100."""
     for step in steps:
@@ -32,6 +38,7 @@ def write(folder, *, task="translation", log=(), starts=(), results=(), files=No
     (folder / "evaluation").mkdir(parents=True)
     values = {**config.to_dict(), "versions": {"jax": "0.10.2"}}
     (folder / "config.json").write_text(json.dumps(values))
+    starts = [{**START, **start} for start in starts]
     logs = {"metrics.jsonl": log, "starts.jsonl": starts, "evaluations.jsonl": results}
     for name, values in logs.items():
         if values:

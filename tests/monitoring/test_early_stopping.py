@@ -31,11 +31,12 @@ def validations(*scores):
         ([5.0, 1.0, 1.0, 1.0], 0, False),
         ([3.0, math.nan, math.nan], 2, True),
         ([math.nan, 3.0], 1, False),
+        ([3.0, "x", [1], 2.0], 1, True),
     ],
 )
 def test_early_stopping_by_patience(scores, patience, stops):
     assert is_out_of_patience(validations(*scores), patience, "bleu", "highest") == stops
-    lower = validations(*(-score for score in scores))
+    lower = validations(*(-x if isinstance(x, float) else x for x in scores))
     assert is_out_of_patience(lower, patience, "bleu", "lowest") == stops
 
 

@@ -1,9 +1,12 @@
 """metrics.jsonl and TensorBoard: cut on resuming, completed after a full disk."""
 
 import datetime
+import json
 import logging
+import math
 import time
 
+import pytest
 from helpers.runs import assert_tensorboard_is_metrics, scalars
 
 from transformer.monitoring import log
@@ -32,10 +35,16 @@ def test_the_log_is_cut_where_a_run_resumes(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"metrics.jsonl", "tensorboard"}
 
 
+FACTS = {
+    **{"parameters": 1, "processes": 1, "devices": 1, "mesh": (1, 1, 1)},
+    **{"device": "cpu", "strategy": "jit", "data": "1 pair"},
+}
+
+
 def test_each_start_is_kept(tmp_path, no_file_over, caplog):
     for step in (0, 20):
         log = Log(tmp_path, step)
-        log.started(step, {"devices": 1, "mesh": (1, 1, 1)})
+        log.started(step, FACTS)
         log.close()
     lines = read(tmp_path, "starts.jsonl")
     assert [(line["step"], line["devices"], line["mesh"]) for line in lines] == [
@@ -46,7 +55,7 @@ def test_each_start_is_kept(tmp_path, no_file_over, caplog):
     assert datetime.datetime.now(datetime.UTC) - times[0] < datetime.timedelta(minutes=1)
     log = Log(tmp_path, 30)
     with no_file_over(len((tmp_path / "starts.jsonl").read_bytes()) + 5):
-        log.started(30, {})  # a full disk is no reason not to train
+        log.started(30, FACTS)  # a full disk is no reason not to train
     log.close()
     assert "starts.jsonl" in caplog.text
     assert read(tmp_path, "starts.jsonl") == lines
@@ -79,9 +88,40 @@ def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, cap
     assert [step for tag, step in shown if tag == "train/number_3" and step > 59] == [60, 61]
 
 
-def test_a_corrupt_line_is_skipped(tmp_path, caplog):
+def test_corrupt_lines_are_skipped_and_counted(tmp_path, caplog):
     """A power failure may leave zeros."""
     good = '{"kind": "train", "step": 1}\n'
     (tmp_path / "metrics.jsonl").write_bytes(good.encode() + bytes(9) + b"\n\xff\n" + good.encode())
     assert [line["step"] for line in log.read(tmp_path)] == [1, 1]
-    assert "line 2: not a log line" in caplog.text
+    assert "metrics.jsonl: 2 lines skipped, from line 2 on: not log lines" in caplog.text
+
+
+WRONG = ["x", [1], {}, None, True, math.nan, math.inf, 1e308, 10**400]
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "keys"),
+    [
+        ("metrics.jsonl", {"kind": "train", "step_seconds": 1, "skipped": 0}, "step step_seconds"),
+        ("metrics.jsonl", {"kind": "validation", "samples": "x"}, "skipped step"),
+        ("starts.jsonl", {**FACTS, "mesh": [1], "time": ""}, "step devices parameters processes"),
+        ("evaluations.jsonl", {"set": "test"}, "step sentences"),
+    ],
+)
+def test_a_line_with_a_value_of_another_type_is_skipped(tmp_path, name, line, keys):
+    """Who reads a number calculates with it."""
+    line |= {"step": 5}
+    bad = [{**line, key: value} for key in keys.split() for value in WRONG]
+    texts = {key for key, value in line.items() if isinstance(value, str)}
+    bad += [{**line, key: value} for key in texts for value in WRONG[1:]]
+    bad += [[line], {key: value for key, value in line.items() if key != "step"}]
+    content = "".join(f"{json.dumps(x)}\n" for x in [line, *bad, line])
+    (tmp_path / name).write_text(content)
+    assert log.read(tmp_path, name) == [line, line]
+
+
+def test_any_number_or_text_may_be_a_score(tmp_path):
+    """A task names its own."""
+    line = {"kind": "validation", "step": 1, "time": 0.5, "tokens": "x", "loss": math.inf}
+    (tmp_path / "metrics.jsonl").write_text(f"{json.dumps(line)}\n")
+    assert log.read(tmp_path) == [line]

@@ -130,6 +130,13 @@ def test_outputs_of_another_result_are_refused(folders):
         compare(*folders)
 
 
+@pytest.mark.parametrize("score", ["x", None, [1.0], math.inf])
+def test_a_saved_score_that_is_no_number_is_refused(folders, score):
+    evaluated_runs.rewrite(folders[1], lambda result: result | {"bleu": score})
+    with pytest.raises(UserError, match=r"damaged: bleu of the outputs in .*, the result says"):
+        compare(*folders)
+
+
 def test_values_are_those_of_the_comparison(folders):
     compared = compare(*folders)
     values = comparison.values(compared)

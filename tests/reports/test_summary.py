@@ -8,11 +8,6 @@ from helpers import workdirs
 from transformer.errors import UserError
 from transformer.reports import summary
 
-START = {
-    **{"parameters": 1234567, "dtype": "float32", "processes": 1, "devices": 8, "device": "TPU v5"},
-    **{"strategy": "jit", "mesh": [8, 1, 1], "data": "600 training pairs", "bytes_per_device": 1},
-}
-
 
 def rows(this):
     [facts] = summary.section(this).parts
@@ -22,10 +17,7 @@ def rows(this):
 def test_a_run_in_a_few_lines(tmp_path):
     log = [*workdirs.lines()]
     log[-1] |= {"bleu": 20.0, "chrf": 40.5}
-    starts = [
-        {"step": step, "time": f"2026-11-2{step // 100}T21:34:56+00:00", **START}
-        for step in (0, 100)
-    ]
+    starts = [{"step": step, "time": f"2026-11-2{step // 100}T21:34:56+00:00"} for step in (0, 100)]
     this = workdirs.translated(tmp_path, log=log, starts=starts, best_step=200)
     facts = rows(this)
     assert facts["Task"] == "translation, en to de"

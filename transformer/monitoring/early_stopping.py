@@ -19,6 +19,6 @@ def is_out_of_patience(lines: list[dict], patience: int, best_by: str, best_is: 
     `lines` are a log's, `best_by` names the score. With patience 0 early stopping is off. Example:
     patience 2, 'highest', scores 3 5 4 5: stop, because equalling the best is no improvement.
     """
-    validations = [x for x in lines if x["kind"] == "validation" and best_by in x]
-    scores = [signed(x[best_by], best_is) for x in validations]
+    validations = (x.get(best_by) for x in lines if x["kind"] == "validation")
+    scores = [signed(x, best_is) for x in validations if isinstance(x, int | float)]
     return 0 < patience < len(scores) and max(scores[-patience:]) <= max(scores[:-patience])

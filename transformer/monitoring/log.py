@@ -16,11 +16,11 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import RecordWriter
 
 from transformer.distributed import processes
-from transformer.monitoring import trackers
+from transformer.monitoring import progress, trackers
 from transformer.monitoring.trackers import Tracker
-from transformer.storage import paths
+from transformer.storage import json_files, paths
 
-STARTS = "starts.jsonl"
+METRICS, STARTS, RESULTS = "metrics.jsonl", "starts.jsonl", "evaluations.jsonl"
 KINDS = ("train", "validation")  # the kinds of lines that the training loop writes
 REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an object a second
 
@@ -43,8 +43,8 @@ class Log:
     def __init__(self, workdir: Path, step: int, tracked: Sequence[Tracker] = ()):
         """Opens the log of a run that is at `step`. Collective."""
         self._trackers = list(tracked)
-        self._path = workdir / "metrics.jsonl"
-        lines = [x for x in read(workdir) if x["step"] <= step and x.get("kind") in KINDS]
+        self._path = workdir / METRICS
+        lines = [x for x in read(workdir) if x["step"] <= step and x["kind"] in KINDS]
         # Without a shared disk, only process 0 has a log to read.
         self.lines = processes.all_gather(lines)[0]
         self._writes = processes.is_first()
@@ -156,27 +156,73 @@ class Log:
                 self._tensorboard.close()
 
 
-def read(workdir: Path, name: str = "metrics.jsonl") -> list[dict]:
+def read(workdir: Path, name: str = METRICS) -> list[dict]:
     """Returns the lines of WORKDIR/metrics.jsonl, or of another log; [] if there is none.
 
-    A last line without a newline, cut off in writing, is ignored; other corrupt lines are skipped
-    with a warning.
+    A last line without a newline, cut off in writing, is ignored; other lines that are not as they
+    were written are skipped with a warning.
     """
     path = workdir / name
     if not path.exists():
         return []
     texts = path.read_bytes().decode(errors="replace").split("\n")
-    lines = []
+    lines, skipped = [], []
     for number, text in enumerate(texts[:-1], start=1):
         try:
-            values = json.loads(text)
+            values = json_files.loads(text)
         except (ValueError, RecursionError):  # a power failure may leave any bytes
             values = None
-        if isinstance(values, dict) and isinstance(values.get("step"), int):
+        if is_line(values, name):
             lines.append(values)
         else:
-            logging.warning("%s, line %d: not a log line, skipped", path, number)
+            skipped.append(number)
+    if skipped:
+        what = progress.quantity(len(skipped), "line")
+        logging.warning("%s: %s skipped, from line %d on: not log lines", path, what, skipped[0])
     return lines
+
+
+def is_line(values: object, name: str) -> bool:
+    """Returns whether a value is a line of the log `name`, which anybody may have written: whether
+    it has the keys that every line has, and what is read of it is of the right type."""
+    needed, optional = FORMS[name]
+    return (
+        isinstance(values, dict)
+        and values.keys() >= needed.keys()
+        and all(check(values[key]) for key, check in (needed | optional).items() if key in values)
+    )
+
+
+_is_text = lambda x: isinstance(x, str)
+_is_count = lambda x: type(x) is int  # and no bool
+# {log: what a line has, and may have, as {key: check}}. Other keys of metrics.jsonl, the scores of
+# any task, are numbers or texts: who reads them looks.
+FORMS = {
+    METRICS: (
+        {"step": _is_count, "kind": _is_text},
+        {
+            **{"skipped": _is_count, "samples": _is_text},
+            "step_seconds": lambda x: type(x) in (int, float) and 0 <= x < 1e9,
+        },
+    ),
+    STARTS: (
+        {
+            **dict.fromkeys(("step", "parameters", "processes", "devices"), _is_count),
+            **dict.fromkeys(("time", "device", "strategy", "data"), _is_text),
+        },
+        {},
+    ),
+    RESULTS: (
+        {"step": _is_count, "set": _is_text},
+        {
+            **dict.fromkeys(("sentences", "texts", "images", "tokens"), _is_count),
+            **dict.fromkeys(("split", "signature", "checksum", "weights", "ensemble"), _is_text),
+            "steps": lambda x: isinstance(x, list) and all(map(_is_count, x)),
+            **dict.fromkeys(("versions", "decode"), lambda x: isinstance(x, dict)),
+            "files": lambda x: isinstance(x, list) and all(map(_is_text, x)),
+        },
+    ),
+}
 
 
 def _json_line(values: dict) -> str:

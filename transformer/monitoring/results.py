@@ -17,7 +17,7 @@ from transformer.monitoring.log import KINDS, Log
 from transformer.monitoring.trackers import Tracker
 from transformer.storage import paths
 
-NAME = "evaluations.jsonl"
+NAME = log.RESULTS
 FOLDER = "evaluation"
 
 # Two results with equal values of these keys are of the same test set, weights and settings.

@@ -1,6 +1,7 @@
 """Compares runs that were evaluated on the same test set, as values."""
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -126,10 +127,11 @@ def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None
                 "be compared"
             )
         saved = run.result.get(name, value)
-        if not abs(value - saved) <= 1e-3 * max(1, abs(saved)):
+        is_number = isinstance(saved, int | float)
+        if not (is_number and math.isclose(value, saved, rel_tol=1e-3, abs_tol=1e-3)):
             raise UserError(
                 f"damaged: {name} of the outputs in {run.run.workdir}/{results.FOLDER} is "
-                f"{value:.4f}, the result says {saved:.4f}; evaluate again: "
+                f"{value:.4f}, the result says {saved}; evaluate again: "
                 f"{run.run.command('evaluate')}"
             )
 

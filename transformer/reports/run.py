@@ -48,7 +48,7 @@ class Run(NamedTuple):
 
     def of_kind(self, kind: str) -> list[dict]:
         """Returns the lines of metrics.jsonl of a kind: 'train' or 'validation'."""
-        return [line for line in self.lines if line.get("kind") == kind]
+        return [line for line in self.lines if line["kind"] == kind]
 
     def resumes(self) -> list[int]:
         """Returns the steps, above 0, from which training was resumed."""
@@ -71,7 +71,7 @@ def read(config: ConfigDict, folder: Path) -> Run:
         lines=log.read(folder),
         starts=latest_attempt(log.read(folder, log.STARTS)),
         results=evaluated,
-        evaluations=evaluations(folder, [result.get("set") for result in evaluated]),
+        evaluations=evaluations(folder, [result["set"] for result in evaluated]),
         best_step=max(best, default=None),
     )
 
@@ -89,7 +89,7 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
     for file in sorted((folder / results.FOLDER).glob("*.json")):
         try:
             result = json_files.read_object(file)
-            if not isinstance(name := result.get("set"), str):
+            if not log.is_line(result, results.NAME):
                 raise UserError(f"damaged: {file} is not a result")
         except UserError as error:
             raise UserError(f"{error}: evaluate the run again") from error
@@ -98,6 +98,7 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
         }
         # A dot: a file of another set, such as news.old.source for news.
         outputs = {x: _lines(sides[x]) for x in sides if x != "json" and "." not in x}
+        name = result["set"]
         by_age.append((order[::-1].index(name) if name in order else len(order), result, outputs))
     by_age.sort(key=lambda x: -x[0])
     return [Evaluation(result, outputs) for _, result, outputs in by_age]

@@ -41,7 +41,7 @@ def show(value: object) -> str:
     """Returns a config's value as text: 25000 is '25,000', '' is '""', as in a config file."""
     if isinstance(value, bool | float | tuple):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else value or '""'
+    return f"{value:,}" if isinstance(value, int) else str(value) or '""'
 
 
 def versions(run: Run) -> Section:

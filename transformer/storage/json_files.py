@@ -17,9 +17,16 @@ def read(file: Path) -> Any:
     if (size := paths.size(file)) > MAX_BYTES:
         raise UserError(f"{file} has {size:,} bytes, expected at most {MAX_BYTES:,}")
     try:
-        return json.loads(file.read_bytes())
+        return loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
         raise UserError(f"damaged: {file} is not JSON: {error}") from error
+
+
+def loads(text: str | bytes) -> Any:
+    """Returns the value of a JSON text, in which an integer that is too long for 64 bits, and for
+    anything that is counted, is a float."""
+    integer = lambda digits: int(digits) if len(digits) < 19 else float(digits)
+    return json.loads(text, parse_int=integer)
 
 
 def read_object(file: Path) -> dict[str, Any]:

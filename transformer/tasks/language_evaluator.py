@@ -14,6 +14,7 @@ from transformer.checkpoints.workdir import Vocabulary
 from transformer.data import streams
 from transformer.data.batches import Batches
 from transformer.decoding.continuations import unprompted
+from transformer.errors import UserError
 from transformer.monitoring import memory, progress
 from transformer.tasks import losses, splits
 from transformer.tasks.evaluation_loss import EvaluationLoss
@@ -146,5 +147,14 @@ def format_samples(texts: Sequence[str]) -> str:
 
 
 def read_samples(text: str) -> list[str]:
-    """Returns the texts of a log line's 'samples', as `format_samples` was given them."""
-    return [json.loads(line) for line in text.split("\n") if line]
+    """Returns the texts of a log line's 'samples', as `format_samples` was given them.
+
+    UserError if they are others.
+    """
+    try:
+        texts = [json.loads(line) for line in text.split("\n") if line]
+    except (ValueError, RecursionError):
+        texts = [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise UserError("damaged: 'samples' in metrics.jsonl are not JSON strings, one a line")
+    return texts
