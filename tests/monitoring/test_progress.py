@@ -176,6 +176,17 @@ def test_training_is_shown_in_80_columns(open_terminal, caplog, clock, monkeypat
     assert re.fullmatch(r"train: 100%\|█{20,}." + end, bar)
 
 
+def test_a_logs_lines_break_between_metrics(caplog):
+    """In a terminal of 120 columns, of which the time of day takes nine."""
+    caplog.set_level(logging.INFO)
+    Progress(0, 100_000).show({**MEANS, "tie": 2e-12}, SHOWN, "token")
+    assert caplog.records[0].getMessage().split("\n") == [
+        "step 0/100000: loss 3.709, accuracy 0.3, nats per token 3.5, perplexity 74.18, tie 2e-12,",
+        "    learning rate 1.00e-03, gradient norm 0.50, padding 5.0%, 112,346 tokens/s,",
+        "    0.020 s/step (0.0% waiting for data), 1 min 3 s left",
+    ]
+
+
 def test_the_bar_excludes_pauses_from_its_time_left(open_terminal, clock, monkeypatch):
     """Steps of a quarter of a second, after a validation of two hours."""
     monkeypatch.setattr("tqdm.std.time", lambda: clock[0])

@@ -52,11 +52,11 @@ def logged():
     log = types.SimpleNamespace(write=lambda kind, step, values: lines.append((step, values)))
     task = types.SimpleNamespace(model=None, unit="token", summarise=lambda means: {})
 
-    def run(lag):
+    def run(lag, **more):
         lines.clear()
         with meters.Meters(task, log, step=0, num_steps=9, every=1, newest=None) as adding:
             for step in range(1, 6):
-                sums = {"loss": jnp.float32(12), "weight": jnp.float32(6), "skipped": 0}
+                sums = {"loss": jnp.float32(12), "weight": jnp.float32(6), "skipped": 0, **more}
                 rates = {"gradient_norm": 1.0, "learning_rate": 0.1, "finite": True}
                 late = lag(step) if callable(lag) else lag
                 adding.add(step, sums | rates, shape=(4, 2), lag=late)
@@ -85,11 +85,18 @@ def test_steps_that_are_read_at_once_share_their_time(logged, monkeypatch):
 
 
 def test_means_are_over_tokens_and_padding_over_positions(logged):
-    values = logged(lag=0)[5]
+    values = logged(lag=0, filled=jnp.float32(7))[5]
     assert values["loss"] == 2.0  # a sum of 12 over 6 tokens
-    assert values["padding"] == 0.25  # 6 of 8 positions
+    assert values["padding"] == 0.125  # 7 of 8 positions
     assert values["tokens_per_second"] == pytest.approx(6 / values["step_seconds"])
     assert "mfu" not in values  # the peak of a CPU is unknown
+
+
+def test_a_task_that_does_not_count_positions_has_no_padding(logged, caplog):
+    """Its weight may be of anything, such as images."""
+    caplog.set_level("INFO")
+    assert "padding" not in logged(lag=0)[5]
+    assert "padding" not in caplog.text
 
 
 def test_mfu_is_the_seconds_at_the_peak_over_those_taken(logged, monkeypatch):

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import logging
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -181,14 +182,13 @@ class Progress:
         parts += [
             f"learning rate {values['learning_rate']:.2e}",
             f"gradient norm {values['gradient_norm']:.2f}",
-            f"padding {values['padding']:.1%}",
+            *([f"padding {values['padding']:.1%}"] if "padding" in values else []),
             throughput,
-            f"{values['step_seconds']:.3f} s/step, {values['waiting']:.1%} of it waiting for data",
+            f"{values['step_seconds']:.3f} s/step ({values['waiting']:.1%} waiting for data)",
+            *([f"MFU {values['mfu']:.1%}"] if "mfu" in values else []),
+            f"{duration(values['seconds_left'])} left",
         ]
-        if "mfu" in values:
-            parts.append(f"MFU {values['mfu']:.1%}")
-        left = duration(values["seconds_left"])
-        logging.info("%s: %s, %s left", position, ", ".join(parts), left)
+        logging.info("%s", in_lines(f"{position}:", parts))
 
     def lap(self, ahead: int = 0) -> dict[str, float]:
         """Ends a lap of steps and returns its times; without a new step, the last lap's.
@@ -212,6 +212,16 @@ class Progress:
     def close(self) -> None:
         """Closes the progress bar."""
         self._bar.close()
+
+
+def in_lines(head: str, parts: Iterable[str]) -> str:
+    """Returns a log line's parts after its head, in lines that end between parts, not in one.
+
+    They fit into 120 columns, of which the time of day takes nine.
+    """
+    text = ", ".join(part.replace(" ", "\u00a0") for part in parts)
+    options = {"width": 111, "subsequent_indent": "    ", "break_on_hyphens": False}
+    return textwrap.fill(f"{head} {text}", **options).replace("\u00a0", " ")
 
 
 def quantity(number: int, noun: str, plural: str = "") -> str:

@@ -27,7 +27,7 @@ configs/TASK.py with all of its keys. A module has
                            of the run has
     loss(config, model)    a function (params, batch, *, rng) -> {name: sum over the batch}; "loss"
                            and "weight" are required, and training divides by "weight". "filled"
-                           is how many positions are no padding, if that is not the weight
+                           is how many positions are no padding, where that is to be logged
     evaluator(config, workdir, model, split)
                            scores params on split "validation" or "final". It has
                              scores(params, should_stop=...) -> dict, or None if stopped; collective

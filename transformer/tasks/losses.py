@@ -31,7 +31,8 @@ def token_loss(
     blocks: int,
     **options: Any,
 ) -> dict[str, Array]:
-    """Returns the sums of `cross_entropy` for a forward pass with dropout, drawn from `rng`.
+    """Returns the sums of `cross_entropy` for a forward pass with dropout, drawn from `rng`, and
+    'filled', the number of targets that are no padding.
 
     `options` are the keywords of `cross_entropy`.
 
@@ -43,10 +44,12 @@ def token_loss(
     forward = functools.partial(apply, **batch["inputs"], train=True, rngs={"dropout": rng})
     targets_and_weights = batch["targets"], batch["weights"]
     if blocks == 1:
-        return cross_entropy(forward(), *targets_and_weights, **options)
-    logits_fn = lambda x_BTD: apply(x_BTD, method="logits")
-    x_BTD = forward(method="hidden")
-    return in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
+        sums = cross_entropy(forward(), *targets_and_weights, **options)
+    else:
+        logits_fn = lambda x_BTD: apply(x_BTD, method="logits")
+        x_BTD = forward(method="hidden")
+        sums = in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
+    return {**sums, "filled": sums["weight"]}
 
 
 def evaluation_loss(

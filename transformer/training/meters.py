@@ -88,7 +88,7 @@ class Meters:
         rates = {name: metrics.pop(name) for name in ("gradient_norm", "learning_rate")}
         skipped, positions = int(metrics.pop("skipped")), metrics.pop("positions")
         at_peak, _ = metrics.pop("seconds_at_peak"), metrics.pop("finite")
-        filled = metrics.pop("filled", weight)
+        filled = metrics.pop("filled", None)  # of the target side
         # The loss first. (Compiled functions return dicts sorted by key.)
         names = sorted(metrics, key=lambda name: (name != "loss", name))
         means = {name: metrics[name] / weight for name in names}
@@ -98,7 +98,7 @@ class Meters:
             **means,
             **rates,
             "skipped": skipped,
-            "padding": 1 - filled / positions,  # of the target side
+            **({} if filled is None else {"padding": 1 - filled / positions}),
             f"{unit}s_per_second": weight / times["step_seconds"],
             **times,
         }
@@ -115,7 +115,8 @@ class Meters:
         words = [f"{best_by} {numbers.pop(best_by):.4g}{' (best so far)' if is_best else ''}"]
         words += [f"{name.replace('_', ' ')} {value:.4g}" for name, value in numbers.items()]
         samples = f"\n\n{scores['samples']}" if scores.get("samples") else ""
-        logging.info("step %d: validation %s%s", step, ", ".join(words), samples)
+        text = progress.in_lines(f"step {step}: validation", words)
+        logging.info("%s%s", text, samples)
 
 
 def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, Any]:
