@@ -77,12 +77,35 @@ def test_a_shift_that_ends_and_another_after_it():
 def test_lines_in_another_order_are_no_shift(seed):
     pairs = parallel.pairs(3000, seed)
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
-    shuffled = target[1000:1500]
+    shuffled = target[1000:1040]
     random.Random(seed).shuffle(shuffled)
-    [run] = misaligned(source, [*target[:1000], *shuffled, *target[1500:]])
+    [run] = misaligned(source, [*target[:1000], *shuffled, *target[1040:]])
     assert run.shift is None
     assert abs(run.start - 1000) <= 6
-    assert abs(run.stop - 1500) <= 6
+    assert abs(run.stop - 1040) <= 6
+
+
+def test_a_shift_by_more_lines_than_are_searched_is_no_shift():
+    pairs = parallel.pairs(1012)
+    target = [*[pair[1] for pair in pairs[:500]], *[pair[1] for pair in pairs[512:]]]
+    [run] = misaligned([pair[0] for pair in pairs[:1000]], target)
+    assert run.shift is None
+    assert abs(run.start - 500) <= 6
+    assert run.stop > 980
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_block_of_another_kind_of_pairs_is_not_misaligned(first):
+    """Its targets are twice as long, and half of them have no mark at the end."""
+    kinds = (
+        parallel.pairs(2000),
+        [
+            [a, f"{b.rstrip('.!?')} {b if len(a) % 2 else b.rstrip('.!?')}"]
+            for a, b in parallel.pairs(600, 3)
+        ],
+    )
+    pairs = kinds[0][:1000] + kinds[1] + kinds[0][1000:] if first == 0 else kinds[1] + kinds[0]
+    assert misaligned(*zip(*pairs, strict=True)) == []
 
 
 def test_a_file_that_is_shifted_from_the_start():

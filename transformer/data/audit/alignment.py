@@ -38,6 +38,7 @@ class Model(NamedTuple):
     ratio: float  # characters of the target for one of the source
     spread: float  # of the deviation of a pair's lengths
     weights: Sequence[np.ndarray]  # of each feature
+    unrelated: float  # the expected evidence of lines that are no pair, at most 0
 
 
 def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> list[Misaligned]:
@@ -67,24 +68,30 @@ def learn(source: Lines, target: Lines) -> Model:
     both = (source.length > 0) & (target.length > 0)
     ratio = target.length[both].sum() / max(1, source.length[both].sum())
     deviations = np.abs(deviation(source.length, target.length, ratio))
-    model = Model(float(ratio), float(np.median(deviations[both]) * 1.4826 + 1e-9), ())
+    model = Model(float(ratio), float(np.median(deviations[both]) * 1.4826 + 1e-9), (), 0.0)
     # Nearer than any that is searched would be wrong: some of these may be pairs.
     far = [_counts(model, source, target, sign * (SHIFTS + d)) for sign in (1, -1) for d in (1, 2)]
-    unrelated = [_smoothed(sum(counts)) for counts in zip(*far, strict=True)]
+    unrelated = [_smoothed(np.mean(counts, 0)) for counts in zip(*far, strict=True)]
     candidates = []
     for shift in range(-SHIFTS, SHIFTS + 1):
         related = list(map(_smoothed, _counts(model, source, target, shift)))
         weights = [np.log(p / q) for p, q in zip(related, unrelated, strict=True)]
         divergence = sum((p * w).sum() for p, w in zip(related, weights, strict=True))
         candidates.append((divergence, -abs(shift), weights))
-    return model._replace(weights=max(candidates, key=lambda x: x[:2])[2])
+    *_, weights = max(candidates, key=lambda x: x[:2])
+    expected = sum((q * w).sum() for q, w in zip(unrelated, weights, strict=True))
+    return model._replace(weights=weights, unrelated=float(expected))
 
 
-def evidence(model: Model, source: Lines, target: Lines, shift: int) -> np.ndarray:
+def evidence(model: Model, source: Lines, target: Lines, shift: int | None) -> np.ndarray:
     """Returns the evidence that source line i and target line i + shift are a pair, [lines].
 
-    It is 0 where one of them is blank or does not exist.
+    It is 0 where one of them is blank or does not exist. None stands for lines that go with none:
+    pairs have more than half of the evidence that is expected of unrelated lines, even pairs of
+    another kind than most, and unrelated lines have less.
     """
+    if shift is None:
+        return np.full(len(source.length), model.unrelated / 2, np.float32)
     first, last = _range(len(source.length), shift)
     total = np.zeros(len(source.length), np.float32)
     for weights, values in zip(model.weights, _features(model, source, target, shift), strict=True):
@@ -100,25 +107,24 @@ def _likeliest(
     """Returns the run of lines that gains most by one of the shifts, or None if none gains much."""
     threshold = THRESHOLD + np.log(max(1, len(source.length) * len(shifts)))
 
-    def best(shift: int, start: int, stop: int | None) -> tuple[float, int, int, int]:
+    def best(shift: int | None, start: int, stop: int | None) -> tuple:
         """Returns (gain, start, stop, other shift) of the run that gains most over `shift`."""
         here = evidence(model, source, target, shift)[start:stop]
-        others = (evidence(model, source, target, d)[start:stop] - here for d in [0, *shifts])
-        return max((*_run(x), d) for x, d in zip(others, [0, *shifts], strict=True))
+        runs = (
+            (*_run(evidence(model, source, target, other)[start:stop] - here), other)
+            for other in (0, None, *shifts)
+        )
+        return max(runs, key=lambda run: run[0])
 
     gain, start, stop, shift = best(0, 0, None)
     if gain < threshold:
         return None
-    if evidence(model, source, target, shift)[start:stop].sum() <= 0:
-        # No pairs at this shift either: lines in another order gain by any, and most by none.
-        _, *whole = _run(-evidence(model, source, target, 0))
-        return Misaligned(
-            *(whole if whole[0] <= start and stop <= whole[1] else (start, stop)), None
-        )
-    while (within := best(shift, start, stop))[0] >= threshold:
-        # A part goes with lines at another shift; the longer rest, before or after it, is kept.
-        before, after = start + within[1], start + within[2]
+    while (part := best(shift, start, stop))[0] >= threshold:
+        # It goes with lines at another shift; the longer rest, before or after it, is kept.
+        before, after = start + part[1], start + part[2]
         start, stop = (start, before) if before - start > stop - after else (after, stop)
+    if evidence(model, source, target, shift)[start:stop].sum() <= 0:
+        shift = None  # no pairs at this shift either, but by chance more of them than at none
     return Misaligned(start, stop, shift)
 
 
