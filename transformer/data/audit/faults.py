@@ -10,7 +10,7 @@ from transformer.data.audit.lines import Lines
 # {fault: what it is}, in the order of the table.
 FAULTS = {
     "blank": "a side without text",
-    "misaligned": "in a run of lines that go with others",
+    "misaligned": "in a run of lines that go with others, or with none",
     "broken": "not UTF-8, U+FFFD, or UTF-8 read as another encoding",
     "invisible": "control characters, or others that are not seen",
     "tags": "tags of HTML, such as <b>",
