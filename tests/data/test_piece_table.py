@@ -34,6 +34,12 @@ def test_the_pieces_are_the_model_s_and_the_ids_the_table_s(table, learnt):
     assert len(table) == len(table.table)
 
 
+def test_a_piece_that_the_model_lacks_has_no_mark_of_a_space(learnt):
+    """Another side's, of which the model of this side knows nothing."""
+    table = PieceTable(learnt.processor, ("<pad>", "</s>", "<unk>", "<s>", "▁grün", "▁a"))
+    assert table.decode([[4, 4], [4, 5, 4], [5, 4]]) == ["grün grün", "grün a grün", "a grün"]
+
+
 def test_a_piece_that_the_table_lacks_is_unknown(table):
     [ids] = table.encode(["f"])
     assert tokenizer.UNKNOWN in ids

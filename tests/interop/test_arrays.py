@@ -31,6 +31,29 @@ def test_bfloat16_is_read(tmp_path):
         np.testing.assert_array_equal(np.asarray(load("a"), np.float32), [0.5, 3.0])
 
 
+def test_an_array_is_read_only_if_it_is_as_expected(tmp_path):
+    values = {**VALUES, "nan": np.full(2, np.nan, np.float32), "large": np.array([1e300])}
+    values |= {"complex": np.ones(2, np.complex64), "int": np.ones(2, np.int32)}
+    safetensors.numpy.save_file(values, tmp_path / "model.safetensors")
+    with arrays.opened(tmp_path) as opened:
+        np.testing.assert_array_equal(opened.read("b", (2,)), [1, 1])
+        for name, shape, said in (
+            *(("a", (6,), r"a has the shape \[2, 3\], expected \[6\]"), ("z", (), "z is missing")),
+            *(("nan", (2,), "nan has values that are no finite"), ("large", (1,), "no finite")),
+            *(("complex", (2,), "complex is no array of real"), ("int", (2,), "int is no array")),
+        ):
+            with pytest.raises(UserError, match=said):
+                opened.read(name, shape)
+
+
+def test_an_array_that_is_not_read_is_what_is_assumed(tmp_path):
+    arrays.write(tmp_path / "model.safetensors", VALUES)
+    with arrays.opened(tmp_path) as opened:
+        opened.check_rest({"a"}, lambda _, array: "" if (array == 1).all() else "is not 1")
+        with pytest.raises(UserError, match=r"model.safetensors: a is not 1"):
+            opened.check_rest({"b"}, lambda _, array: "" if (array == 1).all() else "is not 1")
+
+
 def open_and_close(folder):
     with arrays.opened(folder):
         pass
@@ -77,6 +100,23 @@ def test_pytorch_s_file_is_read(tmp_path):
     with arrays.opened(tmp_path) as (_, shapes, load):
         assert shapes == {"a": (2, 3)}
         np.testing.assert_array_equal(load("a"), VALUES["a"])
+
+
+def test_other_tensors_of_pytorch_s_are_refused(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    file, ones = tmp_path / "pytorch_model.bin", torch.ones(2, 2)
+    tensors = {"parameter": torch.nn.Parameter(ones), "sparse": ones.to_sparse()}
+    tensors |= {"meta": ones.to("meta"), "complex": ones * 1j, "int": ones.int()}
+    torch.save(tensors, file)
+    with arrays.opened(tmp_path) as opened:
+        np.testing.assert_array_equal(opened.read("parameter", (2, 2)), ones)
+        for name in ("sparse", "meta", "complex", "int"):
+            with pytest.raises(UserError, match=f"{name} is no array of real numbers"):
+                opened.read(name, (2, 2))
+    for wrong, said in ((b"", "is damaged"), ([1], "no dictionary"), ({1: ones}, "no dictionary")):
+        file.write_bytes(b"") if wrong == b"" else torch.save(wrong, file)
+        with pytest.raises(UserError, match=said):
+            open_and_close(tmp_path)
 
 
 def test_pytorch_s_file_from_before_its_zip_files_is_read(tmp_path):

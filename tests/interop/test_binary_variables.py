@@ -25,11 +25,14 @@ def test_variables_are_read(tmp_path, version):
     assert model.spec == "TransformerSpec"
     for name, array in VARIABLES.items():
         np.testing.assert_array_equal(model.array(name), array)
-    assert model.array("nothing") is None
-    assert (model.array("decoder/weight") is None) == (version < 3)
+    assert "nothing" not in model.shapes
+    assert ("decoder/weight" in model.shapes) == (version >= 3)
     assert model.count("encoder/layer_") == 2
     assert model.scalar("encoder/num_heads", None) == 8
     assert model.scalar("nothing", 3) == 3
+    for name in ("nothing", "encoder/layer_norm/gamma"):
+        with pytest.raises(UserError, match=f"{name} is missing, or is no number"):
+            model.scalar(name)
 
 
 def test_quantised_weights_are_multiplied_out(tmp_path):
@@ -44,6 +47,16 @@ def test_quantised_weights_are_multiplied_out(tmp_path):
     np.testing.assert_allclose(model.array("weight"), weights, atol=0.01)
     assert (model.array("half") == weights).all()
     assert (model.array("bfloat") == weights).all()
+    variables["weight_scale"] = np.ones(3, np.float32)
+    (tmp_path / "model.bin").write_bytes(model_bin.content(variables))
+    with pytest.raises(UserError, match=r"weight_scale has the shape \[3\]"):
+        binary_variables.read(tmp_path / "model.bin").array("weight")
+
+
+def test_a_name_of_nothing_is_refused(tmp_path):
+    (tmp_path / "model.bin").write_bytes(model_bin.content(VARIABLES, {"a": "nothing"}))
+    with pytest.raises(UserError, match="nothing, also named a, is missing"):
+        binary_variables.read(tmp_path / "model.bin")
 
 
 def test_a_file_cut_anywhere_is_named(tmp_path):

@@ -14,9 +14,11 @@ from helpers import corpora, reversal, tiny
 from helpers.decoders import make_batch_decoder
 
 from transformer.data import pairs, tokenizer, vocabulary
+from transformer.data.tokenizer import PAD, START
 from transformer.decoding.parts import Part
 from transformer.errors import UserError
 from transformer.interop import arrays, layout, marian
+from transformer.models.positions import sinusoids
 
 RECORDED = pathlib.Path(__file__).parent / "fixtures" / "marian"
 # What Marian's form has; sizes as in tiny.
@@ -54,14 +56,9 @@ def test_the_logits_are_those_of_transformers():
     expected = json.loads((RECORDED / "expected.json").read_text())
     ids = vocab.source.encode(expected["lines"])
     assert [vocab.source.pieces(line) for line in ids] == expected["pieces"]
-    number = {piece: i for i, piece in enumerate(vocab.target.table)}
-    target = np.array([[number[piece] for piece in row] for row in expected["target"]])
-    source = tokenizer.padded(ids, len(ids), max(map(len, ids)))
-    inputs = pairs.inputs_of_single_pairs(source, target.astype(np.int32))
-    logits = tiny.logits(model, unflatten(params), inputs)
-    columns = [number[piece] for piece in expected["order"]]
-    np.testing.assert_allclose(logits[:, :, columns], expected["logits"], atol=1e-5)
-    assert np.std(expected["logits"]) > 0.5
+    ours, theirs = recorded_logits(model, params, vocab)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    assert np.std(theirs) > 0.5
 
 
 def test_what_is_read_is_written_and_read_again_to_the_bit(tmp_path):
@@ -149,14 +146,15 @@ def change(folder, **changes):
     [
         ({"d_model": None}, r"config.json: d_model is missing"),
         ({"d_model": "16"}, r"config.json: d_model .*found '16'"),
+        ({"d_model": 2**40}, r"config.json: d_model is from 1 to 65536, found 1099511627776"),
         ({"encoder_layers": True}, r"config.json: encoder_layers"),
         ({"activation_function": "tanh"}, r"activation_function is one of .*found 'tanh'"),
         ({"decoder_ffn_dim": 9}, r"encoder_ffn_dim=24 and decoder_ffn_dim=9 differ"),
-        ({"scale_embedding": False}, r"scale_embedding is false"),
-        ({"normalize_before": True}, r"normalize_before is true"),
-        ({"vocab_size": 99}, r"vocab_size is \d+ by vocab.json, found 99"),
-        ({"pad_token_id": None}, r"the id of pad_token_id is None"),
-        ({"eos_token_id": 1000}, r"the id of eos_token_id is 1000"),
+        ({"vocab_size": 99}, r"model.shared.weight has the shape \S+ 16., expected .99, 16."),
+        ({"vocab_size": 9}, r"config.json: vocab_size is from \d+ to 16777216, found 9"),
+        ({"pad_token_id": None}, r"pad_token_id is missing"),
+        ({"eos_token_id": 1}, r"vocab.json: <unk> and the end of a text, eos_token_id, are one"),
+        ({"eos_token_id": 1000}, r"eos_token_id is from 0 to \d+, found 1000"),
         ({"encoder_ffn_dim": 32, "decoder_ffn_dim": 32}, r"fc1.bias has the shape \[24\], exp"),
         ({"encoder_layers": 2}, r"model.encoder.layers.1.\S+ is missing"),
         ({"encoder_layers": 1, "decoder_layers": 1}, r"model.decoder.layers.1.\S+ is no array"),
@@ -178,6 +176,8 @@ def test_a_config_that_does_not_fit_is_named(folder, changes, said):
         ({"num_beams": "4"}, r"config.json: num_beams .*no int: found '4'"),
         ({"length_penalty": {}}, r"config.json: length_penalty .*no float"),
         ({"encoder_layers": 10**9}, r"config.json: encoder_layers is from 1 to 256, found 10000"),
+        ({"no_repeat_ngram_size": 3}, r"config.json: no_repeat_ngram_size=3 has no form here"),
+        ({"bad_words_ids": [[5]]}, r"config.json: bad_words_ids are .* at most"),
         ({"decoder_layers": 0}, r"config.json: decoder_layers is from 1"),
         ({"decoder_layers": -1}, r"config.json: decoder_layers is from 1"),
     ],
@@ -218,13 +218,116 @@ def test_a_missing_or_truncated_file_is_named(folder, name):
         read(folder)
 
 
-def test_numbers_that_are_none_are_refused(folder):
-    with arrays.opened(folder) as (_, shapes, load):
-        values = {name: np.asarray(load(name)) for name in shapes}
-    values["model.shared.weight"] = values["model.shared.weight"] * np.nan
+def rewrite(folder, **changed):
+    """Writes the folder's arrays with some changed by a function, or added: {name: function}."""
+    with arrays.opened(folder) as source:
+        values = {name: np.asarray(source.load(name)) for name in source.shapes}
+    values |= {name: function(values) for name, function in changed.items()}
+    values = {name: array for name, array in values.items() if array is not None}
     arrays.write(folder / "model.safetensors", values)
-    with pytest.raises(UserError, match=r"model.shared.weight has values that are no finite"):
+    return values
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "said"),
+    [
+        ("model.shared.weight", lambda x: x["model.shared.weight"] * np.nan, "no finite numbers"),
+        ("lm_head.weight", lambda x: x["model.shared.weight"], None),
+        ("lm_head.weight", lambda x: x["model.shared.weight"] + 1, "is not model.shared"),
+        *(
+            (f"model.{half}.embed_positions.weight", function, said)
+            for half in ("encoder", "decoder")
+            for function, said in (
+                (lambda _: sinusoids(np.arange(64)[None], 16, "halves")[0], None),
+                (lambda _: sinusoids(np.arange(64)[None], 16, "interleaved")[0], "no table of"),
+                (lambda x: np.zeros((0, 8)), "no table of"),
+            )
+        ),
+    ],
+)
+def test_an_array_that_is_not_read_is_what_is_assumed(folder, name, function, said):
+    rewrite(folder, **{name: function})
+    if said:
+        with pytest.raises(UserError, match=f"{name} .*{said}"):
+            read(folder)
+    else:
         read(folder)
+
+
+@pytest.mark.parametrize("names", [("enc", "dec", "lm"), ("lm",)], ids=["version 5", "version 4"])
+def test_matrices_of_a_shared_vocabulary_that_are_not_tied_are_three(folder, names):
+    there = {
+        **{"enc": "model.encoder.embed_tokens.weight", "dec": "model.decoder.embed_tokens.weight"},
+        "lm": "lm_head.weight",
+    }
+    added = {there[x]: lambda v, x=x: v["model.shared.weight"] + ord(x[0]) for x in names}
+    values = rewrite(folder, **added)
+    change(folder, tie_word_embeddings=False)
+    foreign, model, params, _ = read(folder)
+    assert model.tied_embeddings == "none"
+    assert foreign.config["vocabulary.shared"]
+    for side, name in (("source", "enc"), ("target", "dec"), ("output", "lm")):
+        expected = values[there[name] if name in names else "model.shared.weight"]
+        np.testing.assert_array_equal(
+            params[f"{side}_embedding/embedding"], expected[foreign.orders[0].old]
+        )
+
+
+def recorded_logits(model, params, vocab):
+    """(our logits of the pieces, those that were recorded)."""
+    expected = json.loads((RECORDED / "expected.json").read_text())
+    ids = vocab.source.encode(expected["lines"])
+    number = {piece: i for i, piece in enumerate(vocab.target.table)}
+    target = np.array([[number[piece] for piece in row] for row in expected["target"]])
+    source = tokenizer.padded(ids, len(ids), max(map(len, ids)))
+    inputs = pairs.inputs_of_single_pairs(source, target.astype(np.int32))
+    logits = tiny.logits(model, unflatten(params), inputs)
+    return logits[:, :, [number[piece] for piece in expected["order"]]], expected["logits"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"activation_function": "silu"}, {"normalize_before": True}, {"scale_embedding": False}],
+    ids=str,
+)
+def test_another_config_of_the_same_function_is_the_same(folder, changes):
+    """silu is swish, normalize_before is not read there, and a factor is one of the tables."""
+    change(folder, **changes)
+    if "scale_embedding" in changes:  # the recorded one multiplies by sqrt(16)
+        rewrite(
+            folder,
+            **{
+                "model.encoder.embed_tokens.weight": lambda x: x["model.shared.weight"] * 4,
+                "model.decoder.embed_tokens.weight": lambda x: x["model.shared.weight"] * 4,
+                "lm_head.weight": lambda x: x["model.shared.weight"],
+            },
+        )
+        change(folder, tie_word_embeddings=False)
+    _, model, params, vocab = read(folder)
+    np.testing.assert_allclose(*recorded_logits(model, params, vocab), atol=1e-5)
+
+
+def test_rows_beyond_the_vocabulary_are_no_pieces(folder):
+    """As resize_token_embeddings makes them."""
+    foreign, _, params, _ = read(folder)
+    rows = foreign.orders[0].count
+    change(folder, vocab_size=rows + 9, decoder_vocab_size=rows + 9)
+    grow = lambda name: lambda x: np.pad(x[name], ((0, 9), (0, 0)), constant_values=7)
+    bias = lambda x: np.pad(x["final_logits_bias"], ((0, 0), (0, 9)), constant_values=7)
+    name = "model.shared.weight"
+    rewrite(folder, **{name: grow(name), "final_logits_bias": bias})
+    tiny.assert_same_bits(read(folder)[2], params)
+
+
+def test_a_copy_has_no_share_of_the_probability(folder):
+    foreign, _, params, _ = read(folder)
+    order = foreign.orders[1]
+    assert order.old[PAD] == order.old[START]  # the padding is the start there
+    bias = params["output_bias"]
+    assert bias[START] == bias[PAD] - 50
+    (folder / "generation_config.json").write_text('{"renormalize_logits": true}')
+    bias[PAD] -= 50
+    np.testing.assert_array_equal(read(folder)[2]["output_bias"], bias)
 
 
 def written_and_translated(folder, **options):

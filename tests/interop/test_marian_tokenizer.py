@@ -10,6 +10,7 @@ from transformer.errors import UserError
 from transformer.interop import marian_tokenizer
 
 IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+SIZES = {"vocab_size": 320, "decoder_vocab_size": 304}  # padded
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -22,8 +23,9 @@ def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
     pad, end = map(there[1].index, (tokenizer.PAD, tokenizer.END))
     assert there[0][pad] == tokenizer.PAD
     config = {"pad_token_id": pad, "eos_token_id": end, "decoder_start_token_id": pad}
-    orders, files = marian_tokenizer.read(tmp_path, config, shared)
+    orders, files = marian_tokenizer.read(tmp_path, config | SIZES, shared)
     assert [order.pieces for order in orders] == [side.pieces(range(len(side))) for side in ours]
+    assert [order.count for order in orders] == [320, 320 if shared else 304]
     read = vocabulary.load(files)
     text = ["abc def", "", "é a"]
     for there, here in zip(read, ours, strict=True):
@@ -52,7 +54,7 @@ def test_a_table_with_other_ids_is_refused(tmp_path, ids):
     marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
     (tmp_path / "vocab.json").write_text(json.dumps(ids))
     with pytest.raises(UserError, match=r"vocab.json is not a table of pieces"):
-        marian_tokenizer.read(tmp_path, IDS, True)
+        marian_tokenizer.read(tmp_path, IDS | SIZES, True)
 
 
 def test_the_names_of_special_ids_are_text_there_as_here(tmp_path):
@@ -69,4 +71,36 @@ def test_a_target_s_vocabulary_is_not_taken_for_the_source_s(tmp_path):
     marian_tokenizer.write(tmp_path, ours, max_length=64)
     (tmp_path / "target_vocab.json").unlink()
     with pytest.raises(UserError, match=r"target_vocab.json is missing"):
-        marian_tokenizer.read(tmp_path, IDS, False)
+        marian_tokenizer.read(tmp_path, IDS | SIZES, False)
+
+
+def test_a_shared_matrix_has_one_table(tmp_path):
+    ours = tokenizer.Vocabulary(corpora.learn("source"), corpora.learn("target", size=300))
+    marian_tokenizer.write(tmp_path, ours, max_length=64)
+    with pytest.raises(UserError, match="separate_vocabs is true, but share_encoder"):
+        marian_tokenizer.read(tmp_path, IDS | SIZES, True)
+
+
+@pytest.mark.parametrize("name", ["source.spm", "target.spm"])
+@pytest.mark.parametrize("content", [b"", b"\x0a\x00"])
+def test_an_empty_or_invalid_model_is_named(tmp_path, name, content):
+    source = corpora.learn("source")
+    marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"{name} is .*SentencePiece model"):
+        marian_tokenizer.read(tmp_path, IDS | SIZES, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tokenizer_config.json", {"added_tokens_decoder": {"0": {}, "9999": {"content": "x"}}}),
+        ("added_tokens.json", {"x": 9999}),
+    ],
+)
+def test_a_token_beyond_the_table_is_named(tmp_path, name, value):
+    source = corpora.learn("source")
+    marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
+    (tmp_path / name).write_text(json.dumps(value))
+    with pytest.raises(UserError, match=r"has the added token 9999, which vocab.json lacks"):
+        marian_tokenizer.read(tmp_path, IDS | SIZES | {"eos_token_id": 0}, True)

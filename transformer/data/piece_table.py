@@ -47,10 +47,9 @@ class PieceTable:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Detokenises lists of ids; special ids are dropped."""
-        return [
-            self.processor.decode_pieces([self.table[i] for i in map(int, text) if i >= FIRST])
-            for text in ids
-        ]
+        pieces = ([self.table[i] for i in map(int, text) if i >= FIRST] for text in ids)
+        # A piece that only the other side's model has keeps its ▁.
+        return [self.processor.decode_pieces(x).replace("▁", " ").strip() for x in pieces]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the pieces of ids, in which ▁ stands for a space."""

@@ -178,6 +178,8 @@ def load(model_bytes: bytes, name: str) -> Pieces:
 
 def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
     """Loads a .model file's bytes, with any special ids; UserError if they are no such model."""
+    if not model_bytes:  # of which SentencePiece makes a processor without a model
+        raise UserError(f"{name} is empty, expected a SentencePiece model")
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         fingerprint(processor)  # fails if a corrupt model has pieces that are not UTF-8

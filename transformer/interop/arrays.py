@@ -4,23 +4,67 @@ import contextlib
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from transformer.errors import UserError
 
+KINDS = ("F16", "BF16", "F32", "F64")  # of safetensors
+
+
+class Arrays(NamedTuple):
+    """The arrays of a file; each is loaded when it is asked for."""
+
+    file: Path
+    shapes: dict[str, tuple[int, ...]]
+    load: Callable[[str], np.ndarray]
+
+    def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        """Loads an array in float32.
+
+        UserError if it is missing, has another shape, which is compared first, or has values that
+        are no finite numbers.
+        """
+        if self.shapes.get(name) != shape:
+            found = (
+                f"has the shape {list(self.shapes[name])}" if name in self.shapes else "is missing"
+            )
+            raise UserError(f"{self.file}: {name} {found}, expected {list(shape)}")
+        with np.errstate(over="ignore"):
+            array = np.asarray(self.load(name), np.float32)
+        if not np.isfinite(array).all():
+            raise UserError(f"{self.file}: {name} has values that are no finite numbers")
+        return array
+
+    def check_rest(self, read: set[str], fault: Callable[[str, np.ndarray], str]) -> None:
+        """Raises UserError for an array that is not in `read` and not what is assumed instead.
+
+        `fault(name, array)` says what is wrong with it, "" for nothing. So whatever a file holds
+        is either used or known to make no difference.
+        """
+        for name in sorted(self.shapes.keys() - read):
+            if said := fault(name, self.read(name, self.shapes[name])):
+                raise UserError(f"{self.file}: {name} {said}")
+
 
 @contextlib.contextmanager
-def opened(folder: Path) -> Iterator[tuple[Path, dict[str, tuple[int, ...]], Callable]]:
-    """Opens a folder's arrays: (file, {name: shape}, a function that loads one by its name)."""
+def opened(folder: Path) -> Iterator[Arrays]:
+    """Opens a folder's arrays, which must be real numbers in floating point where they are read."""
     file = folder / "model.safetensors"
     if file.is_file():
         import safetensors
 
         try:
             with safetensors.safe_open(file, framework="flax") as arrays:
-                shapes = {x: tuple(arrays.get_slice(x).get_shape()) for x in arrays.offset_keys()}
-                yield file, shapes, arrays.get_tensor
+                slices = {name: arrays.get_slice(name) for name in arrays.offset_keys()}
+                shapes = {name: tuple(x.get_shape()) for name, x in slices.items()}
+
+                def load(name: str) -> np.ndarray:
+                    _check_kind(file, name, slices[name].get_dtype() in KINDS)
+                    return arrays.get_tensor(name)
+
+                yield Arrays(file, shapes, load)
         except safetensors.SafetensorError as error:
             raise UserError(f"{file} is damaged, or no safetensors file: {error}") from error
         return
@@ -38,14 +82,26 @@ def opened(folder: Path) -> Iterator[tuple[Path, dict[str, tuple[int, ...]], Cal
     # before PyTorch 1.6, as most of OPUS-MT's are, are no zip and cannot be mapped into memory.
     options = {"weights_only": True, "mmap": zipfile.is_zipfile(file)}
     try:
-        arrays = torch.load(file, map_location="cpu", **options)
+        tensors = torch.load(file, map_location="cpu", **options)
     except Exception as error:  # of a damaged file PyTorch and zip raise errors of many kinds
-        reason = str(error).splitlines()[0]
+        reason = [*str(error).splitlines(), type(error).__name__][0]
         raise UserError(f"{file} is damaged, or holds more than arrays: {reason}") from error
-    if not isinstance(arrays, dict) or not all(hasattr(x, "shape") for x in arrays.values()):
+    named = tensors.items() if isinstance(tensors, dict) else [(0, 0)]
+    if not all(isinstance(name, str) and isinstance(x, torch.Tensor) for name, x in named):
         raise UserError(f"{file} is no dictionary of arrays")
-    shapes = {name: tuple(array.shape) for name, array in arrays.items()}
-    yield file, shapes, lambda name: arrays[name].float().numpy()
+
+    def load_tensor(name: str) -> np.ndarray:
+        tensor = tensors[name]
+        is_dense = tensor.layout is torch.strided and tensor.device.type == "cpu"
+        _check_kind(file, name, tensor.is_floating_point() and is_dense)
+        return tensor.detach().resolve_neg().float().numpy()
+
+    yield Arrays(file, {name: tuple(x.shape) for name, x in named}, load_tensor)
+
+
+def _check_kind(file: Path, name: str, is_right: bool) -> None:
+    if not is_right:
+        raise UserError(f"{file}: {name} is no array of real numbers in floating point")
 
 
 def write(file: Path, arrays: dict[str, np.ndarray]) -> None:

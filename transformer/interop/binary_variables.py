@@ -24,41 +24,40 @@ OF_SIZE = {4: np.float32, 2: np.int16, 1: np.int8}  # before version 4
 
 
 class Model(NamedTuple):
-    """The variables of a file, mapped into memory, and other names of some."""
+    """The variables of a file, mapped into memory, under all of their names."""
 
+    file: Path
     spec: str
     variables: dict[str, np.ndarray]
-    aliases: dict[str, str]
+    scales: dict[str, np.ndarray]  # of those in int8 and int16
 
-    def target(self, name: str) -> str:
-        """Returns the name under which a variable is stored, of which `name` may be an alias."""
-        if name == "encoder/embeddings/weight" and name not in self.variables:
-            name = "encoder/embeddings_0/weight"
-        return self.aliases.get(name, name)
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Returns the shapes by name."""
+        return {name: array.shape for name, array in self.variables.items()}
 
-    def array(self, name: str) -> np.ndarray | None:
-        """Returns a variable in float32, int8 and int16 multiplied out; None if it is missing."""
-        variable = self.variables.get(self.target(name))
-        if variable is None:
-            return None
-        scale = self.variables.get(f"{self.target(name)}_scale")
-        array = np.asarray(variable, np.float32)
+    def array(self, name: str) -> np.ndarray:
+        """Returns a variable in float32, int8 and int16 multiplied out."""
+        array = np.asarray(self.variables[name], np.float32)
+        scale = self.scales.get(name)
         if scale is not None:
-            array = array / np.asarray(scale, np.float32).reshape(-1, *[1] * (array.ndim - 1))
+            if scale.size not in (1, len(array)):
+                raise UserError(f"{self.file}: {name}_scale has the shape {list(scale.shape)}")
+            with np.errstate(divide="ignore", invalid="ignore"):
+                array = array / np.asarray(scale, np.float32).reshape(-1, *[1] * (array.ndim - 1))
         return array
 
-    def scalar(self, name: str, default: float | None) -> float | None:
-        """Returns a variable of one number, or a default if it is missing."""
-        variable = self.variables.get(self.target(name))
-        return default if variable is None else variable.reshape(-1)[0].item()
+    def scalar(self, name: str, default: float | None = None) -> int:
+        """Returns a variable of one whole number, or a default; UserError if there is neither."""
+        variable = self.variables.get(name, np.array(default))
+        if variable.size != 1 or variable.item() not in range(1 << 15):
+            raise UserError(f"{self.file}: {name} is missing, or is no number from 0 to 32,767")
+        return int(variable.item())
 
     def count(self, prefix: str) -> int:
         """Returns the number of layers: of the names PREFIX0, PREFIX1, ..., each with its parts."""
-        numbers = {
-            name.removeprefix(prefix).split("/")[0]
-            for name in (*self.variables, *self.aliases)
-            if name.startswith(prefix)
-        }
+        starting = (name for name in self.variables if name.startswith(prefix))
+        numbers = {name.removeprefix(prefix).split("/")[0] for name in starting}
         return sum(number.isdecimal() for number in numbers)  # 'layer_norm' is no layer
 
 
@@ -108,12 +107,19 @@ def read(file: Path) -> Model:
         name = reader.string()
         shape = [reader.number("I") for _ in range(reader.number("B"))]
         variables[name] = _content(reader, name, shape, version)
-    aliases = {}
-    if version >= 3:
-        for _ in range(reader.number("I")):
-            alias = reader.string()
-            aliases[alias] = reader.string()
-    return Model(spec, variables, aliases)
+    for _ in range(reader.number("I") if version >= 3 else 0):
+        alias, name = reader.string(), reader.string()
+        if name not in variables:
+            raise UserError(f"{file}: {name}, also named {alias}, is missing")
+        variables[alias] = variables[name]
+        if f"{name}_scale" in variables:
+            variables[f"{alias}_scale"] = variables[f"{name}_scale"]
+    # Of several embeddings, one for each feature of a word, the first is the only one we have.
+    first = ("encoder/embeddings_0/", "encoder/embeddings/")
+    variables = {name.replace(*first): array for name, array in variables.items()}
+    scaled = [name for name in variables if f"{name}_scale" in variables]
+    scales = {name: variables.pop(f"{name}_scale") for name in scaled}
+    return Model(file, spec, variables, scales)
 
 
 def _content(reader: Reader, name: str, shape: list[int], version: int) -> np.ndarray:

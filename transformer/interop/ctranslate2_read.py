@@ -5,96 +5,95 @@ ctranslate2_vocabulary.py. Writing is left to CTranslate2's own package; it has 
 model.bin: binary_variables.py is one.
 """
 
+import functools
 import itertools
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from transformer.errors import UserError
-from transformer.interop import binary_variables, ctranslate2_vocabulary, layout
-from transformer.interop.foreign import Foreign
-from transformer.models.positions import sinusoids
+from transformer.interop import arrays, binary_variables, ctranslate2_vocabulary, layout
+from transformer.interop.foreign import MOST_LAYERS, Foreign, params_of
 from transformer.storage import json_files
 
 # common_spec.Activation's numbers: {theirs: ours}
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
 HEADS = {"TransformerBase": 8, "TransformerBig": 16}  # old models name their size
-# Fields that a model has only as variables, with the value that we have.
-ONLY = {
-    **{"multi_query_attention": 0, "layernorm_embedding": 0, "rms_norm": 0, "ffn_glu": 0},
-    **{"pre_post_layer_norm": 0, "qk_norm": 0},
-}
+# {name of a variable: value if it is missing}; our model has one of each for both halves.
+OF_HALVES = {"pre_norm": 1, "activation": 0}
+HALVES = ("encoder", "decoder")
+# Variables that are read, or make no difference: what CTranslate2 calls an alignment, and how the
+# embeddings of several features are merged.
+KNOWN = ("alignment_layer", "alignment_heads", "embeddings_merge", "encodings")
+KNOWN += ("num_heads", "scale_embeddings", "start_from_zero_embedding", *OF_HALVES)
 
 
 def read(folder: Path) -> Foreign:
     """Reads all of a CTranslate2 folder but its params; UserError if it is no such Transformer."""
-    file = folder / "model.bin"
-    model = binary_variables.read(file)
+    model = binary_variables.read(folder / "model.bin")
     if not model.spec.startswith("Transformer"):
-        raise UserError(f"{file} is a {model.spec}, expected a TransformerSpec of CTranslate2")
-    config = json_files.read(folder / "config.json") if (folder / "config.json").is_file() else {}
-    if config.get("add_source_bos"):
-        raise UserError(f"{folder}/config.json: add_source_bos is true, which we have no form for")
-    orders = tuple(
-        ctranslate2_vocabulary.read_order(
-            folder, side, len(model.array(f"{half}/embeddings/weight")), config
+        raise UserError(
+            f"{model.file} is a {model.spec}: only CTranslate2's TransformerSpec can be imported"
         )
+    file = folder / "config.json"
+    config = json_files.read_object(file) if file.is_file() else {}
+    get = functools.partial(json_files.field, config, file)
+    if get("add_source_bos", bool, False):
+        raise UserError(f"{file}: add_source_bos is true, which we have no form for")
+    # Then it is a Marian model, whose start symbol is any, and whose sources have an end.
+    from_zeros = model.scalar("decoder/start_from_zero_embedding", 0) == 1
+    orders = tuple(
+        ctranslate2_vocabulary.read_order(folder, side, _rows(model, half), get, from_zeros)
         for side, half in (("source", "encoder"), ("target", "decoder"))
     )
     kind, vocabulary = ctranslate2_vocabulary.read_files(folder, orders)
     shared = "shared.pieces" in vocabulary or "shared.characters" in vocabulary
+    fields, factor = _fields(model, shared), _factor(model)
     return Foreign(
         fields={
-            **_fields(file, model, shared),
-            "norm_epsilon": config.get("layer_norm_epsilon") or 1e-5,
+            **fields,
+            # What is multiplied by a factor is no output's matrix, too.
+            "tied_embeddings": fields["tied_embeddings"] if factor == 1 else "none",
+            "output_bias": fields["output_bias"] or bool(orders[1].silent),
+            "norm_epsilon": get("layer_norm_epsilon", float, 1e-5, least=1e-15, most=1),
         },
         orders=orders,
         vocabulary=vocabulary,
         config={
             "vocabulary.shared": shared,
             "vocabulary.kind": kind,
-            "vocabulary.source_end": bool(config.get("add_source_eos", False)),
-            "decode.beam_width": 2,  # CTranslate2's default, as is the length penalty
+            "vocabulary.source_end": get("add_source_eos", bool, False) or from_zeros,
+            # CTranslate2's defaults
+            "decode.beam_width": 2,
             "decode.length_penalty": "power",
             "decode.length_alpha": 1.0,
+            "decode.min_length": 1,
             "decode.stopping": "full",
         },
+        starts_from_zeros=from_zeros,
+        factor=factor,
     )
 
 
 def read_params(
     folder: Path, foreign: Foreign, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray]:
-    """Reads {path: array} of our params; `shapes` are {path: shape} of the model of `foreign`."""
-    file = folder / "model.bin"
-    model, params = binary_variables.read(file), {}
-    for path, shape in shapes.items():
-        name, part, parts = place_of(path)
-        array = model.array(name)
-        if array is None:
-            raise UserError(f"{file}: {name} is missing")
-        if parts > 1:
-            array = np.split(array, parts)[part] if len(array) % parts == 0 else array[:0]
-        rows = path.endswith("embedding") or path == "output_bias"
-        order = foreign.order_of(path)
-        expected = (order.count, *shape[1:]) if rows else shape
-        if path.endswith("kernel"):
-            expected = layout.matrix_shape(path, shape)
-        elif not rows:
-            expected = (int(np.prod(shape)),)
-        if array.shape != expected:
-            raise UserError(
-                f"{file}: {name} has the shape {list(array.shape)}, expected {parts} times "
-                f"{list(expected)}"
-            )
-        if rows:
-            params[path] = order.rows(array)
-        else:
-            params[path] = (
-                layout.kernel(array, shape) if path.endswith("kernel") else array.reshape(shape)
-            )
-    return params
+    """Reads {path: array} of our params, as `params_of` does."""
+    model = binary_variables.read(folder / "model.bin")
+    source = arrays.Arrays(model.file, model.shapes, model.array)
+
+    def fault(name: str, array: np.ndarray) -> str:
+        if name in ("encoder/embeddings/weight", "decoder/projection/weight"):
+            return ""  # `_fields` has found it equal to what is read
+        if name.split("/")[-1] in KNOWN and name.count("/") < 3:
+            return ""
+        if array.size == 1:
+            return "is set, which we have no form for" if array.item() else ""
+        return "is no variable of this model"
+
+    return params_of(source, foreign, shapes, place_of, fault)
 
 
 def place_of(path: str) -> tuple[str, int, int]:
@@ -147,67 +146,94 @@ LINEARS = {
 }
 
 
-def _fields(file: Path, model: binary_variables.Model, shared: bool) -> dict[str, Any]:
+def _rows(model: binary_variables.Model, half: str) -> int:
+    """Returns the number of pieces that have an embedding; UserError if there are not two axes."""
+    shape = model.shapes.get(f"{half}/embeddings/weight", ())
+    if len(shape) != 2:
+        raise UserError(f"{model.file}: {half}/embeddings/weight is missing, or no matrix")
+    return shape[0]
+
+
+def _fields(model: binary_variables.Model, shared: bool) -> dict[str, Any]:
     """Returns the fields of our Transformer that a model's variables describe."""
-    get = model.scalar
-    for name, value in ONLY.items():
-        for half in ("encoder", "decoder"):
-            if get(f"{half}/{name}", value) != value:
-                raise UserError(f"{file}: {half}/{name} is set, which we have no form for")
-    depth = {half: model.count(f"{half}/layer_") for half in ("encoder", "decoder")}
-    target = model.array("decoder/embeddings/weight")
-    if target is None or not depth["encoder"] or not depth["decoder"]:
-        raise UserError(f"{file} is no encoder and decoder with a single embedding each")
-    heads = get("encoder/num_heads", get("num_heads", HEADS.get(model.spec)))
-    if heads is None:
-        raise UserError(f"{file}: encoder/num_heads is missing")
-    if (activation := get("encoder/activation", 0)) not in ACTIVATIONS:
-        raise UserError(f"{file}: encoder/activation is number {activation}, which we do not have")
-    if get("encoder/scale_embeddings", 1) != 1 or model.array("encoder/embeddings/weight") is None:
-        raise UserError(f"{file}: embeddings are not multiplied by sqrt(d_model), as ours are")
-    same = lambda a, b: (
-        model.target(a) == model.target(b) or np.array_equal(model.array(a), model.array(b))
+    depth = {half: model.count(f"{half}/layer_") for half in HALVES}
+    if not all(1 <= count <= MOST_LAYERS for count in depth.values()):
+        raise UserError(f"{model.file} has {depth} layers, expected 1 to {MOST_LAYERS} of each")
+    heads = HEADS.get(model.spec)
+    heads = model.scalar("num_heads", heads) if "num_heads" in model.shapes else heads
+    said = {}
+    for name, default in (*OF_HALVES.items(), ("num_heads", heads)):
+        values = [model.scalar(f"{half}/{name}", default) for half in HALVES]
+        if values[0] != values[1]:
+            raise UserError(
+                f"{model.file}: encoder/{name}={values[0]} and decoder/{name}={values[1]} differ, "
+                "which our model has no field for"
+            )
+        said[name] = values[0]
+    if (activation := said["activation"]) not in ACTIVATIONS:
+        raise UserError(f"{model.file}: activation is number {activation}, which we do not have")
+    inner = model.shapes.get("encoder/layer_0/ffn/linear_0/bias", ())
+    if len(inner) != 1:
+        raise UserError(f"{model.file}: encoder/layer_0/ffn/linear_0/bias is missing, or no vector")
+    same = lambda *names: (
+        all(name in model.shapes for name in names)
+        and np.array_equal(*(model.array(name) for name in names))
     )
     output = same("decoder/projection/weight", "decoder/embeddings/weight")
     source = shared and same("encoder/embeddings/weight", "decoder/embeddings/weight")
-    kind, first, rows = _positions(file, model, target.shape[1])
+    D = model.shapes["decoder/embeddings/weight"][1]
+    kind, first = _positions(model, D)
     return {
-        "d_model": target.shape[1],
-        "d_ff": len(model.array("encoder/layer_0/ffn/linear_0/bias")),
-        "num_heads": int(heads),
+        "d_model": D,
+        "d_ff": inner[0],
+        "num_heads": said["num_heads"],
         "num_layers": depth["encoder"],
         "num_decoder_layers": depth["decoder"],
-        "norm": "pre" if get("encoder/pre_norm", 1) else "post",
-        "final_norm": model.array("encoder/layer_norm/gamma") is not None,
+        "norm": "pre" if said["pre_norm"] else "post",
+        "final_norm": "encoder/layer_norm/gamma" in model.shapes,
         "positions": kind,
         "first_position": first,
-        "max_positions": rows,
+        "max_positions": 0,
         "tied_embeddings": "none" if not output else "all" if source else "target",
         "activation": ACTIVATIONS[activation],
-        "attention_bias": model.array("encoder/layer_0/self_attention/linear_0/bias") is not None,
-        "output_bias": model.array("decoder/projection/bias") is not None,
+        "attention_bias": "encoder/layer_0/self_attention/linear_0/bias" in model.shapes,
+        "output_bias": "decoder/projection/bias" in model.shapes,
     }
 
 
-def _positions(file: Path, model: binary_variables.Model, D: int) -> tuple[str, int, int]:
-    """Returns (kind, number of the first position, rows of a table) of the position encodings.
+def _factor(model: binary_variables.Model) -> float:
+    """Returns what our embeddings, which are multiplied by sqrt(d_model), are to be multiplied by.
 
-    A model without a table has the sinusoids of tensor2tensor, whose first position is 1. A table
+    scale_embeddings is a switch, or the number by which they are multiplied there.
+    """
+    usual = math.sqrt(model.shapes["decoder/embeddings/weight"][1])
+    scales = []
+    for half in HALVES:
+        variable = model.variables.get(f"{half}/scale_embeddings", np.array(1, np.int8)).reshape(-1)
+        scale = float(variable[0]) if variable.size == 1 else math.nan
+        if variable.dtype == np.int8:
+            scale = usual if scale else 1.0
+        scales.append(scale)
+    if scales[0] != scales[1] or not 0 < scales[0] < math.inf:
+        raise UserError(
+            f"{model.file}: scale_embeddings is {scales[0]:g} in the encoder, {scales[1]:g} in the "
+            "decoder: expected one number for both"
+        )
+    return 1.0 if math.isclose(scales[0], usual, rel_tol=1e-6) else scales[0] / usual
+
+
+def _positions(model: binary_variables.Model, D: int) -> tuple[str, int]:
+    """Returns (kind, number of the first position) of the position encodings.
+
+    A half without a table has the sinusoids of tensor2tensor, whose first position is 1. A table
     of sinusoids is recognised; UserError for another one, which we would have to keep for both
     encoder and decoder.
     """
-    tables = [
-        model.array(f"{half}/position_encodings/encodings") for half in ("encoder", "decoder")
-    ]
-    if tables[0] is None and tables[1] is None:
-        return "concatenated", 1, 0
+    names = [f"{half}/position_encodings/encodings" for half in HALVES]
+    tables = [model.array(name) for name in names if name in model.shapes]
+    if len(tables) < 2 and all(layout.are_sinusoids(x, D, "concatenated", 1) for x in tables):
+        return "concatenated", 1
     for kind, first in itertools.product(("interleaved", "halves", "concatenated"), (0, 1)):
-        if all(_are_sinusoids(table, kind, first) for table in tables):
-            return kind, first, 0
-    raise UserError(f"{file}: the position encodings are no sinusoids that we know")
-
-
-def _are_sinusoids(table_PD: np.ndarray, kind: str, first: int) -> bool:
-    P, D = table_PD.shape
-    waves_1PD = sinusoids(np.arange(P)[None] + first, D, kind)
-    return np.allclose(table_PD, waves_1PD[0], atol=1e-3)
+        if len(tables) == 2 and all(layout.are_sinusoids(x, D, kind, first) for x in tables):
+            return kind, first
+    raise UserError(f"{model.file}: the position encodings are no sinusoids that we know")

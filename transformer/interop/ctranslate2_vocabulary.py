@@ -4,7 +4,7 @@ The pieces by id are in shared_vocabulary, or source_vocabulary and target_vocab
 .txt with one a line. Beside them are source.spm and target.spm, unless each piece is a character.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from transformer.data import piece_table, tokenizer
@@ -14,8 +14,14 @@ from transformer.interop.foreign import Renumbering, renumber
 from transformer.storage import json_files
 
 
-def read_order(folder: Path, side: str, rows: int, config: dict) -> Renumbering:
-    """Returns our order of the pieces of one side, of which the model has `rows` embeddings."""
+def read_order(
+    folder: Path, side: str, rows: int, get: Callable[..., str], starts_from_zeros: bool
+) -> Renumbering:
+    """Returns our order of the pieces of one side, of which the model has `rows` embeddings.
+
+    `get(name, str, default)` is a field of config.json. What starts from zeros has any start
+    symbol: ours is a copy of the end.
+    """
     files = [
         folder / f"{name}_vocabulary.{suffix}"
         for name in (side, "shared")
@@ -24,14 +30,9 @@ def read_order(folder: Path, side: str, rows: int, config: dict) -> Renumbering:
     file = next((file for file in files if file.is_file()), None)
     if file is None:
         raise UserError(f"{folder} holds no {side}_vocabulary.json or .txt")
-    if file.suffix == ".json":
-        pieces = json_files.read(file)
-    else:
-        pieces = file.read_bytes().decode("utf-8").split("\n")
-        pieces = pieces[:-1] if pieces[-1] == "" else pieces
-    if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
-        raise UserError(f"{file} is not a list of pieces")
-    unknown = config.get("unk_token", "<unk>")
+    pieces = _pieces(file)
+    unknown, end = get("unk_token", str, "<unk>"), get("eos_token", str, "</s>")
+    start = end if starts_from_zeros else get("decoder_start_token", str, "<s>")
     if rows == len(pieces) + 1 and unknown not in pieces:  # old files leave it out
         pieces = [*pieces, unknown]
     if rows != len(pieces):
@@ -43,11 +44,24 @@ def read_order(folder: Path, side: str, rows: int, config: dict) -> Renumbering:
 
     if unknown not in pieces:
         raise UserError(f"{file} lacks the unknown token {unknown!r}")
-    end, start = config.get("eos_token", "</s>"), config.get("decoder_start_token", "<s>")
     if side == "target" and not {end, start} <= {*pieces}:
         raise UserError(f"{file} lacks the end token {end!r} or the start token {start!r}")
     pad = number("<blank>", "<pad>")
     return renumber(pieces, pad=pad, end=number(end), unknown=number(unknown), start=number(start))
+
+
+def _pieces(file: Path) -> list[str]:
+    """Returns the pieces of a vocabulary's file, a JSON list or one a line."""
+    if file.suffix == ".json":
+        pieces = json_files.read(file)
+        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+            raise UserError(f"{file} is not a list of pieces")
+        return pieces
+    try:
+        pieces = file.read_bytes().decode("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from error
+    return pieces[:-1] if pieces[-1] == "" else pieces
 
 
 def read_files(folder: Path, orders: Sequence[Renumbering]) -> tuple[str, dict[str, bytes]]:

@@ -1,6 +1,8 @@
 """A model of another program, in our terms."""
 
 import dataclasses
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -8,22 +10,22 @@ import numpy as np
 
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
+from transformer.interop import arrays, layout
+
+MOST_LAYERS = 256  # a model of more is damaged, and would take long to build
 
 
 class Renumbering(NamedTuple):
     """The order in which a foreign vocabulary's pieces get our ids: the special ones first.
 
     `old[i]` is the foreign id of our piece i. START may be a copy of another piece, as Marian
-    begins an output with its padding, which no output may contain.
+    begins an output with its padding, which no output may contain; so may PAD.
     """
 
     old: np.ndarray
     pieces: list[str]
-
-    @property
-    def count(self) -> int:
-        """How many pieces there are in the foreign vocabulary."""
-        return int(self.old.max()) + 1
+    count: int  # rows of the foreign tables; those beyond the foreign ids are not read
+    silent: tuple[int, ...]  # our ids without a share of the probability, as copies have none
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """Reorders an array that has a row for each foreign id: row i is then that of our id i."""
@@ -42,15 +44,16 @@ class Foreign(NamedTuple):
     vocabulary: dict[str, bytes]  # {name of a file in WORKDIR/vocabulary: content}
     config: dict[str, Any]
     languages: tuple[str, str] = ("", "")  # codes of source and target, where the model names them
-
-    def order_of(self, path: str) -> Renumbering:
-        """Returns the order of the pieces of an embedding or a bias."""
-        return self.orders[0 if path.startswith("source_") else 1]
+    starts_from_zeros: bool = False  # START is embedded as zeros
+    factor: float = 1.0  # of our embeddings, where theirs are not multiplied by sqrt(d_model)
 
 
-def renumber(pieces: list[str], *, pad: int, end: int, unknown: int, start: int) -> Renumbering:
+def renumber(
+    pieces: list[str], *, pad: int, end: int, unknown: int, start: int, count: int = 0
+) -> Renumbering:
     """Returns the order in which our special ids are PAD, END, UNKNOWN, START = 0, 1, 2, 3.
 
+    `count` are the rows of the foreign tables, if these have more than there are pieces.
     Example: with pieces </s> <unk> a b <pad>, where an output starts with <pad>, `old` is
     4 0 1 4 2 3: START is the second row of <pad>, and is called <s>.
     """
@@ -58,10 +61,68 @@ def renumber(pieces: list[str], *, pad: int, end: int, unknown: int, start: int)
     taken = set(special.values())
     old = [special[i] for i in range(4)] + [i for i in range(len(pieces)) if i not in taken]
     names = [pieces[i] for i in old]
-    for ours, usual in ((END, "</s>"), (UNKNOWN, "<unk>"), (START, "<s>"), (PAD, "<pad>")):
-        if names.count(names[ours]) > 1:  # a copy; two pieces have two names
+    copies = []
+    for ours, usual in ((START, "<s>"), (PAD, "<pad>"), (END, "</s>")):
+        if names.count(names[ours]) > 1:  # two pieces have two names
             names[ours] = usual if usual not in names else f"<{usual}>"
-    return Renumbering(np.array(old), names)
+            copies.append(ours)
+    return Renumbering(np.array(old), names, count or len(pieces), tuple(copies))
+
+
+SILENT = 50.0  # less than another logit: a probability of 1e-22 of its own
+
+
+def params_of(
+    source: arrays.Arrays,
+    foreign: Foreign,
+    shapes: dict[str, tuple[int, ...]],
+    place_of: Callable[[str], tuple[str, int, int]],
+    fault: Callable[[str, np.ndarray], str],
+) -> dict[str, np.ndarray]:
+    """Reads {path: array} of our params; `shapes` are {path: shape} of the model of `foreign`.
+
+    `place_of(path)` says where an array of ours is: (name, which part of it, of how many parts).
+    `fault` is what `check_rest` asks about all arrays that no path reads. UserError for an array
+    that is missing, has another shape, or is none of this model.
+    """
+    params, read = {}, set()
+    for path, shape in shapes.items():
+        name, part, parts = place_of(path)
+        read.add(name)
+        if path == "output_bias" or path.endswith("embedding"):
+            params[path] = _rows(source, foreign, path, name, shape)
+            continue
+        is_kernel = path.endswith("kernel")
+        rows, *columns = layout.matrix_shape(path, shape) if is_kernel else (math.prod(shape),)
+        array = np.split(source.read(name, (parts * rows, *columns)), parts)[part]
+        params[path] = layout.kernel(array, shape) if is_kernel else array.reshape(shape)
+    source.check_rest(read, fault)
+    return params
+
+
+def _rows(
+    source: arrays.Arrays, foreign: Foreign, path: str, name: str, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Reads an array that has a row for each piece."""
+    order = foreign.orders[0 if path.startswith("source_") else 1]
+    if path == "output_bias":
+        # Some files leave out zeros; in some the rows beyond the vocabulary are fewer.
+        expected = source.shapes.get(name, (order.count,))
+        least = int(order.old.max()) + 1
+        if not least <= math.prod(expected) <= order.count:
+            raise UserError(
+                f"{source.file}: {name} has the shape {list(expected)}, expected {order.count}"
+            )
+        array = np.zeros(expected, np.float32)
+        if name in source.shapes:
+            array = source.read(name, expected)
+        array = order.rows(array.reshape(-1))
+        array[list(order.silent)] -= SILENT
+        return array
+    array = order.rows(source.read(name, (order.count, *shape[1:])))
+    if path == "target_embedding/embedding" and foreign.starts_from_zeros:
+        array[START] = 0
+    return array if path == "output_embedding/embedding" else array * np.float32(foreign.factor)
 
 
 # What `check_form` allows of any model: () is any value. These fields have a form in every program,

@@ -74,6 +74,14 @@ def positions(model: nn.Module, params: dict[str, np.ndarray], count: int) -> np
     return np.asarray(sinusoids(np.arange(count)[None], model.d_model, model.positions))[0]
 
 
+def are_sinusoids(table: np.ndarray, d_model: int, kind: str, first: int) -> bool:
+    """Returns whether a table [P, D] holds the sinusoids of this kind from position `first` on."""
+    if table.ndim != 2 or table.shape[1] != d_model:
+        return False
+    waves_1PD = sinusoids(np.arange(len(table))[None] + first, d_model, kind)
+    return np.allclose(table, waves_1PD[0], atol=1e-3)
+
+
 def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the params of the same function with sinusoids in 'halves', not 'interleaved'.
 

@@ -17,18 +17,26 @@ from transformer.data import tokenizer
 from transformer.data.tokenizer import PAD, START
 from transformer.errors import UserError
 from transformer.interop import arrays, layout, marian_config, marian_tokenizer
-from transformer.interop.foreign import Foreign
+from transformer.interop.foreign import Foreign, params_of
 from transformer.models.positions import sinusoids
 from transformer.storage import json_files
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 SINUSOIDS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
+OUTPUT, SHARED = "lm_head.weight", "model.shared.weight"
 EMBEDDINGS = {
-    "target_embedding/embedding": "model.decoder.embed_tokens.weight",
-    "source_embedding/embedding": "model.encoder.embed_tokens.weight",
-    "output_embedding/embedding": "lm_head.weight",
+    "target_embedding/embedding": DECODER,
+    "source_embedding/embedding": ENCODER,
+    "output_embedding/embedding": OUTPUT,
 }
-SHARED = "model.shared.weight"
+# What a search can do there, and ours cannot, with the value at which it does nothing.
+NOT_SEARCHED = {
+    **{"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "min_new_tokens": 0},
+    **{"repetition_penalty": 1.0, "encoder_repetition_penalty": 1.0, "num_beam_groups": 1},
+    **dict.fromkeys(("forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens")),
+    "do_sample": False,
+}
 IMPOSSIBLE = -1e4  # a logit's bias, finite in float16, too
 
 
@@ -40,67 +48,82 @@ def read(folder: Path) -> Foreign:
     file = folder / "config.json"
     config = json_files.read_object(file)
     fields = marian_config.fields_of(config, file)
-    shared = fields["tied_embeddings"] == "all"
-    orders, vocabulary = marian_tokenizer.read(folder, config, shared)
-    keys = ("vocab_size", "vocab_size" if shared else "decoder_vocab_size")
-    for order, key in zip(orders, keys, strict=True):
-        if config.get(key) != (count := int(order.old.max()) + 1):
-            raise UserError(f"{file}: {key} is {count:,} by vocab.json, found {config.get(key)!r}")
+    orders, vocabulary = marian_tokenizer.read(folder, config, marian_config.ties(config, file)[1])
     # Newer folders have what a search does in a file of its own.
-    if (file_of_search := folder / "generation_config.json").is_file():
-        file, config = file_of_search, json_files.read_object(file_of_search)
-    get = functools.partial(marian_config.value_of, config, file)
+    file_of_search = folder / "generation_config.json"
+    has_file = file_of_search.is_file()
+    search = json_files.read_object(file_of_search) if has_file else config
+    file_of_search = file_of_search if has_file else file
+    get = functools.partial(json_files.field, search, file_of_search)
+    for name, without in NOT_SEARCHED.items():
+        if search.get(name) not in (None, without):
+            raise UserError(
+                f"{file_of_search}: {name}={search[name]!r} has no form here: set it to {without}"
+            )
+    never = [[config["pad_token_id"]], [config["decoder_start_token_id"]]]
+    if [word for word in get("bad_words_ids", list, []) if word not in never]:
+        raise UserError(f"{file_of_search}: bad_words_ids are {never} at most")
+    if get("renormalize_logits", bool, False):  # what is never said has no probability
+        orders = tuple(order._replace(silent=(PAD, START)) for order in orders)
     return Foreign(
         fields=fields,
         orders=orders,
         vocabulary=vocabulary,
         config={
-            "vocabulary.shared": shared,
+            "vocabulary.shared": "shared.pieces" in vocabulary,
             "vocabulary.kind": "table",
-            "decode.beam_width": get("num_beams", int, 4),
+            "decode.beam_width": get("num_beams", int, 4, least=1, most=1024),
             # Theirs is log P / length^alpha.
             "decode.length_penalty": "power",
-            "decode.length_alpha": get("length_penalty", float, 1.0),
-            "export.max_length": get("max_length", int, 0),
-            "decode.stopping": "full" if config.get("early_stopping") is True else "best",
+            "decode.length_alpha": get("length_penalty", float, 1.0, least=0, most=100),
+            "export.max_length": get("max_length", int, 0, least=0, most=1 << 30),
+            # Theirs counts the start symbol.
+            "decode.min_length": max(0, get("min_length", int, 0, least=0, most=1024) - 1),
+            "decode.stopping": "full" if search.get("early_stopping") is True else "best",
         },
         languages=marian_tokenizer.languages(folder),
+        factor=1.0 if config.get("scale_embedding") else fields["d_model"] ** -0.5,
     )
 
 
 def read_params(
     folder: Path, foreign: Foreign, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray]:
-    """Reads {path: array} of our params; `shapes` are {path: shape} of the model of `foreign`.
+    """Reads {path: array} of our params, as `params_of` does."""
+    file = folder / "config.json"
+    tied, is_shared = marian_config.ties(json_files.read_object(file), file)
+    D = foreign.fields["d_model"]
+    with arrays.opened(folder) as source:
+        # Of matrices that are one, a file may hold any.
+        groups = {"all": (SHARED, *EMBEDDINGS.values()), "target": (DECODER, OUTPUT), "none": ()}
+        same = groups[tied]
+        present = [name for name in same if name in source.shapes]
 
-    An array is only read once its shape is known to be right; UserError for one that is missing,
-    has another shape, or is none of a Marian model.
-    """
-    params = {}
-    with arrays.opened(folder) as (file, there, load):
-        names = {path: name_of(path, foreign.fields["tied_embeddings"]) for path in shapes}
-        for path, name in names.items():
-            expected = _shape_there(path, shapes[path], foreign)
-            if name == SHARED and name not in there:
-                name = next((x for x in EMBEDDINGS.values() if x in there), name)
-            if there.get(name) is None and path == "output_bias":  # older files leave out zeros
-                params[path] = np.zeros(shapes[path], np.float32)
-                continue
-            if there.get(name) != expected:
-                said = f"has the shape {list(there[name])}" if name in there else "is missing"
-                raise UserError(f"{file}: {name} {said}, expected {list(expected)}")
-            array = np.asarray(load(name), np.float32)
-            if not np.isfinite(array).all():
-                raise UserError(f"{file}: {name} has values that are no finite numbers")
-            params[path] = _ours(path, array, shapes[path], foreign)
-        if SINUSOIDS[1] in there:  # as we write them, with the start symbol's vector in the first
-            first_D = np.asarray(load(SINUSOIDS[1]), np.float32)[0]
-            D = len(first_D)
+        def place_of(path: str) -> tuple[str, int, int]:
+            name = name_of(path, "none")
+            if name in same:
+                name = [*present, name][0]
+            elif name in (ENCODER, DECODER) and name not in source.shapes and is_shared:
+                name = SHARED  # as version 4 writes it
+            return name, 0, 1
+
+        def fault(name: str, array: np.ndarray) -> str:
+            if name in SINUSOIDS:
+                skip = SINUSOIDS.index(name)  # the decoder's first position: see below
+                is_table = array.ndim == 2 and len(array) > 0
+                is_right = is_table and layout.are_sinusoids(array[skip:], D, "halves", skip)
+                return "" if is_right else "is no table of Marian's sinusoids"
+            if name in same:
+                is_right = np.array_equal(array, source.load(present[0]))
+                return "" if is_right else f"is not {present[0]}, with which it is tied"
+            # Where the three are not tied, version 5 has it, and does not use it.
+            return "" if name == SHARED and is_shared else "is no array of this Marian model"
+
+        params = params_of(source, foreign, shapes, place_of, fault)
+        if SINUSOIDS[1] in source.shapes:  # as we write it, with the start symbol's vector in it
+            first_D = source.read(SINUSOIDS[1], source.shapes[SINUSOIDS[1]])[0]
             start_D = (first_D - sinusoids(np.zeros((1, 1)), D, "halves")[0, 0]) / D**0.5
             params["target_embedding/embedding"][START] += start_D
-        known = {*names.values(), *EMBEDDINGS.values(), SHARED, *SINUSOIDS}
-        if unknown := sorted(there.keys() - known):
-            raise UserError(f"{file}: {unknown[0]} is no array of this Marian model")
     return params
 
 
@@ -125,25 +148,6 @@ def name_of(path: str, tied: str) -> str:
         name = {"inner": "fc1", "outer": "fc2"}[module]
     last = "bias" if rest == ["bias"] else "weight"
     return f"model.{half}.layers.{layer.removeprefix('layers_')}.{name}.{last}"
-
-
-def _shape_there(path: str, shape: tuple[int, ...], foreign: Foreign) -> tuple[int, ...]:
-    """Returns the shape that an array of ours has in their file."""
-    if path in EMBEDDINGS:
-        return foreign.order_of(path).count, shape[1]
-    if path == "output_bias":
-        return 1, foreign.order_of(path).count
-    if path.endswith("kernel"):
-        return layout.matrix_shape(path, shape)
-    return (int(np.prod(shape)),)
-
-
-def _ours(path: str, array: np.ndarray, shape: tuple[int, ...], foreign: Foreign) -> np.ndarray:
-    if path in EMBEDDINGS:
-        return foreign.order_of(path).rows(array)
-    if path == "output_bias":
-        return foreign.order_of(path).rows(array[0])
-    return layout.kernel(array, shape) if path.endswith("kernel") else array.reshape(shape)
 
 
 def write(

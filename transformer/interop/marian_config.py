@@ -8,12 +8,21 @@ import flax.linen as nn
 
 from transformer.data.tokenizer import END, PAD
 from transformer.errors import UserError
-from transformer.interop.foreign import ANY, check_form
+from transformer.interop.foreign import ANY, MOST_LAYERS, check_form
+from transformer.storage import json_files
 
 EPSILON = 1e-5  # of LayerNorm, which the format does not name
-MOST_LAYERS = 256  # a config with more is damaged, and would take long to build
+# A config with larger sizes is damaged, and would take long to build.
+MOST = {
+    **{"d_model": 1 << 16, "encoder_ffn_dim": 1 << 20, "decoder_ffn_dim": 1 << 20},
+    **{"encoder_attention_heads": 1024, "decoder_attention_heads": 1024},
+    **{"encoder_layers": MOST_LAYERS, "decoder_layers": MOST_LAYERS},
+}
 # {theirs: ours}
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "swish": "silu"}
+ACTIVATIONS = {
+    **{"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh"},
+    **{"silu": "silu", "swish": "silu"},  # one function; the last name is written
+}
 RATES = {
     "dropout": "dropout_rate",
     "attention_dropout": "attention_dropout_rate",
@@ -22,52 +31,51 @@ RATES = {
 
 
 def fields_of(config: dict, file: Path) -> dict[str, Any]:
-    """Returns the fields of our Transformer that a config.json of Marian describes."""
-    get = functools.partial(value_of, config, file)
+    """Returns the fields of our Transformer that a config.json of Marian describes.
+
+    normalize_before, normalize_embedding and add_final_layer_norm are not read, as MarianMTModel
+    does not read them.
+    """
+    get = functools.partial(json_files.field, config, file)
+    sizes = {name: get(name, int, least=1, most=most) for name, most in MOST.items()}
     for name in ("attention_heads", "ffn_dim"):
-        sizes = get(f"encoder_{name}", int), get(f"decoder_{name}", int)
-        if sizes[0] != sizes[1]:
+        here, there = sizes[f"encoder_{name}"], sizes[f"decoder_{name}"]
+        if here != there:
             raise UserError(
-                f"{file}: encoder_{name}={sizes[0]} and decoder_{name}={sizes[1]} differ, which "
-                "our model has no field for"
+                f"{file}: encoder_{name}={here} and decoder_{name}={there} differ, which our model "
+                "has no field for"
             )
-    for name in ("encoder_layers", "decoder_layers"):
-        if not 1 <= get(name, int) <= MOST_LAYERS:
-            raise UserError(f"{file}: {name} is from 1 to {MOST_LAYERS}, found {config[name]}")
     if (activation := get("activation_function", str)) not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
         raise UserError(f"{file}: activation_function is one of {known}, found {activation!r}")
-    if not get("scale_embedding", bool, False):
-        raise UserError(f"{file}: scale_embedding is false; our models multiply by sqrt(d_model)")
-    for name in ("normalize_before", "add_final_layer_norm", "normalize_embedding"):
-        if config.get(name):
-            raise UserError(f"{file}: {name} is true, which is no Marian model of Hugging Face's")
-    shared = get("share_encoder_decoder_embeddings", bool, True)
-    tied = "all" if shared else "target" if get("tie_word_embeddings", bool, True) else "none"
+    scales = get("scale_embedding", bool, False)
     return {
-        "d_model": get("d_model", int),
-        "d_ff": get("encoder_ffn_dim", int),
-        "num_heads": get("encoder_attention_heads", int),
-        "num_layers": get("encoder_layers", int),
-        "num_decoder_layers": get("decoder_layers", int),
+        "d_model": sizes["d_model"],
+        "d_ff": sizes["encoder_ffn_dim"],
+        "num_heads": sizes["encoder_attention_heads"],
+        "num_layers": sizes["encoder_layers"],
+        "num_decoder_layers": sizes["decoder_layers"],
         "positions": "halves",
         "norm_epsilon": EPSILON,
-        "tied_embeddings": tied,
+        # Our embeddings are always multiplied by sqrt(d_model): then they are no output's, too.
+        "tied_embeddings": ties(config, file)[0] if scales else "none",
         "activation": ACTIVATIONS[activation],
         "attention_bias": True,
         "output_bias": True,
-        **{ours: get(theirs, float, 0.0) for theirs, ours in RATES.items()},
+        **{ours: get(theirs, float, 0.0, least=0, most=1) for theirs, ours in RATES.items()},
     }
 
 
-def value_of(values: dict, file: Path, name: str, kind: type, default: object = None) -> Any:
-    """Returns a value of a JSON file; UserError, which names both, if it is of another kind."""
-    value = values.get(name, default)
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind:
-        raise UserError(f"{file}: {name} is missing, or no {kind.__name__}: found {value!r}")
-    return value
+def ties(config: dict, file: Path) -> tuple[str, bool]:
+    """Returns which matrices are one there, as in `tied_embeddings`; and if both sides share one.
+
+    Without tie_word_embeddings the three matrices of a shared vocabulary are three.
+    """
+    get = functools.partial(json_files.field, config, file)
+    is_shared = get("share_encoder_decoder_embeddings", bool, True)
+    if not get("tie_word_embeddings", bool, True):
+        return "none", is_shared
+    return "all" if is_shared else "target", is_shared
 
 
 def activation_of(model: nn.Module) -> str:

@@ -1,5 +1,6 @@
 """The vocabulary of Hugging Face's Marian models: source.spm, target.spm, vocab.json and back."""
 
+import functools
 import re
 from pathlib import Path
 
@@ -10,28 +11,44 @@ from transformer.interop.foreign import Renumbering, renumber
 from transformer.storage import json_files
 
 SIDES = ("source", "target")
+MOST_PIECES = 1 << 24
 
 
 def read(
     folder: Path, config: dict, shared: bool
 ) -> tuple[tuple[Renumbering, Renumbering], dict[str, bytes]]:
-    """Returns the orders of source and target, and the files of our vocabulary."""
-    files = {f"{side}.model": folder / f"{side}.spm" for side in SIDES}
+    """Returns the orders of source and target, and the files of our vocabulary.
+
+    `shared` says if their tables of embeddings are as large.
+    """
     contents = {}
-    for name, file in files.items():
+    for side in SIDES:
+        file = folder / f"{side}.spm"
         if not file.is_file():
             raise UserError(f"{file} is missing")
-        contents[name] = file.read_bytes()
-        tokenizer.load_processor(contents[name], str(file))
-    source = _renumbering(folder / "vocab.json", config)
-    if shared:
-        return (source, source), {**contents, "shared.pieces": piece_table.dumps(source.pieces)}
-    separate = json_files.read_object(folder / "tokenizer_config.json").get(
-        "separate_vocabs", False
+        contents[f"{side}.model"] = file.read_bytes()
+        tokenizer.load_processor(contents[f"{side}.model"], str(file))
+    file = folder / "tokenizer_config.json"
+    options = json_files.read_object(file) if file.is_file() or not shared else {}
+    separate = json_files.field(options, file, "separate_vocabs", bool, False)
+    source = _renumbering(folder / "vocab.json", config, "vocab_size")
+    added = [*json_files.field(options, file, "added_tokens_decoder", dict, {})]
+    if (file_of_added := folder / "added_tokens.json").is_file():
+        added += map(str, json_files.read_object(file_of_added).values())
+    if beyond := sorted({*added} - {*map(str, source.old)}):
+        raise UserError(f"{folder} has the added token {beyond[0]}, which vocab.json lacks")
+    target = _renumbering(
+        folder / ("target_vocab.json" if separate else "vocab.json"),
+        *(config, "vocab_size" if shared else "decoder_vocab_size"),
     )
-    target = _renumbering(folder / ("target_vocab.json" if separate else "vocab.json"), config)
-    tables = {"source.pieces": source, "target.pieces": target}
-    tables = {name: piece_table.dumps(order.pieces) for name, order in tables.items()}
+    named = {"source": source, "target": target}
+    if source.pieces == target.pieces:
+        named = {"shared": source}
+    elif shared:
+        raise UserError(
+            f"{file}: separate_vocabs is true, but share_encoder_decoder_embeddings is, too"
+        )
+    tables = {f"{name}.pieces": piece_table.dumps(order.pieces) for name, order in named.items()}
     return (source, target), {**contents, **tables}
 
 
@@ -43,23 +60,28 @@ def languages(folder: Path) -> tuple[str, str]:
     return tuple(str(code) if re.fullmatch(r"[\w-]+", str(code)) else "" for code in codes)
 
 
-def _renumbering(file: Path, config: dict) -> Renumbering:
-    """Returns our order of the pieces in a vocab.json, {piece: id}."""
+def _renumbering(file: Path, config: dict, size: str) -> Renumbering:
+    """Returns our order of the pieces in a table, {piece: id}; `size` is the config's key of it.
+
+    The model may have rows for more ids, as for a multiple of 8: no text has them.
+    """
     ids = json_files.read(file)
     are_ids = isinstance(ids, dict) and sorted(map(repr, ids.values())) == sorted(
         map(repr, range(len(ids)))
     )
     if not are_ids:
         raise UserError(f"{file} is not a table of pieces with the ids 0, 1, 2, ... once each")
-    pieces = sorted(ids, key=ids.get)
-    special = {"unknown": ids.get("<unk>")}
-    names = {"pad": "pad_token_id", "end": "eos_token_id", "start": "decoder_start_token_id"}
-    for ours, theirs in names.items():
-        special[ours] = config.get(theirs)
-    for name, number in special.items():
-        if not isinstance(number, int) or not 0 <= number < len(pieces):
-            raise UserError(f"{file}: the id of {names.get(name, '<unk>')} is {number!r}")
-    return renumber(pieces, **special)
+    if "<unk>" not in ids:
+        raise UserError(f"{file} lacks <unk>")
+    get = functools.partial(json_files.field, config, file.with_name("config.json"))
+    special = {
+        ours: get(f"{theirs}_token_id", int, least=0, most=len(ids) - 1)
+        for ours, theirs in (("pad", "pad"), ("end", "eos"), ("start", "decoder_start"))
+    }
+    if special["end"] == ids["<unk>"]:
+        raise UserError(f"{file}: <unk> and the end of a text, eos_token_id, are one piece")
+    count = get(size, int, config.get("vocab_size"), least=len(ids), most=MOST_PIECES)
+    return renumber(sorted(ids, key=ids.get), unknown=ids["<unk>"], count=count, **special)
 
 
 def order_there(vocabulary: tokenizer.Vocabulary) -> tuple[list[int], list[int]]:

@@ -1,6 +1,7 @@
 """JSON files, which may come from anybody: one bound on their size, errors of one line."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ def read(file: Path) -> Any:
     if (size := paths.size(file)) > MAX_BYTES:
         raise UserError(f"{file} has {size:,} bytes, expected at most {MAX_BYTES:,}")
     try:
-        return loads(file.read_bytes())
+        value = loads(file.read_bytes())
+        json.dumps(value, ensure_ascii=False).encode()  # fails if a text has half a character
     except (ValueError, RecursionError) as error:
         raise UserError(f"damaged: {file} is not JSON: {error}") from error
+    return value
 
 
 def loads(text: str | bytes) -> Any:
@@ -33,6 +36,33 @@ def read_object(file: Path) -> dict[str, Any]:
     """Returns a JSON file's object; UserError, which names it, if it holds another value."""
     if not isinstance(value := read(file), dict):
         raise UserError(f"damaged: {file} is not a JSON object, but {str(value)[:40]!r}")
+    return value
+
+
+def field(
+    values: dict[str, Any],
+    file: Path,
+    name: str,
+    kind: type,
+    default: object = None,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> Any:
+    """Returns a field of an object; one that is missing or null has the default.
+
+    UserError, which names file and field, if it is of another kind (or has no default), or if a
+    number is not from `least` to `most`.
+    """
+    value = default if values.get(name) is None else values[name]
+    if kind is float and type(value) is int and abs(value) < 2**53:
+        value = float(value)
+    if type(value) is not kind:
+        raise UserError(
+            f"{file}: {name} is missing, or no {kind.__name__}: found {str(value)[:40]!r}"
+        )
+    if kind in (int, float) and not least <= value <= most:  # NaN is refused, too
+        raise UserError(f"{file}: {name} is from {least} to {most}, found {value:.15g}")
     return value
 
 
