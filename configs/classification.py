@@ -40,6 +40,8 @@ def get_config() -> ConfigDict:
     config.vocabulary.kind = "bpe"  # or 'unigram' (SentencePiece), or 'characters'
     config.vocabulary.size = 8000
     config.vocabulary.character_coverage = 0.9995  # rarer characters fall back to bytes
+    # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
+    config.vocabulary.normalisation = "nfc"
     config.vocabulary.max_sentences = 1_000_000  # texts to learn from; 0: all
     # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
     config.vocabulary.model = ""

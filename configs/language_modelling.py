@@ -32,6 +32,8 @@ def get_config() -> ConfigDict:
     config.vocabulary.kind = "bpe"  # SentencePiece; or 'unigram', or 'characters': all of the text
     config.vocabulary.size = 8000  # pieces; of 'characters' only --mode=plan reads it
     config.vocabulary.character_coverage = 1.0  # rarer characters fall back to bytes
+    # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
+    config.vocabulary.normalisation = "nfc"
     config.vocabulary.max_sentences = 1_000_000  # lines to learn pieces from; 0: all
     # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file.
     config.vocabulary.model = ""

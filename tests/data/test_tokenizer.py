@@ -227,12 +227,6 @@ def test_too_large_a_vocabulary_names_the_largest(kind):
     assert len(tokenizer.load(learn(text(0), kind=kind, size=largest), "test")) == largest
 
 
-@pytest.mark.parametrize("size", [0, -1])
-def test_a_vocabulary_has_pieces(size):
-    with pytest.raises(UserError, match=rf"config.vocabulary.size is at least 1, found {size}$"):
-        learn(text(0), size=size)
-
-
 def test_too_small_a_vocabulary_is_one_line():
     with pytest.raises(ValueError, match=r"size=100 is too small: .* take 295") as raised:
         learn(text(0), size=100)
@@ -243,11 +237,6 @@ def test_too_small_a_vocabulary_is_one_line():
 def test_blank_text_teaches_nothing(sentences):
     with pytest.raises(UserError, match=r"\Athe training text is blank .* nothing to learn"):
         learn(sentences)
-
-
-def test_unknown_kind():
-    with pytest.raises(ValueError, match=r"config.vocabulary.kind is .*bpe.*unigram.*found 'word'"):
-        learn(text(0), kind="word")
 
 
 def test_other_special_ids_are_refused():

@@ -18,6 +18,7 @@ class Pairs(Source):
 
 def learn(**changes):
     options = {"kind": "bpe", "size": 290, "character_coverage": 1.0, "max_sentences": 0, "seed": 0}
+    options["normalisation"] = ""
     models = vocabulary.learn_models(Pairs(), **{"shared": True, **options, **changes})
     return [tokenizer.load(model, "learnt") for model in models]
 
@@ -89,7 +90,7 @@ class Lines(Source):
         return super().read(indices)[1:]
 
 
-TEXT_OPTIONS = {"character_coverage": 1.0, "max_sentences": 0, "seed": 0}
+TEXT_OPTIONS = {"character_coverage": 1.0, "max_sentences": 0, "seed": 0, "normalisation": ""}
 
 
 def test_plain_text_has_pieces_or_characters():

@@ -67,6 +67,15 @@ def test_reading_ahead_searches_the_next_chunk_before_it_answers(untrained, monk
     assert done == [(letter, 5 if letter in "ab" else 8) for letter in "abcdefgh"]
 
 
+def test_decomposed_text_is_searched_as_composed(untrained):
+    echo = build(untrained[0])
+    echo.batch_decoder = Echo()
+    assert list(echo.translate(untrained[1], ["a ne\u0301", "\u1112\u1161\u11ab"])) == [
+        "a né",
+        "한",
+    ]
+
+
 def test_long_lines_make_small_chunks(untrained, monkeypatch):
     """So that memory is bounded by characters, too; the line that exceeds them is read ahead."""
     monkeypatch.setattr(translator, "CHUNK_TEXT", 100)

@@ -50,7 +50,7 @@ def vocabulary_model():
 
 @functools.cache
 def vocabulary():
-    pieces = tokenizer.load(vocabulary_model(), "reversal")
+    pieces = tokenizer.Pieces(tokenizer.load_processor(vocabulary_model(), "reversal"), "nfc")
     return tokenizer.Vocabulary(pieces, pieces)
 
 

@@ -1,5 +1,6 @@
 """Vocabularies of plain text as tokenizer.json: the ids that transformers has found, and finds."""
 
+import dataclasses
 import io
 import json
 import random
@@ -20,7 +21,7 @@ ALPHABET = [
     "the",
     "나는",
     "좋아해",
-    *"ㅋab  ▁\t\n\r\0\ufeff\u200b\u00a0\u3000😀👍🏽é<>!",
+    *"ᄂ\u1161\u11abé\u0301ㅋab  ▁\t\n\r\0\ufeff\u200b\u00a0\u3000😀👍🏽é<>!",
     "<s>",
     "</s>",
     "<0x41>",
@@ -46,10 +47,10 @@ def test_ids_are_those_of_transformers():
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram", "characters"])
-@pytest.mark.parametrize("lines", [True, False])
-def test_any_text_has_our_ids_there_and_is_the_text_again(tmp_path, kind, lines):
+@pytest.mark.parametrize(("lines", "normalisation"), [(True, ""), (False, "nfc")])
+def test_any_text_has_our_ids_there_and_is_the_text_again(tmp_path, kind, lines, normalisation):
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    vocab = vocabularies(kind)
+    vocab = dataclasses.replace(vocabularies(kind), normalisation=normalisation)
     tokenizer_json.write(tmp_path, vocab, max_length=99, lines=lines)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     chosen = random.Random(0)

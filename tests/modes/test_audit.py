@@ -217,7 +217,7 @@ def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, ca
     config = tiny_config(values)
     (tmp_path / "my.model").write_bytes(model)
     (tmp_path / "run/vocabulary").mkdir(parents=True)
-    workdir.write_vocabulary(workdir.vocabulary_files(tmp_path / "run", config), [model])
+    workdir.write_vocabulary(tmp_path / "run", config, [model])
     results = []
     for folder, file in ((tmp_path / "run", ""), (tmp_path / "none", str(tmp_path / "my.model"))):
         config.vocabulary.model = file

@@ -116,8 +116,7 @@ def language_run(tmp_path, monkeypatch):
         params = language.parameters(model)
         monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
         folder = tmp_path / "run"
-        files = workdir.vocabulary_files(folder, config)
-        workdir.write_vocabulary(files, [b" abcdefg"])
+        workdir.write_vocabulary(folder, config, [b" abcdefg"])
         return config, folder
 
     return run
@@ -155,8 +154,8 @@ def test_a_masked_language_model_is_exported_as_megatron_bert(tmp_path, monkeypa
     params = tiny.parameters(model, huggingface.masked_inputs(len(vocab)))
     monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
     config = default_config("masked_language")
-    files = workdir.vocabulary_files(tmp_path / "run", config)
-    workdir.write_vocabulary(files, [vocab.processor.serialized_model_proto()])
+    contents = [vocab.processor.serialized_model_proto()]
+    workdir.write_vocabulary(tmp_path / "run", config, contents)
     export(config, (tmp_path / "model", tmp_path / "run"))
     read = lambda name: json.loads((tmp_path / "model" / name).read_text())
     assert read("config.json")["architectures"] == ["MegatronBertForMaskedLM"]

@@ -28,7 +28,7 @@ def answered(tmp_path, monkeypatch, capsysbinary):
         key = lambda name: name if "." in name else f"generate.{name}"
         config.update_from_flattened_dict({key(name): x for name, x in changes.items()})
         config.generate.max_tokens = changes.get("max_tokens", 20)
-        workdir.write_vocabulary(workdir.vocabulary_files(tmp_path, config), [LETTERS.encode()])
+        workdir.write_vocabulary(tmp_path, config, [LETTERS.encode()])
         (tmp_path / "input").write_bytes(content)
         with open(tmp_path / "input") as file:
             monkeypatch.setattr("sys.stdin", file)

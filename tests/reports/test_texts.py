@@ -21,7 +21,7 @@ def folder(tmp_path):
     config = language.config(tmp_path, {"generate.num_samples": 3, "generate.format": "json"})
     folder = tmp_path / "run"
     workdir.write_config(config, folder)
-    workdir.write_vocabulary(workdir.vocabulary_files(folder, config), [LETTERS.encode()])
+    workdir.write_vocabulary(folder, config, [LETTERS.encode()])
     return folder
 
 

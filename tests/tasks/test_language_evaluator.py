@@ -65,7 +65,7 @@ def test_every_token_is_scored_once_with_the_tokens_before_it_in_its_window(run)
 
 def test_unknown_characters_are_said_and_counted(run, tmp_path, caplog):
     config, folder, model, _ = run
-    (tmp_path / "other.txt").write_text("the €at\n")
+    (tmp_path / "other.txt").write_text("the e\u0301at\n")
     config.data.validation = "other.txt"
     evaluator = language_modelling.evaluator(config, folder, model, "validation")
     assert evaluator.settings["unknown"] == 1

@@ -1,5 +1,7 @@
 """The vocabulary of plain text in a workdir; tests/modes/test_prepare.py has that of pairs."""
 
+import unicodedata
+
 import pytest
 from ml_collections import ConfigDict
 
@@ -9,6 +11,7 @@ from transformer.errors import UserError
 from transformer.tasks import splits, vocabularies
 
 OPTIONS = {"size": 290, "character_coverage": 1.0, "max_sentences": 0, "model": ""}
+OPTIONS |= {"normalisation": "nfc"}
 
 
 @pytest.fixture
@@ -96,6 +99,23 @@ def test_a_damaged_cache_of_a_vocabulary_is_named_and_learnt_again(
     assert prepared.learnt == 2
     prepared(kind="bpe", run="third")
     assert prepared.learnt == 2
+
+
+@pytest.mark.parametrize("kind", ["characters", "bpe"])
+def test_decomposed_text_is_the_composed_text(prepared, kind):
+    """Its vocabulary and its ids; without the normalisation neither."""
+    texts = [unicodedata.normalize(form, "나는 사과를 좋아해 né\n") for form in ("NFC", "NFD")]
+
+    def learnt(text, normalisation):
+        config, vocab = prepared(text, kind, size=282, normalisation=normalisation)
+        ids = splits.tokens(config, splits.text(config, "train"), vocab, "").sides["text"].ids
+        return vocab.fingerprint, ids.tolist()
+
+    composed, decomposed = (learnt(text, "nfc") for text in texts)
+    assert decomposed == composed
+    composed_raw, decomposed_raw = (learnt(text, "") for text in texts)
+    assert composed_raw[1] == composed[1]
+    assert len({composed[0], composed_raw[0], decomposed_raw[0]}) == 3
 
 
 def test_a_model_file_is_used_as_it_is(prepared, tmp_path):

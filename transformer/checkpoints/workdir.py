@@ -31,12 +31,12 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> Vocabul
             f"damaged: {', '.join(faults)}: the run cannot be used without its vocabulary"
         )
     contents = {str(file): file.read_bytes() for file in files}
-    loaded = vocabulary.load(contents, source_end=config.vocabulary.get("source_end", True))
+    loaded = _load(contents, config)
     expected = config.vocabulary.fingerprint  # "" if config.json was lost; checkpoints have it, too
     if expected and loaded.fingerprint != expected:
         raise UserError(
             f"{files[0].parent} holds the vocabulary {loaded.fingerprint}, but this run was "
-            f"trained with {expected}: ids would stand for other pieces"
+            f"trained with {expected}: texts would have other ids"
         )
     return loaded
 
@@ -58,16 +58,21 @@ def vocabulary_files(workdir: Path, config: ml_collections.ConfigDict) -> list[P
     return [workdir / "vocabulary" / name for name in names]
 
 
+def _load(contents: dict[str, bytes], config: ml_collections.ConfigDict) -> Vocabulary:
+    options = config.vocabulary
+    source_end = options.get("source_end", True)  # a key of translation only
+    return vocabulary.load(contents, source_end=source_end, normalisation=options.normalisation)
+
+
 def write_vocabulary(
-    files: Sequence[Path], contents: Sequence[bytes], *, source_end: bool = True
+    workdir: Path, config: ml_collections.ConfigDict, contents: Sequence[bytes]
 ) -> Vocabulary:
-    """Writes the files of a vocabulary (`vocabulary_files`), and returns it loaded.
+    """Writes the files of a workdir's vocabulary (`vocabulary_files`), and returns it loaded.
 
     Beside them are a readable table of each model's pieces, and checksums of all files.
     """
-    loaded = vocabulary.load(
-        dict(zip(map(str, files), contents, strict=True)), source_end=source_end
-    )
+    files = vocabulary_files(workdir, config)
+    loaded = _load(dict(zip(map(str, files), contents, strict=True)), config)
     for file, content in zip(files, contents, strict=True):
         paths.write_file(file, content)
         if file.suffix == ".model":

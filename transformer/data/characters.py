@@ -9,7 +9,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 
-from transformer.data.tokenizer import END, PAD, START, UNKNOWN
+from transformer.data.tokenizer import END, PAD, START, UNKNOWN, normalised
 from transformer.errors import UserError
 
 FIRST = 4  # the id of the first character
@@ -24,6 +24,7 @@ class Characters:
 
     characters: str
     end: int = END  # what each encoded text ends with
+    normalisation: str = ""  # of texts before they are tokenised
     pad, unknown, start = PAD, UNKNOWN, START
 
     def __len__(self) -> int:
@@ -31,7 +32,7 @@ class Characters:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of texts, each with `end` last; UNKNOWN for an unknown character."""
-        ids = self._ids
+        ids, texts = self._ids, normalised(texts, self.normalisation)
         return [[*(ids.get(c, UNKNOWN) for c in text), self.end] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
@@ -47,12 +48,14 @@ class Characters:
 
     def surfaces(self, text: str) -> list[tuple[str, str]]:
         """Returns the (piece, part of the text) that a text is cut into: each character twice."""
+        [text] = normalised([text], self.normalisation)
         return list(zip(text, text, strict=True))
 
     @property
     def fingerprint(self) -> str:
         end = "" if self.end == END else str(self.end)
-        return hashlib.sha256((self.characters + end).encode()).hexdigest()[:16]
+        digest = hashlib.sha256((self.characters + end).encode()).hexdigest()
+        return digest[:16] + self.normalisation
 
     @property
     def sides(self) -> dict[str, "Characters"]:

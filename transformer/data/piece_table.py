@@ -31,6 +31,7 @@ class PieceTable:
     processor: sentencepiece.SentencePieceProcessor
     table: tuple[str, ...]
     end: int = END  # what each encoded text ends with
+    normalisation: str = ""  # of texts before they are tokenised
     pad, unknown, start = PAD, UNKNOWN, START
 
     def __len__(self) -> int:
@@ -38,7 +39,8 @@ class PieceTable:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenises texts; each ends with `end`, and a blank one is `end` alone."""
-        ids, split = self._ids, [self._split(text) for text in texts]
+        ids, texts = self._ids, tokenizer.normalised(texts, self.normalisation)
+        split = list(map(self._split, texts))
         pieces_of_texts = self.processor.encode([text for _, text in split], out_type=str)
         return [
             [*(ids.get(piece, UNKNOWN) for piece in (*language, *pieces)), self.end]
@@ -57,6 +59,7 @@ class PieceTable:
 
     def surfaces(self, text: str) -> list[tuple[str, str]]:
         """Returns the (piece, part of the text) that a text is cut into."""
+        [text] = tokenizer.normalised([text], self.normalisation)
         language, rest = self._split(text)
         given = text[: len(text) - len(rest)]
         return [*((piece, given) for piece in language), *tokenizer.surfaces(self.processor, rest)]
@@ -65,7 +68,8 @@ class PieceTable:
     def fingerprint(self) -> str:
         """A hash of all that determines ids and text: equal fingerprints, equal ids."""
         model = tokenizer.fingerprint(self.processor)
-        return hashlib.sha256(json.dumps([model, self.end, *self.table]).encode()).hexdigest()[:16]
+        content = json.dumps([model, self.end, *self.table]).encode()
+        return hashlib.sha256(content).hexdigest()[:16] + self.normalisation
 
     def _split(self, text: str) -> tuple[list[str], str]:
         """Splits ">>fra<< A cat." into ([">>fra<<"], "A cat."), if the table has that language."""

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import io
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -20,6 +21,7 @@ from transformer.errors import UserError
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
 KINDS = ("bpe", "unigram")
+NORMALISATIONS = ("nfc", "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Pieces:
     """
 
     processor: sentencepiece.SentencePieceProcessor
+    normalisation: str = ""  # of texts before they are tokenised: one of NORMALISATIONS
     pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
@@ -37,7 +40,7 @@ class Pieces:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenises texts; each ends with END, and a blank one is END alone."""
-        return self.processor.encode(list(texts), add_eos=True)
+        return self.processor.encode(normalised(texts, self.normalisation), add_eos=True)
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Detokenises lists of ids; special ids are dropped."""
@@ -49,11 +52,11 @@ class Pieces:
 
     def surfaces(self, text: str) -> list[tuple[str, str]]:
         """Returns the (piece, part of the text) that a text is cut into."""
-        return surfaces(self.processor, text)
+        return surfaces(self.processor, *normalised([text], self.normalisation))
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self.processor)
+        return fingerprint(self.processor) + self.normalisation
 
     @property
     def sides(self) -> dict[str, "Pieces"]:
@@ -68,6 +71,7 @@ class SideVocabulary(Protocol):
     """
 
     end: int
+    normalisation: str
 
     def __len__(self) -> int: ...
     def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
@@ -100,6 +104,15 @@ class Vocabulary(NamedTuple):
         return f"{self.source.fingerprint}-{self.target.fingerprint}"
 
 
+def normalised(texts: Iterable[str], form: str) -> list[str]:
+    """Returns texts in a Unicode normalisation form, one of NORMALISATIONS; '' leaves them as is.
+
+    Without it equal texts may have different ids: macOS spells 한 as the three characters ᄒ, ᅡ
+    and ᆫ (NFD), which a vocabulary of composed text (NFC) has no pieces for.
+    """
+    return [unicodedata.normalize(form.upper(), text) for text in texts] if form else list(texts)
+
+
 def learn(
     sentences: Iterable[str],
     *,
@@ -109,14 +122,10 @@ def learn(
 ) -> bytes:
     """Learns `size` pieces from sentences; returns a .model file's bytes, deterministically.
 
-    Text is not normalised, except for runs of spaces: SentencePiece's default rewrites characters,
-    so that some references could not be produced. A character outside the vocabulary falls back to
+    SentencePiece normalises nothing but runs of spaces: its default rewrites characters, so that
+    some references could not be produced. A character outside the vocabulary falls back to
     its UTF-8 bytes. UserError if the text does not support this size.
     """
-    if kind not in KINDS:
-        raise UserError(f"config.vocabulary.kind is one of {', '.join(KINDS)}, found {kind!r}")
-    if size < 1:
-        raise UserError(f"config.vocabulary.size is at least 1, found {size}")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

@@ -46,7 +46,7 @@ def read(source: str, names: Sequence[str]) -> list[bytes]:
 
 
 def load(
-    contents: dict[str, bytes], *, source_end: bool = True
+    contents: dict[str, bytes], *, source_end: bool = True, normalisation: str = ""
 ) -> tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters:
     """Loads a vocabulary from its files, {path: content}; UserError if one is damaged.
 
@@ -54,11 +54,14 @@ def load(
     models have shared.pieces, or source.pieces and target.pieces, beside them; characters are in
     shared.characters, or source.characters and target.characters. Of plain text there is text.model
     or text.characters. Without `source_end`, which only tables and characters have, a source ends
-    with padding, so that the encoder does not see its end.
+    with padding, so that the encoder does not see its end. `normalisation` is that of all texts.
     """
     files = {Path(path).name: path for path in contents}
 
     def side(name: str) -> tokenizer.SideVocabulary:
+        return dataclasses.replace(tokens_of(name), normalisation=normalisation)
+
+    def tokens_of(name: str) -> tokenizer.SideVocabulary:
         own = lambda suffix: files.get(f"{name}.{suffix}", files.get(f"shared.{suffix}"))
         if path := own("characters"):
             return characters.load(contents[path], path)
@@ -85,6 +88,7 @@ def learn_models(
     kind: str,
     size: int,
     character_coverage: float,
+    normalisation: str,
     max_sentences: int,
     seed: int,
 ) -> list[bytes]:
@@ -97,7 +101,7 @@ def learn_models(
     logging.info("learning the vocabulary: %s, %d pieces", kind, size)
     with progress.waiting("learn the vocabulary"):
         return [
-            tokenizer.learn(_sentences(train, sides, max_sentences, seed), **options)
+            tokenizer.learn(_sentences(train, sides, max_sentences, seed, normalisation), **options)
             for sides in sides_of_models
         ]
 
@@ -108,14 +112,15 @@ def learn_text(
     kind: str,
     size: int,
     character_coverage: float,
+    normalisation: str,
     max_sentences: int,
     seed: int,
 ) -> bytes:
     """Learns a SentencePiece model, or with 'characters' the table of all, from plain text."""
     if kind == "characters":
-        return characters.learn(_sentences(train, (0,), 0, seed))
+        return characters.learn(_sentences(train, (0,), 0, seed, normalisation))
     logging.info("learning the vocabulary: %s, %d pieces", kind, size)
-    lines = _sentences(train, (0,), max_sentences, seed)
+    lines = _sentences(train, (0,), max_sentences, seed, normalisation)
     with progress.waiting("learn the vocabulary"):
         return tokenizer.learn(lines, size=size, kind=kind, character_coverage=character_coverage)
 
@@ -125,6 +130,7 @@ def _sentences(
     sides: Sequence[int],
     most: int,
     seed: int,
+    normalisation: str,
     chunk: int = 8192,
 ) -> Iterator[str]:
     """Yields the sentences of these sides: all, or of `most` // len(sides) random items."""
@@ -137,5 +143,5 @@ def _sentences(
         for start in range(0, len(chosen), chunk):
             texts = corpus.read(chosen[start : start + chunk])
             for side in sides:
-                yield from texts[side]
+                yield from tokenizer.normalised(texts[side], normalisation)
                 advance(len(texts[side]))

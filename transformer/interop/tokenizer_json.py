@@ -54,7 +54,7 @@ def write(
                 {"id": i, "content": pieces[i], **flags, "special": is_special}
                 for i, is_special in sorted(added.items())
             ],
-            "normalizer": None if is_characters else _spaces(),
+            "normalizer": _normalizer(vocabulary),
             "pre_tokenizer": _apart(pieces) if _is_unigram(vocabulary) else None,
             "post_processor": _in_front(first, pieces[first]),
             "decoder": {"type": "Fuse"} if is_characters else _decoder(lines),
@@ -75,17 +75,20 @@ def write(
     )
 
 
-def _spaces() -> dict:
-    """Returns SentencePiece's normalisation: no space at either end, one between words, then ▁.
+def _normalizer(vocabulary: Vocabulary) -> dict:
+    """Returns the vocabulary's normalisation, then SentencePiece's: no space at either end, one
+    between words, then ▁.
 
     Example: " a  cat" becomes "▁a▁cat". A ▁ of the text's own is kept, but for the last ones.
     """
-    steps = [
-        _replace({"Regex": " +"}, " "),
-        _replace({"Regex": rf"\A |[ {SPACE}]+\z"}, ""),
-        {"type": "Prepend", "prepend": SPACE},
-        _replace({"String": " "}, SPACE),
-    ]
+    steps = [{"type": vocabulary.normalisation.upper()}] if vocabulary.normalisation else []
+    if not isinstance(vocabulary, Characters):
+        steps += [
+            _replace({"Regex": " +"}, " "),
+            _replace({"Regex": rf"\A |[ {SPACE}]+\z"}, ""),
+            {"type": "Prepend", "prepend": SPACE},
+            _replace({"String": " "}, SPACE),
+        ]
     return {"type": "Sequence", "normalizers": steps}
 
 

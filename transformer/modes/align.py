@@ -109,9 +109,11 @@ def words(vocabulary: SideVocabulary, text: str) -> list[int]:
 
     Example: the pieces '▁the', '▁c', 'at' of "the cat" give [0, 1, 1].
     """
-    starts = [word.start() for word in re.finditer(r"\S+", text)]
-    numbers, begin = [], len(text) - len(text.lstrip(" "))  # no piece has the leading spaces
-    for piece, surface in vocabulary.surfaces(text):
+    cut = vocabulary.surfaces(text)
+    normalised = "".join(surface for _, surface in cut)  # and without the spaces in front
+    starts = [word.start() for word in re.finditer(r"\S+", normalised)]
+    numbers, begin = [], 0
+    for piece, surface in cut:
         end = begin + len(surface)
         # A piece belongs to the last word that starts before its end. A lone space belongs to the
         # word after it. The first bytes of a character spelt in bytes have an empty surface, and

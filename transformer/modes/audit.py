@@ -116,7 +116,9 @@ def make_readers(
     if options.model:
         names = [file.name for file in workdir.vocabulary_files(folder, config)]
         contents = vocabulary.read(options.model, names)
-        vocab = vocabulary.load(dict(zip(names, contents, strict=True)))
+        vocab = vocabulary.load(
+            dict(zip(names, contents, strict=True)), normalisation=options.normalisation
+        )
     elif all(file.is_file() for file in workdir.vocabulary_files(folder, config)):
         vocab = workdir.read_vocabulary(folder, config)
         logging.info("the vocabulary is that of %s", folder)

@@ -35,6 +35,7 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     config.model.update(foreign.fields)
     set_languages(config, foreign.languages)
     config.update_from_flattened_dict(foreign.config)
+    config.vocabulary.normalisation = ""  # its SentencePiece models have their own
     config.evaluate.weights = "best"
     names = ("source_vocab_size", "target_vocab_size")
     sizes = dict(zip(names, (len(order.pieces) for order in foreign.orders), strict=True))
@@ -45,8 +46,7 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     with drafts.new_folder(target) as written:
         files = workdir.vocabulary_files(written, config)
         contents = [foreign.vocabulary[file.name] for file in files]
-        source_end = config.vocabulary.source_end
-        vocab = workdir.write_vocabulary(files, contents, source_end=source_end)
+        vocab = workdir.write_vocabulary(written, config, contents)
         config.vocabulary.fingerprint = vocab.fingerprint
         workdir.write_config(config, written)
         save(written, params, config)

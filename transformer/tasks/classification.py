@@ -44,7 +44,7 @@ def check(config: ml_collections.ConfigDict) -> None:
 def check_texts(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values of `data.max_length`, `batch_tokens` or `vocabulary`."""
     data = config.data
-    vocabularies.check_text(config.vocabulary.kind, config.vocabulary.model)
+    vocabularies.check_text(config.vocabulary)
     if data.max_length < 2:
         raise UserError(
             "config.data.max_length is at least 2, a piece and the start symbol, found "

@@ -11,7 +11,7 @@ import ml_collections
 import numpy as np
 
 from transformer.checkpoints.workdir import Vocabulary
-from transformer.data import streams
+from transformer.data import streams, tokenizer
 from transformer.data.batches import Batches
 from transformer.decoding.continuations import unprompted
 from transformer.errors import UserError
@@ -46,6 +46,7 @@ class Evaluator:
         corpus = splits.text(config, split)
         self.split, self.files = split, list(corpus.files)
         [lines] = corpus.read(range(len(corpus)))
+        lines = tokenizer.normalised(lines, vocabulary.normalisation)
         self.dataset = self.outputs = {"text": lines}
         tokens = splits.tokens(config, corpus, vocabulary, f"tokenise {split}").sides["text"]
         ids, self._starts = tokens.ids, tokens.offsets[:-1]

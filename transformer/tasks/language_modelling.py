@@ -36,7 +36,7 @@ model = build_model
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data = config.data
-    vocabularies.check_text(config.vocabulary.kind, config.vocabulary.model)
+    vocabularies.check_text(config.vocabulary)
     losses.check(**config.loss)
     if data.context_length < 1:
         raise UserError(f"config.data.context_length is at least 1, found {data.context_length}")

@@ -153,6 +153,7 @@ def _learn_vocabulary(config: ml_collections.ConfigDict, train: Corpus) -> list[
         kind=options.kind,
         size=options.size,
         character_coverage=options.character_coverage,
+        normalisation=options.normalisation,
         max_sentences=options.max_sentences,
         seed=config.train.seed,
     )
@@ -177,12 +178,12 @@ def load(config: ml_collections.ConfigDict, folder: Path) -> TrainedTranslator:
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, decode = config.data, config.decode
-    for key, value, choices in (
-        ("evaluate.tokenize", config.evaluate.tokenize, tuple(sacrebleu.BLEU.TOKENIZERS)),
-        ("vocabulary.kind", config.vocabulary.kind, (*tokenizer.KINDS, *TAKEN_OVER)),
-    ):
-        if value not in choices:
-            raise UserError(f"config.{key} is one of {', '.join(choices)}, found {value!r}")
+    if config.evaluate.tokenize not in sacrebleu.BLEU.TOKENIZERS:
+        known = ", ".join(sacrebleu.BLEU.TOKENIZERS)
+        raise UserError(
+            f"config.evaluate.tokenize is one of {known}, found {config.evaluate.tokenize!r}"
+        )
+    vocabularies.check(config.vocabulary, (*tokenizer.KINDS, *TAKEN_OVER))
     # A workdir has its vocabulary, and the fingerprint of it; only a new run has to take one over.
     has_vocabulary = config.vocabulary.model or config.vocabulary.fingerprint
     if config.vocabulary.kind in TAKEN_OVER and not has_vocabulary:

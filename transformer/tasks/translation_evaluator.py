@@ -66,7 +66,11 @@ class Evaluator:
         pairs = splits.pairs(config, split)
         self.split = split
         self.files = list(pairs.files)
-        self._sources, self._references = pairs.read(range(len(pairs)))
+        # References in the form of the translations: é in two parts would count as another letter.
+        self._sources, self._references = (
+            tokenizer.normalised(lines, side.normalisation)
+            for lines, side in zip(pairs.read(range(len(pairs))), vocabulary, strict=True)
+        )
         self.dataset = {"source": self._sources, "reference": self._references}
         self.outputs = self.dataset
         self.settings = {"sentences": len(pairs), "decode": config.decode.to_dict()}

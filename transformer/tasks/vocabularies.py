@@ -15,18 +15,31 @@ from transformer.errors import UserError
 from transformer.storage import drafts, paths
 
 KINDS_OF_TEXT = (*tokenizer.KINDS, "characters")
+MOST_PIECES = (1 << 31) - 1  # SentencePiece counts them in 32 bits
 
 
-def check_text(kind: str, model: str) -> None:
-    """Raises UserError for invalid values of `config.vocabulary` in the tasks of plain text."""
-    if kind not in KINDS_OF_TEXT:
+def check(options: ml_collections.ConfigDict, kinds: Sequence[str]) -> None:
+    """Raises UserError for invalid values of `config.vocabulary`, whose kind is one of `kinds`."""
+    if options.kind not in kinds:
         raise UserError(
-            f"config.vocabulary.kind is one of {', '.join(KINDS_OF_TEXT)}, found {kind!r}"
+            f"config.vocabulary.kind is one of {', '.join(kinds)}, found {options.kind!r}"
         )
-    if kind == "characters" and model and not paths.path(model).is_dir():
+    if options.normalisation not in tokenizer.NORMALISATIONS:
         raise UserError(
-            f"config.vocabulary.model={model!r} is no folder: config.vocabulary.kind='characters' "
-            "takes WORKDIR/vocabulary of another run"
+            "config.vocabulary.normalisation is 'nfc', or '' for none, found "
+            f"{options.normalisation!r}"
+        )
+    if not 1 <= options.size <= MOST_PIECES:
+        raise UserError(f"config.vocabulary.size is from 1 to {MOST_PIECES}, found {options.size}")
+
+
+def check_text(options: ml_collections.ConfigDict) -> None:
+    """Raises UserError for invalid values of `config.vocabulary` in the tasks of plain text."""
+    check(options, KINDS_OF_TEXT)
+    if options.kind == "characters" and options.model and not paths.path(options.model).is_dir():
+        raise UserError(
+            f"config.vocabulary.model={options.model!r} is no folder: config.vocabulary.kind="
+            "'characters' takes WORKDIR/vocabulary of another run"
         )
 
 
@@ -46,14 +59,12 @@ def prepare(
     """
     config.data.fingerprint = train.fingerprint
     if saved_config is None:
-        files = workdir.vocabulary_files(folder, config)
-        names = [file.name for file in files]
+        names = [file.name for file in workdir.vocabulary_files(folder, config)]
         if config.vocabulary.model:
             contents = vocabulary.read(config.vocabulary.model, names)
         else:
             contents = _learnt(config, train, names, learn)
-        source_end = config.vocabulary.get("source_end", True)
-        vocab = workdir.write_vocabulary(files, contents, source_end=source_end)
+        vocab = workdir.write_vocabulary(folder, config, contents)
     else:
         if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
             text = f"the text of {' or '.join(train.files) or config.data.corpus}"
@@ -87,6 +98,7 @@ def learn_text(config: ml_collections.ConfigDict, train: corpora.Text) -> list[b
         kind=options.kind,
         size=options.size,
         character_coverage=options.character_coverage,
+        normalisation=options.normalisation,
         max_sentences=options.max_sentences,
         seed=config.train.seed,
     )

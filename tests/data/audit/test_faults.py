@@ -26,6 +26,7 @@ PLANTED = {
     "blank": lambda pair: pair.__setitem__(1, " \u3000"),
     "broken": lambda pair: pair.__setitem__(0, pair[0] + " gr\ufffdn"),
     "invisible": lambda pair: pair.__setitem__(0, "\u200b" + pair[0]),
+    "decomposed": lambda pair: pair.__setitem__(0, pair[0] + " ne\u0301"),
     "script": lambda pair: pair.__setitem__(1, pair[1].translate(CYRILLIC)),
     "tags": lambda pair: pair.__setitem__(0, pair[0] + "<br />"),
     "entities": lambda pair: pair.__setitem__(1, pair[1] + " &quot;"),

@@ -87,11 +87,12 @@ def test_pieces_are_counted_exactly_where_a_line_may_be_too_long():
 
 def test_characters_without_a_piece_are_counted():
     pieces = corpora.learn("text")
-    pairs = [("abc", "fed"), ("aéc é", "ab\x85"), ("abc 가", "é")]
+    pairs = [("abc", "fed"), ("aéc e\u0301", "ab\x85"), ("abc 가", "é")]
     readers, advanced = parallel.readers(pairs, pieces=pieces, max_length=9), []
     source, target, spelt = lines.scan(parallel.texts(pairs), readers, advanced.append)
     assert source.spelt.tolist() == [False, True, True]
     assert target.spelt.tolist() == [False, True, True]
+    assert source.decomposed.tolist() == [False, True, False]
     assert spelt == {"é": 3, "가": 1, "\x85": 1}
     assert advanced == [3]
 

@@ -18,6 +18,7 @@ from transformer.data.audit.characters import (
     SPACE,
 )
 
+NORMALISATION = "nfc"  # of all lines, as a run reads them
 CHUNK = 8192  # pairs in memory at a time
 LEARN_FROM = 50_000  # pairs, the first ones, whose letters tell a side's script
 OWN_SCRIPT = 0.1  # of a line's letters; names and quotations may be most of the others
@@ -47,6 +48,7 @@ class Lines(NamedTuple):
     tags: np.ndarray  # bool: tags of HTML
     entities: np.ndarray  # bool: characters by their names or numbers in HTML
     spelt: np.ndarray  # bool: characters without a piece in the vocabulary
+    decomposed: np.ndarray  # bool: not in Unicode's form NFC, to which all the others refer
 
 
 class Reader(NamedTuple):
@@ -84,7 +86,8 @@ def scan(
         for part, lines, side_reader in zip(parts, sides, readers, strict=True):
             part.append(describe(lines, side_reader))
             for number in np.flatnonzero(part[-1].spelt):
-                codes, _ = characters.codes_of(lines[number : number + 1])
+                line = tokenizer.normalised(lines[number : number + 1], NORMALISATION)
+                codes, _ = characters.codes_of(line)
                 spelt.update(map(chr, codes[side_reader.spelling.lacks(codes)]))
         advance(len(sides[0]))
     source, target = (Lines(*map(np.concatenate, zip(*part, strict=True))) for part in parts)
@@ -104,6 +107,7 @@ def chunks(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[list[str], li
 
 def describe(lines: Sequence[str], reader: Reader) -> Lines:
     """Returns the numbers of some lines of one side."""
+    given, lines = lines, tokenizer.normalised(lines, NORMALISATION)
     codes, starts = characters.codes_of(lines)
     kinds = characters.kinds()[codes]
     has = lambda mask: np.logical_or.reduceat(mask, starts)
@@ -132,6 +136,7 @@ def describe(lines: Sequence[str], reader: Reader) -> Lines:
         tags=np.fromiter(map(characters.has_tag, lines), bool, len(lines)),
         entities=np.fromiter(map(characters.has_entity, lines), bool, len(lines)),
         spelt=has(reader.spelling.lacks(codes)) if reader.spelling else np.zeros(len(lines), bool),
+        decomposed=np.array([a != b for a, b in zip(given, lines, strict=True)], bool),
     )
 
 
