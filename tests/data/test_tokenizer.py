@@ -52,6 +52,11 @@ def test_sentences_end_and_blank_ones_are_the_end_alone(pieces):
     assert pieces.encode([]) == []
 
 
+def test_a_text_in_place_of_a_list_is_refused(pieces):
+    with pytest.raises(TypeError, match=r"\Aexpected a list of texts, .*: give \['the cat'\]\Z"):
+        pieces.encode("the cat")
+
+
 def test_special_ids_are_dropped_from_text(pieces):
     ids = pieces.encode(["the cat sees"])[0]
     padded = [tokenizer.START, *ids, tokenizer.PAD, tokenizer.PAD]

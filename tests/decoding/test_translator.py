@@ -76,6 +76,11 @@ def test_decomposed_text_is_searched_as_composed(untrained):
     ]
 
 
+def test_a_text_in_place_of_a_list_is_not_read_letter_by_letter(untrained):
+    with pytest.raises(TypeError, match=r"\Aexpected a list of texts, .*: give \['a b'\]\Z"):
+        next(build(untrained[0]).translate(untrained[1], "a b"))
+
+
 def test_long_lines_make_small_chunks(untrained, monkeypatch):
     """So that memory is bounded by characters, too; the line that exceeds them is read ahead."""
     monkeypatch.setattr(translator, "CHUNK_TEXT", 100)

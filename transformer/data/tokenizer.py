@@ -104,12 +104,19 @@ class Vocabulary(NamedTuple):
         return f"{self.source.fingerprint}-{self.target.fingerprint}"
 
 
+def check_list(texts: Iterable[str]) -> None:
+    """Raises TypeError for one text in the place of several: its letters would be the texts."""
+    if isinstance(texts, str):
+        raise TypeError(f"expected a list of texts, found one text: give [{texts[:40]!r}]")
+
+
 def normalised(texts: Iterable[str], form: str) -> list[str]:
     """Returns texts in a Unicode normalisation form, one of NORMALISATIONS; '' leaves them as is.
 
     Without it equal texts may have different ids: macOS spells 한 as the three characters ᄒ, ᅡ
     and ᆫ (NFD), which a vocabulary of composed text (NFC) has no pieces for.
     """
+    check_list(texts)
     return [unicodedata.normalize(form.upper(), text) for text in texts] if form else list(texts)
 
 

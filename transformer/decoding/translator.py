@@ -94,6 +94,7 @@ class Translator:
         `numbers` are the line numbers in the whole text, from 0, where `lines` are only some of
         them: random draws depend on these numbers. `advance` as in `hypotheses`.
         """
+        tokenizer.check_list(lines)
         requests = map(Request, lines)
         for hypotheses in self.hypotheses(params, requests, advance, numbers=numbers):
             yield hypotheses[0].text
