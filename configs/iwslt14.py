@@ -15,6 +15,8 @@ from configs import parallel_text
 
 def get_config() -> ConfigDict:
     config = parallel_text.get_config()
+    config.data.source_language = "de"
+    config.data.target_language = "en"
     config.data.directory = "data/iwslt14"
     config.data.validation = "valid"
     config.data.batch_tokens = 4096

@@ -14,6 +14,8 @@ from configs import parallel_text
 
 def get_config() -> ConfigDict:
     config = parallel_text.get_config()
+    config.data.source_language = "de"
+    config.data.target_language = "en"
     config.data.directory = "data/tatoeba-de-en"
     config.data.validation = "dev"
     config.data.max_length = 64

@@ -99,10 +99,11 @@ def test_gzip_data_without_its_suffix_and_folders_are_refused(text, tmp_path):
 
 def test_a_missing_file_names_the_candidates_and_what_the_folder_has(text, tmp_path):
     with pytest.raises(ValueError, match="expected one of") as error:
-        text({"training.de": b"a\n", "training.en": b"x\n"})
+        text({"train.ko": b"a\n", "training.de": b"a\n", "training.en": b"x\n"})
     message = one_line(error)
-    for word in ("train.de,", "train.de.gz,", "train.de.xz,", "has training.de, training.en"):
+    for word in ("train.de,", "train.de.gz,", "train.de.xz,", "has train.ko, training.de, trai"):
         assert word in message
+    assert "config.data.source_language and config.data.target_language are the ends" in message
     with pytest.raises(ValueError, match=r"nothere\.de, found none"):
         text(split="nothere.de,training.en")
     os.rename(tmp_path / "text", tmp_path / "moved")
@@ -111,6 +112,39 @@ def test_a_missing_file_names_the_candidates_and_what_the_folder_has(text, tmp_p
     (tmp_path / "text").touch()
     with pytest.raises(ValueError, match=r"text \(config\.data\.directory\) is a file, expected"):
         text()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(("", "en"), ("ko", "en")), (("en", ""), ("en", "ko")), (("", "ko"), ("en", "ko"))],
+)
+def test_the_other_language_is_the_folder_s(tmp_path, given, expected):
+    """Of the stems that have files; others are not looked at, nor are other ends of theirs."""
+    for name in ("train.ko", "train.en.gz", "train.txt", "a/dev.ko.xz", "a/dev.en", "old.de"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert text_files.languages(tmp_path, ["train", "a/dev", "test"], *given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "stems", "ends"),
+    [
+        (("", ""), ["train"], "de, en"),
+        (("", "fr"), ["train"], "de, en"),
+        (("", "en"), ["test"], "none"),
+        (("", "en"), [], "none"),
+        (("", "en"), ["more"], "de, en, fr"),
+    ],
+)
+def test_languages_that_have_to_be_given(tmp_path, given, stems, ends):
+    for name in ("train.de", "train.en", "more.de", "more.en", "more.fr"):
+        (tmp_path / name).touch()
+    with pytest.raises(UserError) as error:
+        text_files.languages(tmp_path, stems, *given)
+    message = one_line(error)
+    assert "set config.data.source_language or config.data.target_language" in message
+    assert f"{given[0]!r} and {given[1]!r}; ends: {ends}); " in message
+    assert message.endswith("has more.de, more.en, more.fr, train.de, train.en")
 
 
 def test_several_files_of_one_name(text):

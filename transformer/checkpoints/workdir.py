@@ -124,15 +124,15 @@ def check_same_run(
     """Raises UserError if a resumed run's config differs from the one it started with.
 
     Keys that begin with one of `free` may differ; a change of the learning rate's schedule is
-    logged. A fingerprint that is not filled in yet ("") is not compared. Another key that
-    `saved_config` lacks is logged.
+    logged. A fingerprint or language that is not filled in yet ("") is not compared. Another key
+    that `saved_config` lacks is logged.
     """
     saved, current = flatten(saved_config), flatten(config)
     bound = [key for key in current if not key.startswith(free)]
     # Named first: where one of these differs, so do other keys.
     first = [key for key in ("task", "architecture", "optimizer.name") if key in bound]
     for key in filter(saved.__contains__, [*first, *bound]):
-        unknown = key.endswith("fingerprint") and not current[key]
+        unknown = key.endswith(("fingerprint", "_language")) and not current[key]
         if current[key] != saved[key] and not unknown:
             raise UserError(
                 f"{workdir} was trained with config.{key}={saved[key]!r}, now it is "

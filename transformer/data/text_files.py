@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import functools
+import glob
 import gzip
 import hashlib
 import itertools
@@ -19,6 +20,30 @@ from transformer.monitoring import progress
 
 SUFFIXES = "", ".gz", ".xz"
 GZIP = b"\x1f\x8b"  # the magic number of gzip; no UTF-8 text begins with it
+
+
+def languages(folder: Path, stems: Iterable[str], source: str, target: str) -> tuple[str, str]:
+    """Returns the languages of source and target; the one that is "" is the folder's other one.
+
+    The folder's languages are what the files of every stem end in: de and en where there are
+    train.de, train.en.gz, test.de, test.en and notes.txt. UserError if the source and the target
+    are both "", or if there is not exactly one other language.
+    """
+    ends = {}  # {stem: the ends of its files}; a stem without files is for `find` to name
+    for stem in stems:
+        path = folder / os.path.expanduser(stem)
+        for file in path.parent.glob(f"{glob.escape(path.name)}.*"):
+            end = file.name.removeprefix(f"{path.name}.")
+            ends.setdefault(stem, set()).add(end.removesuffix(".gz").removesuffix(".xz"))
+    present = sorted(set.intersection(*ends.values())) if ends else []
+    others = [language for language in present if language not in (source, target)]
+    if len(others) == 1 and (source or target):
+        return source or others[0], target or others[0]
+    raise UserError(
+        "set config.data.source_language or config.data.target_language, or both, to the ends of "
+        f"your files' names (found {source!r} and {target!r}; ends: {', '.join(present) or 'none'})"
+        f"; {state(folder)}"
+    )
 
 
 def find(folder: Path, split: str, languages: Sequence[str], key: str = "split") -> list[Path]:
@@ -39,7 +64,7 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str = "split")
         sides = [[folder / f"{split}.{language}{x}" for x in SUFFIXES] for language in languages]
     if len(sides) != 2:
         raise UserError(f"{key} is a stem or SOURCE_FILE,TARGET_FILE, found {split!r}")
-    why = functools.partial(_why_missing, folder, languages=languages, key=key)
+    why = functools.partial(_why_missing, folder, key=key)
     return [_only_file(candidates, f"{key}={split!r}", why) for candidates in sides]
 
 
@@ -53,26 +78,26 @@ def _only_file(candidates: list[Path], setting: str, why: Callable[[list[Path]],
     return present[0]
 
 
-def _why_missing(folder: Path, candidates: list[Path], languages: Sequence[str], key: str) -> str:
+def _why_missing(folder: Path, candidates: list[Path], key: str) -> str:
     """Says for one side what was expected, what is there, and what the user can set instead."""
     if folders := [str(file) for file in candidates if file.is_dir()]:
         return f"{folders[0]} is a folder, expected a file"
-    names = [file.name for language in languages for file in folder.glob(f"*.{language}*")]
     no_test = ", or to '' for no test set" if key == "config.data.test" else ""
     return (
         f"expected one of {', '.join(map(str, candidates))}, found none (set {key} to another "
-        f"stem, or to SOURCE_FILE,TARGET_FILE{no_test}); {state(folder, names)}"
+        f"stem, or to SOURCE_FILE,TARGET_FILE{no_test}; config.data.source_language and "
+        f"config.data.target_language are the ends of the files' names); {state(folder)}"
     )
 
 
-def state(folder: Path, names: Iterable[str] | None = None) -> str:
-    """Says what is in config.data.directory, for an error message; `names`: of that, only these."""
+def state(folder: Path) -> str:
+    """Says what is in config.data.directory, for an error message."""
     if folder == Path():
         return "config.data.directory is empty or '.': set it to the folder of your files"
     if not folder.is_dir():
         what = "is a file, expected a folder" if folder.exists() else "does not exist"
         return f"{folder} (config.data.directory) {what}"
-    names = sorted({file.name for file in folder.iterdir()} if names is None else {*names})
+    names = sorted(file.name for file in folder.iterdir())
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     return f"{folder} (config.data.directory) has {shown or 'no such file'}"
 

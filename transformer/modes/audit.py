@@ -44,6 +44,7 @@ def audit(config: ConfigDict, folder: Path) -> None:
     `audit.clean` a copy without those of `audit.drop` into a folder.
     """
     check(config)
+    splits.fill_in_languages(config)
     start = time.perf_counter()
     read = {split: open_split(config, split) for split in names(config)}
     readers = make_readers(config, folder, read["train"])

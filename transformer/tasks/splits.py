@@ -3,13 +3,14 @@
 import functools
 import logging
 import math
+import os
 from pathlib import Path
 
 import flax.linen as nn
 import ml_collections
 
 from transformer.checkpoints.workdir import Vocabulary
-from transformer.data import corpora, tokenizer
+from transformer.data import corpora, text_files, tokenizer
 from transformer.data.tokens import Tokens, read, tokenise
 from transformer.errors import UserError
 from transformer.monitoring import progress
@@ -44,6 +45,23 @@ def name_and_key(config: ml_collections.ConfigDict, split: str) -> tuple[str, st
     if split in corpora.SPLITS:
         return config.data[split], f"config.data.{split}"
     return split, "config.evaluate.split"
+
+
+def fill_in_languages(
+    config: ml_collections.ConfigDict, saved_config: ml_collections.ConfigDict | None = None
+) -> None:
+    """Fills in the languages that the config leaves empty: from `saved_config`, a resumed run's, or
+    from the names of parallel text's files."""
+    data = config.data
+    if saved_config is not None:
+        data.source_language = data.source_language or saved_config.data.source_language
+        data.target_language = data.target_language or saved_config.data.target_language
+    if data.corpus == "parallel_text" and not (data.source_language and data.target_language):
+        stems = [x for x in (data[split] for split in corpora.SPLITS) if x and "," not in x]
+        folder = Path(os.path.expanduser(data.directory))
+        data.source_language, data.target_language = text_files.languages(
+            folder, stems, data.source_language, data.target_language
+        )
 
 
 def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:

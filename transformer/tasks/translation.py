@@ -45,11 +45,12 @@ model = build_model
 def prepare(
     config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
 ) -> ml_collections.ConfigDict:
-    """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
+    """Builds missing corpora, vocabulary and token ids; returns the config, filled in.
 
     Reads every split that the run needs later, so that a missing file fails now and not after hours
     of training. `saved_config` is the workdir's; None in a new run, in its first process.
     """
+    splits.fill_in_languages(config, saved_config)
     final = splits.final_split(config)
     corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
     train = corpora["train"]
