@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import shutil
 from pathlib import Path
 
@@ -83,7 +84,7 @@ IMAGES, LABELS = patterns(5)
     ("images", "labels", "message"),
     [
         (idx(IMAGES)[:-1], idx(LABELS), "images.*truncated or damaged.*5 x 8 x 8 bytes, but 319"),
-        (idx(IMAGES), idx(LABELS) + b"x", "labels.*truncated or damaged.*5 bytes, but 6 follow"),
+        (idx(IMAGES), idx(LABELS) + b"x", "labels.*truncated or damaged.*5 bytes, but more follow"),
         (idx(IMAGES), idx(LABELS[:4]), "5 images but .* has 4 labels"),
         (idx(LABELS), idx(LABELS), "no idx file of bytes in 3 dimensions.*00000801.*00000803"),
         (b"", idx(LABELS), "no idx file .* begins with nothing"),
@@ -108,6 +109,18 @@ def test_a_truncated_gzip_file_is_named(tmp_path, content):
 
 
 @pytest.mark.parametrize(
+    ("begin", "message"), [(b"\0" * 4, "is no idx file"), (idx(IMAGES), "but more follow")]
+)
+def test_no_more_is_unpacked_than_an_idx_file_announces(tmp_path, begin, message):
+    """The end of the file is missing, which nobody gets to see."""
+    content = gzip.compress(begin + b"\0" * 9_000_000)[:-20]
+    (tmp_path / "t-images-idx3-ubyte.gz").write_bytes(content)
+    (tmp_path / "t-labels-idx1-ubyte").write_bytes(idx(LABELS))
+    with pytest.raises(UserError, match=message):
+        image_files.find(tmp_path, "t", KEY)
+
+
+@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("dog/1.png", b"no image", r"dog/1.png is a damaged image, or no PNG or JPEG"),
@@ -116,6 +129,8 @@ def test_a_truncated_gzip_file_is_named(tmp_path, content):
         ("dog/1.png", encoded(np.zeros((3, 3), np.uint16)), "1.png has more than 8 bits a channel"),
         ("dog/notes.txt", b"text", r"dog/notes.txt is no image, expected .png, .jpg, .jpeg"),
         ("labels.csv", b"text", r"labels.csv is a file, expected a folder of images"),
+        (os.fsdecode(b"t\xfc/1.png"), b"", r"train: the name b't\\xfc' is not UTF-8: rename it"),
+        (os.fsdecode(b"cat/\xfc.png"), b"", r"cat: the name b'\\xfc.png' is not UTF-8"),
         ("dog/.hidden", b"", r"dog is empty: a class has at least one image"),
     ],
 )

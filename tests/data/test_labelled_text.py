@@ -37,10 +37,8 @@ def test_texts_and_labels_are_read_in_order(load, tmp_path, name, opener):
 
 
 def test_spaces_around_a_label_make_no_other_class(load):
-    assert load(["good\ta", " good\tb", "good \tc", "so so\td"]).labels == (
-        *["good"] * 3,
-        "so so",
-    )
+    """Nor does a label in another Unicode form."""
+    assert load(["né\ta", " né\tb", "ne\u0301 \tc", "so so\td"]).labels == (*["né"] * 3, "so so")
 
 
 def test_the_fingerprint_is_of_the_content(load):

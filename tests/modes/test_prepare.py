@@ -42,6 +42,13 @@ def build(tiny_config, tmp_path, monkeypatch):
     return run
 
 
+def test_the_other_language_is_read_off_the_folder(build):
+    """It is filled in; preparing again, as when resuming, may leave both out."""
+    assert build(**{"data.source_language": ""}).config.data.source_language == "de"
+    again = build(**{"data.source_language": "", "data.target_language": "en"})
+    assert again.config.data.source_language == "de"
+
+
 def test_a_vocabulary_that_was_prepared_is_not_learnt_again(build):
     prepared = build()
     again = build(**{"train.num_steps": 7, "model.d_model": 64})
@@ -145,6 +152,10 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
         ),
         ("optimizer.schedule.factor", 1e39, "config.optimizer.schedule.factor is a finite number"),
         ("optimizer.schedule.factor", -1.0, "above 0"),
+        ("vocabulary.normalisation", "nfd", "'nfc', or ''"),
+        ("vocabulary.size", -5, "from 1 to"),
+        ("vocabulary.size", 0, "from 1 to"),
+        ("vocabulary.size", 10**11, "from 1 to"),
         ("optimizer.arguments.b1", 1.0, "below 1"),
         ("optimizer.arguments.b2", -0.1, "below 1"),
         ("optimizer.arguments.eps", 0.0, "above 0"),

@@ -13,7 +13,7 @@ from helpers.runs import newest, without_times
 from transformer.checkpoints import config_files, param_paths
 from transformer.data import vocabulary
 from transformer.errors import UserError
-from transformer.modes import command_line, train
+from transformer.modes import command_line, prepare, train
 from transformer.monitoring import trackers
 from transformer.monitoring.log import read
 from transformer.tasks import trained, translation
@@ -80,6 +80,15 @@ def test_fewer_steps_than_the_warm_up_are_said(
         "40: the learning rate only reaches 97.5 % of its peak; consider warmup_steps=13"
     )
     assert warnings == [expected] * said
+
+
+@pytest.mark.parametrize(("key", "said"), [("validation", True), ("test", True), ("train", False)])
+def test_scores_of_the_training_text_are_said(tiny_config, caplog, key, said):
+    prepare.check(tiny_config({f"data.{key}": "train"}))
+    warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert [f"config.data.{key}='train' is what the model is" in x for x in warnings] == [
+        True
+    ] * said
 
 
 def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, monkeypatch):

@@ -163,6 +163,16 @@ def test_what_does_not_work_is_refused_before_anything_is_compiled(
         check(name=name, clip_norm=1.0, arguments=arguments, schedule=schedule, frozen="")
 
 
+@pytest.mark.parametrize("key", ["init_value", "peak_value", "end_value", "warmup_steps"])
+def test_a_rate_that_climbs_is_refused(key):
+    schedule = {"name": "warmup_cosine_decay_schedule", "decay_steps": 9, "init_value": 0.0}
+    schedule |= {"peak_value": 1.0, "warmup_steps": 4, key: -1}
+    with pytest.raises(
+        UserError, match=rf"config.optimizer.schedule.{key} is at least [01], found"
+    ):
+        check(name="sgd", clip_norm=0.0, arguments={}, schedule=schedule, frozen="")
+
+
 def test_muon_gets_the_heads_of_a_projection_as_one_matrix():
     """And hidden layers alone: embeddings, patches, classes and biases are Adam's."""
     matrices = {"layer/query/kernel": (6, 8), "layer/output/kernel": (8, 6)}

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import io
 import math
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -66,12 +67,11 @@ def class_folders(folder: Path) -> ImageFiles:
     any part of the split, such as its last tenth, has images of all classes. UserError for a class
     without images, and for what is neither a folder of images nor an image.
     """
-    folders = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
     images = []
-    for of_class in folders:
+    for of_class in _visible(folder):
         if not of_class.is_dir():
             raise UserError(f"{of_class} is a file, expected a folder of images for each class")
-        inside = [path for path in sorted(of_class.iterdir()) if not path.name.startswith(".")]
+        inside = _visible(of_class)
         if not inside:
             raise UserError(f"{of_class} is empty: a class has at least one image")
         for path in inside:
@@ -101,6 +101,18 @@ def class_folders(folder: Path) -> ImageFiles:
         files=(str(folder),),
         contents=contents,
     )
+
+
+def _visible(folder: Path) -> list[Path]:
+    """Returns what is in a folder and not hidden; UserError for a name that is not UTF-8."""
+    visible = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    for path in visible:
+        try:
+            path.name.encode()
+        except UnicodeEncodeError:
+            name = os.fsencode(path.name)
+            raise UserError(f"{folder}: the name {name!r} is not UTF-8: rename it") from None
+    return visible
 
 
 @functools.cache
@@ -155,24 +167,28 @@ def idx_files(images_file: Path, labels_file: Path) -> ImageFiles:
 
 def read_idx(file: Path, num_dimensions: int) -> np.ndarray:
     """Returns an idx file of unsigned bytes with so many dimensions; UserError if it is none."""
+    start, magic, content = 4 + 4 * num_dimensions, bytes((0, 0, 8, num_dimensions)), bytearray()
     try:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as opened:
-            content = opened.read()
+            header = opened.read(start)
+            if header[:4] != magic or len(header) < start:
+                raise UserError(
+                    f"{file} is no idx file of bytes in {num_dimensions} dimensions: it begins "
+                    f"with {header[:4].hex() or 'nothing'}, expected {magic.hex()}"
+                )
+            shape = np.frombuffer(header[4:], ">u4").tolist()
+            # No more than the header says: a small .gz may unpack to gigabytes of anything.
+            while len(content) <= math.prod(shape) and (chunk := opened.read(1 << 20)):
+                content += chunk
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise UserError(f"{file} is truncated, damaged or no gzip file: {error}") from error
-    start, magic = 4 + 4 * num_dimensions, bytes((0, 0, 8, num_dimensions))
-    if content[:4] != magic or len(content) < start:
-        raise UserError(
-            f"{file} is no idx file of bytes in {num_dimensions} dimensions: it begins with "
-            f"{content[:4].hex() or 'nothing'}, expected {magic.hex()}"
-        )
-    shape = np.frombuffer(content[4:start], ">u4").tolist()
-    if math.prod(shape) != len(content) - start:
+    if math.prod(shape) != len(content):
+        follow = "more" if len(content) > math.prod(shape) else f"{len(content):,}"
         raise UserError(
             f"{file} is truncated or damaged: its header says {' x '.join(map(str, shape))} bytes, "
-            f"but {len(content) - start:,} follow"
+            f"but {follow} follow"
         )
-    return np.frombuffer(content[start:], np.uint8).reshape(shape)
+    return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def encode_png(image: np.ndarray) -> bytes:

@@ -8,6 +8,7 @@ import functools
 import itertools
 import os
 import pathlib
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -57,10 +58,12 @@ class LabelledText:
 def read_labels(corpus: LabelledText) -> tuple[str, ...]:
     """Returns the label of every text of a split, read once for all corpora of the same content.
 
-    Without spaces around it, which nobody sees: 'good ' would be a class of its own.
+    Without what nobody sees: 'good ' would be a class of its own, and so would '한' in three parts.
     """
     records = corpus.records.__getitems__([*range(len(corpus))])
-    return tuple(record["label"].decode().strip() for record in records)
+    return tuple(
+        unicodedata.normalize("NFC", record["label"].decode().strip()) for record in records
+    )
 
 
 def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> LabelledText:

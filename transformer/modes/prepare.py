@@ -36,8 +36,15 @@ def check(config: ml_collections.ConfigDict) -> ModuleType:
     check_finite(config)
     layout.check(config.parallel.strategy)
     weights.check(config.evaluate.weights)
-    loop.check(config)
     task_module.check(config)
+    loop.check(config)
+    for split in ("validation", "test"):
+        if config.data.get(split) == config.data.train and processes.is_first():
+            logging.warning(
+                "config.data.%s=%r is what the model is trained on: its score says nothing of "
+                "other data",
+                *(split, config.data.train),
+            )
     return task_module
 
 

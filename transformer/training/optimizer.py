@@ -180,6 +180,9 @@ def check(
         raise UserError(
             f"{where}.schedule.warmup_steps is at least 1, found {schedule['warmup_steps']}"
         )
+    for key, value in schedule.items():
+        if isinstance(value, int | float) and value < 0:  # an update would climb
+            raise UserError(f"{where}.schedule.{key} is at least 0, found {value}")
     rate = make_schedule(**schedule)
     shapes = {"kernel": (2, 3), "bias": (3,)}
     params = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
