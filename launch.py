@@ -146,6 +146,7 @@ def main(arguments: list[str]) -> None:
         gc.enable()
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        process.watch_ctrl_c()
     with logging_redirect_tqdm():  # so that log lines do not break progress bars
         run_mode(config, workdir)
 

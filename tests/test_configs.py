@@ -45,16 +45,18 @@ def test_configs(name):
     chosen = [key for key in config_files.CHOICES if flat[key] != defaults_flat[key]]
     own = tuple(config_files.CHOICES[key] for key in chosen)
     assert needed.keys() <= flat.keys()
-    assert all(key.startswith(own) for key in flat.keys() - needed.keys())
+    new = {key for key in flat.keys() - needed.keys() if not key.startswith(own)}
+    assert not new, f"configs/{config.task}.py, with all keys of the task, has to have {new}, too"
     for key, value in flat.items():
-        assert type(value) in (int, float, bool, str, tuple)
-        assert type(value) is type(needed.get(key, value))
+        assert type(value) in (int, float, bool, str, tuple), f"config.{key}={value!r}"
+        assert type(value) is type(needed.get(key, value)), f"config.{key}={value!r}"
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_config_says_how_to_run_it(name):
     text = ast.get_docstring(ast.parse((ROOT / "configs" / f"{name}.py").read_text()))
-    assert f"python launch.py --config=configs/{name}.py" in text
+    command = f"python launch.py --config=configs/{name}.py"
+    assert command in (text or ""), f"the docstring of configs/{name}.py has to have: {command}"
 
 
 def test_every_key_is_read():

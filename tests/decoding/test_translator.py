@@ -115,6 +115,13 @@ def test_progress_is_told_before_lines_are_given_out(method, untrained):
     assert sum(counts) == 2
 
 
+def test_a_model_without_a_method_of_decoding_is_one_line(untrained, monkeypatch):
+    model = untrained[0]
+    monkeypatch.delattr(type(model), "grow")
+    with pytest.raises(UserError, match="Transformer cannot be decoded without the methods grow,"):
+        Translator(model, None, **DECODE)
+
+
 def test_no_lines(untrained):
     assert list(build(untrained[0]).translate(untrained[1], [])) == []
     assert list(build(untrained[0]).translate(untrained[1], ["", " "])) == ["", ""]

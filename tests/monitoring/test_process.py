@@ -27,6 +27,27 @@ def started(monkeypatch):
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)  # it blocks Ctrl-C until it has started
 
 
+def test_a_second_ctrl_c_ends_what_the_first_one_waits_for():
+    """Here a handler that does nothing stands for one that cannot run yet."""
+    code = """if True:
+        import signal, time
+        from transformer.monitoring import process
+        signal.signal(signal.SIGINT, lambda *_: None)
+        process.watch_ctrl_c()
+        print("ready", flush=True)
+        time.sleep(600)
+    """
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as started:
+        started.stdout.readline()
+        started.send_signal(signal.SIGINT)
+        said = started.stderr.readline()
+        assert said.endswith("Ctrl-C waits for what is being computed; a second one ends at once\n")
+        started.send_signal(signal.SIGINT)
+        assert started.communicate() == ("", "")
+    assert started.returncode == 130
+
+
 def test_the_allocator_is_set_up_by_starting_anew_once(started):
     process.restart_with_allocator()
     assert started == [(sys.executable, [sys.executable, "-O", "launch.py", "--help"])]

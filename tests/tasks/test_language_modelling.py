@@ -11,6 +11,7 @@ from helpers.runs import newest, without_times
 
 from transformer.checkpoints import config_files, workdir
 from transformer.errors import UserError
+from transformer.models.language_model import LanguageModel
 from transformer.modes import command_line, prepare, train
 from transformer.tasks import language_modelling
 
@@ -27,6 +28,8 @@ from transformer.tasks import language_modelling
         ({"model.max_positions": 11}, "model.max_positions=11 learned positions are fewer"),
         ({"model.norm": "none of them"}, "model.norm is one of"),
         ({"loss.blocks": 0}, "loss.blocks is at least 1"),
+        ({"loss.z": 0.1}, "loss.z is no argument of transformer.tasks.losses.check, which has lab"),
+        ({"optimizer.lr": 0.1}, r"optimizer.lr is no argument of .*\.optimizer.check, which has"),
         ({"generate.top_p": 0.0}, "generate.top_p is above 0"),
         ({"data.train": "gone.txt"}, "data.train='gone.txt': expected one of"),
         ({"data.train": "all.txt[:1%]"}, r".*all.txt, from 0 to 1 %, is empty"),
@@ -36,6 +39,15 @@ def test_what_cannot_work_is_one_line(tmp_path, changes, words):
     language.write_text(tmp_path)
     with pytest.raises(UserError, match=rf"\A(config\.)?{words}"):
         prepare.prepare(language.config(tmp_path, changes), tmp_path / "run")
+
+
+def test_a_model_that_cannot_be_decoded_is_one_line(tmp_path, monkeypatch):
+    """Before anything is compiled; without samples it can be trained."""
+    monkeypatch.delattr(LanguageModel, "encode")
+    line = r"\ALanguageModel cannot be decoded without the methods encode, .*; or set config.evalu"
+    with pytest.raises(UserError, match=line):
+        prepare.check(language.config(tmp_path, {"evaluate.samples": 1}))
+    prepare.check(language.config(tmp_path, {"evaluate.samples": 0}))
 
 
 def test_a_batch_has_the_shapes_of_the_example_and_an_epoch_most_of_the_text(tmp_path):

@@ -24,6 +24,7 @@ from transformer.data import characters, tokenizer
 from transformer.decoding import compiled, sampling
 from transformer.distributed import inference
 from transformer.errors import UserError
+from transformer.models import fields
 
 Array = jax.Array
 Tree = dict
@@ -34,6 +35,7 @@ LEAST = {
     **{"lines": 0, "top_k": 0, "seed": 0},
 }
 MOST = {"temperature": 1000, "top_p": 1}  # and above 0
+METHODS = ("encode", "prepare", "step")  # of the model
 BLOCK = 16  # tokens that are sampled between two looks at them
 
 
@@ -90,6 +92,7 @@ def continuations(
     its row, `seed`, the row's pair of `random_keys` and its own position, not on other rows.
     `options` are temperature, top_k and top_p. With `block` 1 tokens come one by one.
     """
+    fields.check_methods(model, METHODS)
     count, devices = len(prompts), inference.num_devices(params)
     num_rows = -(-count // devices) * devices
     longest = max(map(len, prompts))

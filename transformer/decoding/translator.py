@@ -19,9 +19,11 @@ from transformer.decoding.batch_decoder import BatchDecoder
 from transformer.decoding.parts import Hypotheses, Part
 from transformer.decoding.workers import Search
 from transformer.errors import UserError
+from transformer.models import fields
 
 Tree = dict
 
+METHODS = ("encode", "prepare", "step", "reorder", "grow")  # of the model
 CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
 FIRST_CHUNK = 64  # lines in the first chunk when reading ahead, so that it is answered early
 
@@ -61,6 +63,7 @@ class Translator:
     ):
         """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
         options.check(decode)
+        fields.check_methods(model, METHODS)
         self._utility = decode.pop("utility")
         self._max_length = decode.pop("max_length")
         self._chunk_lines = decode.pop("chunk_lines")

@@ -96,7 +96,17 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
             f"config.architecture is one of {', '.join(MODELS)}, found {architecture!r}"
         )
     module, name = MODELS[architecture].split(":")
-    model = getattr(importlib.import_module(module), name)
+    try:
+        model = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # the model's own import
+        model = None
+    if model is None:
+        raise UserError(
+            f"config.architecture={architecture!r} is {module}:{name} in the table MODELS of "
+            "models/__init__.py, which does not exist"
+        )
     known = {f.name for f in dataclasses.fields(model)} - {"parent", "name"}
     if lacking := sizes.keys() - known:
         raise UserError(

@@ -29,6 +29,18 @@ def check_even(model: nn.Module, least: int, names: tuple[str, ...]) -> None:
             raise UserError(f"config.model.{name}={value} has to be even and at least {least}")
 
 
+def check_methods(model: nn.Module, names: tuple[str, ...], otherwise: str = "") -> None:
+    """Raises UserError for a model that lacks one of the methods that decoding calls.
+
+    `otherwise` says what else would be right.
+    """
+    if lacking := [name for name in names if not hasattr(model, name)]:
+        raise UserError(
+            f"{type(model).__name__} cannot be decoded without the methods {', '.join(lacking)}, "
+            f"of which models/__init__.py says what they do{otherwise}"
+        )
+
+
 def check_shared_vocabulary(model: nn.Module, *, otherwise: str) -> None:
     """Raises UserError for tied_embeddings='all' with two vocabularies.
 

@@ -3,10 +3,13 @@
 Imports nothing but the standard library: launch.py restarts itself before its other imports.
 """
 
+import logging
 import os
 import platform
+import select
 import signal
 import sys
+import threading
 
 # Settings of glibc's allocator: keep freed memory, in huge pages where available, in one arena for
 # all threads (an arena of its own for each cannot keep blocks over 64 MB). By default each step
@@ -41,6 +44,33 @@ def restart_with_allocator() -> None:
         os.environ.update(ALLOCATOR)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def watch_ctrl_c() -> None:
+    """Makes a second Ctrl-C end the process at once, with status 130; a log line says so where the
+    first has not ended it after a second.
+
+    Python acts on a signal between two of its own instructions: not before a program that is
+    computed in the calling thread has ended. So a thread reads the signals' numbers from a pipe.
+    """
+    numbers, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+
+    def interrupted(seconds: float | None = None) -> bool:
+        while select.select([numbers], [], [], seconds)[0]:
+            if os.read(numbers, 1)[0] == signal.SIGINT:
+                return True
+        return False
+
+    def watch() -> None:
+        interrupted()
+        if not interrupted(1.0):
+            logging.warning("Ctrl-C waits for what is being computed; a second one ends at once")
+            interrupted()
+        os._exit(130)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def schedule_for_memory() -> None:

@@ -16,7 +16,7 @@ from transformer.data.labelled_text import LabelledText
 from transformer.errors import UserError
 from transformer.monitoring import progress
 from transformer.tasks import class_names, classifiers, splits, trained, vocabularies
-from transformer.tasks.task import Task, abstract_params, build_model, init_params
+from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 
 MODES = ("classify",)
 FREE = (
@@ -34,7 +34,7 @@ LABELLED = (
 
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
-    classifiers.check(**config.loss)
+    check_section(classifiers.check, "loss", config.loss)
     check_texts(config)
     checked = model(config, sizes(config, None))
     trained.check_all_positions(config, checked, "data.max_length")

@@ -16,7 +16,7 @@ from transformer.data.packing import Rows
 from transformer.errors import UserError
 from transformer.monitoring import progress
 from transformer.tasks import class_names, classifiers, splits
-from transformer.tasks.task import Task, abstract_params, build_model, init_params
+from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 
 MODES = ("classify",)
 FREE = (
@@ -37,7 +37,7 @@ def check(config: ml_collections.ConfigDict) -> None:
             "config.data.batch_images is at least 1 and config.data.num_threads at least 0, found "
             f"{data.batch_images} and {data.num_threads}"
         )
-    classifiers.check(**config.loss)
+    check_section(classifiers.check, "loss", config.loss)
     checked = model(config, sizes(config, None))
     if len(checked.mean) != data.channels:
         raise UserError(

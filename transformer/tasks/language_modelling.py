@@ -17,10 +17,11 @@ from transformer.data import streams
 from transformer.data.batches import Batches
 from transformer.decoding import continuations
 from transformer.errors import UserError
+from transformer.models import fields
 from transformer.monitoring import progress
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.language_evaluator import Evaluator
-from transformer.tasks.task import Task, abstract_params, build_model, init_params
+from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 
 MODES = ("generate",)
 FREE = (
@@ -37,7 +38,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data = config.data
     vocabularies.check_text(config.vocabulary)
-    losses.check(**config.loss)
+    check_section(losses.check, "loss", config.loss)
     if data.context_length < 1:
         raise UserError(f"config.data.context_length is at least 1, found {data.context_length}")
     for key, tokens in (("data", data), ("evaluate", config.evaluate)):
@@ -52,6 +53,9 @@ def check(config: ml_collections.ConfigDict) -> None:
     trained.check_all_positions(config, checked, "data.context_length")
     losses.check_blocks(checked, config.loss.blocks)
     abstract_params(checked, example(config, 1))
+    if config.evaluate.samples:
+        otherwise = "; or set config.evaluate.samples=0"
+        fields.check_methods(checked, continuations.METHODS, otherwise)
     continuations.check(config.generate.to_dict())
 
 

@@ -22,7 +22,7 @@ from transformer.errors import UserError
 from transformer.monitoring import progress
 from transformer.tasks import classification, losses, splits, trained, vocabularies
 from transformer.tasks.evaluation_loss import EvaluationLoss
-from transformer.tasks.task import Task, abstract_params, build_model, init_params
+from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 
 Tree = dict
 
@@ -38,7 +38,7 @@ model = build_model
 
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
-    losses.check(**config.loss)
+    check_section(losses.check, "loss", config.loss)
     classification.check_texts(config)
     if config.vocabulary.kind == "characters":  # texts.MASK would be an unknown character, too
         raise UserError(

@@ -1,8 +1,9 @@
 """The interface between a task and training: the record `Task`, and helpers of every task."""
 
 import importlib
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -50,6 +51,18 @@ def load_task(name: str) -> ModuleType:
 def build_model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
     """Builds the flax module of `config.architecture`; a task's `sizes` are the data's part."""
     return models.build(config.architecture, config.model.to_dict(), **sizes)
+
+
+def check_section(check: Callable, section: str, options: Mapping) -> None:
+    """Calls check(**options) on a section of the config; UserError for a key that it lacks."""
+    known = inspect.signature(check).parameters
+    for key in options:
+        if key not in known:
+            raise UserError(
+                f"config.{section}.{key} is no argument of {check.__module__}.{check.__name__}, "
+                f"which has {', '.join(known)}: add it there if it is a new key"
+            )
+    check(**options)
 
 
 def check_positions(model: nn.Module, key: str, length: int) -> None:

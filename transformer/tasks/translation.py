@@ -24,7 +24,14 @@ from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.monitoring import progress
 from transformer.tasks import losses, splits, trained, vocabularies
-from transformer.tasks.task import Task, abstract_params, build_model, check_positions, init_params
+from transformer.tasks.task import (
+    Task,
+    abstract_params,
+    build_model,
+    check_positions,
+    check_section,
+    init_params,
+)
 from transformer.tasks.translation_evaluator import Evaluator
 
 Tree = dict
@@ -200,7 +207,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     if config.evaluate.samples < 0:
         raise UserError(f"config.evaluate.samples is at least 0, found {config.evaluate.samples}")
     _check_bleu(config.evaluate.tokenize)
-    losses.check(**config.loss)
+    check_section(losses.check, "loss", config.loss)
     packing.check(data.max_length, data.row_length, data.batch_tokens, pack=data.pack)
     # The model and the translator check their own values when built, with vocabularies of any size:
     # two of different sizes where they are not shared, which tied_embeddings='all' cannot have.

@@ -31,7 +31,7 @@ from transformer.monitoring import log as logs
 from transformer.monitoring import memory, progress, trackers
 from transformer.monitoring.early_stopping import is_out_of_patience
 from transformer.monitoring.trace import traced
-from transformer.tasks.task import Task
+from transformer.tasks.task import Task, check_section
 from transformer.training import optimizer as optimizers
 from transformer.training.meters import Meters, describe
 from transformer.training.state import TrainState, restore_or_init, save
@@ -223,4 +223,4 @@ def check(config: ConfigDict) -> None:
     if config.train.seed >= 2**31:
         raise UserError(f"config.train.seed is below 2^31, found {config.train.seed}")
     trackers.check(config.train.trackers)
-    optimizers.check(**config.optimizer.to_dict())
+    check_section(optimizers.check, "optimizer", config.optimizer.to_dict())
