@@ -248,7 +248,7 @@ def test_every_mode_has_its_function():
         ([QUICK, "--beam_widht=2"], ["did you mean --config.decode.beam_width?"]),
         ([QUICK, "--learning-rate=2"], ["mean --config.optimizer.schedule.factor (now 1.0)?"]),
         ([CIFAR10, "--batch_size=2"], ["did you mean --config.data.batch_images (now 256)?"]),
-        ([QUICK, "--max_length=2"], ["config.data.max_length or --config.decode.max_length?"]),
+        ([QUICK, "--max_length=2"], ["config.data.max_length or --config.decode.max_length"]),
         (["--conifg.model.d_model=2"], ["did you mean --config.model.d_model?"]),
         (["--mode=translate", "--workdir=x", "source.txt"], ["did you mean < source.txt?"]),
         (["--mode=translate", "tests"], ["did you mean --workdir=tests?"]),
