@@ -27,8 +27,62 @@ const plots = document.querySelectorAll(".plot");
 return plots.length - (document.documentElement.dataset.drawn ?? 0);
 """
 
+# Texts whose contrast with what is below them is less than 4.5, which WCAG's level AA asks for.
+FAINT = """
+const memo = (f, seen = new Map()) => (x) => seen.has(x) ? seen.get(x) : seen.set(x, f(x)).get(x);
+const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+const rgba = memo((css) => {
+  canvas.clearRect(0, 0, 1, 1);
+  canvas.fillStyle = css;
+  canvas.fillRect(0, 0, 1, 1);
+  return [...canvas.getImageData(0, 0, 1, 1).data].map((x) => x / 255);
+});
+const over = (top, alpha, below) => below.map((x, i) => top[i] * alpha + x * (1 - alpha));
+const linear = (x) => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+const contrast = (...colours) => {
+  const [dark, light] = colours.map(luminance).sort((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+};
+const opacity = memo((x) => x ? getComputedStyle(x).opacity * opacity(x.parentElement) : 1);
+const background = memo((x) => {
+  if (!x) return [1, 1, 1];
+  const colour = rgba(getComputedStyle(x).backgroundColor);
+  return over(colour, colour[3], background(x.parentElement));
+});
+const painted = (x, colour, alpha = 1) => [rgba(colour), rgba(colour)[3] * alpha * opacity(x)];
+const filled = (x) => painted(x, getComputedStyle(x).fill, getComputedStyle(x).fillOpacity);
+const box = memo((x) => x.getBoundingClientRect());
+const inside = (x, y) => box(x).left <= box(y).left && box(x).right >= box(y).right &&
+  box(x).top <= box(y).top && box(x).bottom >= box(y).bottom;
+const isText = (x) => !x.closest("option, script, style") && x.checkVisibility() &&
+  [...x.childNodes].some((y) => y.nodeType === Node.TEXT_NODE && y.data.trim());
+return [...document.body.querySelectorAll("*")].filter(isText).flatMap((x) => {
+  const [text, alpha] = x.ownerSVGElement ? filled(x) : painted(x, getComputedStyle(x).color);
+  if (!alpha) return [];
+  let below = background(x);
+  const areas = x.ownerSVGElement?.querySelectorAll(".mark-rect path") ?? [];
+  for (const area of areas) if (inside(area, x)) below = over(...filled(area), below);
+  const found = contrast(over(text, alpha, below), below);
+  return found < 4.5 ? [`${found.toFixed(1)}: ${x.outerHTML.slice(0, 200)}`] : [];
+});
+"""
+
+# Texts of a plot that touch each other.
+TOUCHING = """
+const touch = ([, a], [, b]) => a.left < b.right + 2 && b.left < a.right + 2 &&
+  a.top < b.bottom - 3 && b.top < a.bottom - 3;
+return [...document.querySelectorAll(".plot svg")].flatMap((svg) => {
+  const shown = [...svg.querySelectorAll("text")].filter((x) => +getComputedStyle(x).opacity);
+  const texts = shown.map((x) => [x.textContent, x.getBoundingClientRect()]);
+  return texts.flatMap((x, i) => texts.slice(i + 1).filter((y) => touch(x, y))
+    .map((y) => `${x[0]} | ${y[0]}`));
+});
+"""
+
 # What `faults` finds in a page without any.
-NONE = {"console": [], "requests": [], "undrawn": [], "overflowing": []}
+KINDS = ("console", "requests", "undrawn", "overflowing", "faint", "touching")
+NONE = {kind: [] for kind in KINDS}
 
 
 @contextlib.contextmanager
@@ -89,7 +143,7 @@ def open_everywhere(driver, file):
 
 def faults(driver):
     """Returns what is wrong with the open page: console messages, requests, plots that are not
-    drawn, and what overflows."""
+    drawn, what overflows, texts that are faint and those that touch."""
     events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     urls = [
         event["params"]["request"]["url"]
@@ -106,6 +160,8 @@ def faults(driver):
         "requests": [x for x in urls if x != driver.current_url and not x.startswith("data:")],
         "undrawn": [name for name in sizes if name],
         "overflowing": driver.execute_script(OVERFLOWING),
+        "faint": driver.execute_script(FAINT),
+        "touching": driver.execute_script(TOUCHING),
     }
 
 

@@ -35,6 +35,7 @@ def trained(folder, log):
     """A run with a checkpoint (of random params), which has translated two sentences."""
     texts = {"test.source": ["a b c", "d e"], "test.hypothesis": ["c b a", "e d"]}
     result = {"set": "test", "split": "test", "step": 7, "steps": [7], "bleu": 1.0}
+    result["signature"] = "nrefs:1|tok:13a"
     files = texts | {"test.reference": texts["test.hypothesis"]}
     workdirs.write(folder / "run", log=log, results=[result], files=files)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]

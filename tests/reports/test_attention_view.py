@@ -69,6 +69,14 @@ def test_pieces_are_readable(pieces, shown):
     assert attention_view.readable(pieces) == shown
 
 
+def long(length):
+    """An example with attention along the diagonal, of spaces and words."""
+    words, at = (["␣", "·expensive"] * 30)[:length], np.arange(length)
+    weights_TS = np.exp(-np.abs(at[:, None] - at) / 2)
+    weights_TS /= weights_TS.sum(axis=1, keepdims=True)
+    return Example("", [Map("cross", words, words, weights_TS[None, None])])
+
+
 # How many lines are shown, and what is said without its numbers.
 STATE = """
 const shown = [...document.querySelectorAll("line")].filter((x) => x.style.opacity > 0);
@@ -79,6 +87,16 @@ CHOOSE = """
 const select = document.querySelectorAll("select")[arguments[0]];
 select.selectedIndex = arguments[1];
 select.dispatchEvent(new Event("change"));
+"""
+# Of the heat map: whether it is cut off, the size of its numbers, how a space stands; of the lines:
+# how many there are, and how high they are.
+SIZES = """
+const [box, number, space] = [".views .table", ".views td:not(.faint)[title]", ".views thead span"]
+  .map((x) => document.querySelector(x));
+const shown = [...document.querySelectorAll("line")].filter((x) => x.style.opacity > 0);
+return [box.scrollWidth > box.clientWidth, parseFloat(getComputedStyle(number).fontSize) > 8,
+  getComputedStyle(space).textOrientation, shown.length,
+  document.querySelector(".pair svg").clientHeight];
 """
 CELLS = """
 return [...document.querySelectorAll("td[title]")].map((x) => Number(x.title.split(": ").pop()));
@@ -104,7 +122,7 @@ def test_a_word_shows_its_lines_alone(tmp_path):
         assert driver.execute_script(OPTIONS) == [1, 2, 2, 3]
         mean_TS = weights()[1].mean(axis=0)  # the last layer, of all heads
         state = lambda: driver.execute_script(STATE)
-        assert state() == [(mean_TS >= 0.01).sum(), ""]
+        assert state() == [(mean_TS >= 0.1).sum(), ""]
         np.testing.assert_allclose(driver.execute_script(CELLS), mean_TS.ravel(), atol=1.1e-3)
         buttons = driver.find_elements("css selector", ".pair button")
         assert [button.text for button in buttons] == QUERIES + KEYS
@@ -133,3 +151,19 @@ def test_a_word_shows_its_lines_alone(tmp_path):
         assert driver.execute_script(OPTIONS) == 2 * [1, 2, 2, 3]
         assert driver.find_elements("css selector", ".said")[1].text.startswith("one attends to")
         assert browser.faults(driver) == browser.NONE
+
+        # Long sentences fit the page as long as their words can be read.
+        for length, width, is_cut, has_numbers, height in (
+            (22, "desktop", False, True, 616),
+            (22, "phone", False, False, 616),
+            (60, "desktop", False, False, 1056),
+            (60, "phone", True, False, 1056),
+        ):
+            shown = long(length)
+            markup = attention_view.view([shown])
+            file.write_text(page.html("x", [page.Section("a", [markup])]))
+            browser.open_page(driver, file, width=browser.WIDTHS[width])
+            lines = (shown.maps[0].weights_LHTS >= 0.1).sum()
+            expected = [is_cut, has_numbers, "upright", lines, height]
+            assert driver.execute_script(SIZES) == expected
+            assert browser.faults(driver) == browser.NONE

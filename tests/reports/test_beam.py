@@ -7,7 +7,7 @@ from transformer.checkpoints.workdir import read_vocabulary
 from transformer.data.tokenizer import END
 from transformer.decoding.beam_path import Candidate, Step
 from transformer.decoding.translator import Translator
-from transformer.reports import beam
+from transformer.reports import beam, page
 from transformer.reports.page import Plot
 
 THE, A, CAT, DOG = 4, 5, 6, 7
@@ -94,8 +94,39 @@ def test_the_tree_is_of_the_run_s_translations(tmp_path):
         assert best[3] == f"{translation} </s>"
         assert best[5] == max(row[5] for row in ends)
         assert f"“{translation}” with score {best[5]:.3f}" in plot.description
-        assert len(plot.spec["data"]["values"]) == 1 + len(plot.table.rows)
+        kept = [row for row in plot.table.rows if row[-1] != "dropped"]
+        assert len(plot.spec["data"]["values"]) == 1 + len(kept)
         assert max(row[1] for row in plot.table.rows) == 2 * this.run.config.decode.beam_width
+
+
+class Words:
+    """The vocabulary of a side, of one long word and the end."""
+
+    def pieces(self, ids):
+        return ["</s>" if i == END else "▁incomprehensible" for i in ids]
+
+    def decode(self, ids):
+        return [" ".join(self.pieces(x)) for x in ids]
+
+
+def test_a_long_path_is_cut_and_says_so():
+    """The table has all of it; a piece is cut off where it would touch the next."""
+    ids = [(THE,) * i for i in range(1, 31)]
+    steps = [
+        Step([Candidate(x, -1.0, -1.0, "lives"), Candidate((*x[1:], A), -2.0, -2.0, "lives")], [])
+        for x in ids
+    ]
+    end = (*ids[-1], END)
+    path = beam.nodes([*steps, Step([Candidate(end, -1.0, -1.0, "finished")], [(end, -1.0)])])
+    plot = beam.plot("", path, Words())
+    values = plot.spec["data"]["values"]
+    assert max(value["step"] for value in values) == beam.MOST_STEPS
+    assert len(values) == 1 + 2 * beam.MOST_STEPS
+    assert max(row[0] for row in plot.table.rows) == 31
+    assert "Found after 31 steps" in plot.description
+    assert f"The first {beam.MOST_STEPS} steps are drawn" in plot.description
+    assert page.svg(plot, width=600).count(">incomprehensible<") == 2 * beam.MOST_STEPS
+    assert page.svg(plot, width=150).count(">incomprehensible<") == 0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from helpers.workdirs import HOSTILE
 from transformer.reports import page
 from transformer.reports.page import Markup, Plot, Section, Table
 
-POINTS = [{"x": 1, "y": 2.5, "name": HOSTILE}, {"x": 2, "y": 1e-7, "name": "둘"}]
+POINTS = [{"x": 1.0001, "y": 2.5, "name": HOSTILE}, {"x": 1.0015, "y": 1e-7, "name": "둘"}]
 PLOT = Plot(
     HOSTILE,
     {
@@ -19,7 +19,7 @@ PLOT = Plot(
         "height": 100,
         "mark": {"type": "line", "tooltip": True},
         "encoding": {
-            "x": {"field": "x", "type": "quantitative"},
+            "x": {"field": "x", "type": "quantitative", "scale": {"zero": False}},
             "y": {"field": "y", "type": "quantitative"},
             "color": {"field": "name", "type": "nominal"},
         },
@@ -27,13 +27,14 @@ PLOT = Plot(
     HOSTILE,
     Table([HOSTILE, "number"], [[HOSTILE, 1234567], ["둘", 0.00001234]], HOSTILE),
 )
+NARROW = PLOT._replace(spec={**PLOT.spec, "width": 250})  # the numbers of its axis would touch
 WIDE = Table([f"column {i}" for i in range(30)], [["나는 사과를 좋아해"] * 30])
 MARKUP = Markup(
     "<b class=x>b</b>", ".x { color: var(--accent) }", "window.runs = (window.runs || 0) + 1"
 )
 SECTIONS = [
     Section(HOSTILE, [HOSTILE, PLOT, PLOT, WIDE, MARKUP, "x" * 500]),
-    Section("Two", [MARKUP, PLOT]),
+    Section("Two", [MARKUP, NARROW]),
 ]
 
 
@@ -132,6 +133,14 @@ def colour_of(dark):
     return page.THEMES["dark" if dark else "light"]["mark"]["color"]
 
 
+# What each plot can be saved as. The files are made as a link is pressed.
+SAVED = """
+const links = [...document.querySelectorAll(".plot .vega-actions a")];
+links.forEach((x) => x.dispatchEvent(new Event("mousedown")));
+return links.map((x) => [x.textContent, x.download, x.href.split(":")[0]]);
+"""
+
+
 @pytest.mark.slow
 def test_a_browser_draws_it(text, tmp_path):
     file = tmp_path / "page.html"
@@ -143,6 +152,11 @@ def test_a_browser_draws_it(text, tmp_path):
             assert colour(driver) == colour_of(dark)
         browser.emulate(driver, dark=False)  # while the page is open
         browser.becomes(lambda: colour(driver), colour_of(dark=False))
+        files = [
+            ["Save as SVG", f"{HOSTILE}.svg", "blob"],
+            ["Save as PNG", f"{HOSTILE}.png", "data"],
+        ]
+        browser.becomes(lambda: driver.execute_script(SAVED), 3 * files)
         file.write_text(text.replace("</main>", "<img src=https://example.org/x.png></main>"))
         browser.open_page(driver, file)
         [fault] = browser.faults(driver)["console"]

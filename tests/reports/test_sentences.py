@@ -3,6 +3,7 @@
 import html
 import re
 
+import numpy as np
 import pytest
 from helpers import workdirs
 from sacrebleu.metrics import CHRF
@@ -55,31 +56,37 @@ def test_the_words_that_the_reference_has_in_order_are_marked():
     assert sentences.marked("", "a") == ""
 
 
-def test_the_worst_and_the_best_are_those_of_the_chrf(tmp_path):
+def test_the_worst_are_those_of_the_chrf_and_others_are_drawn_at_random(tmp_path):
     this = workdirs.translated(tmp_path)
-    _, worst, best = sentences.extremes(this).parts
+    _, worst, others = sentences.chosen(this).parts
     sides = this.evaluations[-1].columns(*workdirs.SIDES)
     scores = [CHRF().sentence_score(h, [r]).score for _, h, r in zip(*sides, strict=True)]
-    for part, ends in ((worst, sorted(scores)), (best, sorted(scores, reverse=True))):
-        rows = shown(part)
-        assert len(rows) == sentences.MOST_SENTENCES
-        for row, expected in zip(rows, ends, strict=False):
+    numbers = []  # of the lines
+    for part in (worst, others):
+        numbers.append([])
+        for row in shown(part):
             score, line = re.fullmatch(r"(.*), line (.*)", row["chrF, line"]).groups()
-            assert float(score) == pytest.approx(expected, abs=0.051)
+            numbers[-1].append(int(line) - 1)
+            assert float(score) == pytest.approx(scores[int(line) - 1], abs=0.051)
             assert row["source"] == sides[0][int(line) - 1]
             assert row["reference"] == sides[2][int(line) - 1]
+    assert [scores[i] for i in numbers[0]] == sorted(scores)[: sentences.MOST_SENTENCES]
+    assert len(set(numbers[1])) == sentences.MOST_SENTENCES
+    assert sentences.chosen(this).parts[2] == others  # the same ones each time
+    drawn = np.mean([scores[i] for i in numbers[1]])
+    assert np.quantile(scores, 0.1) < drawn < np.quantile(scores, 0.95)
 
 
 def test_what_is_missing_is_said_with_the_command(tmp_path):
     this = workdirs.load(workdirs.write(tmp_path / "run"))
     assert "--config.evaluate.samples=3" in sentences.samples(this).parts[0]
-    assert this.command("evaluate") in sentences.extremes(this).parts[0]
+    assert this.command("evaluate") in sentences.chosen(this).parts[0]
 
 
 def test_another_task_has_no_translations(tmp_path):
     this = workdirs.load(workdirs.write(tmp_path / "run", task="classification"))
     assert sentences.samples(this) is None
-    assert sentences.extremes(this) is None
+    assert sentences.chosen(this) is None
 
 
 def test_a_document_is_cut_off():

@@ -9,6 +9,7 @@ from transformer.reports import (
     attention,
     beam,
     curves,
+    guesses,
     image_attention,
     inside,
     lengths,
@@ -30,11 +31,17 @@ SCORES = (
     sentences.samples,
     texts.samples,
     lengths.section,
-    sentences.extremes,
+    sentences.chosen,
     predictions.section,
     texts.section,
 )
-INSIDE = (attention.section, image_attention.section, beam.section, positions.section)  # of Inside
+INSIDE = (  # of Inside
+    guesses.section,
+    attention.section,
+    image_attention.section,
+    beam.section,
+    positions.section,
+)
 SETTINGS = (settings.section, settings.versions)
 
 

@@ -13,10 +13,7 @@ for (const root of document.querySelectorAll(".attention")) {
     return x;
   };
   const number = (w) => w.toFixed(3).replace(/^0/, "");
-  const shade = (x, w) => {
-    x.style.setProperty("--w", w);
-    x.classList.toggle("strong", w > 0.55);
-  };
+  const shade = (x, w) => x.style.setProperty("--w", w);
   const fill = (select, names) => {
     const before = Math.max(0, select.selectedIndex);
     select.replaceChildren(...names.map((name) => element("option", {}, name)));
@@ -34,11 +31,11 @@ for (const root of document.querySelectorAll(".attention")) {
       map.keys.map((_, s) => of.reduce((sum, x) => sum + x[t * S + s], 0) / of.length / 1000));
   }
 
-  // Shows the lines of one word: side 0 is the queries', 1 the keys'; side -1: all lines.
+  // Shows the lines of one word: side 0 is the queries', 1 the keys'; side -1: all but the weak.
   function show(side, i) {
     if (side < 0 && map.first >= 0) [side, i] = [0, map.first];
     for (const { line, at, w } of lines) {
-      line.style.opacity = side < 0 || at[side] === i ? w : 0;
+      line.style.opacity = (side < 0 ? w >= 0.1 : at[side] === i) ? w : 0;
     }
     buttons.forEach((column, j) => column.forEach((button, k) => {
       button.classList.toggle("chosen", side === j && k === i);
@@ -76,6 +73,8 @@ for (const root of document.querySelectorAll(".attention")) {
       list.replaceChildren(...buttons[j].map((button) => element("li", {}, button))));
 
     const rows = Math.max(...sides.map((words) => words.length));
+    root.style.setProperty("--rows", rows);
+    root.style.setProperty("--columns", map.keys.length);
     svg.setAttribute("viewBox", `0 0 100 ${rows}`);
     svg.style.height = `calc(${rows} * var(--row))`;
     lines = [];
@@ -94,14 +93,15 @@ for (const root of document.querySelectorAll(".attention")) {
       shade(cell, w);
       return cell;
     }));
-    const heading = (word) => element("th", { scope: "col", title: word }, element("span", {}, word));
+    // A single character stands upright: a ␣ on its side is a Korean letter.
+    const upright = (word) => [...word].length < 2 ? "upright" : "";
+    const heading = (word) => element("th", { scope: "col", title: word },
+      element("span", { className: upright(word) }, word));
     table.replaceChildren(
-      element("caption", {}, "The same weights: a row is a word on the left, a column one on the right."),
       element("thead", {}, element("tr", {}, element("td"), ...map.keys.map(heading))),
       element("tbody", {}, ...cells.map((row, t) =>
         element("tr", {}, element("th", { scope: "row", title: map.queries[t] }, map.queries[t]), ...row))));
     table.querySelector("td").style.background = "none";
-    table.classList.toggle("dense", map.keys.length > 14);
     show(...(focused = [-1]));
   }
 

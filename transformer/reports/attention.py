@@ -19,9 +19,11 @@ MOST_TOKENS = 48  # of a text without a translation
 
 ABOUT = (
     "A line is as strong as its weight: the share of its attention that a position on the left "
-    "gives to one on the right. Point at a word, or move to it with the Tab key, to see its lines "
-    "alone. A dot before a piece says that it continues the word before; </s> is the end of a "
-    "sentence, <s> its start. Attention says where information was read, not why."
+    "gives to one on the right; those below 0.1 are left out. Point at a word, or move to it with "
+    "the Tab key, to see its lines alone, the weak ones, too. The same weights are a heat map: its "
+    "rows are the words on the left, its columns those on the right. A dot before a piece says "
+    "that it continues the word before; </s> is the end of a sentence, <s> its start. Attention "
+    "says where information was read, not why."
 )
 
 

@@ -63,7 +63,8 @@ def view(examples: Sequence[Example]) -> Markup:
         f'<div class="attention"><div class="controls">{labels}</div>'
         '<div class="views"><div class="pair"><h3></h3><h3></h3><ol></ol>'
         '<svg aria-hidden="true" preserveAspectRatio="none"></svg><ol></ol></div>'
-        '<div class="table" tabindex="0"><table></table></div></div>'
+        '<div class="table" tabindex="0"><table aria-label="Weights: rows are the words on the '
+        'left, columns those on the right"></table></div></div>'
         '<p class="said" aria-live="polite"></p>'
         f'<script type="application/json">{text}</script></div>\n'
     )

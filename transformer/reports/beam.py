@@ -1,5 +1,6 @@
 """The section on the beam: which hypotheses of a search lived, died and finished, step by step."""
 
+import collections
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,7 +15,8 @@ from transformer.reports.attention_view import readable
 from transformer.reports.inside import Inside
 from transformer.reports.page import Plot, Section, Table
 
-SENTENCES, MOST_CHARACTERS = 3, 60  # a tree is as tall as its sentence is long
+SENTENCES, MOST_CHARACTERS = 3, 60
+MOST_STEPS = 24  # of a tree, which is as tall as its translation is long
 
 # What becomes of a candidate, as it is drawn.
 FATES = {
@@ -26,11 +28,11 @@ FATES = {
 }
 ABOUT = (
     "Beam search keeps the W likeliest beginnings of a translation. Each step continues them by "
-    "every piece of the vocabulary; a row has the 2W likeliest of these candidates, best first, "
-    "and lines from what they continue. Of those that do not end, the best W live on. One that "
-    "ends, among the best W of its row, is finished: its score is log P over the length penalty. "
-    "The rest, in grey, is dropped. What has lived dies when nothing that continues it is kept. "
-    "Point at a piece for its hypothesis, log P and score."
+    "every piece of the vocabulary, and looks at the 2W likeliest of these candidates. Of those "
+    "that do not end, the best W live on. One that ends, among the best W, is finished: its score "
+    "is log P over the length penalty. The rest is dropped; the table has it. A row has what was "
+    "kept, best first, and lines from what it continues. What has lived dies when nothing that "
+    "continues it is kept. Point at a piece for its hypothesis, log P and score."
 )
 
 
@@ -85,18 +87,21 @@ def nodes(steps: Sequence[beam_path.Step]) -> list[Node]:
 
 
 def plot(title: str, path: Sequence[Node], side: SideVocabulary) -> Plot:
-    """Returns a path as a tree that grows downwards, a row a step."""
-    start = {"step": 0, "rank": 1, "piece": "<s>", "fate": FATES["best"]}
-    values, rows = [start], []
+    """Returns the first steps of a path as a tree that grows downwards, a row a step."""
+    values = [{"step": 0, "place": 1, "piece": "<s>"}]
+    rows, places, kept = [], {(): 1}, collections.Counter()
     for node in path:
         pieces = readable(side.pieces(node.ids))
         text = side.decode([list(node.ids)])[0]
         text += f" {pieces[-1]}" if node.ids[-1] == tokenizer.END else ""
-        place = {"step": node.step, "rank": node.rank, "piece": pieces[-1]}
         numbers = {"log P": round(node.log_prob, 3), "score": round(node.score, 3)}
-        rest = {"hypothesis": text, **numbers, "fate": FATES[node.fate]}
-        values.append({**place, "before": node.step - 1, "parent": node.parent, **rest})
-        rows.append([*place.values(), *rest.values()])
+        shown = {"piece": pieces[-1], "hypothesis": text, **numbers, "fate": FATES[node.fate]}
+        rows.append([node.step, node.rank, *shown.values()])
+        if node.fate != "dropped" and node.step <= MOST_STEPS:
+            kept[node.step] += 1
+            places[node.ids] = kept[node.step]
+            line = {"before": node.step - 1, "parent": places[node.ids[:-1]]}
+            values.append({"step": node.step, "place": places[node.ids], **line, **shown})
     columns = ["step", "rank", "piece", "hypothesis", "log P", "score", "fate"]
     return Plot(title, _tree(values), _in_words(path, side), Table(columns, rows))
 
@@ -112,55 +117,48 @@ def _in_words(path: Sequence[Node], side: SideVocabulary) -> str:
         f"“{text}” with score {node.score:.3f}" for text, node in zip(texts, finished, strict=True)
     )
     second = f"; next is {others[0]}" if others else ""
-    return f"Found after {path[-1].step} steps: {best}{second}."
+    steps = path[-1].step
+    cut = f" The first {MOST_STEPS} steps are drawn; the table has all." * (steps > MOST_STEPS)
+    return f"Found after {steps} steps: {best}{second}.{cut}"
 
 
 def _tree(values: list[dict]) -> dict:
     """Returns the specification: the candidates' pieces, and lines between them."""
-    steps, ranks = (max(value[name] for value in values) for name in ("step", "rank"))
+    steps, places = (max(value[name] for value in values) for name in ("step", "place"))
     kept = [fate for name, fate in FATES.items() if name != "dropped"]
-    is_best, is_dropped = (f"datum.fate === '{FATES[name]}'" for name in ("best", "dropped"))
-    place = {"type": "quantitative", "axis": None, "scale": {"domain": [0.5, ranks + 0.5]}}
+    is_best = f"datum.fate === '{FATES['best']}'"
+    place = {"type": "quantitative", "axis": None, "scale": {"domain": [0.5, places + 0.5]}}
     axis = {"grid": False, "domain": False, "ticks": False}
     step = {"type": "ordinal", "title": "step", "axis": axis, "sort": None}
-    line = {
-        "x": {"field": "parent", **place},
-        "x2": {"field": "rank"},
-        "y": {"field": "before", **step},
-        "y2": {"field": "step"},
-    }
-    piece = {
-        "x": {"field": "rank", **place},
-        "y": {"field": "step", **step},
-        "text": {"field": "piece"},
-        "tooltip": [
-            {"field": name, "type": "nominal"} for name in ("hypothesis", "log P", "score", "fate")
-        ],
-    }
-    colour = {
-        "field": "fate",
-        "type": "nominal",
-        "scale": {"domain": kept},
-        "legend": {"columns": 2, "symbolType": "stroke"},
-    }
     width, weight = f"{is_best} ? 3 : 1.5", f"{is_best} ? 'bold' : 'normal'"
-    lines = {"type": "rule", "yOffset": 10, "y2Offset": -10}
-    pieces = {"type": "text", "fontSize": 13}
-    layers = [
-        (is_dropped, {**lines, "opacity": 0.35}, line),
-        (
-            f"datum.step && !({is_dropped})",
-            {**lines, "strokeWidth": {"expr": width}},
-            line | {"color": colour},
-        ),
-        (is_dropped, {**pieces, "opacity": 0.5}, piece),
-        (f"!({is_dropped})", {**pieces, "fontWeight": {"expr": weight}}, piece | {"color": colour}),
-    ]
-    return {
-        "data": {"values": values},
-        "height": 44 * (steps + 1),
-        "layer": [
-            {"transform": [{"filter": test}], "mark": mark, "encoding": encoding}
-            for test, mark, encoding in layers
-        ],
+    lines = {
+        "transform": [{"filter": "datum.step"}],
+        "mark": {"type": "rule", "yOffset": 10, "y2Offset": -10, "strokeWidth": {"expr": width}},
+        "encoding": {
+            "x": {"field": "parent", **place},
+            "x2": {"field": "place"},
+            "y": {"field": "before", **step},
+            "y2": {"field": "step"},
+            "color": {
+                "field": "fate",
+                "type": "nominal",
+                "scale": {"domain": kept},
+                "legend": {"columns": 2, "symbolType": "stroke"},
+            },
+        },
     }
+    room = {"expr": f"width / {places} - 6"}  # a longer piece is cut off
+    size = {"expr": "width < 500 ? 10 : 13"}
+    pieces = {
+        "mark": {"type": "text", "fontSize": size, "limit": room, "fontWeight": {"expr": weight}},
+        "encoding": {
+            "x": {"field": "place", **place},
+            "y": {"field": "step", **step},
+            "text": {"field": "piece"},
+            "tooltip": [
+                {"field": name, "type": "nominal"}
+                for name in ("hypothesis", "log P", "score", "fate")
+            ],
+        },
+    }
+    return {"data": {"values": values}, "height": 44 * (steps + 1), "layer": [lines, pieces]}

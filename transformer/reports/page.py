@@ -78,7 +78,10 @@ def theme(ink: str, muted: str, line: str, colours: str, ramp: str) -> dict:
         "background": "transparent",
         "font": "system-ui, sans-serif",
         "view": {"stroke": None},
-        "axis": {**text, "gridColor": line, "domainColor": line, "tickColor": line},
+        "axis": {
+            **{**text, "gridColor": line, "domainColor": line, "tickColor": line},
+            "labelSeparation": 6,
+        },
         "legend": {**text, "title": None, "orient": "top"},
         "header": text,
         "title": {"color": ink, "anchor": "start"},

@@ -52,7 +52,7 @@ def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
     }
     # Opacity, not a scale of colours: the numbers can be read on it, in light and in dark.
     shade = {"field": "share", "type": "quantitative", "legend": None}
-    shade["scale"] = {"domain": [0, 1], "range": [0.03, 0.65]}
+    shade["scale"] = {"domain": [0, 1], "range": [0.03, 0.5]}
     layers = [
         {
             "mark": {"type": "rect", "tooltip": {"content": "data"}},

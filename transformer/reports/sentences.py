@@ -1,4 +1,4 @@
-"""Translations: while they are learnt, by the length of the source, and the worst and best."""
+"""Translations: while they are learnt, and of a test set the worst ones and some at random."""
 
 import difflib
 import re
@@ -13,7 +13,7 @@ from transformer.reports.run import Run
 from transformer.tasks import translation_evaluator
 
 MOST_STEPS = 10  # of a sample
-MOST_SENTENCES = 8  # of the worst, and of the best
+MOST_SENTENCES = 8  # of the worst, and at random
 MOST_CHARACTERS = 1000  # of a text: a document is cut off
 
 STYLE = """
@@ -75,11 +75,12 @@ def evenly(by_step: Collection[int]) -> list[int]:
     return [steps[i] for i in chosen]
 
 
-def extremes(run: Run) -> Section | None:
-    """Returns the sentences of the newest test set that were translated worst and best."""
+def chosen(run: Run) -> Section | None:
+    """Returns the worst translations of the newest test set, and some at random, which say what to
+    expect; the best of a good run are all perfect, and say nothing."""
     if run.config.task != "translation":
         return None
-    title = "Worst and best sentences"
+    title = "Sentences"
     sides = run.evaluations and run.evaluations[-1].columns("source", "hypothesis", "reference")
     if not sides:
         return Section(title, [f"No test set is translated yet: `{run.command('evaluate')}`"])
@@ -92,10 +93,10 @@ def extremes(run: Run) -> Section | None:
         ),
     )
     parts = [f"By the chrF of the sentence, of {len(ranked):,} sentences. {MARKED}"]
-    best = sorted(ranked, key=lambda x: (-x[0], x[1]))
-    for name, chosen in (("Worst", ranked), ("Best", best)):
+    order = np.random.default_rng(0).permutation(len(ranked))
+    for name, items in (("Worst", ranked), ("At random", [ranked[i] for i in order])):
         blocks = []
-        for score, _, line in chosen[:MOST_SENTENCES]:
+        for score, _, line in items[:MOST_SENTENCES]:
             source, hypothesis, reference = (side[line] for side in sides)
             rows = {"chrF, line": f"{score:.1f}, line {line + 1:,}", "source": source}
             rows |= {"reference": reference}

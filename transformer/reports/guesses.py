@@ -1,0 +1,56 @@
+"""The section on hidden pieces: what a masked language model guesses from the text around them."""
+
+import jax
+import numpy as np
+
+from transformer.checkpoints.workdir import Vocabulary, read_vocabulary
+from transformer.data import texts
+from transformer.reports import inside
+from transformer.reports.attention_view import readable
+from transformer.reports.inside import Inside
+from transformer.reports.page import Section, Table
+
+SENTENCES, GUESSES = 8, 5
+
+ABOUT = (
+    "Texts that training has not seen, with as large a share of their pieces hidden as in "
+    "training, at random. A row has a hidden piece, and those that the model finds likeliest, each "
+    "with its probability. A dot before a piece says that it continues the word before."
+)
+
+
+def section(this: Inside) -> Section | None:
+    """Returns guesses of hidden pieces in a few texts of the test set; None for another task."""
+    if this.run.config.task != "masked_language":
+        return None
+    if not this.items:
+        return Section("Hidden pieces", [f"Not evaluated yet: `{this.run.command('evaluate')}`"])
+    data = this.run.config.data
+    vocabulary = read_vocabulary(this.run.workdir, this.run.config)
+    columns = ["hidden", *map(str, range(1, GUESSES + 1))]
+    parts, this = [ABOUT], inside.sentences(this, "text", SENTENCES)
+    for item, number in zip(this.items, this.numbers, strict=True):
+        ids = vocabulary.encode([item["text"]])[0][: data.max_length]
+        row = texts.one_text(ids, len(ids))
+        count = max(1, round(data.mask_share * (len(ids) - 1)))
+        hidden = 1 + np.sort(np.random.default_rng(number).permutation(len(ids) - 1)[:count])
+        truth = row["ids"][hidden]
+        row["ids"] = np.where(np.isin(row["positions"], hidden), texts.MASK, row["ids"])
+        inputs = {name: x[None] for name, x in row.items()} | {"masked": hidden[None]}
+        logits_1TV = this.model.apply({"params": this.params}, **inputs, train=False)
+        probabilities_TV = np.asarray(jax.nn.softmax(logits_1TV[0]))
+        rows = [
+            [_named(vocabulary, p_V, i) for i in (target, *np.argsort(-p_V)[:GUESSES])]
+            for target, p_V in zip(truth, probabilities_TV, strict=True)
+        ]
+        surfaces = [text for _, text in vocabulary.surfaces(item["text"])][: len(ids) - 1]
+        for i in hidden - 1:
+            surfaces[i] = " " * surfaces[i].startswith(" ") + "____"
+        parts += ["".join(surfaces), Table(columns, rows)]
+    return Section("Hidden pieces", parts)
+
+
+def _named(vocabulary: Vocabulary, probabilities_V: np.ndarray, i: int) -> str:
+    """Returns a piece, as it continues a text, and its probability."""
+    [piece] = readable(["▁a", *vocabulary.pieces([i])])[1:]
+    return f"{piece} {probabilities_V[i]:.0%}"
