@@ -63,7 +63,8 @@ def test_the_names_of_special_ids_are_text_there_as_here(tmp_path):
     marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
     theirs = transformers.MarianTokenizer.from_pretrained(tmp_path)
     for text in ("a </s> b", "<pad><unk> a"):
-        assert theirs(text)["input_ids"] == source.encode([text])[0]
+        pieces = theirs.convert_ids_to_tokens(theirs(text)["input_ids"])
+        assert pieces == source.pieces(source.encode([text])[0])
 
 
 def test_a_target_s_vocabulary_is_not_taken_for_the_source_s(tmp_path):
