@@ -6,7 +6,15 @@ from helpers import huggingface, tiny
 
 from transformer.data import tokenizer
 from transformer.errors import UserError
-from transformer.interop import ctranslate2_write, foreign, marian_config
+from transformer.interop import (
+    arrays,
+    ctranslate2_write,
+    foreign,
+    gpt2,
+    marian_config,
+    megatron_bert,
+    vit,
+)
 
 PIECES = ["</s>", "<unk>", "a", "b", "<pad>"]
 
@@ -50,6 +58,27 @@ NO_FORM = [
     {"key_size": 4},
     {"key_size": 6, "value_size": 6, "d_model": 20, "num_heads": 3},  # 20 / 3 is no size
 ]
+
+
+@pytest.mark.parametrize(
+    ("write", "program", "changes"),
+    [
+        *((GPT2, gpt2, {"attention_bias": x, "tied_embeddings": x}) for x in (False, True)),
+        *((BERT, megatron_bert, {"attention_bias": x}) for x in (False, True)),
+        *((VIT, vit, {"attention_bias": x}) for x in (False, True)),
+        *((GPT2, gpt2, {"positions": x}) for x in ("none", "interleaved")),
+        *((write, of, {"positions": "none"}) for write, of in ((BERT, megatron_bert), (VIT, vit))),
+    ],
+)
+def test_what_is_written_is_read_again(write, program, changes, tmp_path, vocab):
+    model, params = write(tmp_path, vocab, **changes)
+    flat = huggingface.flat(params)
+    with arrays.opened(tmp_path) as (_, names, load):
+        there = {name: np.asarray(load(name)) for name in names}
+    read = program.params_of(model, there, {path: x.shape for path, x in flat.items()})
+    assert read.keys() == flat.keys()
+    for path, array in flat.items():
+        np.testing.assert_allclose(read[path], array, rtol=1e-6, err_msg=path)
 
 
 def test_a_field_that_a_form_does_not_know_is_refused():

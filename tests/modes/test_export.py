@@ -1,8 +1,10 @@
 """--mode=export: a run's folder in the format of another program."""
 
+import functools
 import json
 import shutil
 
+import jax
 import numpy as np
 import pytest
 from etils import epath
@@ -15,6 +17,7 @@ from transformer.errors import UserError
 from transformer.interop import arrays
 from transformer.models.text_encoder import MaskedLanguageModel
 from transformer.models.vision import VisionTransformer
+from transformer.modes import command_line
 from transformer.modes import export as export_mode
 from transformer.modes.export import export
 from transformer.modes.import_model import import_model
@@ -60,7 +63,7 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
         again = json.loads((tmp_path / "again" / name).read_text())
         assert again == json.loads((given / name).read_text())
     card = (tmp_path / "again" / "README.md").read_text()
-    assert "imported from another program" in card
+    assert "`, imported." in card
     assert "trained on" not in card
     texts, outputs = ["b a c", "d d e a", ""], []
     for folder in (tiny_run.workdir, tmp_path / "run"):
@@ -105,6 +108,28 @@ def test_what_cannot_be_exported_is_said_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
+def restored(folder, target):
+    """The workdir that --mode=import makes of an exported folder: its config, model and params."""
+    arguments = ["--mode=import", str(folder), f"--workdir={target}"]
+    _, folders, config = command_line.parse(arguments)
+    import_model(config, folders)
+    _, target, config = command_line.parse(["--mode=evaluate", f"--workdir={target}"])
+    return config, trained.load(config, target)
+
+
+def test_safetensors_are_a_workdir_again(tiny_run, tmp_path):
+    config = config_of(tiny_run, export__format="safetensors", data__directory="/home/somebody")
+    export(config, (tmp_path / "model", tiny_run.workdir))
+    again, run = restored(tmp_path / "model", tmp_path / "again")
+    original = translation.load(config, tiny_run.workdir)
+    assert run.model == original.model
+    tiny.assert_same_bits(run.params, original.params)
+    assert again.vocabulary.to_dict() == config.vocabulary.to_dict()
+    assert again.data.directory == ""  # a folder of the machine that it was trained on
+    config.data.update(directory="", data_dir=again.data.data_dir)  # another machine has its own
+    assert again.data.to_dict() == config.data.to_dict()
+
+
 @pytest.fixture
 def language_run(tmp_path, monkeypatch):
     """A function of {config key: value}: config and workdir of a language model of characters."""
@@ -114,7 +139,11 @@ def language_run(tmp_path, monkeypatch):
         values = config.model.to_dict()
         model = language.model(vocab_size=12, **values)
         params = language.parameters(model)
-        monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+        of_run = trained.Trained(model, params, [7], 7)
+        load = trained.load
+        monkeypatch.setattr(
+            trained, "load", lambda config, x: of_run if x == folder else load(config, x)
+        )
         folder = tmp_path / "run"
         workdir.write_vocabulary(folder, config, [b" abcdefg"])
         return config, folder
@@ -131,6 +160,49 @@ def test_a_language_model_is_exported_as_gpt2(language_run, tmp_path, lines, end
     assert read("config.json")["n_positions"] == config.model.max_positions
     assert read("generation_config.json")["eos_token_id"] == ends
     assert "pipeline_tag: text-generation" in (tmp_path / "model" / "README.md").read_text()
+    again, loaded = restored(tmp_path / "model", tmp_path / "again")
+    original = trained.load(config, run)
+    assert loaded.model == original.model
+    assert again.generate.lines == lines
+    same = functools.partial(np.testing.assert_allclose, rtol=1e-6)
+    jax.tree.map(same, loaded.params, original.params)
+
+
+def change(file, **changes):
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def change_array(folder, name):
+    with arrays.opened(folder) as (file, shapes, load):
+        values = {name: np.array(load(name)) for name in shapes}
+    values[name][-1] += 0.5
+    arrays.write(file, values)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (
+            lambda x: shutil.rmtree(x / "run"),
+            r"--mode=export writes .*found model_type='gpt2'",
+        ),
+        (lambda x: change(x / "config.json", n_head=1), r"config.json: n_head is not what --mode"),
+        (lambda x: change(x / "config.json", add_cross_attention=True), r"add_cross_attention is"),
+        (lambda x: change(x / "tokenizer.json", truncation=9), r"tokenizer.json: truncation is"),
+        (lambda x: change_array(x, "transformer.wte.weight"), r"transformer.wte.weight is not wh"),
+        (lambda x: change_array(x, "transformer.wpe.weight"), r"transformer.wpe.weight is not wh"),
+        (lambda x: arrays.write(x / "model.safetensors", {"a": np.zeros(1)}), r"has not the arra"),
+    ],
+)
+def test_a_folder_that_is_no_longer_what_was_written_is_refused(
+    language_run, tmp_path, damage, said
+):
+    config, run = language_run(model__positions="interleaved")
+    export(config, (tmp_path / "model", run))
+    damage(tmp_path / "model")
+    with pytest.raises(UserError, match=said):
+        restored(tmp_path / "model", tmp_path / "again")
+    assert not (tmp_path / "again").exists()
 
 
 def test_a_language_model_without_that_form_is_said_and_exported_as_safetensors(
@@ -152,8 +224,10 @@ def test_a_masked_language_model_is_exported_as_megatron_bert(tmp_path, monkeypa
     vocab = huggingface.learn()
     model = MaskedLanguageModel(vocab_size=len(vocab), **huggingface.ENCODER)
     params = tiny.parameters(model, huggingface.masked_inputs(len(vocab)))
-    monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+    original, load = trained.Trained(model, params, [7], 7), trained.load
+    monkeypatch.setattr(trained, "load", lambda *_: original)
     config = default_config("masked_language")
+    config.model.update({k: x for k, x in huggingface.ENCODER.items() if k != "mask_share"})
     contents = [vocab.processor.serialized_model_proto()]
     workdir.write_vocabulary(tmp_path / "run", config, contents)
     export(config, (tmp_path / "model", tmp_path / "run"))
@@ -161,19 +235,32 @@ def test_a_masked_language_model_is_exported_as_megatron_bert(tmp_path, monkeypa
     assert read("config.json")["architectures"] == ["MegatronBertForMaskedLM"]
     assert read("tokenizer_config.json")["model_max_length"] == config.data.max_length
     assert "pipeline_tag: fill-mask" in (tmp_path / "model" / "README.md").read_text()
+    monkeypatch.setattr(trained, "load", load)
+    _, loaded = restored(tmp_path / "model", tmp_path / "again")
+    assert loaded.model == model
+    tiny.assert_same_bits(loaded.params, params)
 
 
 def test_a_vision_model_is_exported_as_vit_with_the_names_of_its_classes(tmp_path, monkeypatch):
     model = VisionTransformer(**huggingface.VISION)
     params = tiny.parameters(model, {"images": huggingface.images(model, 1)})
-    monkeypatch.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+    original, load = trained.Trained(model, params, [7], 7), trained.load
+    monkeypatch.setattr(trained, "load", lambda *_: original)
     class_names.write(tmp_path / "run", ["cat", "dog", "bee"])
     config = default_config("image_classification")
+    sizes = ("num_classes", "image_size")
+    config.model.update({k: x for k, x in huggingface.VISION.items() if k not in sizes})
+    config.data.update(size=model.image_size, channels=1)
     export(config, (tmp_path / "model", tmp_path / "run"))
     read = lambda name: json.loads((tmp_path / "model" / name).read_text())
     assert read("config.json")["id2label"] == {"0": "cat", "1": "dog", "2": "bee"}
     assert read("preprocessor_config.json")["size"] == {"shortest_edge": round(28 / 0.875)}
     assert "pipeline_tag: image-classification" in (tmp_path / "model" / "README.md").read_text()
+    monkeypatch.setattr(trained, "load", load)
+    _, loaded = restored(tmp_path / "model", tmp_path / "again")
+    assert loaded.model == model
+    tiny.assert_same_bits(loaded.params, params)
+    assert class_names.read(tmp_path / "again", "") == ("cat", "dog", "bee")
 
 
 def test_a_folder_in_use_is_kept(tiny_run, exported, tmp_path):

@@ -66,7 +66,7 @@ def test_a_folder_in_use_or_a_missing_model_is_refused(run, tmp_path):
 @pytest.mark.parametrize("kind", ["t5", ["marian"], None])
 def test_what_cannot_be_imported_is_told_what_can(tmp_path, kind):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
-    with pytest.raises(UserError, match=r"only .*marian and CTranslate2.*can be imported, found"):
+    with pytest.raises(UserError, match=r"only .*marian, CTranslate2.*can be imported, found"):
         imported(tmp_path, tmp_path / "new")
 
 

@@ -19,6 +19,7 @@ from transformer.storage import json_files, paths
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of launch.py
 CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task
+RUN = "run"  # in an exported folder: config.json and vocabulary/ of its run
 
 FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
 
@@ -158,6 +159,18 @@ def read_config(workdir: Path) -> ConfigDict:
         return ConfigDict(tuples(values))
     except (ValueError, AttributeError, RecursionError) as error:  # an invalid key
         raise UserError(f"damaged: {path} is not a config ({error})") from error
+
+
+def exported_run(folder: Path) -> Path | None:
+    """Returns where an exported folder has the config.json of its run; None if it has none of ours.
+
+    Formats with a config.json of their own have ours, and its vocabulary, in the folder `run`.
+    """
+    for run in (folder / RUN, folder):
+        file = run / "config.json"
+        if file.is_file() and {"task", "model"} <= json_files.read_object(file).keys():
+            return run
+    return None
 
 
 def default_config(task: str = "translation") -> ConfigDict:

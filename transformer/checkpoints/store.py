@@ -29,6 +29,7 @@ PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
 
 # The types of what is recorded with a step; the last two with those in best/ only.
 ABOUT = {"identity": dict, "score": (int, float), "best_is": str}
+IMPORTED = 0  # the step of imported params, which have had none of ours
 
 
 class CheckpointStore:

@@ -24,9 +24,13 @@ FORM = {
     "vocab_size": (),
 }
 # {their module: ours}, in each layer.
-NORMS = {
-    "ln_1": "self_attention_residual/layer_norm",
-    "ln_2": "feed_forward_residual/layer_norm",
+LAYER = {
+    "ln_1": ("self_attention_residual/layer_norm",),
+    "attn.c_attn": tuple(f"self_attention/{name}" for name in ("query", "key", "value")),
+    "attn.c_proj": ("self_attention/output",),
+    "ln_2": ("feed_forward_residual/layer_norm",),
+    "mlp.c_fc": ("feed_forward/inner",),
+    "mlp.c_proj": ("feed_forward/outer",),
 }
 
 
@@ -79,28 +83,40 @@ def write(
 def arrays_of(
     model: nn.Module, params: dict[str, np.ndarray], context: int
 ) -> dict[str, np.ndarray]:
-    """Returns their arrays, {name: array}; their matrices are [in, out], as ours are."""
+    """Returns their arrays, {name: array}."""
     embedding, scale = params["embedding/embedding"], model.d_model**0.5
     positions_PD = layout.positions(model, params, context)
     if model.positions == "learned":
         positions_PD = positions_PD * scale
-    written = {
+    return {
         "transformer.wte.weight": embedding * scale,
         "transformer.wpe.weight": positions_PD,
         "lm_head.weight": params.get("output_embedding/embedding", embedding),
+        **_transposed(layout.modules(params, _paths(model))),
     }
 
-    def linear(name: str, *paths: str) -> None:
-        maps = [layout.linear(params, path) for path in paths]
-        written[f"transformer.{name}.weight"] = np.concatenate([matrix for matrix, _ in maps]).T
-        written[f"transformer.{name}.bias"] = np.concatenate([bias for _, bias in maps])
 
-    for i in range(model.num_layers):
-        ours, theirs = f"decoder/layers_{i}", f"h.{i}"
-        heads = (f"{ours}/self_attention/{name}" for name in ("query", "key", "value"))
-        linear(f"{theirs}.attn.c_attn", *heads)
-        linear(f"{theirs}.attn.c_proj", f"{ours}/self_attention/output")
-        linear(f"{theirs}.mlp.c_fc", f"{ours}/feed_forward/inner")
-        linear(f"{theirs}.mlp.c_proj", f"{ours}/feed_forward/outer")
-    norms = layout.layers("transformer.h", "decoder", model.num_layers, NORMS)
-    return written | layout.modules(params, norms | {"transformer.ln_f": "decoder/norm"})
+def params_of(
+    model: nn.Module, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, np.ndarray]:
+    """Returns our params of what `arrays_of` gives; KeyError or ValueError for other arrays."""
+    output, scale = arrays["lm_head.weight"], model.d_model**0.5
+    params = layout.params_of(_transposed(arrays), _paths(model), shapes)
+    if model.tied_embeddings:
+        params["embedding/embedding"] = output
+    else:
+        params["embedding/embedding"] = arrays["transformer.wte.weight"] / scale
+        params["output_embedding/embedding"] = output
+    if model.positions == "learned":
+        params["add_positions/embedding"] = arrays["transformer.wpe.weight"] / scale
+    return params
+
+
+def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
+    paths = layout.layers("transformer.h", "decoder", model.num_layers, LAYER)
+    return {**paths, "transformer.ln_f": ("decoder/norm",)}
+
+
+def _transposed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns arrays whose matrices are [in, out], as theirs are in this model; or back."""
+    return {name: array.T for name, array in arrays.items()}

@@ -38,27 +38,58 @@ def linear(params: dict[str, np.ndarray], path: str) -> tuple[np.ndarray, np.nda
     return weights_OI, bias.reshape(-1)
 
 
-def modules(params: dict[str, np.ndarray], paths: dict[str, str]) -> dict[str, np.ndarray]:
+def modules(
+    params: dict[str, np.ndarray], paths: dict[str, tuple[str, ...]]
+) -> dict[str, np.ndarray]:
     """Returns the weights and biases of linear maps and normalisations; `paths` has ours by theirs.
 
-    Example: {"classifier": "head"} gives classifier.weight and classifier.bias.
+    Example: {"classifier": ("head",)} gives classifier.weight and classifier.bias. Of several of
+    ours theirs is one, with their outputs one behind the other.
     """
     written = {}
-    for name, path in paths.items():
-        if f"{path}/scale" in params:
-            weight, bias = params[f"{path}/scale"], params[f"{path}/bias"]
-        else:
-            weight, bias = linear(params, path)
-        written |= {f"{name}.weight": weight, f"{name}.bias": bias}
+    for name, ours in paths.items():
+        weights, biases = zip(*(_module(params, path) for path in ours), strict=True)
+        written[f"{name}.weight"] = np.concatenate(weights)
+        written[f"{name}.bias"] = np.concatenate(biases)
     return written
 
 
-def layers(theirs: str, ours: str, count: int, paths: dict[str, str]) -> dict[str, str]:
+def _module(params: dict[str, np.ndarray], path: str) -> tuple[np.ndarray, np.ndarray]:
+    if f"{path}/scale" in params:
+        return params[f"{path}/scale"], params[f"{path}/bias"]
+    return linear(params, path)
+
+
+def params_of(
+    arrays: dict[str, np.ndarray],
+    paths: dict[str, tuple[str, ...]],
+    shapes: dict[str, tuple[int, ...]],
+) -> dict[str, np.ndarray]:
+    """Returns our params of what `modules` has written; `shapes` are {path: shape} of all params.
+
+    KeyError or ValueError for an array that is missing or has another shape.
+    """
+    params = {}
+    for name, ours in paths.items():
+        parts = (np.split(arrays[f"{name}.{x}"], len(ours)) for x in ("weight", "bias"))
+        for path, weight, bias in zip(ours, *parts, strict=True):
+            if f"{path}/scale" in shapes:
+                params[f"{path}/scale"] = weight
+            else:
+                params[f"{path}/kernel"] = kernel(weight, shapes[f"{path}/kernel"])
+            if f"{path}/bias" in shapes:
+                params[f"{path}/bias"] = bias.reshape(shapes[f"{path}/bias"])
+    return params
+
+
+def layers(
+    theirs: str, ours: str, count: int, paths: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
     """Returns the paths for `modules` of `count` layers alike; `paths` are those within a layer."""
     return {
-        f"{theirs}.{i}.{name}": f"{ours}/layers_{i}/{path}"
+        f"{theirs}.{i}.{name}": tuple(f"{ours}/layers_{i}/{part}" for part in parts)
         for i in range(count)
-        for name, path in paths.items()
+        for name, parts in paths.items()
     }
 
 

@@ -26,13 +26,14 @@ FORM = {
 }
 # {their module: ours}, in each layer.
 LAYER = {
-    "attention.ln": "self_attention_residual/layer_norm",
-    **{f"attention.self.{x}": f"self_attention/{x}" for x in ("query", "key", "value")},
-    "attention.output.dense": "self_attention/output",
-    "ln": "feed_forward_residual/layer_norm",
-    "intermediate.dense": "feed_forward/inner",
-    "output.dense": "feed_forward/outer",
+    "attention.ln": ("self_attention_residual/layer_norm",),
+    **{f"attention.self.{x}": (f"self_attention/{x}",) for x in ("query", "key", "value")},
+    "attention.output.dense": ("self_attention/output",),
+    "ln": ("feed_forward_residual/layer_norm",),
+    "intermediate.dense": ("feed_forward/inner",),
+    "output.dense": ("feed_forward/outer",),
 }
+HEAD = "cls.predictions"
 
 
 def write(
@@ -78,19 +79,34 @@ def arrays_of(
     model: nn.Module, params: dict[str, np.ndarray], max_length: int
 ) -> dict[str, np.ndarray]:
     """Returns their arrays, {name: array}."""
-    embedding, head = params["embedding/embedding"], "cls.predictions"
-    written = {
+    embedding = params["embedding/embedding"]
+    return {
         "bert.embeddings.word_embeddings.weight": embedding * model.d_model**0.5,
         "bert.embeddings.position_embeddings.weight": layout.positions(model, params, max_length),
         "bert.embeddings.token_type_embeddings.weight": np.zeros((1, model.d_model), np.float32),
-        f"{head}.decoder.weight": embedding,
-        f"{head}.decoder.bias": params["head/bias"],
-        f"{head}.bias": params["head/bias"],
+        f"{HEAD}.decoder.weight": embedding,
+        f"{HEAD}.decoder.bias": params["head/bias"],
+        f"{HEAD}.bias": params["head/bias"],
+        **layout.modules(params, _paths(model)),
     }
-    paths = layout.layers("bert.encoder.layer", "encoder", model.num_layers, LAYER)
-    paths |= {"bert.encoder.ln": "encoder/norm"}
-    paths |= {
-        f"{head}.transform.dense": "head/transform",
-        f"{head}.transform.LayerNorm": "head/norm",
+
+
+def params_of(
+    model: nn.Module, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, np.ndarray]:
+    """Returns our params of what `arrays_of` gives; KeyError or ValueError for other arrays."""
+    params = layout.params_of(arrays, _paths(model), shapes)
+    params["embedding/embedding"] = arrays[f"{HEAD}.decoder.weight"]
+    params["head/bias"] = arrays[f"{HEAD}.bias"]
+    if model.positions == "learned":
+        params["add_positions/embedding"] = arrays["bert.embeddings.position_embeddings.weight"]
+    return params
+
+
+def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
+    return {
+        **layout.layers("bert.encoder.layer", "encoder", model.num_layers, LAYER),
+        "bert.encoder.ln": ("encoder/norm",),
+        f"{HEAD}.transform.dense": ("head/transform",),
+        f"{HEAD}.transform.LayerNorm": ("head/norm",),
     }
-    return written | layout.modules(params, paths)

@@ -22,13 +22,15 @@ FORM = {
 BILINEAR = 2  # Pillow's number of it
 # {their module: ours}, in each layer.
 LAYER = {
-    "layernorm_before": "self_attention_residual/layer_norm",
-    **{f"attention.attention.{x}": f"self_attention/{x}" for x in ("query", "key", "value")},
-    "attention.output.dense": "self_attention/output",
-    "layernorm_after": "feed_forward_residual/layer_norm",
-    "intermediate.dense": "feed_forward/inner",
-    "output.dense": "feed_forward/outer",
+    "layernorm_before": ("self_attention_residual/layer_norm",),
+    **{f"attention.attention.{x}": (f"self_attention/{x}",) for x in ("query", "key", "value")},
+    "attention.output.dense": ("self_attention/output",),
+    "layernorm_after": ("feed_forward_residual/layer_norm",),
+    "intermediate.dense": ("feed_forward/inner",),
+    "output.dense": ("feed_forward/outer",),
 }
+TOKEN, POSITIONS = "vit.embeddings.cls_token", "vit.embeddings.position_embeddings"
+PATCHES = "vit.embeddings.patch_embeddings.projection"
 
 
 def write(
@@ -91,21 +93,43 @@ def write(
 
 def arrays_of(model: nn.Module, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns their arrays, {name: array}."""
-    D, side = model.d_model, model.image_size // model.patch_size
+    D, side = model.d_model, side_of(model)
     # Our token has its position in it, so that theirs is zeros.
     positions_PD = np.zeros((1 + side * side, D), np.float32)
     if model.positions == "learned":
         grid_HWD = interpolate(params["position_grid"], (side, side))
         positions_PD[1:] = np.asarray(grid_HWD).reshape(-1, D)
-    written = {
-        "vit.embeddings.cls_token": params["token"],
-        "vit.embeddings.position_embeddings": positions_PD[None],
+    return {
+        TOKEN: params["token"],
+        POSITIONS: positions_PD[None],
         # [height, width, channels, D] is [D, channels, height, width] there.
-        "vit.embeddings.patch_embeddings.projection.weight": params[
-            "patches/linear/kernel"
-        ].transpose(3, 2, 0, 1),
-        "vit.embeddings.patch_embeddings.projection.bias": params["patches/linear/bias"],
+        f"{PATCHES}.weight": params["patches/linear/kernel"].transpose(3, 2, 0, 1),
+        f"{PATCHES}.bias": params["patches/linear/bias"],
+        **layout.modules(params, _paths(model)),
     }
+
+
+def params_of(
+    model: nn.Module, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
+) -> dict[str, np.ndarray]:
+    """Returns our params of what `arrays_of` gives; KeyError or ValueError for other arrays.
+
+    The model's position_grid is `side_of` it.
+    """
+    params = layout.params_of(arrays, _paths(model), shapes)
+    params["token"] = arrays[TOKEN]
+    params["patches/linear/kernel"] = arrays[f"{PATCHES}.weight"].transpose(2, 3, 1, 0)
+    params["patches/linear/bias"] = arrays[f"{PATCHES}.bias"]
+    if model.positions == "learned":
+        params["position_grid"] = arrays[POSITIONS][0, 1:].reshape(shapes["position_grid"])
+    return params
+
+
+def side_of(model: nn.Module) -> int:
+    """Returns how many patches an image has in a row."""
+    return model.image_size // model.patch_size
+
+
+def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
     paths = layout.layers("vit.encoder.layer", "encoder", model.num_layers, LAYER)
-    paths |= {"vit.layernorm": "encoder/norm", "classifier": "head"}
-    return written | layout.modules(params, paths)
+    return {**paths, "vit.layernorm": ("encoder/norm",), "classifier": ("head",)}

@@ -17,6 +17,7 @@ from transformer.checkpoints.config_files import (
     check_links,
     check_types,
     default_config,
+    exported_run,
     flatten,
     is_of_parameters,
     load_config,
@@ -104,7 +105,9 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         config = trained_config(folder, rest)
     if mode == "train" and not file:
         config = resumed_config(folder, rest)
-    if mode in FROM_FOREIGN:
+    if mode in FROM_FOREIGN and (run := exported_run(paths.path(folders[0]))):
+        config = trained_config(run, rest)
+    elif mode in FROM_FOREIGN:
         config = default_config("translation")
         # Not WMT's text and languages: `import_model` fills in what the model names.
         config.data.update(corpus="parallel_text", source_language="", target_language="")

@@ -2,6 +2,7 @@
 
 import logging
 import shlex
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ import jax
 import ml_collections
 import numpy as np
 
-from transformer.checkpoints import param_paths, workdir
+from transformer.checkpoints import param_paths, store, workdir
+from transformer.checkpoints.config_files import RUN
 from transformer.errors import UserError
 from transformer.interop import (
     arrays,
@@ -21,7 +23,6 @@ from transformer.interop import (
     model_card,
     vit,
 )
-from transformer.modes.import_model import STEP
 from transformer.monitoring import log, progress, results
 from transformer.reports import measures
 from transformer.storage import checksums, drafts
@@ -110,25 +111,38 @@ def write(folder: Path, source: Source) -> None:
     config = source.config
     if config.export.format == "huggingface":
         HUGGINGFACE[config.architecture](folder, source)
-        return
-    sides = {}
-    if "kind" in config.vocabulary:
-        vocabulary = source.vocabulary
-        sides = vocabulary.sides
-    if config.export.format == "safetensors":
+    elif config.export.format == "safetensors":
         arrays.write(folder / "model.safetensors", source.params)
-        workdir.write_config(config, folder)
+        write_run(folder, source)
     else:
-        ctranslate2_write.write(
-            folder,
-            source.model,
-            source.params,
-            [side.pieces(range(len(side))) for side in vocabulary],
-            quantization=config.export.quantization,
-            source_end=config.vocabulary.source_end,
-            positions=config.decode.max_length + config.decode.extra_length,
-        )
-    for name, side in sides.items():
+        _ctranslate2(folder, source)
+
+
+def write_run(folder: Path, source: Source, **changes: int) -> None:
+    """Writes what --mode=import restores the workdir from, besides the params.
+
+    These are the run's config.json, without the folder of its data, and its vocabulary. `changes`
+    are fields of the model that are others there.
+    """
+    config = source.config.copy_and_resolve_references()
+    config.data.directory = ""
+    config.model.update(changes)
+    workdir.write_config(config, folder)
+    shutil.copytree(source.workdir / "vocabulary", folder / "vocabulary")
+
+
+def _ctranslate2(folder: Path, source: Source) -> None:
+    config, vocabulary = source.config, source.vocabulary
+    ctranslate2_write.write(
+        folder,
+        source.model,
+        source.params,
+        [side.pieces(range(len(side))) for side in vocabulary],
+        quantization=config.export.quantization,
+        source_end=config.vocabulary.source_end,
+        positions=config.decode.max_length + config.decode.extra_length,
+    )
+    for name, side in vocabulary.sides.items():
         if hasattr(side, "processor"):
             (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
 
@@ -162,17 +176,20 @@ def _gpt2(folder: Path, source: Source) -> None:
         context=source.config.data.context_length,
         end_at_line=source.config.generate.lines == 1,
     )
+    write_run(folder / RUN, source)
 
 
 def _megatron_bert(folder: Path, source: Source) -> None:
     length = source.config.data.max_length
     megatron_bert.write(folder, source.model, source.params, source.vocabulary, max_length=length)
+    write_run(folder / RUN, source)
 
 
 def _vit(folder: Path, source: Source) -> None:
     config = source.config
     names = class_names.read(source.workdir, config.vocabulary.labels_fingerprint)
     vit.write(folder, source.model, source.params, names, central_crop=config.data.central_crop)
+    write_run(folder / RUN, source, position_grid=vit.side_of(source.model))
 
 
 # {config.architecture: the function that writes Hugging Face's files}
@@ -211,7 +228,7 @@ def card_of(
         name=folder.name,
         task=config.task,
         languages=languages,
-        data="imported from another program" if run.steps == [STEP] else f"trained on\n{text}",
+        data="imported" if run.steps == [store.IMPORTED] else f"trained on\n{text}",
         licence=config.export.licence,
         facts=facts,
         command=command_of(config, source, folder),

@@ -2,24 +2,34 @@
 
 import contextlib
 import logging
+import shutil
+import tempfile
 from pathlib import Path
 from types import ModuleType
 
 import jax
 import ml_collections
+import numpy as np
 
 from transformer.checkpoints import param_paths, store, workdir
-from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
+from transformer.checkpoints.config_files import exported_run
+from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError
-from transformer.interop import ctranslate2_read, marian
+from transformer.interop import arrays, ctranslate2_read, gpt2, marian, megatron_bert, vit
+from transformer.modes import export
 from transformer.monitoring import progress
 from transformer.storage import drafts, json_files
 from transformer.tasks import translation
-from transformer.tasks.task import abstract_params
+from transformer.tasks.task import abstract_params, load_task
 
-STEP = 0  # the imported params have had no step of ours
 # {model_type of a config.json: what reads such a folder of Hugging Face's}
 HUGGINGFACE = {"marian": marian}
+# {config.architecture: what reads the arrays of it that --mode=export has written in another form}
+EXPORTED = {
+    "language_model": gpt2,
+    "masked_language_model": megatron_bert,
+    "vision_transformer": vit,
+}
 
 
 def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:
@@ -30,6 +40,9 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     """
     folder, target = folders
     drafts.check_new(target)
+    if run := exported_run(folder):
+        restore(config, folder, run, target)
+        return
     program = program_of(folder)
     foreign = program.read(folder)
     config.model.update(foreign.fields)
@@ -48,17 +61,77 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
         contents = [foreign.vocabulary[file.name] for file in files]
         vocab = workdir.write_vocabulary(written, config, contents)
         config.vocabulary.fingerprint = vocab.fingerprint
-        workdir.write_config(config, written)
         save(written, params, config)
-    logging.info(
-        "imported %s into %s: %s",
-        *(folder, target, progress.quantity(sum(x.size for x in params.values()), "parameter")),
-    )
+    _log(folder, target, params)
+
+
+def restore(config: ml_collections.ConfigDict, folder: Path, run: Path, target: Path) -> None:
+    """Writes a workdir from a folder of ours, which --mode=export has written.
+
+    `run` is where its config.json and vocabulary are.
+    """
+    config.evaluate.weights = "best"
+    config.export.format = "huggingface"  # the default; the folder's may be another
+    task = load_task(config.task)
+    model = task.model(config, task.sizes(config, run))
+    expected = param_paths.flatten(abstract_params(model, task.example(config, 1)))
+    shapes = {path: x.shape for path, x in expected.items()}
+    with arrays.opened(folder) as source:
+        file = source.file
+        there = {name: source.read(name, shape) for name, shape in source.shapes.items()}
+    program = EXPORTED.get(config.architecture) if run != folder else None
+    try:
+        params = program.params_of(model, there, shapes) if program else there
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{file} has not the arrays of the model in {run}: {error}") from error
+    if {path: x.shape for path, x in params.items()} != shapes:
+        raise UserError(f"{file} has not the arrays of the model in {run}: other names or shapes")
+    if program:
+        check_same(folder, export.Source(config, run, model, params))
+    with drafts.new_folder(target) as written:
+        shutil.copytree(run / "vocabulary", written / "vocabulary")
+        save(written, params, config)
+    _log(folder, target, params)
+
+
+def check_same(folder: Path, source: export.Source) -> None:
+    """Raises UserError unless a folder holds what --mode=export writes of a model.
+
+    So nothing in it that is not read, such as a table of sinusoids, makes it another model.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        expected = Path(place)
+        export.write(expected, source)
+        for file in expected.glob("*.json"):
+            found, wanted = (json_files.read_object(x / file.name) for x in (folder, expected))
+            keys = found.keys() | wanted.keys()
+            if wrong := sorted(key for key in keys if found.get(key) != wanted.get(key)):
+                raise UserError(
+                    f"{folder / file.name}: {wrong[0]} is not what --mode=export has written: the "
+                    "model has changed in a way that has no form here"
+                )
+        with arrays.opened(folder) as found, arrays.opened(expected) as wanted:
+            for name in sorted({*found.shapes, *wanted.shapes}):
+                same = found.shapes.get(name) == wanted.shapes.get(name)
+                if not same or not np.allclose(found.load(name), wanted.load(name), atol=1e-6):
+                    raise UserError(
+                        f"{found.file}: {name} is not what follows from the other arrays, as in "
+                        "what --mode=export writes: the model has changed in a way that has no "
+                        "form here"
+                    )
+
+
+def _log(folder: Path, target: Path, params: dict[str, np.ndarray]) -> None:
+    number = progress.quantity(sum(x.size for x in params.values()), "parameter")
+    logging.info("imported %s into %s: %s", folder, target, number)
 
 
 def program_of(folder: Path) -> ModuleType:
     """Returns what reads a folder; UserError, which says what can be imported, if nothing does."""
-    known = f"only Hugging Face's {', '.join(HUGGINGFACE)} and CTranslate2's Transformer"
+    known = (
+        f"only Hugging Face's {', '.join(HUGGINGFACE)}, CTranslate2's Transformer, and what "
+        "--mode=export writes (with our config.json and vocabulary)"
+    )
     if not folder.is_dir():
         kind = "is a file" if folder.is_file() else "does not exist"
         raise UserError(f"{folder} {kind}: expected the folder of a model, {known}")
@@ -86,11 +159,12 @@ def set_languages(config: ml_collections.ConfigDict, named: tuple[str, str]) -> 
 
 
 def save(folder: Path, params: dict, config: ml_collections.ConfigDict) -> None:
-    """Writes params, {path: array}, as the best of a workdir."""
+    """Writes config.json, and params, {path: array}, as the best of a workdir."""
+    workdir.write_config(config, folder)
     store.check_path(folder)
     tree = jax.tree.map(jax.numpy.asarray, param_paths.unflatten(params))
     (folder / BEST).mkdir(parents=True, exist_ok=True)
     with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,))) as best:
-        best.save(STEP, {PARAMS: tree})
-        about = {"step": STEP, "score": 0.0, "best_is": "highest"}
-        best.complete(STEP, {**about, "identity": translation.identity(config)})
+        best.save(IMPORTED, {PARAMS: tree})
+        about = {"step": IMPORTED, "score": 0.0, "best_is": "highest"}
+        best.complete(IMPORTED, {**about, "identity": load_task(config.task).identity(config)})
