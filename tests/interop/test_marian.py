@@ -307,13 +307,14 @@ def test_another_config_of_the_same_function_is_the_same(folder, changes):
     np.testing.assert_allclose(*recorded_logits(model, params, vocab), atol=1e-5)
 
 
-def test_rows_beyond_the_vocabulary_are_no_pieces(folder):
-    """As resize_token_embeddings makes them."""
+@pytest.mark.parametrize("of_bias", [9, 1])
+def test_rows_beyond_the_vocabulary_are_no_pieces(folder, of_bias):
+    """As resize_token_embeddings makes them; with pad_to_multiple_of its bias has fewer."""
     foreign, _, params, _ = read(folder)
     rows = foreign.orders[0].count
     change(folder, vocab_size=rows + 9, decoder_vocab_size=rows + 9)
     grow = lambda name: lambda x: np.pad(x[name], ((0, 9), (0, 0)), constant_values=7)
-    bias = lambda x: np.pad(x["final_logits_bias"], ((0, 0), (0, 9)), constant_values=7)
+    bias = lambda x: np.pad(x["final_logits_bias"], ((0, 0), (0, of_bias)), constant_values=7)
     name = "model.shared.weight"
     rewrite(folder, **{name: grow(name), "final_logits_bias": bias})
     tiny.assert_same_bits(read(folder)[2], params)
