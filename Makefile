@@ -4,7 +4,7 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VERSION := $(shell $(or $(PYTHON),false) -c \
-	'import sys; print("%d.%d" % sys.version_info[:2] if sys.version_info >= (3, 11) else "")')
+	'import sys; print("%d.%d" % sys.version_info[:2] if sys.version_info >= (3, 11) else "")' 2>/dev/null)
 ifeq ($(VERSION),)
 $(error expected Python 3.11 or newer, found PYTHON=$(PYTHON): make PYTHON=/path/to/python3.11)
 endif
@@ -38,7 +38,8 @@ lint: $(TOOLS)
 	$(VENV)/bin/ruff check
 
 $(INSTALLED): requirements.txt
-	test -e $@ || $(PYTHON) -m venv --clear $(VENV)
+	$(VENV)/bin/python -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(VERSION)")' 2>/dev/null || \
+		$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --upgrade -r requirements.txt
 	touch $@
 

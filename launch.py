@@ -36,8 +36,8 @@ r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
       writes ./compare.html.
 
   python launch.py --mode=import FOLDER --workdir=DIR
-      Makes a workdir of a model that another program has trained: Hugging Face's Marian (OPUS-MT)
-      or CTranslate2's.
+      Makes a workdir of a model that another program has trained, Hugging Face's Marian (OPUS-MT)
+      or CTranslate2's, or of what --mode=export has written.
 
   python launch.py --mode=export FOLDER --workdir=DIR [--config.export.format=ctranslate2]
       Writes a trained model for another program: huggingface, ctranslate2 or safetensors.
@@ -67,8 +67,8 @@ vocabulary.model, compare): these have their defaults unless set on the command 
 
 Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a mistake
 of the user, explained in one line; 143 training was signalled to stop (SIGTERM, SIGHUP, SIGUSR1,
-Ctrl-C) and has saved a checkpoint, so that the same command resumes it; 130 any other mode was
-interrupted by Ctrl-C; 1 any other failure.
+Ctrl-C) and has saved a checkpoint, so that the same command resumes it; 130 interrupted by Ctrl-C:
+any other mode, or training before its first step; 1 any other failure.
 """
 
 import gc

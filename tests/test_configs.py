@@ -42,7 +42,7 @@ def test_configs(name):
     defaults = config_files.default_config(config.task)
     defaults_flat = config_files.flatten(defaults)
     needed = config_files.needed_keys(config, defaults)
-    chosen = [key for key in config_files.CHOICES if flat[key] != defaults_flat[key]]
+    chosen = [key for key in config_files.CHOICES if flat.get(key) != defaults_flat.get(key)]
     own = tuple(config_files.CHOICES[key] for key in chosen)
     assert needed.keys() <= flat.keys()
     new = {key for key in flat.keys() - needed.keys() if not key.startswith(own)}

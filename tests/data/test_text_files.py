@@ -127,23 +127,23 @@ def test_the_other_language_is_the_folder_s(tmp_path, given, expected):
 
 
 @pytest.mark.parametrize(
-    ("given", "stems", "ends"),
+    ("given", "stems", "what"),
     [
-        (("", ""), ["train"], "de, en"),
-        (("", "fr"), ["train"], "de, en"),
-        (("", "en"), ["test"], "none"),
-        (("", "en"), [], "none"),
-        (("", "en"), ["more"], "de, en, fr"),
+        (("", ""), ["train"], "the ends of your files' names, de, en"),
+        (("", "fr"), ["train"], "the ends of your files' names, de, en"),
+        (("", "en"), ["test"], "two codes"),
+        (("", "en"), [], "two codes"),
+        (("", "en"), ["more"], "the ends of your files' names, de, en, fr"),
     ],
 )
-def test_languages_that_have_to_be_given(tmp_path, given, stems, ends):
+def test_languages_that_have_to_be_given(tmp_path, given, stems, what):
     for name in ("train.de", "train.en", "more.de", "more.en", "more.fr"):
         (tmp_path / name).touch()
     with pytest.raises(UserError) as error:
         text_files.languages(tmp_path, stems, *given)
     message = one_line(error)
-    assert "set config.data.source_language or config.data.target_language" in message
-    assert f"{given[0]!r} and {given[1]!r}; ends: {ends}); " in message
+    keys = "config.data.source_language or config.data.target_language, or both"
+    assert f"set {keys}, to {what} (found {given[0]!r} and {given[1]!r}); " in message
     assert message.endswith("has more.de, more.en, more.fr, train.de, train.en")
 
 

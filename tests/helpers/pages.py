@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.modes import command_line, overrides
+from transformer.storage import checksums
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the README's "Fork it" tells the reader to write.
@@ -212,7 +213,10 @@ def mistake(words):
 
 
 def begin(workdir, config):
-    """Leaves what the command line reads of a run: its config.json, and that it has checkpoints."""
+    """Leaves what the command line reads of a run: its config.json, and a step to resume from."""
     if workdir.parts[0] == "runs":
-        (workdir / "checkpoints" / "1").mkdir(parents=True, exist_ok=True)
+        step = workdir / "checkpoints" / "1"
+        (step / "opt_state").mkdir(parents=True, exist_ok=True)
+        (step / "opt_state" / "x").touch()
+        (step / checksums.NAME).write_bytes(checksums.checksums_of(step))
         (workdir / "config.json").write_text(json.dumps(ConfigDict(config).to_dict()))

@@ -15,7 +15,7 @@ from transformer.data.batches import Batches
 from transformer.data.packing import Rows
 from transformer.tasks.task import Task, init_params
 
-CONFIG = '''"""The toy task."""
+CONFIG = '''"""The toy task: python launch.py --config=configs/toy.py"""
 
 from ml_collections import ConfigDict
 

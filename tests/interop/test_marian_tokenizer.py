@@ -1,8 +1,10 @@
 """The vocabulary of Hugging Face's Marian, written and read."""
 
+import io
 import json
 
 import pytest
+import sentencepiece
 from helpers import corpora
 
 from transformer.data import tokenizer, vocabulary
@@ -36,6 +38,19 @@ def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
     assert len(tables) == (1 if shared else 2)
     config = json.loads((tmp_path / "tokenizer_config.json").read_text())
     assert config["separate_vocabs"] == (not shared)
+
+
+@pytest.mark.parametrize(("rule", "normalisation"), [("identity", "nfc"), ("nmt_nfkc", "")])
+def test_text_is_composed_where_sentencepiece_changes_nothing(rule, normalisation):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["abc def", "fed cba"] * 20),
+        model_writer=model,
+        **{"vocab_size": 16, "hard_vocab_limit": False, "minloglevel": 2},
+        normalization_rule_name=rule,
+    )
+    contents = {"source.model": model.getvalue(), "target.model": model.getvalue()}
+    assert marian_tokenizer.normalisation(contents) == normalisation
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,8 @@ def test_two_files_and_no_other_split(run, splits, tmp_path):
 def test_a_copy_says_which_splits_it_lacks(run, splits, tmp_path, caplog):
     write(tmp_path / "text", **splits)
     run(f"--config.audit.clean={tmp_path}/copy", "--config.data.test=")
-    assert "--config.data.validation=validation --config.data.test=\n" in caplog.text
+    languages = "--config.data.source_language=xx --config.data.target_language=yy"
+    assert f"--config.data.validation=validation --config.data.test= {languages}\n" in caplog.text
 
 
 def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, caplog, tiny_config):

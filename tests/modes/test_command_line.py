@@ -12,7 +12,7 @@ from transformer import modes
 from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.modes import near_names, overrides
-from transformer.storage import paths
+from transformer.storage import checksums, paths
 from transformer.tasks import TASKS, translation
 from transformer.training import loop
 
@@ -158,7 +158,11 @@ def test_a_run_is_resumed_by_its_workdir_s_config(tmp_path, caplog):
     assert mistake(*arguments) == (
         f"{tmp_path} has no checkpoint to resume from: give --config=FILE"
     )
-    (tmp_path / "checkpoints" / "50").mkdir(parents=True)
+    step = tmp_path / "checkpoints" / "50"
+    (step / "opt_state").mkdir(parents=True)
+    (step / "opt_state" / "x").touch()
+    assert mistake(*arguments).endswith("give --config=FILE")  # incomplete: its first save
+    (step / checksums.NAME).write_bytes(checksums.checksums_of(step))
     caplog.clear()
     mode, folder, config = typed(*arguments)
     assert (mode, folder) == ("train", tmp_path)
@@ -166,6 +170,8 @@ def test_a_run_is_resumed_by_its_workdir_s_config(tmp_path, caplog):
     assert (config.parallel.strategy, config.parallel.mesh) == ("jit", (0, 1, 1))
     assert config.data.data_dir == quickstart.get_config().data.data_dir
     [line] = [record.getMessage() for record in caplog.records]
+    longer = typed(*arguments, "--config.optimizer.schedule.decay_steps=200")[2]
+    assert (longer.train.num_steps, longer.optimizer.schedule.decay_steps) == (99, 200)
     left = "data.data_dir='/a', parallel.mesh=(1,)"
     assert line == f"not taken from {tmp_path}/config.json, as from no workdir's: {left}"
 

@@ -109,6 +109,7 @@ def by_flags(tmp_path):
 def test_its_text_is_parallel_text_and_its_vocabulary_the_workdir_s(by_flags):
     config = by_flags(RECORDED)
     assert (config.vocabulary.kind, config.vocabulary.model) == ("table", "")
+    assert config.vocabulary.normalisation == "nfc"
     prepare.check(config)  # says nothing of a vocabulary to take over
     assert config.data.corpus == "parallel_text"
 

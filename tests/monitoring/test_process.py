@@ -42,7 +42,9 @@ def test_a_second_ctrl_c_ends_what_the_first_one_waits_for():
         started.stdout.readline()
         started.send_signal(signal.SIGINT)
         said = started.stderr.readline()
-        assert said.endswith("Ctrl-C waits for what is being computed; a second one ends at once\n")
+        assert said.endswith(
+            "Ctrl-C waits for what is being computed or saved; a second one ends at once\n"
+        )
         started.send_signal(signal.SIGINT)
         assert started.communicate() == ("", "")
     assert started.returncode == 130

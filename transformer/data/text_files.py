@@ -27,8 +27,10 @@ def languages(folder: Path, stems: Iterable[str], source: str, target: str) -> t
 
     The folder's languages are what the files of every stem end in: de and en where there are
     train.de, train.en.gz, test.de, test.en and notes.txt. UserError if the source and the target
-    are both "", or if there is not exactly one other language.
+    are both "", if there is not exactly one other language, or no such folder.
     """
+    if not folder.is_dir():
+        raise UserError(state(folder))
     ends = {}  # {stem: the ends of its files}; a stem without files is for `find` to name
     for stem in stems:
         path = folder / os.path.expanduser(stem)
@@ -39,10 +41,10 @@ def languages(folder: Path, stems: Iterable[str], source: str, target: str) -> t
     others = [language for language in present if language not in (source, target)]
     if len(others) == 1 and (source or target):
         return source or others[0], target or others[0]
+    which = f"to the ends of your files' names, {', '.join(present)}" if present else "to two codes"
     raise UserError(
-        "set config.data.source_language or config.data.target_language, or both, to the ends of "
-        f"your files' names (found {source!r} and {target!r}; ends: {', '.join(present) or 'none'})"
-        f"; {state(folder)}"
+        f"set config.data.source_language or config.data.target_language, or both, {which} (found "
+        f"{source!r} and {target!r}); {state(folder)}"
     )
 
 

@@ -234,6 +234,7 @@ def table(processor: sentencepiece.SentencePieceProcessor) -> str:
 
 
 MODEL_TYPE = (2, 3)  # trainer_spec.model_type: 1 unigram, 2 BPE
+CHARSMAP = (3, 2)  # normalizer_spec.precompiled_charsmap: its name and rules, compiled
 # The settings that determine ids and text besides the pieces: {(message, field): default}, by the
 # numbers of sentencepiece_model.proto.
 SETTINGS = {
@@ -241,7 +242,7 @@ SETTINGS = {
     (2, 24): 0,  # trainer_spec.treat_whitespace_as_suffix
     (2, 35): 0,  # trainer_spec.byte_fallback
     (2, 44): " \u2047 ".encode(),  # trainer_spec.unk_surface
-    (3, 2): b"",  # normalizer_spec.precompiled_charsmap: its name and rules, compiled
+    CHARSMAP: b"",
     (3, 3): 1,  # normalizer_spec.add_dummy_prefix
     (3, 4): 1,  # normalizer_spec.remove_extra_whitespaces
     (3, 5): 1,  # normalizer_spec.escape_whitespaces

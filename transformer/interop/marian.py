@@ -72,6 +72,7 @@ def read(folder: Path) -> Foreign:
         config={
             "vocabulary.shared": "shared.pieces" in vocabulary,
             "vocabulary.kind": "table",
+            "vocabulary.normalisation": marian_tokenizer.normalisation(vocabulary),
             "decode.beam_width": get("num_beams", int, 4, least=1, most=1024),
             # Theirs is log P / length^alpha.
             "decode.length_penalty": "power",

@@ -52,6 +52,14 @@ def read(
     return (source, target), {**contents, **tables}
 
 
+def normalisation(contents: dict[str, bytes]) -> str:
+    """Returns `vocabulary.normalisation` for the files of `read`: "nfc" where SentencePiece has no
+    normalisation of its own, as in what --mode=export writes, otherwise ""."""
+    processors = (tokenizer.load_processor(contents[f"{x}.model"], x) for x in SIDES)
+    has_own = any(tokenizer.settings(x)[0][tokenizer.CHARSMAP] for x in processors)
+    return "" if has_own else "nfc"
+
+
 def languages(folder: Path) -> tuple[str, str]:
     """Returns the codes that tokenizer_config.json has for source and target, "" for none."""
     file = folder / "tokenizer_config.json"

@@ -265,7 +265,8 @@ def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
                 "its copy lacks these lines" if lacks_them else "so is its copy",
             )
     written = {name: name if name in examined else "" for name in corpora.SPLITS}
-    flags = [f"--config.data.{split}={name}" for split, name in written.items()]
+    written |= zip(("source_language", "target_language"), languages, strict=True)
+    flags = [f"--config.data.{key}={value}" for key, value in written.items()]
     folder_flag = shlex.quote(f"--config.data.directory={folder}")
     logging.info(
         "to train on the copy: --config.data.corpus=parallel_text %s",

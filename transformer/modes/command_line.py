@@ -177,16 +177,19 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
 def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a run that is resumed without its --config.
 
-    UserError if there is no checkpoint: a new run reads keys that are never taken from a workdir.
-    Those that config.json has otherwise are logged.
+    UserError if there is no checkpoint to resume from: a new run reads keys that are never taken
+    from a workdir. Those that config.json has otherwise are logged.
     """
+    from transformer.checkpoints.resuming import resumable  # imports JAX
+
     config, file = trained_config(workdir, arguments), workdir / "config.json"
-    if not any(checkpoint.name.isdigit() for checkpoint in workdir.glob("checkpoints/*")):
+    if not resumable(workdir):
         raise UserError(f"{workdir} has no checkpoint to resume from: give --config=FILE")
-    if config.optimizer.schedule.get("decay_steps") == config.train.num_steps:
+    given, decay = list(map(key_of, arguments)), "optimizer.schedule.decay_steps"
+    if decay not in given and flatten(config).get(decay) == config.train.num_steps:
         # As in the configs: a run of more steps does not go on at the rate of the last one.
         config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")
-    ours, given = flatten(config), list(map(key_of, arguments))
+    ours = flatten(config)
     left = [
         f"{key}={value!r}"
         for key, value in flatten(read_config(workdir)).items()

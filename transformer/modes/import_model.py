@@ -47,8 +47,8 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     foreign = program.read(folder)
     config.model.update(foreign.fields)
     set_languages(config, foreign.languages)
+    config.vocabulary.normalisation = ""
     config.update_from_flattened_dict(foreign.config)
-    config.vocabulary.normalisation = ""  # its SentencePiece models have their own
     config.evaluate.weights = "best"
     names = ("source_vocab_size", "target_vocab_size")
     sizes = dict(zip(names, (len(order.pieces) for order in foreign.orders), strict=True))

@@ -13,7 +13,7 @@ ALSO_CALLED = {
     ("warmup", "num_warmup_steps"): ("optimizer.schedule.warmup_steps",),
     ("batch_size", "batch", "bs", "max_tokens"): ("data.batch_tokens", "data.batch_images"),
     ("epochs", "epoch", "num_epochs", "max_epochs", "steps", "max_steps"): ("train.num_steps",),
-    ("hidden_size", "hidden_dim", "embedding_size", "embed_dim", "dim", "n_embd"): (
+    ("hidden", "hidden_size", "hidden_dim", "embedding_size", "embed_dim", "dim", "n_embd"): (
         "model.d_model",
     ),
     ("ffn_dim", "ff_dim", "dim_feedforward", "intermediate_size"): ("model.d_ff",),
@@ -24,7 +24,10 @@ ALSO_CALLED = {
         *("data.max_length", "data.context_length", "decode.max_length"),
     ),
     ("beam", "beams", "num_beams", "beam_size"): ("decode.beam_width",),
-    ("vocab_size",): ("vocabulary.size",),
+    ("vocab_size", "vocab"): ("vocabulary.size",),
+    ("dir", "folder", "path", "data_path"): ("data.directory",),
+    ("grad_clip", "max_grad_norm", "clip"): ("optimizer.clip_norm",),
+    ("temp",): ("decode.temperature", "generate.temperature"),
 }
 
 

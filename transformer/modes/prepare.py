@@ -38,12 +38,13 @@ def check(config: ml_collections.ConfigDict) -> ModuleType:
     weights.check(config.evaluate.weights)
     task_module.check(config)
     loop.check(config)
+    train = config.data.get("train")
     for split in ("validation", "test"):
-        if config.data.get(split) == config.data.train and processes.is_first():
+        if train and config.data.get(split) == train and processes.is_first():
             logging.warning(
                 "config.data.%s=%r is what the model is trained on: its score says nothing of "
                 "other data",
-                *(split, config.data.train),
+                *(split, train),
             )
     return task_module
 

@@ -66,7 +66,9 @@ def watch_ctrl_c() -> None:
     def watch() -> None:
         interrupted()
         if not interrupted(1.0):
-            logging.warning("Ctrl-C waits for what is being computed; a second one ends at once")
+            logging.warning(
+                "Ctrl-C waits for what is being computed or saved; a second one ends at once"
+            )
             interrupted()
         os._exit(130)
 

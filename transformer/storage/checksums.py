@@ -89,14 +89,15 @@ def compare(
     The latter may be intact: reading failed, and may succeed later.
     """
     values = read(directory)
+    unlisted = _unlisted(directory, values["files"]) if values else []
     if not alone:  # a shared disk may show processes different files: all use process 0's
-        values = processes.all_gather(values)[0]
+        values, unlisted = processes.all_gather([values, unlisted])[0]
     if values is None:
         return None
     files = values["files"]
     if not files:
         return [f"{directory / NAME} (checksum mismatch)"], []
-    names = sorted(filter(wanted, [*files, *_unlisted(directory, files)]))
+    names = sorted(filter(wanted, [*files, *unlisted]))
     share = names if alone else [names[i] for i in processes.my_share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:  # hashing releases the GIL
         check = lambda name: _check(directory / name, *files.get(name, (None, "")))
@@ -151,7 +152,10 @@ def _unlisted(directory: Path, files: dict) -> list[str]:
     files is, because a kill leaves that of an item that was being deleted.
     """
     listed = {name.partition("/")[0] for name in files if "/" in name}
-    others = {*paths.files(directory)} - files.keys()
+    try:
+        others = {*paths.files(directory)} - files.keys()
+    except FileNotFoundError:  # another process is deleting the folder
+        return []
     is_hidden = lambda name: Path(name).name.startswith(".")
     return [x for x in others if x.partition("/")[0] in listed and not is_hidden(x)]
 

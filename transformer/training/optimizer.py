@@ -72,8 +72,9 @@ def make_optimizer(
     paths in `frozen` are not updated, and have no state.
     """
     make = getattr(optax, name, None) or getattr(optax.contrib, name, None)
-    # What is schedule-free would have to be scored with other params than those in training.
-    usable = callable(make) and not name.startswith("schedule_free")
+    # What is schedule-free would have to be scored with other params than those in training; what
+    # begins with scale_by is a part of an optimizer.
+    usable = callable(make) and not name.startswith(("schedule_free", "scale_by"))
     if not usable or "learning_rate" not in inspect.signature(make).parameters:
         raise UserError(
             "config.optimizer.name is an optimizer of optax with a learning rate, such as adam, "

@@ -119,6 +119,7 @@ def test_the_vocabulary_is_asked_for_each_character_once(monkeypatch):
         ("a < b, c > d, <3, <name>, <module>, <unk>", False, False),
         ("AT&T; R&D; &c.; ?a=1&copy=2 &nosuch; Q & A;", False, False),
         ("<input> and <b and a<b>c, List<string>", True, False),
+        ("if a <b and c> d", False, False),
     ],
 )
 def test_html(line, tag, entity):

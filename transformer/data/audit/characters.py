@@ -59,7 +59,8 @@ MOJIBAKE = re.compile(
 # HTML's elements of running text; '<input>' or '<name>' may be a placeholder.
 TAG = re.compile(
     "<(?:/?(?:a|abbr|b|big|blockquote|br|center|dd|div|dl|dt|em|font|h[1-6]|hr|i|img|li|ol|p|pre|"
-    r"script|small|span|strike|strong|style|sub|sup|table|tbody|td|th|tr|tt|u|ul)(?:\s[^<>]*)?/?>|!--)",
+    r"script|small|span|strike|strong|style|sub|sup|table|tbody|td|th|tr|tt|u|ul)"
+    r"(?:\s[^<>]*=[^<>]*)?\s*/?>|!--)",
     re.IGNORECASE,
 )
 REFERENCE = re.compile(r"&#?\w+;")
