@@ -39,8 +39,14 @@ def test_an_array_is_read_only_if_it_is_as_expected(tmp_path):
         np.testing.assert_array_equal(opened.read("b", (2,)), [1, 1])
         for name, shape, said in (
             *(("a", (6,), r"a has the shape \[2, 3\], expected \[6\]"), ("z", (), "z is missing")),
-            *(("nan", (2,), "nan has values that are no finite"), ("large", (1,), "no finite")),
-            *(("complex", (2,), "complex is no array of real"), ("int", (2,), "int is no array")),
+            *(
+                ("nan", (2,), "nan has non-finite values"),
+                ("large", (1,), "large has non-finite values"),
+            ),
+            *(
+                ("complex", (2,), "complex is not a real floating-point array"),
+                ("int", (2,), "int is not a real"),
+            ),
         ):
             with pytest.raises(UserError, match=said):
                 opened.read(name, shape)
@@ -111,7 +117,7 @@ def test_other_tensors_of_pytorch_s_are_refused(tmp_path):
     with arrays.opened(tmp_path) as opened:
         np.testing.assert_array_equal(opened.read("parameter", (2, 2)), ones)
         for name in ("sparse", "meta", "complex", "int"):
-            with pytest.raises(UserError, match=f"{name} is no array of real numbers"):
+            with pytest.raises(UserError, match=f"{name} is not a real floating-point array"):
                 opened.read(name, (2, 2))
     for wrong, said in ((b"", "is damaged"), ([1], "no dictionary"), ({1: ones}, "no dictionary")):
         file.write_bytes(b"") if wrong == b"" else torch.save(wrong, file)

@@ -31,7 +31,7 @@ def test_variables_are_read(tmp_path, version):
     assert model.scalar("encoder/num_heads", None) == 8
     assert model.scalar("nothing", 3) == 3
     for name in ("nothing", "encoder/layer_norm/gamma"):
-        with pytest.raises(UserError, match=f"{name} is missing, or is no number"):
+        with pytest.raises(UserError, match=f"{name} is missing, or is not a number"):
             model.scalar(name)
 
 

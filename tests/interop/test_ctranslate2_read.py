@@ -179,7 +179,7 @@ def test_a_factor_of_the_embeddings_is_one_of_our_tables(tmp_path, scale, factor
         ({"encoder/layer_0/ffn/linear_0/bias": None}, "linear_0/bias is missing"),
         (
             {"decoder/layer_1/ffn/linear_0/bias": np.full(24, np.nan, np.float32)},
-            "decoder/layer_1/ffn/linear_0/bias has values that are no finite numbers",
+            "decoder/layer_1/ffn/linear_0/bias has non-finite values",
         ),
         (
             {f"encoder/layer_{i}/ffn/linear_0/bias": np.zeros(0, np.float32) for i in range(3000)},

@@ -23,8 +23,8 @@ class Arrays(NamedTuple):
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """Loads an array in float32.
 
-        UserError if it is missing, has another shape, which is compared first, or has values that
-        are no finite numbers.
+        UserError if it is missing, has another shape, which is compared first, or has non-finite
+        values.
         """
         if self.shapes.get(name) != shape:
             found = (
@@ -34,7 +34,7 @@ class Arrays(NamedTuple):
         with np.errstate(over="ignore"):
             array = np.asarray(self.load(name), np.float32)
         if not np.isfinite(array).all():
-            raise UserError(f"{self.file}: {name} has values that are no finite numbers")
+            raise UserError(f"{self.file}: {name} has non-finite values")
         return array
 
     def check_rest(self, read: set[str], fault: Callable[[str, np.ndarray], str]) -> None:
@@ -101,7 +101,7 @@ def opened(folder: Path) -> Iterator[Arrays]:
 
 def _check_kind(file: Path, name: str, is_right: bool) -> None:
     if not is_right:
-        raise UserError(f"{file}: {name} is no array of real numbers in floating point")
+        raise UserError(f"{file}: {name} is not a real floating-point array")
 
 
 def write(file: Path, arrays: dict[str, np.ndarray]) -> None:

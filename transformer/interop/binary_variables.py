@@ -51,7 +51,7 @@ class Model(NamedTuple):
         """Returns a variable of one whole number, or a default; UserError if there is neither."""
         variable = self.variables.get(name, np.array(default))
         if variable.size != 1 or variable.item() not in range(1 << 15):
-            raise UserError(f"{self.file}: {name} is missing, or is no number from 0 to 32,767")
+            raise UserError(f"{self.file}: {name} is missing, or is not a number from 0 to 32,767")
         return int(variable.item())
 
     def count(self, prefix: str) -> int:
