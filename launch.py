@@ -76,7 +76,7 @@ import os
 import signal
 import sys
 
-from transformer.monitoring import process
+from transformer.runtime import startup
 
 
 def end_at_once(*_: object) -> None:
@@ -90,7 +90,7 @@ if __name__ == "__main__":
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, end_at_once)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # see restart_with_allocator
-    process.restart_with_allocator()  # before the imports, which would be made twice
+    startup.restart_with_allocator()  # before the imports, which would be made twice
     # XLA logs, as an error, that a program takes more than two minutes to compile, with advice for
     # its authors. Its errors are raised; those that end the process are still logged.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -108,7 +108,7 @@ from ml_collections import ConfigDict
 from transformer.errors import UserError
 from transformer.modes import COLLECTIVE, MODES, READS_INPUT
 from transformer.modes.command_line import parse
-from transformer.storage import standard_streams
+from transformer.runtime import standard_streams
 
 
 def main(arguments: list[str]) -> None:
@@ -124,11 +124,11 @@ def main(arguments: list[str]) -> None:
             print(f"The config of {' '.join(without_help)}:\n\n{parse(without_help)[2]}")
         return
     mode, workdir, config = parse(arguments)
-    process.schedule_for_memory()
+    startup.schedule_for_memory()
     if mode in READS_INPUT and sys.stdin is None:
         raise UserError(f"standard input is closed, but --mode={mode} reads it, as in < source.txt")
     if mode in COLLECTIVE:
-        from transformer.monitoring import memory  # imports JAX
+        from transformer.runtime import memory  # imports JAX
 
         memory.compute_in_calling_thread()
         connect(config.parallel)
@@ -137,16 +137,16 @@ def main(arguments: list[str]) -> None:
     # Not above: they take 0.4 s (JAX) and 0.03 s, and a mistyped command is to be answered at once.
     from tqdm.contrib.logging import logging_redirect_tqdm
 
-    from transformer.storage.compilation_cache import set_compilation_cache
+    from transformer.runtime.compilation_cache import set_compilation_cache
 
     set_compilation_cache(config.compilation_cache)
     if not gc.isenabled():
         gc.freeze()
-        gc.set_threshold(process.NEW_OBJECTS)
+        gc.set_threshold(startup.NEW_OBJECTS)
         gc.enable()
     if signal.getsignal(signal.SIGINT) is end_at_once:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        process.watch_ctrl_c()
+        startup.watch_ctrl_c()
     with logging_redirect_tqdm():  # so that log lines do not break progress bars
         run_mode(config, workdir)
 

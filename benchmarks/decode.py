@@ -35,8 +35,7 @@ from transformer.decoding import compiled
 from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
 from transformer.interop import ctranslate2_write
-from transformer.monitoring import process
-from transformer.storage import compilation_cache
+from transformer.runtime import compilation_cache, startup
 from transformer.tasks import translation
 from transformer.tasks.task import init_params
 
@@ -78,7 +77,7 @@ def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a table."""
     seconds = {name: [] for name in engines(arguments)}
     first, same = {}, {}
-    environment = {**os.environ, **process.ALLOCATOR}
+    environment = {**os.environ, **startup.ALLOCATOR}
     for _ in range(arguments.turns):
         for name, times in seconds.items():
             folder = ("--folder", str(arguments.folder))
@@ -103,7 +102,7 @@ def turn(arguments: argparse.Namespace) -> None:
     """One engine's turn: its times on standard output, as JSON."""
     kind, *of_engine = arguments.engine.split("-")
     if kind == "this":
-        process.schedule_for_memory()  # as launch.py
+        startup.schedule_for_memory()  # as launch.py
         compilation_cache.set_compilation_cache(wmt_base.get_config().compilation_cache)
         run, count, unit = ours(arguments, of_engine[0])
     else:

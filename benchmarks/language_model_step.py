@@ -87,7 +87,7 @@ def ours(name: str, shape: dict) -> tuple[Callable[[], float], int]:
     import numpy as np
 
     from transformer.checkpoints import config_files
-    from transformer.storage import compilation_cache
+    from transformer.runtime import compilation_cache
     from transformer.tasks import language_modelling
     from transformer.tasks.task import abstract_params
 

@@ -70,7 +70,7 @@ def turn(arguments: argparse.Namespace) -> None:
 
     from transformer import models
     from transformer.checkpoints import config_files
-    from transformer.storage import compilation_cache
+    from transformer.runtime import compilation_cache
     from transformer.tasks import translation
     from transformer.tasks.task import abstract_params
 

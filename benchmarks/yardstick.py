@@ -59,14 +59,14 @@ def updates(config: Any, model: Any, task: Any, batch: dict) -> Callable[[], flo
 
     from transformer.distributed.layout import make_layout
     from transformer.distributed.parallel_step import compile_step, shard_batch
-    from transformer.monitoring import memory, process
+    from transformer.runtime import memory, startup
     from transformer.tasks.task import init_params
     from transformer.training.state import restore_or_init
     from transformer.training.update import make_step
 
     memory.compute_in_calling_thread()  # all three as in launch.py
-    process.schedule_for_memory()
-    gc.set_threshold(process.NEW_OBJECTS)
+    startup.schedule_for_memory()
+    gc.set_threshold(startup.NEW_OBJECTS)
     optimizer, train_step = make_step(config, task.loss(config, model))
     init = functools.partial(init_params, model, task.example(config, 1))
     layout = make_layout(config.parallel.strategy)
@@ -105,7 +105,7 @@ def take_turns(
 
     Memory is kept by the allocator that launch.py sets up, unless `kept_memory` is False.
     """
-    from transformer.monitoring.process import ALLOCATOR
+    from transformer.runtime.startup import ALLOCATOR
 
     environment = {**os.environ, **(ALLOCATOR if kept_memory else {})}
     taken = {engine: [] for engine in pythons}

@@ -66,9 +66,9 @@ def get_config() -> ConfigDict:
     config.plan.num_devices = 0  # devices to plan for, simulated on the CPU; 0: those present
     # A TPU slice such as 'v5e:4x4', compiled by libtpu's own compiler; needs libtpu, but no TPU.
     config.plan.topology = ""
-    config.plan.device = ""  # 'TPU v5e', 'H100', ... (monitoring/devices.py); "": the one present
+    config.plan.device = ""  # 'TPU v5e', 'H100', ... (runtime/devices.py); "": the one present
     config.plan.share_of_peak = 0.4  # MFU to assume: achieved FLOP/s over peak FLOP/s
-    config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: look up in monitoring/devices.py
+    config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: look up in runtime/devices.py
 
     config.export = ConfigDict()  # read by --mode=export only
     config.export.format = "huggingface"  # or 'safetensors': our params by their paths

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from typing import NamedTuple
 
-from transformer.monitoring import process
+from transformer.runtime import startup
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # pytest's workers have their parent's environment
     SHARED = tempfile.TemporaryDirectory(prefix="shared-")  # removed when pytest ends
@@ -26,7 +26,7 @@ if importlib.metadata.version("jaxlib").startswith("0.10."):
     QUICK += " --xla_cpu_use_fusion_emitters=false"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {QUICK}"
-process.schedule_for_memory()  # as launch.py: programs are kept by XLA_FLAGS, too
+startup.schedule_for_memory()  # as launch.py: programs are kept by XLA_FLAGS, too
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 import jax  # noqa: E402 (it reads the environment set above)

@@ -42,13 +42,13 @@ def test_commands_parse(tmp_path, monkeypatch):
 
 
 def test_what_does_not_exist_is_missing():
-    text = "`storage/lock.py` (`locked`, `OSError`), `storage/gone.py` | `test_gone`, "
+    text = "`runtime/lock.py` (`locked`, `OSError`), `storage/gone.py` | `test_gone`, "
     text += "`test_rooms.py` (s): `test_imports_go_one_way` (s), `test_what_a_page_names_exists`, "
     text += "`parse` of `modes/command_line.py`, `parse` in\n`loop.py`, tests/gone/, `make tea`\n"
     text += "    from transformer.modes import command_line, gone\n"
     assert pages.missing_files(text) == {"storage/gone.py", "tests/gone"}
     assert pages.missing_functions(text) == {
-        *("storage/lock.py: OSError", "test_gone", "loop.py: parse", "make tea"),
+        *("runtime/lock.py: OSError", "test_gone", "loop.py: parse", "make tea"),
         *("test_rooms.py: test_what_a_page_names_exists", "transformer.modes: gone"),
     }
     links = "[a](tour.md) [b](tour.md#fork-it) ![c](gone.svg) [d](../README.md#fork-it) http://x/y"

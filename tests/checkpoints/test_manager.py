@@ -25,7 +25,7 @@ from helpers.checkpoints import (
 )
 
 from transformer.checkpoints import manager, store
-from transformer.storage import checksums, paths
+from transformer.runtime import checksums, paths
 
 
 def test_nothing_saved_is_none(opened):

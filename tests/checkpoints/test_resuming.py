@@ -8,7 +8,7 @@ from helpers.checkpoints import checkpoints_of, contents, one_line, restore, sta
 
 from transformer.checkpoints import resuming
 from transformer.errors import UserError
-from transformer.storage import checksums
+from transformer.runtime import checksums
 
 
 def test_nothing_settles_a_workdir_but_a_step(tmp_path):

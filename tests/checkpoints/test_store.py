@@ -23,7 +23,7 @@ from helpers.checkpoints import (
 from transformer.checkpoints import store, weights
 from transformer.distributed import layout
 from transformer.errors import UserError
-from transformer.storage import checksums, paths
+from transformer.runtime import checksums, paths
 
 
 def test_round_trip_is_bit_equal(opened):

@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.modes import command_line, overrides
-from transformer.storage import checksums
+from transformer.runtime import checksums
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the README's "Fork it" tells the reader to write.

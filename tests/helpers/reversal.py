@@ -14,7 +14,7 @@ from helpers import shared, tiny
 from configs import wmt_base
 from transformer.checkpoints import manager
 from transformer.data import tokenizer
-from transformer.storage import paths
+from transformer.runtime import paths
 from transformer.tasks import losses
 
 LETTERS = "abcdefgh"

@@ -12,7 +12,7 @@ from transformer import modes
 from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.modes import near_names, overrides
-from transformer.storage import checksums, paths
+from transformer.runtime import checksums, paths
 from transformer.tasks import TASKS, translation
 from transformer.training import loop
 

@@ -21,7 +21,7 @@ from transformer.modes import command_line
 from transformer.modes import export as export_mode
 from transformer.modes.export import export
 from transformer.modes.import_model import import_model
-from transformer.storage import checksums
+from transformer.runtime import checksums
 from transformer.tasks import class_names, trained, translation
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from transformer.errors import UserError
-from transformer.storage import checksums
+from transformer.runtime import checksums
 from transformer.tasks import class_names
 
 NAMES = ("부정", "긍정", "neither nor")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from helpers.runs import FINAL_KEYS, TRAIN_KEYS, VALIDATION_KEYS, assert_tensorboard_is_metrics
 
-from transformer.monitoring import progress
 from transformer.monitoring.log import read
+from transformer.runtime import progress
 from transformer.training import meters
 
 

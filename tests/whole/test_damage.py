@@ -35,7 +35,7 @@ from transformer.data import (
 )
 from transformer.data.tokens import tokenise
 from transformer.modes import lines
-from transformer.storage import checksums
+from transformer.runtime import checksums
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

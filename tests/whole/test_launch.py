@@ -15,7 +15,7 @@ from helpers.command_line import QUICK, trained
 
 import launch
 from transformer.errors import UserError
-from transformer.storage import standard_streams
+from transformer.runtime import standard_streams
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -23,7 +23,7 @@ from transformer.data.tokens import tokenise
 from transformer.errors import UserError
 from transformer.modes import command_line
 from transformer.monitoring import results
-from transformer.storage import checksums
+from transformer.runtime import checksums
 from transformer.tasks import translation
 from transformer.tasks.translation_evaluator import Evaluator
 

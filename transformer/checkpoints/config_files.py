@@ -15,7 +15,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
-from transformer.storage import json_files, paths
+from transformer.runtime import json_files, paths
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of launch.py
 CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task

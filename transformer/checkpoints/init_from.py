@@ -14,8 +14,7 @@ from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
 from transformer.checkpoints.weights import DamagedError
 from transformer.distributed.layout import Layout, from_saved, to_restore
 from transformer.errors import UserError
-from transformer.monitoring import progress
-from transformer.storage import paths
+from transformer.runtime import paths, progress
 
 Tree = Any
 

@@ -23,7 +23,7 @@ from transformer.checkpoints.store import BEST, ITEMS, LATEST, OPT_STATE, PARAMS
 from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.monitoring.early_stopping import signed
-from transformer.storage import paths
+from transformer.runtime import paths
 
 Tree = Any
 

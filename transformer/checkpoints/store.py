@@ -18,7 +18,7 @@ import orbax.checkpoint as ocp
 
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.storage import checksums, paths
+from transformer.runtime import checksums, paths
 
 Tree = Any
 

@@ -11,7 +11,7 @@ from transformer.checkpoints.config_files import flatten
 from transformer.data import characters, tokenizer, vocabulary
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.storage import checksums, json_files, paths
+from transformer.runtime import checksums, json_files, paths
 
 Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters
 

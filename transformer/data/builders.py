@@ -14,7 +14,7 @@ import tensorflow_datasets as tfds
 from transformer.data import text_files
 from transformer.data.korean import grammar, lexicon
 from transformer.errors import UserError
-from transformer.monitoring import progress
+from transformer.runtime import progress
 
 SHARD_RECORDS = 1 << 17  # in memory at once: TFDS holds the shard that it writes
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from transformer.data import text_files
 from transformer.errors import UserError
-from transformer.storage import paths
+from transformer.runtime import paths
 
 SPLITS = ("train", "validation", "test")
 

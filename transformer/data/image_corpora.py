@@ -29,7 +29,7 @@ from transformer.data.corpora import local_folder
 from transformer.data.image_files import ImageFiles
 from transformer.data.images import LabelledImages
 from transformer.errors import UserError
-from transformer.storage import paths
+from transformer.runtime import paths
 
 SHARD_BYTES = 1 << 28  # in memory at once: TFDS holds the shard that it writes
 OWN = "own_images"

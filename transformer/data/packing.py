@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.errors import UserError
-from transformer.monitoring import progress
-from transformer.storage import checksums, paths
+from transformer.runtime import checksums, paths, progress
 
 # Of `best_fit`. More waiting items take longer and fill hardly better: at WMT's lengths 0.8 % of
 # the target positions are empty with 512, 0.6 % with 1024, 0.4 % with 4096; with 1.0 or 2.0 average

@@ -13,8 +13,8 @@ import tensorflow_datasets as tfds
 
 from transformer.data import downloads, wmt
 from transformer.errors import UserError
-from transformer.storage import checksums, paths
-from transformer.storage.lock import try_lock
+from transformer.runtime import checksums, paths
+from transformer.runtime.lock import try_lock
 
 
 def corpus_folder(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from transformer.errors import UserError
-from transformer.monitoring import progress
+from transformer.runtime import progress
 
 SUFFIXES = "", ".gz", ".xz"
 GZIP = b"\x1f\x8b"  # the magic number of gzip; no UTF-8 text begins with it

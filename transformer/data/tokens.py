@@ -14,7 +14,7 @@ import numpy as np
 
 from transformer.data.characters import Characters
 from transformer.data.tokenizer import Pieces, Vocabulary
-from transformer.storage import drafts, paths
+from transformer.runtime import drafts, paths
 
 
 class Side(NamedTuple):

@@ -10,8 +10,7 @@ import numpy as np
 from transformer.data import characters, corpora, piece_table, tokenizer
 from transformer.data.piece_table import PieceTable
 from transformer.errors import UserError
-from transformer.monitoring import progress
-from transformer.storage import paths
+from transformer.runtime import paths, progress
 
 
 def read(source: str, names: Sequence[str]) -> list[bytes]:

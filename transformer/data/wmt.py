@@ -12,7 +12,7 @@ from tensorflow_datasets.core.download import resource
 from tensorflow_datasets.translate import wmt, wmt14
 
 from transformer.data import downloads
-from transformer.monitoring import memory
+from transformer.runtime import memory
 
 CORPORA = tuple(f"wmt14_translate/{pair}" for pair in wmt14.Wmt14Translate.builder_configs)
 

@@ -34,7 +34,7 @@ from transformer.decoding.parts import (
 )
 from transformer.decoding.workers import Search, Workers
 from transformer.distributed import inference
-from transformer.monitoring.memory import fits_in_memory
+from transformer.runtime.memory import fits_in_memory
 
 Tree = dict
 

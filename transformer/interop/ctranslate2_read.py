@@ -16,7 +16,7 @@ import numpy as np
 from transformer.errors import UserError
 from transformer.interop import arrays, binary_variables, ctranslate2_vocabulary, layout
 from transformer.interop.foreign import MOST_LAYERS, Foreign, params_of
-from transformer.storage import json_files
+from transformer.runtime import json_files
 
 # common_spec.Activation's numbers: {theirs: ours}
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}

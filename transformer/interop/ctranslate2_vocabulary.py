@@ -11,7 +11,7 @@ from transformer.data import piece_table, tokenizer
 from transformer.data.piece_table import FIRST
 from transformer.errors import UserError
 from transformer.interop.foreign import Renumbering, renumber
-from transformer.storage import json_files
+from transformer.runtime import json_files
 
 
 def read_order(

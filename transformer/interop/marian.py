@@ -19,7 +19,7 @@ from transformer.errors import UserError
 from transformer.interop import arrays, layout, marian_config, marian_tokenizer
 from transformer.interop.foreign import Foreign, params_of
 from transformer.models.positions import sinusoids
-from transformer.storage import json_files
+from transformer.runtime import json_files
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 SINUSOIDS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")

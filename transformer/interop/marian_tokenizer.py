@@ -8,7 +8,7 @@ from transformer.data import piece_table, tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.interop.foreign import Renumbering, renumber
-from transformer.storage import json_files
+from transformer.runtime import json_files
 
 SIDES = ("source", "target")
 MOST_PIECES = 1 << 24

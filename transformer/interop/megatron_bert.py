@@ -16,7 +16,7 @@ from transformer.data.tokenizer import PAD
 from transformer.interop import arrays, layout, tokenizer_json
 from transformer.interop.foreign import PRE_NORM, check_form
 from transformer.interop.marian_config import ACTIVATIONS, activation_of
-from transformer.storage import json_files
+from transformer.runtime import json_files
 
 FORM = {
     **PRE_NORM,

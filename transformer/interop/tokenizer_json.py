@@ -11,7 +11,7 @@ from transformer.data import tokenizer
 from transformer.data.characters import FIRST, Characters
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
-from transformer.storage import json_files
+from transformer.runtime import json_files
 
 UNIGRAM, BPE = 1, 2  # SentencePiece's model types; others are words and characters
 NORMAL, BYTE = 1, 6  # its types of pieces

@@ -10,7 +10,7 @@ from transformer.interop import arrays, layout
 from transformer.interop.foreign import PRE_NORM, check_form
 from transformer.interop.marian_config import ACTIVATIONS, activation_of
 from transformer.models.patches import interpolate
-from transformer.storage import json_files
+from transformer.runtime import json_files
 
 FORM = {
     **PRE_NORM,

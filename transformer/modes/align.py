@@ -16,8 +16,7 @@ from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import SideVocabulary
 from transformer.errors import UserError
 from transformer.modes import lines, score
-from transformer.monitoring import progress
-from transformer.storage import paths
+from transformer.runtime import paths, progress
 from transformer.tasks import attention_weights, translation
 
 

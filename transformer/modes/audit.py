@@ -17,9 +17,8 @@ from transformer.checkpoints import workdir
 from transformer.data import corpora, text_files, vocabulary
 from transformer.data.audit import alignment, characters, cleaning, faults, languages, lines, pairs
 from transformer.errors import UserError
-from transformer.monitoring import progress
 from transformer.reports import audit_page, page
-from transformer.storage import paths
+from transformer.runtime import paths, progress
 from transformer.tasks import splits
 
 SHOWN = 5  # line numbers of a fault, in the table and in the result

@@ -17,7 +17,7 @@ from transformer.decoding import shapes
 from transformer.distributed import inference
 from transformer.errors import UserError
 from transformer.modes import lines
-from transformer.monitoring import memory, progress
+from transformer.runtime import memory, progress
 from transformer.tasks import class_names, classifiers, trained
 from transformer.tasks.task import load_task
 

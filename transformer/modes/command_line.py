@@ -37,7 +37,7 @@ from transformer.modes import (
 )
 from transformer.modes.near_names import did_you_mean, did_you_mean_key
 from transformer.modes.overrides import key_of, override
-from transformer.storage import paths
+from transformer.runtime import paths
 from transformer.tasks import TASKS
 
 

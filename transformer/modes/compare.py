@@ -22,7 +22,7 @@ from transformer.reports import (
 )
 from transformer.reports import comparison_tables as tables
 from transformer.reports.comparison import Comparison
-from transformer.storage import paths
+from transformer.runtime import paths
 
 ITEMS = 3  # lines shown on a terminal; the page has config.compare.sentences
 

@@ -23,9 +23,9 @@ from transformer.interop import (
     model_card,
     vit,
 )
-from transformer.monitoring import log, progress, results
+from transformer.monitoring import log, results
 from transformer.reports import measures
-from transformer.storage import checksums, drafts
+from transformer.runtime import checksums, drafts, progress
 from transformer.tasks import class_names, trained
 
 FORMATS = ("huggingface", "ctranslate2", "safetensors")

@@ -15,7 +15,7 @@ from transformer.checkpoints.workdir import Vocabulary, read_vocabulary
 from transformer.decoding import compiled
 from transformer.decoding.continuations import BLOCK, check, continuations, symbols, text
 from transformer.modes import lines
-from transformer.monitoring import memory, progress
+from transformer.runtime import memory, progress
 from transformer.tasks import trained
 from transformer.tasks.task import check_positions
 

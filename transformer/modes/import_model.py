@@ -17,8 +17,7 @@ from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStor
 from transformer.errors import UserError
 from transformer.interop import arrays, ctranslate2_read, gpt2, marian, megatron_bert, vit
 from transformer.modes import export
-from transformer.monitoring import progress
-from transformer.storage import drafts, json_files
+from transformer.runtime import drafts, json_files, progress
 from transformer.tasks import translation
 from transformer.tasks.task import abstract_params, load_task
 

@@ -24,8 +24,8 @@ from transformer.errors import UserError
 from transformer.modes import plan_text, prepare, tpu_program
 from transformer.modes.collectives import find_collectives, summed
 from transformer.modes.step_time import program_times, times
-from transformer.monitoring import process, progress
-from transformer.monitoring.devices import PEAKS, hardware, peak
+from transformer.runtime import progress, startup
+from transformer.runtime.devices import PEAKS, hardware, peak
 from transformer.tasks.task import init_params
 from transformer.training.state import TrainState, init_state
 from transformer.training.update import make_step
@@ -83,7 +83,7 @@ def check(config: ConfigDict) -> None:
 
 def simulate(num_devices: int) -> None:
     """Makes JAX simulate this many devices on the CPU; to be called before JAX is initialised."""
-    process.schedule_for_memory()
+    startup.schedule_for_memory()
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", num_devices)
 

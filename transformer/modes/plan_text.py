@@ -3,7 +3,7 @@
 No mode, but a part of the mode plan.
 """
 
-from transformer.monitoring import progress
+from transformer.runtime import progress
 
 
 def in_words(estimates: dict) -> list[str]:

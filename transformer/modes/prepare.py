@@ -10,7 +10,7 @@ from transformer.checkpoints import config_files, init_from, resuming, store, we
 from transformer.checkpoints.config_files import check_finite
 from transformer.distributed import layout, processes
 from transformer.errors import UserError
-from transformer.storage import lock
+from transformer.runtime import lock
 from transformer.tasks.task import Task, load_task
 from transformer.training import loop
 

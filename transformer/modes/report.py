@@ -4,7 +4,6 @@ from pathlib import Path
 
 import ml_collections
 
-from transformer.monitoring import progress
 from transformer.reports import (
     attention,
     beam,
@@ -22,7 +21,7 @@ from transformer.reports import (
     summary,
     texts,
 )
-from transformer.storage import paths
+from transformer.runtime import paths, progress
 
 # In the order of the page: functions (run) -> Section, or None where there is nothing to show.
 SCORES = (

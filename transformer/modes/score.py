@@ -19,7 +19,7 @@ from transformer.decoding import beam_search, shapes
 from transformer.decoding.translator import Translator
 from transformer.distributed import inference, parallel_step
 from transformer.modes import lines
-from transformer.monitoring import progress
+from transformer.runtime import progress
 from transformer.tasks import losses, translation
 
 Tree = dict

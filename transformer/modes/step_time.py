@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from transformer.modes.collectives import Collective
 from transformer.modes.tpu_program import Cost
-from transformer.monitoring.devices import hardware, peak
+from transformer.runtime.devices import hardware, peak
 
 
 def times(

@@ -12,7 +12,7 @@ from transformer.distributed import processes
 from transformer.distributed.layout import make_layout
 from transformer.modes import evaluate, prepare
 from transformer.monitoring import results, trackers
-from transformer.storage import lock
+from transformer.runtime import lock
 from transformer.training import loop
 
 

@@ -11,7 +11,7 @@ import ml_collections
 
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.modes import lines
-from transformer.monitoring import progress
+from transformer.runtime import progress
 from transformer.tasks import translation
 
 

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import store
 from transformer.errors import UserError
-from transformer.storage import checksums
+from transformer.runtime import checksums
 
 
 def verify(config: ConfigDict, workdir: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from transformer.monitoring import log
 from transformer.monitoring.log import KINDS, Log
 from transformer.monitoring.trackers import Tracker
-from transformer.storage import paths
+from transformer.runtime import paths
 
 NAME = log.RESULTS
 FOLDER = "evaluation"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.storage import json_files, paths
+from transformer.runtime import json_files, paths
 
 IDS = "trackers.json"
 

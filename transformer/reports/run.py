@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import config_files, store
 from transformer.errors import UserError
 from transformer.monitoring import log, results
-from transformer.storage import json_files
+from transformer.runtime import json_files
 
 
 class Evaluation(NamedTuple):

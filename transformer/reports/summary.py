@@ -5,11 +5,11 @@ import itertools
 from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.errors import UserError
-from transformer.monitoring import progress
 from transformer.reports import measures
 from transformer.reports.evaluated import tokenizer
 from transformer.reports.page import Section
 from transformer.reports.run import Evaluation, Run
+from transformer.runtime import progress
 from transformer.tasks.task import abstract_params, load_task
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from transformer.errors import UserError
-from transformer.storage import checksums, paths
+from transformer.runtime import checksums, paths
 
 NAME = "labels.txt"
 

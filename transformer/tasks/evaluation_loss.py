@@ -10,7 +10,7 @@ import numpy as np
 
 from transformer.data.batches import Batches
 from transformer.distributed import inference, parallel_step, processes
-from transformer.monitoring import memory, progress
+from transformer.runtime import memory, progress
 from transformer.tasks import losses
 
 Tree = Any

@@ -15,7 +15,7 @@ from transformer.data import streams, tokenizer
 from transformer.data.batches import Batches
 from transformer.decoding.continuations import unprompted
 from transformer.errors import UserError
-from transformer.monitoring import memory, progress
+from transformer.runtime import memory, progress
 from transformer.tasks import losses, splits
 from transformer.tasks.evaluation_loss import EvaluationLoss
 

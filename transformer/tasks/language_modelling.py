@@ -18,7 +18,7 @@ from transformer.data.batches import Batches
 from transformer.decoding import continuations
 from transformer.errors import UserError
 from transformer.models import fields
-from transformer.monitoring import progress
+from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.language_evaluator import Evaluator
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params

@@ -19,7 +19,7 @@ from transformer.data.batches import Batches
 from transformer.data.corpora import Text
 from transformer.data.tokens import Tokens
 from transformer.errors import UserError
-from transformer.monitoring import progress
+from transformer.runtime import progress
 from transformer.tasks import classification, losses, splits, trained, vocabularies
 from transformer.tasks.evaluation_loss import EvaluationLoss
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params

@@ -13,7 +13,7 @@ from transformer.checkpoints.workdir import Vocabulary
 from transformer.data import corpora, text_files, tokenizer
 from transformer.data.tokens import Tokens, read, tokenise
 from transformer.errors import UserError
-from transformer.monitoring import progress
+from transformer.runtime import progress
 
 
 def final_split(config: ml_collections.ConfigDict) -> str:

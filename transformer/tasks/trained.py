@@ -11,7 +11,7 @@ from transformer.checkpoints import config_files, store, weights
 from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
-from transformer.storage import paths
+from transformer.runtime import paths
 from transformer.tasks.task import abstract_params, check_positions, load_task
 
 Tree = Any

@@ -22,7 +22,7 @@ from transformer.data.corpora import Corpus
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
-from transformer.monitoring import progress
+from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.task import (
     Task,

@@ -15,7 +15,7 @@ from transformer.data.batches import Batches
 from transformer.data.pairs import assemble as assemble_pairs
 from transformer.decoding.translator import Translator
 from transformer.distributed import processes
-from transformer.monitoring import progress
+from transformer.runtime import progress
 from transformer.tasks import losses, splits
 from transformer.tasks.evaluation_loss import EvaluationLoss
 

@@ -12,7 +12,7 @@ import ml_collections
 from transformer.checkpoints import workdir
 from transformer.data import corpora, tokenizer, vocabulary
 from transformer.errors import UserError
-from transformer.storage import drafts, paths
+from transformer.runtime import drafts, paths
 
 KINDS_OF_TEXT = (*tokenizer.KINDS, "characters")
 MOST_PIECES = 10**8  # far beyond any text; from 2^31 / 1.1 on SentencePiece would not end

@@ -28,9 +28,10 @@ from transformer.distributed.parallel_step import (
 from transformer.distributed.processes import stop_signals
 from transformer.errors import UserError
 from transformer.monitoring import log as logs
-from transformer.monitoring import memory, progress, trackers
+from transformer.monitoring import trackers
 from transformer.monitoring.early_stopping import is_out_of_patience
-from transformer.monitoring.trace import traced
+from transformer.runtime import memory, progress
+from transformer.runtime.profiles import traced
 from transformer.tasks.task import Task, check_section
 from transformer.training import optimizer as optimizers
 from transformer.training.meters import Meters, describe

@@ -10,12 +10,12 @@ import flax.linen as nn
 import jax
 
 from transformer.distributed.layout import Layout, bytes_per_device
-from transformer.monitoring import progress
-from transformer.monitoring.anomalies import Anomalies
-from transformer.monitoring.devices import peak
 from transformer.monitoring.log import Log
-from transformer.monitoring.progress import Progress
+from transformer.runtime import progress
+from transformer.runtime.devices import peak
+from transformer.runtime.progress import Progress
 from transformer.tasks.task import Task
+from transformer.training.anomalies import Anomalies
 from transformer.training.state import TrainState
 
 Tree = Any

@@ -7,7 +7,7 @@ import numpy as np
 
 from transformer.data.audit.pairs import Pairs
 from transformer.errors import UserError
-from transformer.storage import paths
+from transformer.runtime import paths
 
 
 def check_new(name: str, key: str) -> None:

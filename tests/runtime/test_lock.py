@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from transformer.storage import lock
+from transformer.runtime import lock
 
 HOLD = """
 import pathlib, sys, time

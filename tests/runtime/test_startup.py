@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from transformer.monitoring import process
+from transformer.runtime import startup
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def started(monkeypatch):
     """What `restart_with_allocator` starts anew: a list of (program, arguments)."""
     calls = []
     monkeypatch.setattr(os, "execv", lambda *call: calls.append(call))
-    for name in process.ALLOCATOR:
+    for name in startup.ALLOCATOR:
         monkeypatch.setenv(name, "")  # so that it is put back
         monkeypatch.delenv(name)
     monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
@@ -51,31 +51,31 @@ def test_a_second_ctrl_c_ends_what_the_first_one_waits_for():
 
 
 def test_the_allocator_is_set_up_by_starting_anew_once(started):
-    process.restart_with_allocator()
+    startup.restart_with_allocator()
     assert started == [(sys.executable, [sys.executable, "-O", "launch.py", "--help"])]
-    assert process.ALLOCATOR.items() <= os.environ.items()
-    process.restart_with_allocator()
+    assert startup.ALLOCATOR.items() <= os.environ.items()
+    startup.restart_with_allocator()
     assert len(started) == 1
 
 
-@pytest.mark.parametrize("name", process.ALLOCATOR)
+@pytest.mark.parametrize("name", startup.ALLOCATOR)
 def test_an_allocator_that_is_set_up_stays_as_it_is(started, name):
     os.environ[name] = "1"
-    process.restart_with_allocator()
+    startup.restart_with_allocator()
     assert not started
-    assert os.environ.keys() & process.ALLOCATOR.keys() == {name}
+    assert os.environ.keys() & startup.ALLOCATOR.keys() == {name}
     assert os.environ[name] == "1"
 
 
 def test_a_program_that_runs_launch_py_is_left_alone(started, monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "ipython"])
-    process.restart_with_allocator()
+    startup.restart_with_allocator()
     assert not started
 
 
 def test_only_glibc_is_told(started, monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    process.restart_with_allocator()
+    startup.restart_with_allocator()
     assert not started
 
 
@@ -113,5 +113,5 @@ def test_a_program_takes_little_memory_unless_xla_flags_names_a_scheduler(flags,
 
 def test_a_file_of_flags_stays_as_it_is(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "flags.txt")
-    process.schedule_for_memory()
+    startup.schedule_for_memory()
     assert os.environ["XLA_FLAGS"] == "flags.txt"

@@ -11,7 +11,7 @@ from typing import IO
 
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.storage import paths
+from transformer.runtime import paths
 
 
 def try_lock(file: int | IO, *, wait: bool) -> OSError | None:

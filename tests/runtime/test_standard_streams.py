@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from transformer.storage import standard_streams
+from transformer.runtime import standard_streams
 
 
 def test_no_file_takes_the_place_of_a_closed_stream(tmp_path):

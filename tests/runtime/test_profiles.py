@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from transformer.monitoring.trace import WARM_UP, traced
+from transformer.runtime.profiles import WARM_UP, traced
 
 
 def calls_traced(folder, count, steps):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer.errors import UserError
-from transformer.storage import paths
+from transformer.runtime import paths
 
 MAX_BYTES = 1 << 27  # a larger file is no config, no result and no vocabulary
 

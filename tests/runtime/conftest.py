@@ -7,7 +7,7 @@ from fsspec.registry import _registry
 from helpers.buckets import RUN, Objects
 
 from transformer.checkpoints import manager, resuming, weights
-from transformer.storage import paths
+from transformer.runtime import paths
 
 
 @pytest.fixture

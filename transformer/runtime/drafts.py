@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from transformer.errors import UserError
-from transformer.storage import checksums, paths
-from transformer.storage.lock import try_lock
+from transformer.runtime import checksums, paths
+from transformer.runtime.lock import try_lock
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import os
 import pytest
 from helpers.buckets import RUN
 
-from transformer.storage import checksums, paths
+from transformer.runtime import checksums, paths
 
 
 def sealed(folder, about=None):

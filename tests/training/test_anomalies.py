@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from transformer.monitoring import anomalies
+from transformer.training import anomalies
 
 
 def sums(loss, skipped=0, gradient_norm=1.0, finite=None):

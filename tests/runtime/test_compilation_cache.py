@@ -7,7 +7,7 @@ import jax
 import pytest
 
 from transformer.errors import UserError
-from transformer.storage.compilation_cache import set_compilation_cache
+from transformer.runtime.compilation_cache import set_compilation_cache
 
 NAMES = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from transformer.storage import paths
+from transformer.runtime import paths
 
 Tree = Any
 

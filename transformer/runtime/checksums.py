@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from transformer.distributed import processes
-from transformer.storage import paths
+from transformer.runtime import paths
 
 NAME = "checksums.json"
 BLOCK_BYTES = 1 << 20  # of a file, read at a time

@@ -8,7 +8,7 @@ import sys
 import jax
 import pytest
 
-from transformer.monitoring import memory, process
+from transformer.runtime import memory, startup
 
 
 def test_out_of_memory_says_what_to_lower():
@@ -66,7 +66,7 @@ with memory.freed_returned():
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the settings are those of glibc")
 def test_a_step_gets_the_same_memory_each_time_until_it_is_returned():
-    environment = {**os.environ, **process.ALLOCATOR, "XLA_FLAGS": ""}
+    environment = {**os.environ, **startup.ALLOCATOR, "XLA_FLAGS": ""}
     command = [sys.executable, "-c", STEPS]
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
     kept, returned = map(float, done.stdout.split())

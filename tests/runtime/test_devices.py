@@ -6,7 +6,7 @@ import jax
 import pytest
 from helpers import tiny
 
-from transformer.monitoring import devices
+from transformer.runtime import devices
 from transformer.training import meters
 
 B, S = 2, 6

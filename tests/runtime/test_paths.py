@@ -15,7 +15,7 @@ from transformer.errors import UserError
 from transformer.modes import command_line, evaluate, train
 from transformer.monitoring import log
 from transformer.monitoring.log import Log, read
-from transformer.storage import paths
+from transformer.runtime import paths
 
 # On a disk
 

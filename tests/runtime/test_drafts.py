@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from transformer.storage import checksums
-from transformer.storage.drafts import draft
+from transformer.runtime import checksums
+from transformer.runtime.drafts import draft
 
 
 def test_a_draft_becomes_the_folder(tmp_path):

@@ -25,7 +25,7 @@ def compute_in_calling_thread() -> None:
 
     Takes effect only before JAX has its devices. The arrays inside a step are one large block of
     memory, allocated by the thread that computes. The calling thread gets the same block again and
-    again (with the allocator settings of process.py). An arena of one of XLA's threads would return
+    again (with the allocator settings of startup.py). An arena of one of XLA's threads would return
     it to the kernel after each step, which then clears it: on Multi30k 0.67 instead of 0.54 s of
     CPU time a step. In one arena for all threads it would often be in another place.
     """
@@ -33,7 +33,7 @@ def compute_in_calling_thread() -> None:
 
 
 def return_freed() -> None:
-    """Returns freed memory to the system, which process.py's settings of the allocator do not."""
+    """Returns freed memory to the system, which startup.py's settings of the allocator do not."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):  # glibc
         libc.malloc_trim(0)

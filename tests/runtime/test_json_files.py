@@ -3,7 +3,7 @@
 import pytest
 
 from transformer.errors import UserError
-from transformer.storage import json_files
+from transformer.runtime import json_files
 
 
 @pytest.mark.parametrize(

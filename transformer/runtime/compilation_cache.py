@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 
 from transformer.errors import UserError
-from transformer.storage import paths
+from transformer.runtime import paths
 
 
 def set_compilation_cache(folder: str) -> None:

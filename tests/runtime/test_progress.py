@@ -15,8 +15,8 @@ import pytest
 from jax._src import compiler
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from transformer.monitoring.progress import Progress, counter, waiting
-from transformer.monitoring.progress import progress as with_progress
+from transformer.runtime.progress import Progress, counter, waiting
+from transformer.runtime.progress import progress as with_progress
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def clock(monkeypatch):
     """The time in seconds, as progress.py reads it: a list of one number."""
     now = [100.0]
     clock = types.SimpleNamespace(perf_counter=lambda: now[0])
-    monkeypatch.setattr("transformer.monitoring.progress.time", clock)
+    monkeypatch.setattr("transformer.runtime.progress.time", clock)
     return now
 
 
