@@ -29,7 +29,6 @@ import numpy as np
 
 from benchmarks import yardstick
 from configs import wmt_base
-from transformer.checkpoints import config_files
 from transformer.data.tokenizer import END
 from transformer.decoding import compiled
 from transformer.decoding.parts import Part
@@ -38,6 +37,7 @@ from transformer.interop import ctranslate2_write
 from transformer.runtime import compilation_cache, startup
 from transformer.tasks import translation
 from transformer.tasks.task import init_params
+from transformer.workdir import config_files
 
 SOURCE, TARGET = 25, 30
 CORES = len(os.sched_getaffinity(0))

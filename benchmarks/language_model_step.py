@@ -41,7 +41,7 @@ def main() -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     """Lets the engines take turns and prints a row for each."""
-    from transformer.checkpoints import config_files
+    from transformer.workdir import config_files
 
     config = config_files.load_config(arguments.config)
     shape = {key: config.model[key] for key in KEYS}
@@ -86,10 +86,10 @@ def ours(name: str, shape: dict) -> tuple[Callable[[], float], int]:
     import jax
     import numpy as np
 
-    from transformer.checkpoints import config_files
     from transformer.runtime import compilation_cache
     from transformer.tasks import language_modelling
     from transformer.tasks.task import abstract_params
+    from transformer.workdir import config_files
 
     config = config_files.load_config(name)
     compilation_cache.set_compilation_cache("")

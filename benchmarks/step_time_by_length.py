@@ -69,10 +69,10 @@ def turn(arguments: argparse.Namespace) -> None:
     import jax
 
     from transformer import models
-    from transformer.checkpoints import config_files
     from transformer.runtime import compilation_cache
     from transformer.tasks import translation
     from transformer.tasks.task import abstract_params
+    from transformer.workdir import config_files
 
     config = config_files.load_config(arguments.engine)
     compilation_cache.set_compilation_cache(config.compilation_cache)

@@ -15,12 +15,12 @@ import optax
 from ml_collections import ConfigDict
 
 from configs import translation as defaults
-from transformer.checkpoints import workdir
 from transformer.distributed.layout import make_layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.modes import prepare
 from transformer.tasks import splits, translation
 from transformer.training import loop, state, update
+from transformer.workdir import workdir
 
 PAGE = Path(__file__).with_name("one-batch.md")
 BLOCK = re.compile(r"(?:^    .*\n)+", re.MULTILINE)

@@ -154,7 +154,7 @@ def answered(tmp_path, monkeypatch, capsysbinary):
     """A function of a mode, a workdir, bytes on standard input and {config key: value}: the text
     on standard output."""
     from transformer import modes
-    from transformer.checkpoints.config_files import read_config
+    from transformer.workdir.config_files import read_config
 
     def run(mode, workdir, content, **changes):
         (tmp_path / "input").write_bytes(content)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from configs import wmt_base
-from transformer.checkpoints import config_files
 from transformer.models.transformer import Transformer
 from transformer.modes import prepare
+from transformer.workdir import config_files
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = sorted(path.stem for path in ROOT.glob("configs/[!_]*.py"))

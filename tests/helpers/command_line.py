@@ -8,8 +8,8 @@ import pytest
 
 import launch
 from configs import quickstart
-from transformer.checkpoints import config_files
 from transformer.modes import command_line
+from transformer.workdir import config_files
 
 QUICK = "--config=configs/quickstart.py"
 

@@ -5,9 +5,9 @@ import json
 import numpy as np
 from helpers import workdirs
 
-from transformer.monitoring import results
 from transformer.tasks import classifiers
 from transformer.tasks.translation_evaluator import score
+from transformer.workdir import results
 
 SOURCES = [" ".join(f"s{i + j}" for j in range(1 + i % 12)) for i in range(120)]
 REFERENCES = [" ".join(f"w{(i + 3 * j) % 17}" for j in range(4 + i % 5)) for i in range(120)]

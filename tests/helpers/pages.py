@@ -12,10 +12,10 @@ from pathlib import Path
 import optax
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.modes import command_line, overrides
 from transformer.runtime import checksums
+from transformer.workdir import config_files
 
 ROOT = Path(__file__).resolve().parents[2]
 # What the README's "Fork it" tells the reader to write.

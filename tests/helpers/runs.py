@@ -7,12 +7,12 @@ import numpy as np
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from transformer.checkpoints import weights
-from transformer.checkpoints.config_files import read_config
 from transformer.distributed import layout
-from transformer.monitoring.log import read
 from transformer.tasks import losses, translation_evaluator
 from transformer.tasks.task import abstract_params, load_task
 from transformer.tasks.translation_evaluator import Evaluator
+from transformer.workdir.config_files import read_config
+from transformer.workdir.log import read
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 MEANS = {*losses.SUMS, "perplexity"} - {"weight"}

@@ -2,9 +2,9 @@
 
 import json
 
-from transformer.checkpoints import config_files
-from transformer.checkpoints.config_files import read_config
 from transformer.reports import run
+from transformer.workdir import config_files
+from transformer.workdir.config_files import read_config
 
 SIDES = ("source", "hypothesis", "reference")
 

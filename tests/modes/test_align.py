@@ -12,9 +12,9 @@ import pytest
 from helpers import reversal
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import config_files
 from transformer.modes import align
 from transformer.tasks import attention_weights, translation
+from transformer.workdir import config_files
 
 ROOT = Path(__file__).resolve().parents[2]
 

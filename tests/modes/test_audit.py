@@ -9,9 +9,9 @@ import pytest
 from helpers import corpora, parallel
 
 import launch
-from transformer.checkpoints import workdir
 from transformer.errors import UserError
 from transformer.modes import audit
+from transformer.workdir import workdir
 
 
 def write(folder, **splits):

@@ -9,12 +9,12 @@ from ml_collections import ConfigDict
 
 from configs import quickstart
 from transformer import modes
-from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.modes import near_names, overrides
 from transformer.runtime import checksums, paths
 from transformer.tasks import TASKS, translation
 from transformer.training import loop
+from transformer.workdir import config_files
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESETS = ("paper", "t2t_v1", "t2t_v3")

@@ -12,8 +12,8 @@ from helpers.evaluated_runs import REFERENCES, worse
 import launch
 from transformer.errors import UserError
 from transformer.modes import train
-from transformer.monitoring.log import read
 from transformer.reports import summary
+from transformer.workdir.log import read
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 from helpers.runs import VALIDATION_KEYS
 
 import launch
-from transformer.checkpoints import config_files
 from transformer.modes import evaluate
-from transformer.monitoring.log import read
 from transformer.tasks import trained
+from transformer.workdir import config_files
+from transformer.workdir.log import read
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ import pytest
 from etils import epath
 from helpers import huggingface, language, tiny
 
-from transformer.checkpoints import config_files, workdir
-from transformer.checkpoints.config_files import default_config
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
 from transformer.interop import arrays
@@ -23,6 +21,8 @@ from transformer.modes.export import export
 from transformer.modes.import_model import import_model
 from transformer.runtime import checksums
 from transformer.tasks import class_names, trained, translation
+from transformer.workdir import config_files, workdir
+from transformer.workdir.config_files import default_config
 
 
 def config_of(run, **changes):

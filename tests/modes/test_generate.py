@@ -6,11 +6,11 @@ import pytest
 from helpers import language
 from helpers.corpora import learn
 
-from transformer.checkpoints import workdir
 from transformer.data import characters
 from transformer.errors import UserError
 from transformer.modes import generate, lines
 from transformer.tasks import trained
+from transformer.workdir import workdir
 
 LETTERS = " abcdefgh"
 PROMPTS = ["ab", "", "abc" * 9, "h g"]

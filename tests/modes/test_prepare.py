@@ -8,11 +8,11 @@ import pytest
 from helpers.command_line import QUICK
 
 import launch
-from transformer.checkpoints import config_files, workdir
 from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.tasks import splits, translation
+from transformer.workdir import config_files, workdir
 
 
 @pytest.fixture

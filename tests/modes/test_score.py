@@ -12,7 +12,6 @@ import pytest
 from helpers import reversal, tiny
 
 from configs import wmt_base
-from transformer.checkpoints import config_files
 from transformer.data import tokenizer
 from transformer.decoding import beam_search
 from transformer.decoding.batch_decoder import BatchDecoder
@@ -21,6 +20,7 @@ from transformer.decoding.translator import Request, Translator
 from transformer.models.ensemble import Ensemble
 from transformer.modes import score
 from transformer.tasks import translation
+from transformer.workdir import config_files
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,14 +10,14 @@ import pytest
 from helpers import tiny
 from helpers.runs import newest, without_times
 
-from transformer.checkpoints import config_files, param_paths
+from transformer.checkpoints import param_paths
 from transformer.data import vocabulary
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
-from transformer.monitoring import trackers
-from transformer.monitoring.log import read
 from transformer.tasks import trained, translation
 from transformer.training import loop
+from transformer.workdir import config_files, trackers
+from transformer.workdir.log import read
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ import pytest
 from helpers import reversal
 
 import launch
-from transformer.checkpoints import config_files
 from transformer.decoding import batch_decoder
 from transformer.decoding.translator import Request
 from transformer.modes import translate
+from transformer.workdir import config_files
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from helpers import insides, language, reviews, texts, tiny, workdirs
 
-from transformer.checkpoints import workdir
 from transformer.data import vocabulary
 from transformer.models.recurrent import Recurrent
 from transformer.reports import attention
 from transformer.tasks import attention_weights as weights
 from transformer.tasks import classification, translation
+from transformer.workdir import workdir
 
 
 def shown(section):

@@ -3,12 +3,12 @@
 import pytest
 from helpers import insides, workdirs
 
-from transformer.checkpoints.workdir import read_vocabulary
 from transformer.data.tokenizer import END
 from transformer.decoding.beam_path import Candidate, Step
 from transformer.decoding.translator import Translator
 from transformer.reports import beam, page
 from transformer.reports.page import Plot
+from transformer.workdir.workdir import read_vocabulary
 
 THE, A, CAT, DOG = 4, 5, 6, 7
 STEPS = [

@@ -6,9 +6,9 @@ import pytest
 from helpers import evaluated_runs
 from helpers.evaluated_runs import REFERENCES, worse
 
-from transformer.checkpoints.config_files import read_config
 from transformer.errors import UserError
 from transformer.reports import comparison, evaluated, run
+from transformer.workdir.config_files import read_config
 
 
 def compare(*folders, configs=None, num_items=5):

@@ -7,9 +7,9 @@ from helpers import browser, evaluated_runs
 from helpers.evaluated_runs import REFERENCES, worse
 from helpers.workdirs import HOSTILE
 
-from transformer.checkpoints.config_files import read_config
 from transformer.reports import comparison, comparison_page, evaluated, page, run
 from transformer.reports.page import Plot
+from transformer.workdir.config_files import read_config
 
 
 def sections_of(*folders):

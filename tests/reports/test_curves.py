@@ -6,9 +6,9 @@ import math
 import pytest
 from helpers import workdirs
 
-from transformer.checkpoints.config_files import read_config
 from transformer.reports import curves, page, run
 from transformer.reports.page import Plot
+from transformer.workdir.config_files import read_config
 
 
 def section_of(folder):

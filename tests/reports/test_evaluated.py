@@ -4,9 +4,9 @@ import pytest
 from helpers import evaluated_runs, workdirs
 from helpers.evaluated_runs import REFERENCES, SOURCES, worse
 
-from transformer.checkpoints.config_files import read_config
 from transformer.errors import UserError
 from transformer.reports import evaluated, run
+from transformer.workdir.config_files import read_config
 
 
 def read(folder, wanted=""):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from helpers import insides, reversal, workdirs
 
-from transformer.checkpoints import workdir
 from transformer.data import texts
 from transformer.reports import guesses
+from transformer.workdir import workdir
 
 TEXTS = ["a b c d e f g h a b c d e f g h a b c d", "c d"]
 

@@ -5,9 +5,9 @@ import json
 import pytest
 from helpers import workdirs
 
-from transformer.checkpoints.config_files import read_config
 from transformer.errors import UserError
 from transformer.reports import run
+from transformer.workdir.config_files import read_config
 
 
 def test_a_workdir_is_read(tmp_path):

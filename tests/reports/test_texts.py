@@ -8,10 +8,10 @@ import pytest
 from helpers import language, workdirs
 from helpers.workdirs import HOSTILE
 
-from transformer.checkpoints import workdir
 from transformer.modes import generate
 from transformer.reports import texts
 from transformer.tasks import language_evaluator, trained
+from transformer.workdir import workdir
 
 LETTERS = " abcdefgh"
 

@@ -13,9 +13,9 @@ import launch
 from transformer.checkpoints import manager
 from transformer.errors import UserError
 from transformer.modes import command_line, evaluate, train
-from transformer.monitoring import log
-from transformer.monitoring.log import Log, read
 from transformer.runtime import paths
+from transformer.workdir import log
+from transformer.workdir.log import Log, read
 
 # On a disk
 
@@ -123,7 +123,7 @@ def test_a_log_in_a_bucket_has_all_lines_up_to_a_checkpoint(bucket, monkeypatch)
     assert len(read(bucket)) == 1
     log.write("validation", 2, {"bleu": 2.0})
     assert len(read(bucket)) == 3
-    monkeypatch.setattr("transformer.monitoring.log.REWRITE_SECONDS", 0)
+    monkeypatch.setattr("transformer.workdir.log.REWRITE_SECONDS", 0)
     log.write("train", 3, {"loss": 2.0})
     assert len(read(bucket)) == 4
     log.write("train", 4, {"loss": 2.0})

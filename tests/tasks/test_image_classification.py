@@ -21,14 +21,14 @@ from ml_collections import ConfigDict
 
 import launch
 from transformer.checkpoints import manager
-from transformer.checkpoints.config_files import read_config
 from transformer.distributed import layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.errors import UserError
-from transformer.monitoring.log import read
 from transformer.tasks import image_classification, trained
 from transformer.training import loop, update
 from transformer.training.state import init_state
+from transformer.workdir.config_files import read_config
+from transformer.workdir.log import read
 
 TINY = {
     "data.size": 8,

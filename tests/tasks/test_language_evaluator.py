@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from helpers import language
 
-from transformer.checkpoints import workdir
 from transformer.decoding import continuations
 from transformer.tasks import language_evaluator, language_modelling
+from transformer.workdir import workdir
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from helpers import language, tiny
 from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import newest, without_times
 
-from transformer.checkpoints import config_files, workdir
 from transformer.errors import UserError
 from transformer.models.language_model import LanguageModel
 from transformer.modes import command_line, prepare, train
 from transformer.tasks import language_modelling
+from transformer.workdir import config_files, workdir
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from helpers import reversal, tiny
 
-from transformer.checkpoints import config_files
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import trained
+from transformer.workdir import config_files
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from helpers import reversal
 
 from transformer import models
-from transformer.checkpoints import config_files
 from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.tasks import translation
+from transformer.workdir import config_files
 
 
 @pytest.mark.parametrize(("pack", "max_length", "row_length"), [(True, 48, 64), (False, 64, 48)])

@@ -18,11 +18,10 @@ import pytest
 import sacrebleu
 from helpers import tiny
 
-from transformer.checkpoints import config_files
 from transformer.data import tokenizer
 from transformer.modes import evaluate
-from transformer.monitoring import log
 from transformer.tasks import losses, trained, translation, translation_evaluator
+from transformer.workdir import config_files, log
 
 ROOT = Path(__file__).resolve().parents[2]
 

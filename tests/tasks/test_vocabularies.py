@@ -5,10 +5,10 @@ import unicodedata
 import pytest
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import workdir
 from transformer.data import characters, tokenizer
 from transformer.errors import UserError
 from transformer.tasks import splits, vocabularies
+from transformer.workdir import workdir
 
 OPTIONS = {"size": 290, "character_coverage": 1.0, "max_sentences": 0, "model": ""}
 OPTIONS |= {"normalisation": "nfc"}

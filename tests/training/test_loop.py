@@ -25,9 +25,9 @@ from helpers.runs import (
 from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
 from transformer.modes import train
-from transformer.monitoring.log import read
 from transformer.tasks import evaluation_loss, translation_evaluator
 from transformer.training import loop
+from transformer.workdir.log import read
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -11,10 +11,10 @@ import types
 
 import pytest
 
-from transformer.monitoring.early_stopping import is_out_of_patience
 from transformer.training import loop
 from transformer.training import state as states
 from transformer.training.state import TrainState
+from transformer.workdir.early_stopping import is_out_of_patience
 
 
 class Killed(BaseException):

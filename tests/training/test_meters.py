@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from helpers.runs import FINAL_KEYS, TRAIN_KEYS, VALIDATION_KEYS, assert_tensorboard_is_metrics
 
-from transformer.monitoring.log import read
 from transformer.runtime import progress
 from transformer.training import meters
+from transformer.workdir.log import read
 
 
 def test_log_lines_have_all_keys(tiny_run):

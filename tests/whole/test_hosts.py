@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from transformer.data.korean import grammar
-from transformer.monitoring import log
+from transformer.workdir import log
 
 pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -17,15 +17,15 @@ from helpers.corpora import LENGTH, Source, learn
 import launch
 from configs import wmt_base
 from transformer import modes
-from transformer.checkpoints import config_files, manager, weights
+from transformer.checkpoints import manager, weights
 from transformer.data import corpora, packing, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.errors import UserError
 from transformer.modes import command_line
-from transformer.monitoring import results
 from transformer.runtime import checksums
 from transformer.tasks import translation
 from transformer.tasks.translation_evaluator import Evaluator
+from transformer.workdir import config_files, results
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = [
@@ -85,7 +85,7 @@ def test_nothing_read_is_run_but_the_config_that_is_named():
     assert len(FILES) > 40
     found = {str(path.relative_to(ROOT)): dangers(path.read_text()) for path in FILES}
     assert {name: names for name, names in found.items() if names} == {
-        "transformer/checkpoints/config_files.py": {"exec_module"}
+        "transformer/workdir/config_files.py": {"exec_module"}
     }
 
 

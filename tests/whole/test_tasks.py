@@ -13,12 +13,13 @@ from helpers.runs import without_times
 import launch
 from configs import quickstart
 from transformer import models
-from transformer.checkpoints import config_files, manager
+from transformer.checkpoints import manager
 from transformer.errors import UserError
 from transformer.modes import command_line, evaluate, train, translate
-from transformer.monitoring.log import read
 from transformer.tasks import TASKS
 from transformer.training import loop
+from transformer.workdir import config_files
+from transformer.workdir.log import read
 
 KEYS = {"train.num_steps": 60, "train.save_every": 20, "evaluate.every": 10, "train.log_every": 5}
 

@@ -1,9 +1,8 @@
-"""What a run writes to its workdir, and how it is read back.
+"""The checkpoints of a run: what is saved, kept, resumed from and evaluated.
 
-Read workdir.py (config.json, vocabulary/), config_files.py (config files, keys and types), store.py
-(one folder of checkpoints: Orbax and checksums), resuming.py (may a run resume here?), manager.py
-(which steps are kept and resumed from), weights.py (which params are evaluated), init_from.py (the
-params of another run to start from).
+Read store.py (one folder of checkpoints: Orbax and checksums), resuming.py (may a run resume
+here?), manager.py (which steps are kept and resumed from), weights.py (which params are evaluated),
+init_from.py (the params of another run to start from), param_paths.py ('encoder/layers_0/...').
 
 Functions may assume that all processes see the same workdir. *Collective*, that is, to be called by
 all processes in the same order: the methods of `CheckpointStore` (except `place`, `complete` and

@@ -22,8 +22,8 @@ from transformer.checkpoints import resuming
 from transformer.checkpoints.store import BEST, ITEMS, LATEST, OPT_STATE, PARAMS, CheckpointStore
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.monitoring.early_stopping import signed
 from transformer.runtime import paths
+from transformer.workdir.early_stopping import signed
 
 Tree = Any
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import workdir
 from transformer.data import corpora, text_files, vocabulary
 from transformer.data.audit import alignment, characters, cleaning, faults, languages, lines, pairs
 from transformer.errors import UserError
 from transformer.reports import audit_page, page
 from transformer.runtime import paths, progress
 from transformer.tasks import splits
+from transformer.workdir import workdir
 
 SHOWN = 5  # line numbers of a fault, in the table and in the result
 CHARACTERS = 20  # characters without a piece, in the result

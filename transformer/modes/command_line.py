@@ -11,19 +11,6 @@ from pathlib import Path
 from absl import flags
 from ml_collections import ConfigDict
 
-from transformer.checkpoints.config_files import (
-    MACHINE,
-    check_keys,
-    check_links,
-    check_types,
-    default_config,
-    exported_run,
-    flatten,
-    is_of_parameters,
-    load_config,
-    read_config,
-    with_defaults,
-)
 from transformer.errors import UserError
 from transformer.modes import (
     FROM_CONFIG,
@@ -39,6 +26,19 @@ from transformer.modes.near_names import did_you_mean, did_you_mean_key
 from transformer.modes.overrides import key_of, override
 from transformer.runtime import paths
 from transformer.tasks import TASKS
+from transformer.workdir.config_files import (
+    MACHINE,
+    check_keys,
+    check_links,
+    check_types,
+    default_config,
+    exported_run,
+    flatten,
+    is_of_parameters,
+    load_config,
+    read_config,
+    with_defaults,
+)
 
 
 def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDict]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ml_collections import ConfigDict
 
-from transformer.checkpoints.config_files import MACHINE, flatten, read_config
 from transformer.errors import UserError
 from transformer.modes import lines
 from transformer.modes.command_line import trained_config
@@ -23,6 +22,7 @@ from transformer.reports import (
 from transformer.reports import comparison_tables as tables
 from transformer.reports.comparison import Comparison
 from transformer.runtime import paths
+from transformer.workdir.config_files import MACHINE, flatten, read_config
 
 ITEMS = 3  # lines shown on a terminal; the page has config.compare.sentences
 

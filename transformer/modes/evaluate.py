@@ -6,12 +6,12 @@ from typing import Any
 
 import ml_collections
 
-from transformer.checkpoints.workdir import versions
 from transformer.distributed import processes
 from transformer.modes import prepare
-from transformer.monitoring import results
 from transformer.tasks import trained
 from transformer.tasks.task import load_task
+from transformer.workdir import results
+from transformer.workdir.workdir import versions
 
 
 def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:

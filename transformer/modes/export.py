@@ -11,8 +11,7 @@ import jax
 import ml_collections
 import numpy as np
 
-from transformer.checkpoints import param_paths, store, workdir
-from transformer.checkpoints.config_files import RUN
+from transformer.checkpoints import param_paths, store
 from transformer.errors import UserError
 from transformer.interop import (
     arrays,
@@ -23,10 +22,11 @@ from transformer.interop import (
     model_card,
     vit,
 )
-from transformer.monitoring import log, results
 from transformer.reports import measures
 from transformer.runtime import checksums, drafts, progress
 from transformer.tasks import class_names, trained
+from transformer.workdir import log, results, workdir
+from transformer.workdir.config_files import RUN
 
 FORMATS = ("huggingface", "ctranslate2", "safetensors")
 

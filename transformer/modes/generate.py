@@ -11,13 +11,13 @@ from typing import NamedTuple
 import ml_collections
 import numpy as np
 
-from transformer.checkpoints.workdir import Vocabulary, read_vocabulary
 from transformer.decoding import compiled
 from transformer.decoding.continuations import BLOCK, check, continuations, symbols, text
 from transformer.modes import lines
 from transformer.runtime import memory, progress
 from transformer.tasks import trained
 from transformer.tasks.task import check_positions
+from transformer.workdir.workdir import Vocabulary, read_vocabulary
 
 
 class Prompt(NamedTuple):

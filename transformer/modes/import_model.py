@@ -11,8 +11,7 @@ import jax
 import ml_collections
 import numpy as np
 
-from transformer.checkpoints import param_paths, store, workdir
-from transformer.checkpoints.config_files import exported_run
+from transformer.checkpoints import param_paths, store
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError
 from transformer.interop import arrays, ctranslate2_read, gpt2, marian, megatron_bert, vit
@@ -20,6 +19,8 @@ from transformer.modes import export
 from transformer.runtime import drafts, json_files, progress
 from transformer.tasks import translation
 from transformer.tasks.task import abstract_params, load_task
+from transformer.workdir import workdir
+from transformer.workdir.config_files import exported_run
 
 # {model_type of a config.json: what reads such a folder of Hugging Face's}
 HUGGINGFACE = {"marian": marian}

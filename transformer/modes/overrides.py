@@ -6,9 +6,9 @@ import sys
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from transformer.checkpoints.config_files import KINDS, flatten
 from transformer.errors import UserError
 from transformer.modes.near_names import did_you_mean_key
+from transformer.workdir.config_files import KINDS, flatten
 
 
 def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:

@@ -6,13 +6,14 @@ from types import ModuleType
 
 import ml_collections
 
-from transformer.checkpoints import config_files, init_from, resuming, store, weights, workdir
-from transformer.checkpoints.config_files import check_finite
+from transformer.checkpoints import init_from, resuming, store, weights
 from transformer.distributed import layout, processes
 from transformer.errors import UserError
 from transformer.runtime import lock
 from transformer.tasks.task import Task, load_task
 from transformer.training import loop
+from transformer.workdir import config_files, workdir
+from transformer.workdir.config_files import check_finite
 
 
 def prepare(config: ml_collections.ConfigDict, folder: Path) -> Task:

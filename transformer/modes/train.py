@@ -11,9 +11,9 @@ from transformer.checkpoints import store
 from transformer.distributed import processes
 from transformer.distributed.layout import make_layout
 from transformer.modes import evaluate, prepare
-from transformer.monitoring import results, trackers
 from transformer.runtime import lock
 from transformer.training import loop
+from transformer.workdir import results, trackers
 
 
 def train(config: ConfigDict, workdir: Path) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from transformer.checkpoints.workdir import read_vocabulary
 from transformer.data import streams, texts
 from transformer.reports import attention_view, inside
 from transformer.reports.attention_view import Example, Map, readable
@@ -13,6 +12,7 @@ from transformer.reports.inside import Inside
 from transformer.reports.page import Section
 from transformer.tasks import attention_weights, translation
 from transformer.tasks.task import load_task
+from transformer.workdir.workdir import read_vocabulary
 
 SENTENCES = 4
 MOST_TOKENS = 48  # of a text without a translation

@@ -4,7 +4,6 @@ import collections
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transformer.checkpoints.workdir import read_vocabulary
 from transformer.data import tokenizer
 from transformer.data.tokenizer import SideVocabulary
 from transformer.decoding import beam_path, compiled
@@ -14,6 +13,7 @@ from transformer.reports import inside
 from transformer.reports.attention_view import readable
 from transformer.reports.inside import Inside
 from transformer.reports.page import Plot, Section, Table
+from transformer.workdir.workdir import read_vocabulary
 
 SENTENCES, MOST_CHARACTERS = 3, 60
 MOST_STEPS = 24  # of a tree, which is as tall as its translation is long

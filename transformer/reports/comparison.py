@@ -9,10 +9,10 @@ import numpy as np
 import sacrebleu
 
 from transformer.errors import UserError
-from transformer.monitoring import results
 from transformer.reports import lengths, significance
 from transformer.reports.evaluated import Evaluated, tokenizer
 from transformer.reports.significance import Measure
+from transformer.workdir import results
 
 NOT_SCORES = {"step", "texts", "images", "sentences", "tokens", "words", "characters", "unknown"}
 SCORING = ("decode.", "evaluate.weights", "evaluate.ensemble")

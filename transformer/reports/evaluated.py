@@ -8,8 +8,8 @@ from typing import NamedTuple
 import sacrebleu
 
 from transformer.errors import UserError
-from transformer.monitoring import results
 from transformer.reports.run import Run
+from transformer.workdir import results
 
 # (output, sides of the test set): which files an evaluation keeps, an item a line. In a language
 # model's, the line of .nats is the cross entropy of the line of .text.

@@ -3,12 +3,12 @@
 import jax
 import numpy as np
 
-from transformer.checkpoints.workdir import Vocabulary, read_vocabulary
 from transformer.data import texts
 from transformer.reports import inside
 from transformer.reports.attention_view import readable
 from transformer.reports.inside import Inside
 from transformer.reports.page import Section, Table
+from transformer.workdir.workdir import Vocabulary, read_vocabulary
 
 SENTENCES, GUESSES = 8, 5
 

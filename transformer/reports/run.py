@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
-from transformer.checkpoints import config_files, store
+from transformer.checkpoints import store
 from transformer.errors import UserError
-from transformer.monitoring import log, results
 from transformer.runtime import json_files
+from transformer.workdir import config_files, log, results
 
 
 class Evaluation(NamedTuple):

@@ -1,8 +1,8 @@
 """The config, what in it differs from its task's default, and the versions of packages."""
 
-from transformer.checkpoints.config_files import default_config, flatten
 from transformer.reports.page import Section, Table
 from transformer.reports.run import Run
+from transformer.workdir.config_files import default_config, flatten
 
 SAME = "the same"
 # Where things are, and what results do not depend on.

@@ -2,13 +2,13 @@
 
 from html import escape
 
-from transformer.checkpoints.workdir import read_vocabulary
 from transformer.decoding.continuations import unprompted
 from transformer.errors import UserError
 from transformer.reports.page import Markup, Section
 from transformer.reports.run import Run
 from transformer.reports.sentences import evenly, shortened
 from transformer.tasks import language_evaluator, trained
+from transformer.workdir.workdir import read_vocabulary
 
 SAMPLES = 3
 MOST_TOKENS = 300

@@ -9,7 +9,6 @@ import flax.linen as nn
 import ml_collections
 import numpy as np
 
-from transformer.checkpoints import workdir
 from transformer.data import labelled_text, packing, texts
 from transformer.data.batches import Batches
 from transformer.data.labelled_text import LabelledText
@@ -17,6 +16,7 @@ from transformer.errors import UserError
 from transformer.runtime import progress
 from transformer.tasks import class_names, classifiers, splits, trained, vocabularies
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
+from transformer.workdir import workdir
 
 MODES = ("classify",)
 FREE = (

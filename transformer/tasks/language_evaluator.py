@@ -10,7 +10,6 @@ import flax.linen as nn
 import ml_collections
 import numpy as np
 
-from transformer.checkpoints.workdir import Vocabulary
 from transformer.data import streams, tokenizer
 from transformer.data.batches import Batches
 from transformer.decoding.continuations import unprompted
@@ -18,6 +17,7 @@ from transformer.errors import UserError
 from transformer.runtime import memory, progress
 from transformer.tasks import losses, splits
 from transformer.tasks.evaluation_loss import EvaluationLoss
+from transformer.workdir.workdir import Vocabulary
 
 Tree = dict
 

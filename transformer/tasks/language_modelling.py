@@ -12,7 +12,6 @@ from pathlib import Path
 import flax.linen as nn
 import ml_collections
 
-from transformer.checkpoints import workdir
 from transformer.data import streams
 from transformer.data.batches import Batches
 from transformer.decoding import continuations
@@ -22,6 +21,7 @@ from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.language_evaluator import Evaluator
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
+from transformer.workdir import workdir
 
 MODES = ("generate",)
 FREE = (

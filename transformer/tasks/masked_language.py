@@ -12,8 +12,6 @@ from pathlib import Path
 import flax.linen as nn
 import ml_collections
 
-from transformer.checkpoints import workdir
-from transformer.checkpoints.workdir import Vocabulary
 from transformer.data import labelled_text, packing, texts
 from transformer.data.batches import Batches
 from transformer.data.corpora import Text
@@ -23,6 +21,8 @@ from transformer.runtime import progress
 from transformer.tasks import classification, losses, splits, trained, vocabularies
 from transformer.tasks.evaluation_loss import EvaluationLoss
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
+from transformer.workdir import workdir
+from transformer.workdir.workdir import Vocabulary
 
 Tree = dict
 

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import ml_collections
 
-from transformer.checkpoints import config_files, store, weights
+from transformer.checkpoints import store, weights
 from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.runtime import paths
 from transformer.tasks.task import abstract_params, check_positions, load_task
+from transformer.workdir import config_files
 
 Tree = Any
 

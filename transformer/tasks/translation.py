@@ -15,7 +15,6 @@ import flax.linen as nn
 import ml_collections
 import sacrebleu
 
-from transformer.checkpoints import workdir
 from transformer.data import packing, pairs, tokenizer, vocabulary
 from transformer.data.batches import Batches
 from transformer.data.corpora import Corpus
@@ -33,6 +32,7 @@ from transformer.tasks.task import (
     init_params,
 )
 from transformer.tasks.translation_evaluator import Evaluator
+from transformer.workdir import workdir
 
 Tree = dict
 

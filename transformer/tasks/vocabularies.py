@@ -9,10 +9,10 @@ from pathlib import Path
 
 import ml_collections
 
-from transformer.checkpoints import workdir
 from transformer.data import corpora, tokenizer, vocabulary
 from transformer.errors import UserError
 from transformer.runtime import drafts, paths
+from transformer.workdir import workdir
 
 KINDS_OF_TEXT = (*tokenizer.KINDS, "characters")
 MOST_PIECES = 10**8  # far beyond any text; from 2^31 / 1.1 on SentencePiece would not end

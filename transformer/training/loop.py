@@ -15,7 +15,6 @@ from ml_collections import ConfigDict
 
 from transformer.checkpoints import init_from
 from transformer.checkpoints.manager import Checkpoints
-from transformer.checkpoints.workdir import write_config
 from transformer.data.batches import Batches, prefetch
 from transformer.distributed.inference import gather_params
 from transformer.distributed.layout import Layout, to_save
@@ -27,9 +26,6 @@ from transformer.distributed.parallel_step import (
 )
 from transformer.distributed.processes import stop_signals
 from transformer.errors import UserError
-from transformer.monitoring import log as logs
-from transformer.monitoring import trackers
-from transformer.monitoring.early_stopping import is_out_of_patience
 from transformer.runtime import memory, progress
 from transformer.runtime.profiles import traced
 from transformer.tasks.task import Task, check_section
@@ -37,6 +33,10 @@ from transformer.training import optimizer as optimizers
 from transformer.training.meters import Meters, describe
 from transformer.training.state import TrainState, restore_or_init, save
 from transformer.training.update import make_step
+from transformer.workdir import log as logs
+from transformer.workdir import trackers
+from transformer.workdir.early_stopping import is_out_of_patience
+from transformer.workdir.workdir import write_config
 
 
 def run(

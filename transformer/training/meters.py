@@ -10,13 +10,13 @@ import flax.linen as nn
 import jax
 
 from transformer.distributed.layout import Layout, bytes_per_device
-from transformer.monitoring.log import Log
 from transformer.runtime import progress
 from transformer.runtime.devices import peak
 from transformer.runtime.progress import Progress
 from transformer.tasks.task import Task
 from transformer.training.anomalies import Anomalies
 from transformer.training.state import TrainState
+from transformer.workdir.log import Log
 
 Tree = Any
 

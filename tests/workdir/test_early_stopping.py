@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from transformer.monitoring.early_stopping import is_out_of_patience, signed
+from transformer.workdir.early_stopping import is_out_of_patience, signed
 
 
 def validations(*scores):

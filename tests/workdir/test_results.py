@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from transformer.monitoring import log, results
-from transformer.monitoring.log import Log, read
+from transformer.workdir import log, results
+from transformer.workdir.log import Log, read
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer.monitoring import log
-from transformer.monitoring.log import KINDS, Log
-from transformer.monitoring.trackers import Tracker
 from transformer.runtime import paths
+from transformer.workdir import log
+from transformer.workdir.log import KINDS, Log
+from transformer.workdir.trackers import Tracker
 
 NAME = log.RESULTS
 FOLDER = "evaluation"

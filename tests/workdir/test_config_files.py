@@ -8,7 +8,7 @@ from helpers.command_line import QUICK, mistake, trained, typed
 from ml_collections import ConfigDict
 
 from configs import quickstart, wmt_base
-from transformer.checkpoints import config_files
+from transformer.workdir import config_files
 
 
 def test_keys_that_another_version_did_not_know_take_their_default(tmp_path, caplog):

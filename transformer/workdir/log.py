@@ -16,9 +16,9 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import RecordWriter
 
 from transformer.distributed import processes
-from transformer.monitoring import trackers
-from transformer.monitoring.trackers import Tracker
 from transformer.runtime import json_files, paths, progress
+from transformer.workdir import trackers
+from transformer.workdir.trackers import Tracker
 
 METRICS, STARTS, RESULTS = "metrics.jsonl", "starts.jsonl", "evaluations.jsonl"
 KINDS = ("train", "validation")  # the kinds of lines that the training loop writes

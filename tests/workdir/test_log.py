@@ -9,8 +9,8 @@ import time
 import pytest
 from helpers.runs import assert_tensorboard_is_metrics, scalars
 
-from transformer.monitoring import log
-from transformer.monitoring.log import Log, read
+from transformer.workdir import log
+from transformer.workdir.log import Log, read
 
 
 def test_the_log_is_cut_where_a_run_resumes(tmp_path):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import ml_collections
 
-from transformer.checkpoints.config_files import flatten
 from transformer.data import characters, tokenizer, vocabulary
 from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.runtime import checksums, json_files, paths
+from transformer.workdir.config_files import flatten
 
 Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters
 

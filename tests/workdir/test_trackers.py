@@ -5,9 +5,9 @@ import json
 import pytest
 
 from transformer.errors import UserError
-from transformer.monitoring import trackers
-from transformer.monitoring.log import Log, read
-from transformer.monitoring.trackers import Tracker
+from transformer.workdir import trackers
+from transformer.workdir.log import Log, read
+from transformer.workdir.trackers import Tracker
 
 CONFIG = {"task": "toy", "model": {"d_model": 8}}
 LINES = [

@@ -12,8 +12,8 @@ from helpers.damage import one_line_naming
 from ml_collections import ConfigDict
 
 from configs import classification, korean_reviews, own_text, quickstart
-from transformer.checkpoints import config_files, workdir
 from transformer.errors import UserError
+from transformer.workdir import config_files, workdir
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "{", '{"a.b": 1}', "[" * 10**5, '{"__class__": 1}'])
