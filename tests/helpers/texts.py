@@ -4,8 +4,8 @@ import jax
 import numpy as np
 from helpers import tiny
 
-from transformer.models.intra_attention import IntraAttention
-from transformer.models.self_attentive import SelfAttentive
+from transformer.families.recurrent.intra_attention import IntraAttention
+from transformer.families.recurrent.self_attentive import SelfAttentive
 from transformer.models.text_encoder import MaskedLanguageModel, TextClassifier
 
 CLASSES, VOCABULARY = 3, tiny.VOCABULARY

@@ -8,7 +8,7 @@ import pytest
 from helpers import insides, language, reviews, texts, tiny, workdirs
 
 from transformer.data import vocabulary
-from transformer.models.recurrent import Recurrent
+from transformer.families.recurrent.recurrent import Recurrent
 from transformer.reports import attention
 from transformer.tasks import attention_weights as weights
 from transformer.tasks import classification, translation

@@ -11,7 +11,7 @@ import pytest
 from helpers import layouts, tiny
 
 from transformer.distributed.layout import state_shardings
-from transformer.models.recurrent import Recurrent
+from transformer.families.recurrent.recurrent import Recurrent
 from transformer.training.initialise import by_parts
 from transformer.training.state import init_state, restore_or_init
 

@@ -11,7 +11,7 @@ from configs import quickstart
 from transformer.checkpoints import manager
 from transformer.distributed import inference
 from transformer.distributed.layout import make_layout
-from transformer.models.recurrent import Recurrent
+from transformer.families.recurrent.recurrent import Recurrent
 from transformer.modes import train
 
 FIELDS = {

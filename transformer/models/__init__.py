@@ -74,12 +74,12 @@ from transformer.errors import UserError
 
 MODELS = {
     "transformer": "transformer.models.transformer:Transformer",
-    "recurrent": "transformer.models.recurrent:Recurrent",
+    "recurrent": "transformer.families.recurrent.recurrent:Recurrent",
     "language_model": "transformer.models.language_model:LanguageModel",
     "masked_language_model": "transformer.models.text_encoder:MaskedLanguageModel",
     "text_classifier": "transformer.models.text_encoder:TextClassifier",
-    "self_attentive": "transformer.models.self_attentive:SelfAttentive",
-    "intra_attention": "transformer.models.intra_attention:IntraAttention",
+    "self_attentive": "transformer.families.recurrent.self_attentive:SelfAttentive",
+    "intra_attention": "transformer.families.recurrent.intra_attention:IntraAttention",
     "vision_transformer": "transformer.models.vision:VisionTransformer",
 }
 

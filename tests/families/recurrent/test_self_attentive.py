@@ -6,7 +6,7 @@ import pytest
 from helpers import texts, tiny
 
 from transformer.errors import UserError
-from transformer.models.self_attentive import redundancy
+from transformer.families.recurrent.self_attentive import redundancy
 from transformer.tasks import classifiers
 
 

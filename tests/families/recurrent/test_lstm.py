@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import numpy as np
 
-from transformer.models.lstm import LSTMCell
+from transformer.families.recurrent.lstm import LSTMCell
 
 D, C = 3, 5
 CARRY, X = (np.full((2, C), 0.7, np.float32), np.full((2, C), -0.2, np.float32)), np.ones((2, D))

@@ -7,7 +7,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import fields, lstm
+from transformer.families.recurrent import lstm
+from transformer.models import fields
 from transformer.models.attention import attend
 from transformer.models.pooling import mean
 

@@ -8,9 +8,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer.families.recurrent.lstm import LSTMCell
 from transformer.models import fields
 from transformer.models.attention import attend
-from transformer.models.lstm import LSTMCell
 
 Array = jax.Array
 

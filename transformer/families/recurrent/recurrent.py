@@ -13,10 +13,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer.families.recurrent.lstm import LSTMCell
+from transformer.families.recurrent.recurrent_step import SCORES, DecoderStep
 from transformer.models import dense, fields
 from transformer.models.cache import take_parents
-from transformer.models.lstm import LSTMCell
-from transformer.models.recurrent_step import SCORES, DecoderStep
 
 Array = jax.Array
 CHOICES = {

@@ -11,8 +11,8 @@ from helpers import tiny
 from helpers.layers import products
 
 from transformer.errors import UserError
-from transformer.models.lstm import LSTMCell
-from transformer.models.recurrent import CHOICES, Recurrent
+from transformer.families.recurrent.lstm import LSTMCell
+from transformer.families.recurrent.recurrent import CHOICES, Recurrent
 
 KINDS = [("gru", kind) for kind in CHOICES["attention"]] + [("lstm", "none"), ("lstm", "dot")]
 FIELDS = {
