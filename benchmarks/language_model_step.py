@@ -86,8 +86,8 @@ def ours(name: str, shape: dict) -> tuple[Callable[[], float], int]:
     import jax
     import numpy as np
 
+    from transformer.families.language_model import language_modelling
     from transformer.runtime import compilation_cache
-    from transformer.tasks import language_modelling
     from transformer.tasks.task import abstract_params
     from transformer.workdir import config_files
 

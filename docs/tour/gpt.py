@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from docs.tour import picture, tiny
-from transformer.data import streams
 from transformer.data.characters import Characters
 from transformer.data.korean import grammar
-from transformer.decoding.continuations import continuations
+from transformer.families.language_model import streams
+from transformer.families.language_model.continuations import continuations
 
 CONTEXT, ROWS, STEPS = 48, 16, 400
 

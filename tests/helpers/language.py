@@ -6,8 +6,8 @@ import numpy as np
 from helpers import tiny
 
 from configs import language_modelling
-from transformer.data import streams
-from transformer.models.language_model import LanguageModel
+from transformer.families.language_model import streams
+from transformer.families.language_model.language_model import LanguageModel
 
 ARGUMENTS = {
     **language_modelling.get_config().model,

@@ -10,7 +10,7 @@ import pytest
 from helpers import huggingface, language
 
 from transformer.data import tokenizer
-from transformer.decoding import continuations
+from transformer.families.language_model import continuations
 
 RECORDED = huggingface.FIXTURES / "gpt2"
 

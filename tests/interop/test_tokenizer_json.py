@@ -11,8 +11,8 @@ from helpers import corpora, huggingface
 
 from transformer.data import characters, tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
-from transformer.decoding import continuations
 from transformer.errors import UserError
+from transformer.families.language_model import continuations
 from transformer.interop import tokenizer_json
 
 RECORDED = huggingface.FIXTURES / "gpt2"

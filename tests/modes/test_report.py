@@ -5,7 +5,7 @@ from helpers import browser, reversal, tiny, workdirs
 
 import launch
 from transformer.errors import UserError
-from transformer.tasks import language_evaluator
+from transformer.families.language_model import language_evaluator
 
 
 def test_the_page_is_beside_the_run(tmp_path, capsys):

@@ -8,9 +8,9 @@ import pytest
 from helpers import language, workdirs
 from helpers.workdirs import HOSTILE
 
-from transformer.modes import generate
+from transformer.families.language_model import generate, language_evaluator
 from transformer.reports import texts
-from transformer.tasks import language_evaluator, trained
+from transformer.tasks import trained
 from transformer.workdir import workdir
 
 LETTERS = " abcdefgh"

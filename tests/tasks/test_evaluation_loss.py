@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from helpers import language
 
-from transformer.data import streams
 from transformer.data.batches import Batches
 from transformer.distributed import layout, processes
+from transformer.families.language_model import streams
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import losses
 from transformer.tasks.evaluation_loss import EvaluationLoss

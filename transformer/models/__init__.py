@@ -14,7 +14,7 @@ A model is a Flax module, a pure function of its params and its inputs. `config.
 name in the table below, `config.model` has its fields. A classifier's `__call__(..., *, train)`
 returns logits_BV; data/texts.py has the inputs of a text, data/images.py those of an image. It may
 sow values [B] into the collection 'losses', which are added to the loss. A language model's returns
-the logits_BTV of the token behind each; data/streams.py has its inputs. What a translation model
+the logits_BTV of the token behind each; families/language_model/streams.py has its inputs. What a translation model
 has to have:
 
     __call__(source, target, source_positions, target_positions, source_segments, target_segments,
@@ -75,7 +75,7 @@ from transformer.errors import UserError
 MODELS = {
     "transformer": "transformer.models.transformer:Transformer",
     "recurrent": "transformer.families.recurrent.recurrent:Recurrent",
-    "language_model": "transformer.models.language_model:LanguageModel",
+    "language_model": "transformer.families.language_model.language_model:LanguageModel",
     "masked_language_model": "transformer.models.text_encoder:MaskedLanguageModel",
     "text_classifier": "transformer.models.text_encoder:TextClassifier",
     "self_attentive": "transformer.families.recurrent.self_attentive:SelfAttentive",

@@ -23,7 +23,7 @@ FROM_WORKDIR = {
     "score": "transformer.modes.score:score",
     "align": "transformer.modes.align:align",
     "classify": "transformer.modes.classify:classify",
-    "generate": "transformer.modes.generate:generate",
+    "generate": "transformer.families.language_model.generate:generate",
     "verify": "transformer.modes.verify:verify",
     "report": "transformer.modes.report:report",
     "export": "transformer.modes.export:export",

@@ -2,12 +2,13 @@
 
 from html import escape
 
-from transformer.decoding.continuations import unprompted
 from transformer.errors import UserError
+from transformer.families.language_model import language_evaluator
+from transformer.families.language_model.continuations import unprompted
 from transformer.reports.page import Markup, Section
 from transformer.reports.run import Run
 from transformer.reports.sentences import evenly, shortened
-from transformer.tasks import language_evaluator, trained
+from transformer.tasks import trained
 from transformer.workdir.workdir import read_vocabulary
 
 SAMPLES = 3

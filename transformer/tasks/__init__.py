@@ -48,7 +48,7 @@ of a single text. What classifiers share is in classifiers.py and class_names.py
 # {config.task: module}. The module is imported on use, and only a module named here ever is.
 TASKS = {
     "translation": "transformer.tasks.translation",
-    "language_modelling": "transformer.tasks.language_modelling",
+    "language_modelling": "transformer.families.language_model.language_modelling",
     "image_classification": "transformer.tasks.image_classification",
     "classification": "transformer.tasks.classification",
     "masked_language": "transformer.tasks.masked_language",

@@ -10,9 +10,9 @@ from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import newest, without_times
 
 from transformer.errors import UserError
-from transformer.models.language_model import LanguageModel
+from transformer.families.language_model import language_modelling
+from transformer.families.language_model.language_model import LanguageModel
 from transformer.modes import command_line, prepare, train
-from transformer.tasks import language_modelling
 from transformer.workdir import config_files, workdir
 
 

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from helpers import language
 
-from transformer.decoding import continuations
-from transformer.tasks import language_evaluator, language_modelling
+from transformer.families.language_model import (
+    continuations,
+    language_evaluator,
+    language_modelling,
+)
 from transformer.workdir import workdir
 
 

@@ -1,7 +1,7 @@
 """The language modelling task: predict each token of a text from those before it.
 
 The lines of a split are one stream of tokens, in which END stands for the line break; a row is a
-window of it (data/streams.py). The score is the nats per token, of which the perplexity is e^nats.
+window of it (families/language_model/streams.py). The score is the nats per token, of which the perplexity is e^nats.
 """
 
 import functools
@@ -12,14 +12,13 @@ from pathlib import Path
 import flax.linen as nn
 import ml_collections
 
-from transformer.data import streams
 from transformer.data.batches import Batches
-from transformer.decoding import continuations
 from transformer.errors import UserError
+from transformer.families.language_model import continuations, streams
+from transformer.families.language_model.language_evaluator import Evaluator
 from transformer.models import fields
 from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
-from transformer.tasks.language_evaluator import Evaluator
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 from transformer.workdir import workdir
 

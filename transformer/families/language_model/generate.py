@@ -12,7 +12,13 @@ import ml_collections
 import numpy as np
 
 from transformer.decoding import compiled
-from transformer.decoding.continuations import BLOCK, check, continuations, symbols, text
+from transformer.families.language_model.continuations import (
+    BLOCK,
+    check,
+    continuations,
+    symbols,
+    text,
+)
 from transformer.modes import lines
 from transformer.runtime import memory, progress
 from transformer.tasks import trained

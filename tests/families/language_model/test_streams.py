@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from transformer.data import batches, streams
+from transformer.data import batches
 from transformer.data.tokenizer import END, PAD
+from transformer.families.language_model import streams
 
 IDS = np.arange(4, 4 + 23).astype(np.uint16)
 

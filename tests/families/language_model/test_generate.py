@@ -8,7 +8,8 @@ from helpers.corpora import learn
 
 from transformer.data import characters
 from transformer.errors import UserError
-from transformer.modes import generate, lines
+from transformer.families.language_model import generate
+from transformer.modes import lines
 from transformer.tasks import trained
 from transformer.workdir import workdir
 

@@ -10,10 +10,11 @@ import flax.linen as nn
 import ml_collections
 import numpy as np
 
-from transformer.data import streams, tokenizer
+from transformer.data import tokenizer
 from transformer.data.batches import Batches
-from transformer.decoding.continuations import unprompted
 from transformer.errors import UserError
+from transformer.families.language_model import streams
+from transformer.families.language_model.continuations import unprompted
 from transformer.runtime import memory, progress
 from transformer.tasks import losses, splits
 from transformer.tasks.evaluation_loss import EvaluationLoss

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from helpers import language
 
-from transformer.decoding.continuations import check, continuations
 from transformer.distributed import layout
 from transformer.errors import UserError
+from transformer.families.language_model.continuations import check, continuations
 from transformer.models.ensemble import Ensemble
 
 NEVER = (0, 3)
