@@ -19,8 +19,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion
 
+from transformer.families.labels import class_names, classifiers
 from transformer.modes import command_line
-from transformer.tasks import class_names, classification, classifiers, splits
+from transformer.tasks import classification, splits
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0)
 WORDS = {"analyzer": "word", "token_pattern": r"\S+", "ngram_range": (1, 2)}

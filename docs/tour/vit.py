@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from docs.tour import picture, tiny
-from transformer.tasks import attention_weights, classifiers
+from transformer.families.labels import classifiers
+from transformer.tasks import attention_weights
 
 SHAPES = ("disc", "square", "cross", "ring")
 SIZE, PATCH, ROWS = 20, 4, 64

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from helpers import workdirs
 
-from transformer.tasks import classifiers
+from transformer.families.labels import classifiers
 from transformer.tasks.translation_evaluator import score
 from transformer.workdir import results
 

@@ -12,6 +12,7 @@ from helpers import huggingface, language, tiny
 
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
+from transformer.families.labels import class_names
 from transformer.interop import arrays
 from transformer.models.text_encoder import MaskedLanguageModel
 from transformer.models.vision import VisionTransformer
@@ -20,7 +21,7 @@ from transformer.modes import export as export_mode
 from transformer.modes.export import export
 from transformer.modes.import_model import import_model
 from transformer.runtime import checksums
-from transformer.tasks import class_names, trained, translation
+from transformer.tasks import trained, translation
 from transformer.workdir import config_files, workdir
 from transformer.workdir.config_files import default_config
 

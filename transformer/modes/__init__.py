@@ -22,7 +22,7 @@ FROM_WORKDIR = {
     "translate": "transformer.modes.translate:translate",
     "score": "transformer.modes.score:score",
     "align": "transformer.modes.align:align",
-    "classify": "transformer.modes.classify:classify",
+    "classify": "transformer.families.labels.classify:classify",
     "generate": "transformer.families.language_model.generate:generate",
     "verify": "transformer.modes.verify:verify",
     "report": "transformer.modes.report:report",

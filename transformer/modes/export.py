@@ -13,6 +13,7 @@ import numpy as np
 
 from transformer.checkpoints import param_paths, store
 from transformer.errors import UserError
+from transformer.families.labels import class_names
 from transformer.interop import (
     arrays,
     ctranslate2_write,
@@ -24,7 +25,7 @@ from transformer.interop import (
 )
 from transformer.reports import measures
 from transformer.runtime import checksums, drafts, progress
-from transformer.tasks import class_names, trained
+from transformer.tasks import trained
 from transformer.workdir import log, results, workdir
 from transformer.workdir.config_files import RUN
 

@@ -12,9 +12,9 @@ import numpy as np
 import sacrebleu
 from scipy import stats
 
+from transformer.families.labels import classifiers
 from transformer.reports import measures
 from transformer.reports.measures import Interval
-from transformer.tasks import classifiers
 
 
 class Score(NamedTuple):

@@ -13,8 +13,9 @@ from transformer.data import labelled_text, packing, texts
 from transformer.data.batches import Batches
 from transformer.data.labelled_text import LabelledText
 from transformer.errors import UserError
+from transformer.families.labels import class_names, classifiers
 from transformer.runtime import progress
-from transformer.tasks import class_names, classifiers, splits, trained, vocabularies
+from transformer.tasks import splits, trained, vocabularies
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 from transformer.workdir import workdir
 

@@ -14,8 +14,9 @@ from transformer.data.batches import Batches
 from transformer.data.images import LabelledImages, View
 from transformer.data.packing import Rows
 from transformer.errors import UserError
+from transformer.families.labels import class_names, classifiers
 from transformer.runtime import progress
-from transformer.tasks import class_names, classifiers, splits
+from transformer.tasks import splits
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 
 MODES = ("classify",)

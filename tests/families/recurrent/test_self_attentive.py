@@ -6,8 +6,8 @@ import pytest
 from helpers import texts, tiny
 
 from transformer.errors import UserError
+from transformer.families.labels import classifiers
 from transformer.families.recurrent.self_attentive import redundancy
-from transformer.tasks import classifiers
 
 
 @pytest.fixture(scope="module")

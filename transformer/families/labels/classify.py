@@ -16,9 +16,10 @@ import numpy as np
 from transformer.decoding import shapes
 from transformer.distributed import inference
 from transformer.errors import UserError
+from transformer.families.labels import class_names, classifiers
 from transformer.modes import lines
 from transformer.runtime import memory, progress
-from transformer.tasks import class_names, classifiers, trained
+from transformer.tasks import trained
 from transformer.tasks.task import load_task
 
 Tree = Any

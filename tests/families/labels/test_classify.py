@@ -11,8 +11,8 @@ from ml_collections import ConfigDict
 
 from transformer.distributed import layout
 from transformer.errors import UserError
-from transformer.modes import classify
-from transformer.tasks import class_names, trained
+from transformer.families.labels import class_names, classify
+from transformer.tasks import trained
 
 LABELS = ("a", "b", "c")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from transformer.errors import UserError
+from transformer.families.labels import class_names
 from transformer.runtime import checksums
-from transformer.tasks import class_names
 
 NAMES = ("부정", "긍정", "neither nor")
 

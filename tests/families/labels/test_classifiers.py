@@ -12,7 +12,7 @@ from transformer.data.batches import Batches
 from transformer.data.packing import Rows
 from transformer.distributed import layout
 from transformer.errors import UserError
-from transformer.tasks import classifiers
+from transformer.families.labels import classifiers
 
 LABELS = ("a", "b", "c", "d")  # no item is a "c"
 NUMBERS = np.random.default_rng(0).normal(size=(37, 5)).astype(np.float32)
