@@ -20,8 +20,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion
 
 from transformer.families.labels import class_names, classifiers
+from transformer.families.texts import classification
 from transformer.modes import command_line
-from transformer.tasks import classification, splits
+from transformer.tasks import splits
 
 STRENGTHS = (0.3, 1.0, 3.0, 10.0)
 WORDS = {"analyzer": "word", "token_pattern": r"\S+", "ngram_range": (1, 2)}

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from docs.tour import picture, tiny
-from transformer.data import texts
 from transformer.data.tokens import Side
+from transformer.families.texts import texts
 
 STEPS, SHARE = 200, 0.34  # on average one of the three words is masked
 

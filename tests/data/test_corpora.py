@@ -17,8 +17,9 @@ from helpers.corpora import (
     one_line,
 )
 
-from transformer.data import corpora, image_corpora, labelled_text
+from transformer.data import corpora, image_corpora
 from transformer.errors import UserError
+from transformer.families.texts import labelled_text
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 # Parallel text: record i is line i.

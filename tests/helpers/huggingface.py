@@ -8,9 +8,10 @@ import numpy as np
 from helpers import corpora, language, tiny
 
 from configs import image_classification, masked_language
-from transformer.data import texts, tokenizer
+from transformer.data import tokenizer
+from transformer.families.texts import texts
+from transformer.families.texts.text_encoder import MaskedLanguageModel
 from transformer.interop import arrays, gpt2, megatron_bert, vit
-from transformer.models.text_encoder import MaskedLanguageModel
 from transformer.models.vision import VisionTransformer
 
 FIXTURES = pathlib.Path(__file__).parents[1] / "interop" / "fixtures"

@@ -6,7 +6,7 @@ from helpers import tiny
 
 from transformer.families.recurrent.intra_attention import IntraAttention
 from transformer.families.recurrent.self_attentive import SelfAttentive
-from transformer.models.text_encoder import MaskedLanguageModel, TextClassifier
+from transformer.families.texts.text_encoder import MaskedLanguageModel, TextClassifier
 
 CLASSES, VOCABULARY = 3, tiny.VOCABULARY
 OF_TRANSLATION = (

@@ -9,9 +9,10 @@ from helpers import insides, language, reviews, texts, tiny, workdirs
 
 from transformer.data import vocabulary
 from transformer.families.recurrent.recurrent import Recurrent
+from transformer.families.texts import classification
 from transformer.reports import attention
 from transformer.tasks import attention_weights as weights
-from transformer.tasks import classification, translation
+from transformer.tasks import translation
 from transformer.workdir import workdir
 
 

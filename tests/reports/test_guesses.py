@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import insides, reversal, workdirs
 
-from transformer.data import texts
+from transformer.families.texts import texts
 from transformer.reports import guesses
 from transformer.workdir import workdir
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from transformer.data import texts
 from transformer.families.language_model import streams
+from transformer.families.texts import texts
 from transformer.reports import attention_view, inside
 from transformer.reports.attention_view import Example, Map, readable
 from transformer.reports.inside import Inside

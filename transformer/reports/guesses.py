@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from transformer.data import texts
+from transformer.families.texts import texts
 from transformer.reports import inside
 from transformer.reports.attention_view import readable
 from transformer.reports.inside import Inside

@@ -50,6 +50,6 @@ TASKS = {
     "translation": "transformer.tasks.translation",
     "language_modelling": "transformer.families.language_model.language_modelling",
     "image_classification": "transformer.tasks.image_classification",
-    "classification": "transformer.tasks.classification",
-    "masked_language": "transformer.tasks.masked_language",
+    "classification": "transformer.families.texts.classification",
+    "masked_language": "transformer.families.texts.masked_language",
 }

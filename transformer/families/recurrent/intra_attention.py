@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from transformer.families.recurrent import lstm
+from transformer.families.texts.pooling import mean
 from transformer.models import fields
 from transformer.models.attention import attend
-from transformer.models.pooling import mean
 
 Array = jax.Array
 

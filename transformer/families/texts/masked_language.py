@@ -12,13 +12,14 @@ from pathlib import Path
 import flax.linen as nn
 import ml_collections
 
-from transformer.data import labelled_text, packing, texts
+from transformer.data import packing
 from transformer.data.batches import Batches
 from transformer.data.corpora import Text
 from transformer.data.tokens import Tokens
 from transformer.errors import UserError
+from transformer.families.texts import classification, labelled_text, texts
 from transformer.runtime import progress
-from transformer.tasks import classification, losses, splits, trained, vocabularies
+from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.evaluation_loss import EvaluationLoss
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 from transformer.workdir import workdir

@@ -7,10 +7,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer.families.texts.pooling import mean
 from transformer.models import dense, fields, stack
 from transformer.models.attention import View, same_segment
 from transformer.models.layers import ACTIVATIONS
-from transformer.models.pooling import mean
 from transformer.models.positions import PositionEncoding, most_positions
 
 Array = jax.Array

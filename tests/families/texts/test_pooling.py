@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer.models import pooling
+from transformer.families.texts import pooling
 
 
 def test_the_mean_is_of_real_positions():

@@ -13,7 +13,7 @@ from transformer.data.tokenizer import START, UNKNOWN
 from transformer.data.tokens import Side
 
 # What stands for a masked token. No text has it: what a vocabulary lacks falls back to bytes, and
-# tasks/masked_language.py refuses one that does not.
+# families/texts/masked_language.py refuses one that does not.
 MASK = UNKNOWN
 FIRST_PIECE = 4  # the ids before it are special
 KEPT, REPLACED = 0.1, 0.1  # of the masked tokens; the others become MASK (Devlin et al. 2019, 3.1)

@@ -13,11 +13,11 @@ from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import without_times
 
 from configs import masked_language as defaults
-from transformer.data import texts
 from transformer.distributed import layout
 from transformer.errors import UserError
+from transformer.families.texts import classification, masked_language, texts
 from transformer.modes import evaluate, train
-from transformer.tasks import classification, masked_language, trained
+from transformer.tasks import trained
 from transformer.training import loop
 from transformer.workdir import config_files
 from transformer.workdir.log import read

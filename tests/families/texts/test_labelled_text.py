@@ -5,8 +5,8 @@ import lzma
 
 import pytest
 
-from transformer.data import labelled_text
 from transformer.errors import UserError
+from transformer.families.texts import labelled_text
 
 LINES = ["1\t좋은 영화", "0\t지루 하다", "good\ttabs\tare text", "0\t또 지루하다"]
 

@@ -4,10 +4,11 @@ import jax
 import numpy as np
 import pytest
 
-from transformer.data import packing, texts
+from transformer.data import packing
 from transformer.data.batches import Batches
 from transformer.data.tokenizer import END, PAD, START
 from transformer.data.tokens import Side
+from transformer.families.texts import texts
 
 VOCABULARY = 1000
 

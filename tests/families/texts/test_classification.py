@@ -12,11 +12,10 @@ from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import without_times
 
 from transformer.checkpoints.weights import load
-from transformer.data import labelled_text
 from transformer.distributed import layout
 from transformer.errors import UserError
+from transformer.families.texts import classification, labelled_text
 from transformer.modes import evaluate, plan, train
-from transformer.tasks import classification
 from transformer.tasks.task import abstract_params
 from transformer.workdir import config_files
 from transformer.workdir.log import read

@@ -9,11 +9,12 @@ import flax.linen as nn
 import ml_collections
 import numpy as np
 
-from transformer.data import labelled_text, packing, texts
+from transformer.data import packing
 from transformer.data.batches import Batches
-from transformer.data.labelled_text import LabelledText
 from transformer.errors import UserError
 from transformer.families.labels import class_names, classifiers
+from transformer.families.texts import labelled_text, texts
+from transformer.families.texts.labelled_text import LabelledText
 from transformer.runtime import progress
 from transformer.tasks import splits, trained, vocabularies
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
