@@ -17,8 +17,9 @@ from helpers.corpora import (
     one_line,
 )
 
-from transformer.data import corpora, image_corpora
+from transformer.data import corpora
 from transformer.errors import UserError
+from transformer.families.images import image_corpora
 from transformer.families.texts import labelled_text
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])

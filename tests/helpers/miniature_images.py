@@ -8,7 +8,7 @@ import tarfile
 import numpy as np
 from PIL import Image
 
-from transformer.data import image_corpora
+from transformer.families.images import image_corpora
 
 
 def patterns(count, classes=3, size=8, channels=1, seed=0):

@@ -10,7 +10,7 @@ import pytest
 from helpers import huggingface, tiny
 from PIL import Image
 
-from transformer.data import images
+from transformer.families.images import images
 
 RECORDED = huggingface.FIXTURES / "vit"
 

@@ -12,10 +12,10 @@ from helpers import huggingface, language, tiny
 
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
+from transformer.families.images.vision import VisionTransformer
 from transformer.families.labels import class_names
 from transformer.families.texts.text_encoder import MaskedLanguageModel
 from transformer.interop import arrays
-from transformer.models.vision import VisionTransformer
 from transformer.modes import command_line
 from transformer.modes import export as export_mode
 from transformer.modes.export import export

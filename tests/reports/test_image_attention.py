@@ -10,7 +10,7 @@ import pytest
 from helpers import browser, insides, miniature_images, tiny, workdirs
 from PIL import Image
 
-from transformer.models.vision import VisionTransformer
+from transformer.families.images.vision import VisionTransformer
 from transformer.reports import image_attention, page
 from transformer.tasks import attention_weights
 

@@ -8,7 +8,7 @@ from helpers import language, reversal, texts, tiny
 from configs import image_classification
 from transformer.data import pairs
 from transformer.decoding import shapes
-from transformer.models.vision import VisionTransformer
+from transformer.families.images.vision import VisionTransformer
 from transformer.tasks import attention_weights, translation
 
 SOURCE, TARGET = "a b c d e f", "c a h h"

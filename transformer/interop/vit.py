@@ -6,10 +6,10 @@ from pathlib import Path
 import flax.linen as nn
 import numpy as np
 
+from transformer.families.images.patches import interpolate
 from transformer.interop import arrays, layout
 from transformer.interop.foreign import PRE_NORM, check_form
 from transformer.interop.marian_config import ACTIVATIONS, activation_of
-from transformer.models.patches import interpolate
 from transformer.runtime import json_files
 
 FORM = {

@@ -12,7 +12,7 @@ is empty.
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
 name in the table below, `config.model` has its fields. A classifier's `__call__(..., *, train)`
-returns logits_BV; families/texts/texts.py has the inputs of a text, data/images.py those of an image. It may
+returns logits_BV; families/texts/texts.py has the inputs of a text, families/images/images.py those of an image. It may
 sow values [B] into the collection 'losses', which are added to the loss. A language model's returns
 the logits_BTV of the token behind each; families/language_model/streams.py has its inputs. What a translation model
 has to have:
@@ -80,7 +80,7 @@ MODELS = {
     "text_classifier": "transformer.families.texts.text_encoder:TextClassifier",
     "self_attentive": "transformer.families.recurrent.self_attentive:SelfAttentive",
     "intra_attention": "transformer.families.recurrent.intra_attention:IntraAttention",
-    "vision_transformer": "transformer.models.vision:VisionTransformer",
+    "vision_transformer": "transformer.families.images.vision:VisionTransformer",
 }
 
 

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image
 
-from transformer.data import images
 from transformer.errors import UserError
+from transformer.families.images import image_classification, images
 from transformer.reports import inside, pictures
 from transformer.reports.attention_view import MOST_NUMBERS
 from transformer.reports.inside import Inside
 from transformer.reports.page import Markup, Section
-from transformer.tasks import attention_weights, image_classification
+from transformer.tasks import attention_weights
 
 HERE = Path(__file__).parent
 IMAGES = 8

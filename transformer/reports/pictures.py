@@ -7,10 +7,9 @@ from pathlib import Path
 
 from PIL import Image
 
-from transformer.data import image_corpora, images
 from transformer.errors import UserError
+from transformer.families.images import image_classification, image_corpora, images
 from transformer.reports.run import Evaluation, Run
-from transformer.tasks import image_classification
 
 SIZE = 96  # pixels of an image's longer side
 

@@ -49,7 +49,7 @@ of a single text. What classifiers share is in classifiers.py and class_names.py
 TASKS = {
     "translation": "transformer.tasks.translation",
     "language_modelling": "transformer.families.language_model.language_modelling",
-    "image_classification": "transformer.tasks.image_classification",
+    "image_classification": "transformer.families.images.image_classification",
     "classification": "transformer.families.texts.classification",
     "masked_language": "transformer.families.texts.masked_language",
 }

@@ -15,8 +15,8 @@ from helpers.miniature_images import (
 )
 from PIL import Image
 
-from transformer.data import image_corpora
 from transformer.errors import UserError
+from transformer.families.images import image_corpora
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
-from transformer.models import dense, fields, patches, stack
+from transformer.families.images import patches
+from transformer.models import dense, fields, stack
 from transformer.models.attention import View
 
 Array = jax.Array

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
-from transformer.data.image_files import open_image
 from transformer.errors import UserError
+from transformer.families.images.image_files import open_image
 
 MODES = {1: "L", 3: "RGB"}  # Pillow's, by the number of channels
 BOX_TRIES = 10

@@ -9,11 +9,11 @@ import flax.linen as nn
 import ml_collections
 import numpy as np
 
-from transformer.data import images
 from transformer.data.batches import Batches
-from transformer.data.images import LabelledImages, View
 from transformer.data.packing import Rows
 from transformer.errors import UserError
+from transformer.families.images import images
+from transformer.families.images.images import LabelledImages, View
 from transformer.families.labels import class_names, classifiers
 from transformer.runtime import progress
 from transformer.tasks import splits
@@ -176,7 +176,9 @@ def reader(
 
 def labelled_images(config: ml_collections.ConfigDict, split: str) -> LabelledImages:
     """Returns a split's images: 'train', 'validation', 'test', or any that the corpus has."""
-    from transformer.data import image_corpora  # here, as it imports TFDS (see data/corpora.py)
+    from transformer.families.images import (
+        image_corpora,  # here, as it imports TFDS (see data/corpora.py)
+    )
 
     data, (name, key) = config.data, splits.name_and_key(config, split)
     return image_corpora.load(

@@ -11,8 +11,8 @@ from helpers.layers import products
 
 from configs import image_classification
 from transformer.errors import UserError
-from transformer.models.patches import interpolate
-from transformer.models.vision import VisionTransformer
+from transformer.families.images.patches import interpolate
+from transformer.families.images.vision import VisionTransformer
 
 ARGUMENTS = {
     **image_classification.get_config().model,  # the paper's, but for

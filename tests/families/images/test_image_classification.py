@@ -24,7 +24,8 @@ from transformer.checkpoints import manager
 from transformer.distributed import layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.errors import UserError
-from transformer.tasks import image_classification, trained
+from transformer.families.images import image_classification
+from transformer.tasks import trained
 from transformer.training import loop, update
 from transformer.training.state import init_state
 from transformer.workdir.config_files import read_config

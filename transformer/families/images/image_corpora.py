@@ -24,11 +24,12 @@ from tensorflow_datasets.core.download import resource as tfds_resource
 from tensorflow_datasets.datasets.imagenet2012 import imagenet2012_dataset_builder as imagenet
 from tensorflow_datasets.image_classification import cifar
 
-from transformer.data import downloads, image_files, preparation
+from transformer.data import downloads, preparation
 from transformer.data.corpora import local_folder
-from transformer.data.image_files import ImageFiles
-from transformer.data.images import LabelledImages
 from transformer.errors import UserError
+from transformer.families.images import image_files
+from transformer.families.images.image_files import ImageFiles
+from transformer.families.images.images import LabelledImages
 from transformer.runtime import paths
 
 SHARD_BYTES = 1 << 28  # in memory at once: TFDS holds the shard that it writes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import tiny
 
-from transformer.models.patches import ConvolutionalStem, LinearPatches, interpolate
+from transformer.families.images.patches import ConvolutionalStem, LinearPatches, interpolate
 
 
 def random(*shape, seed=0):

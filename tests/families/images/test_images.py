@@ -6,11 +6,11 @@ from helpers import tiny
 from helpers.miniature_images import encoded, patterns
 from PIL import Image
 
-from transformer.data import images
 from transformer.data.batches import Batches
-from transformer.data.images import View
 from transformer.data.packing import Rows
 from transformer.errors import UserError
+from transformer.families.images import images
+from transformer.families.images.images import View
 
 AUGMENTED = View(8, 1, 1.0, padding=2, flip=True, min_area=0.3)
 

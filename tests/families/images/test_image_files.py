@@ -11,8 +11,8 @@ import pytest
 from helpers.miniature_images import encoded, idx, patterns, write_class_folders, write_idx
 from PIL import Image
 
-from transformer.data import image_files
 from transformer.errors import UserError
+from transformer.families.images import image_files
 
 KEY = "config.data.train"
 
