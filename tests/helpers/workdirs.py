@@ -2,7 +2,7 @@
 
 import json
 
-from transformer.reports import run
+from transformer.tools.pages import run
 from transformer.workdir import config_files
 from transformer.workdir.config_files import read_config
 

@@ -5,8 +5,9 @@ import pytest
 from helpers import browser, parallel
 from helpers.workdirs import HOSTILE
 
-from transformer.reports import audit_page, page
-from transformer.reports.page import Plot, Table
+from transformer.reports import audit_page
+from transformer.tools.pages import page
+from transformer.tools.pages.page import Plot, Table
 
 PAIRS = [["ab\u200bc", HOSTILE], *[["abc", "abcdef"]] * 498, ["x" * 400, ""]]
 

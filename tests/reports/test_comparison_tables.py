@@ -4,10 +4,10 @@ import pytest
 
 from transformer.reports import comparison_tables as tables
 from transformer.reports.comparison import Bucket, Comparison, Item
-from transformer.reports.evaluated import Evaluated
-from transformer.reports.measures import Interval
-from transformer.reports.run import Run
 from transformer.reports.significance import Measure, Score
+from transformer.tools.pages.evaluated import Evaluated
+from transformer.tools.pages.measures import Interval
+from transformer.tools.pages.run import Run
 
 
 def evaluated(name, sides):

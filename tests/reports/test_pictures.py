@@ -11,7 +11,7 @@ from PIL import Image
 
 from transformer.errors import UserError
 from transformer.reports import pictures, predictions
-from transformer.reports.page import Table
+from transformer.tools.pages.page import Table
 
 
 @pytest.fixture

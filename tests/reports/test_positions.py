@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from helpers import browser, insides, workdirs
 
-from transformer.reports import page, positions
-from transformer.reports.page import Plot
+from transformer.reports import positions
+from transformer.tools.pages import page
+from transformer.tools.pages.page import Plot
 
 
 def section(folder, params, *, task="translation", **model):

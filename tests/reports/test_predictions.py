@@ -3,7 +3,7 @@
 from helpers import workdirs
 
 from transformer.reports import predictions
-from transformer.reports.page import Plot, Table
+from transformer.tools.pages.page import Plot, Table
 
 
 def test_the_surest_errors_come_first(tmp_path):

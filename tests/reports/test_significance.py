@@ -10,7 +10,7 @@ from sacrebleu.significance import PairedTest
 from scipy import stats
 
 from transformer.reports import significance
-from transformer.reports.measures import wilson
+from transformer.tools.pages.measures import wilson
 
 OPTIONS = {"tokenize": "13a", "resamples": 200}
 LABELS = ["a", "b", "c", "a"] * 50

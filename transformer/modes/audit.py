@@ -16,9 +16,10 @@ from ml_collections import ConfigDict
 from transformer.data import corpora, text_files, vocabulary
 from transformer.data.audit import alignment, characters, cleaning, faults, languages, lines, pairs
 from transformer.errors import UserError
-from transformer.reports import audit_page, page
+from transformer.reports import audit_page
 from transformer.runtime import paths, progress
 from transformer.tasks import splits
+from transformer.tools.pages import page
 from transformer.workdir import workdir
 
 SHOWN = 5  # line numbers of a fault, in the table and in the result

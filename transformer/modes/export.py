@@ -23,9 +23,9 @@ from transformer.interop import (
     model_card,
     vit,
 )
-from transformer.reports import measures
 from transformer.runtime import checksums, drafts, progress
 from transformer.tasks import trained
+from transformer.tools.pages import measures
 from transformer.workdir import log, results, workdir
 from transformer.workdir.config_files import RUN
 

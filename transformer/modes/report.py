@@ -7,21 +7,16 @@ import ml_collections
 from transformer.reports import (
     attention,
     beam,
-    curves,
     guesses,
     image_attention,
     inside,
-    lengths,
-    page,
     positions,
     predictions,
-    run,
-    sentences,
-    settings,
     summary,
     texts,
 )
 from transformer.runtime import paths, progress
+from transformer.tools.pages import curves, lengths, page, run, sentences, settings
 
 # In the order of the page: functions (run) -> Section, or None where there is nothing to show.
 SCORES = (

@@ -10,9 +10,9 @@ from transformer.families.texts import texts
 from transformer.reports import attention_view, inside
 from transformer.reports.attention_view import Example, Map, readable
 from transformer.reports.inside import Inside
-from transformer.reports.page import Section
 from transformer.tasks import attention_weights, translation
 from transformer.tasks.task import load_task
+from transformer.tools.pages.page import Section
 from transformer.workdir.workdir import read_vocabulary
 
 SENTENCES = 4

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.reports.page import Markup
+from transformer.tools.pages.page import Markup
 
 HERE = Path(__file__).parent
 MOST_NUMBERS = 300_000  # in a page: just below 1 MB

@@ -9,7 +9,7 @@ from transformer.data.audit import characters
 from transformer.data.audit.characters import INVISIBLE
 from transformer.data.audit.faults import FAULTS
 from transformer.data.audit.lines import Lines
-from transformer.reports.page import Plot, Section, Table
+from transformer.tools.pages.page import Plot, Section, Table
 
 STRETCHES = 100  # of a split's lines, for the plot of where its faults are
 BINS = 40  # of lengths, the longest one per cent of lines aside

@@ -12,7 +12,7 @@ from transformer.decoding.translator import Translator
 from transformer.reports import inside
 from transformer.reports.attention_view import readable
 from transformer.reports.inside import Inside
-from transformer.reports.page import Plot, Section, Table
+from transformer.tools.pages.page import Plot, Section, Table
 from transformer.workdir.workdir import read_vocabulary
 
 SENTENCES, MOST_CHARACTERS = 3, 60

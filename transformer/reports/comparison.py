@@ -9,9 +9,10 @@ import numpy as np
 import sacrebleu
 
 from transformer.errors import UserError
-from transformer.reports import lengths, significance
-from transformer.reports.evaluated import Evaluated, tokenizer
+from transformer.reports import significance
 from transformer.reports.significance import Measure
+from transformer.tools.pages import lengths
+from transformer.tools.pages.evaluated import Evaluated, tokenizer
 from transformer.workdir import results
 
 NOT_SCORES = {"step", "texts", "images", "sentences", "tokens", "words", "characters", "unknown"}

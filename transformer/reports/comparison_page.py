@@ -1,10 +1,10 @@
 """The page of a comparison: the sections of --mode=compare."""
 
 from transformer.reports import comparison_tables as tables
-from transformer.reports import curves, lengths, sentences
 from transformer.reports.comparison import Comparison
-from transformer.reports.measures import SCORES, TRAINED, in_digits, spelt
-from transformer.reports.page import Markup, Plot, Section, Table
+from transformer.tools.pages import curves, lengths, sentences
+from transformer.tools.pages.measures import SCORES, TRAINED, in_digits, spelt
+from transformer.tools.pages.page import Markup, Plot, Section, Table
 
 
 def title(compared: Comparison) -> str:

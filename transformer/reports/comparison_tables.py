@@ -1,8 +1,9 @@
 """A comparison as tables of text, for a terminal and a page."""
 
-from transformer.reports import comparison, settings
+from transformer.reports import comparison
 from transformer.reports.comparison import Comparison
-from transformer.reports.measures import in_digits, spelt
+from transformer.tools.pages import settings
+from transformer.tools.pages.measures import in_digits, spelt
 
 Rows = tuple[list[str], list[list[str]]]  # a table's columns and its rows
 

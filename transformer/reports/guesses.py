@@ -7,7 +7,7 @@ from transformer.families.texts import texts
 from transformer.reports import inside
 from transformer.reports.attention_view import readable
 from transformer.reports.inside import Inside
-from transformer.reports.page import Section, Table
+from transformer.tools.pages.page import Section, Table
 from transformer.workdir.workdir import Vocabulary, read_vocabulary
 
 SENTENCES, GUESSES = 8, 5

@@ -19,8 +19,8 @@ from transformer.families.images import image_classification, images
 from transformer.reports import inside, pictures
 from transformer.reports.attention_view import MOST_NUMBERS
 from transformer.reports.inside import Inside
-from transformer.reports.page import Markup, Section
 from transformer.tasks import attention_weights
+from transformer.tools.pages.page import Markup, Section
 
 HERE = Path(__file__).parent
 IMAGES = 8

@@ -8,9 +8,9 @@ import numpy as np
 
 from transformer.checkpoints import store, weights
 from transformer.errors import UserError
-from transformer.reports.page import Section
-from transformer.reports.run import Run
 from transformer.tasks import trained
+from transformer.tools.pages.page import Section
+from transformer.tools.pages.run import Run
 
 Tree = Any
 MOST_CHARACTERS = 100  # of a sentence: a picture of a longer one cannot be read

@@ -9,7 +9,7 @@ from PIL import Image
 
 from transformer.errors import UserError
 from transformer.families.images import image_classification, image_corpora, images
-from transformer.reports.run import Evaluation, Run
+from transformer.tools.pages.run import Evaluation, Run
 
 SIZE = 96  # pixels of an image's longer side
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from transformer.models import positions
 from transformer.reports.inside import Inside
-from transformer.reports.page import Plot, Section, Table
+from transformer.tools.pages.page import Plot, Section, Table
 
 POSITIONS, COLUMNS = 50, 64  # of a matrix that is drawn; more cannot be seen
 DISTANCES = 50

@@ -5,9 +5,9 @@ from html import escape
 
 from transformer.errors import UserError
 from transformer.reports import pictures
-from transformer.reports.page import Markup, Plot, Section, Table
-from transformer.reports.run import Evaluation, Run
-from transformer.reports.sentences import shortened
+from transformer.tools.pages.page import Markup, Plot, Section, Table
+from transformer.tools.pages.run import Evaluation, Run
+from transformer.tools.pages.sentences import shortened
 
 MOST_CLASSES = 40  # of a confusion matrix that can be read
 MOST_ITEMS = 20

@@ -13,8 +13,8 @@ import sacrebleu
 from scipy import stats
 
 from transformer.families.labels import classifiers
-from transformer.reports import measures
-from transformer.reports.measures import Interval
+from transformer.tools.pages import measures
+from transformer.tools.pages.measures import Interval
 
 
 class Score(NamedTuple):

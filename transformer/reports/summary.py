@@ -5,12 +5,12 @@ import itertools
 from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.errors import UserError
-from transformer.reports import measures
-from transformer.reports.evaluated import tokenizer
-from transformer.reports.page import Section
-from transformer.reports.run import Evaluation, Run
 from transformer.runtime import progress
 from transformer.tasks.task import abstract_params, load_task
+from transformer.tools.pages import measures
+from transformer.tools.pages.evaluated import tokenizer
+from transformer.tools.pages.page import Section
+from transformer.tools.pages.run import Evaluation, Run
 
 
 def section(run: Run) -> Section:

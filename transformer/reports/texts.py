@@ -5,10 +5,10 @@ from html import escape
 from transformer.errors import UserError
 from transformer.families.language_model import language_evaluator
 from transformer.families.language_model.continuations import unprompted
-from transformer.reports.page import Markup, Section
-from transformer.reports.run import Run
-from transformer.reports.sentences import evenly, shortened
 from transformer.tasks import trained
+from transformer.tools.pages.page import Markup, Section
+from transformer.tools.pages.run import Run
+from transformer.tools.pages.sentences import evenly, shortened
 from transformer.workdir.workdir import read_vocabulary
 
 SAMPLES = 3

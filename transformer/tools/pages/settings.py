@@ -1,7 +1,7 @@
 """The config, what in it differs from its task's default, and the versions of packages."""
 
-from transformer.reports.page import Section, Table
-from transformer.reports.run import Run
+from transformer.tools.pages.page import Section, Table
+from transformer.tools.pages.run import Run
 from transformer.workdir.config_files import default_config, flatten
 
 SAME = "the same"

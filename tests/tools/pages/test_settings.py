@@ -3,7 +3,7 @@
 import pytest
 from helpers import workdirs
 
-from transformer.reports import settings
+from transformer.tools.pages import settings
 
 
 def test_what_differs_from_the_default_is_marked(tmp_path):

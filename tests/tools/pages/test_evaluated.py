@@ -5,7 +5,7 @@ from helpers import evaluated_runs, workdirs
 from helpers.evaluated_runs import REFERENCES, SOURCES, worse
 
 from transformer.errors import UserError
-from transformer.reports import evaluated, run
+from transformer.tools.pages import evaluated, run
 from transformer.workdir.config_files import read_config
 
 

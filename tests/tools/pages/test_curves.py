@@ -6,8 +6,8 @@ import math
 import pytest
 from helpers import workdirs
 
-from transformer.reports import curves, page, run
-from transformer.reports.page import Plot
+from transformer.tools.pages import curves, page, run
+from transformer.tools.pages.page import Plot
 from transformer.workdir.config_files import read_config
 
 

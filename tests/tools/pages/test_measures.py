@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
-from transformer.reports import measures
+from transformer.tools.pages import measures
 
 REFERENCES = [" ".join(f"w{i + j}" for j in range(3 + i % 9)) for i in range(60)]
 HYPOTHESES = [line.replace("w1", "x") for line in REFERENCES]

@@ -4,8 +4,8 @@ import pytest
 from helpers import workdirs
 from sacrebleu.metrics import BLEU
 
-from transformer.reports import lengths
-from transformer.reports.measures import Interval
+from transformer.tools.pages import lengths
+from transformer.tools.pages.measures import Interval
 
 
 def test_buckets_are_by_the_words_of_the_source():

@@ -8,8 +8,8 @@ import pytest
 from helpers import browser
 from helpers.workdirs import HOSTILE
 
-from transformer.reports import page
-from transformer.reports.page import Markup, Plot, Section, Table
+from transformer.tools.pages import page
+from transformer.tools.pages.page import Markup, Plot, Section, Table
 
 POINTS = [{"x": 1.0001, "y": 2.5, "name": HOSTILE}, {"x": 1.0015, "y": 1e-7, "name": "둘"}]
 PLOT = Plot(

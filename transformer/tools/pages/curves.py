@@ -4,10 +4,10 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from transformer.reports.measures import LEFT_OUT, SCORES, TRAINED, spelt
-from transformer.reports.page import Plot, Section, Table, number
-from transformer.reports.run import Run
 from transformer.runtime.progress import quantity
+from transformer.tools.pages.measures import LEFT_OUT, SCORES, TRAINED, spelt
+from transformer.tools.pages.page import Plot, Section, Table, number
+from transformer.tools.pages.run import Run
 
 MOST_POINTS = 400  # of a line: more are not seen, but make the page large
 

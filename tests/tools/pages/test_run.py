@@ -6,7 +6,7 @@ import pytest
 from helpers import workdirs
 
 from transformer.errors import UserError
-from transformer.reports import run
+from transformer.tools.pages import run
 from transformer.workdir.config_files import read_config
 
 

@@ -8,9 +8,9 @@ from html import escape
 import numpy as np
 from sacrebleu.metrics import CHRF
 
-from transformer.reports.page import Markup, Section
-from transformer.reports.run import Run
 from transformer.tasks import translation_evaluator
+from transformer.tools.pages.page import Markup, Section
+from transformer.tools.pages.run import Run
 
 MOST_STEPS = 10  # of a sample
 MOST_SENTENCES = 8  # of the worst, and at random

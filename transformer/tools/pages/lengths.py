@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
-from transformer.reports import measures
-from transformer.reports.curves import LEGEND, MOST_IN_WORDS
-from transformer.reports.evaluated import tokenizer
-from transformer.reports.measures import Interval
-from transformer.reports.page import Plot, Section, Table
-from transformer.reports.run import Run
+from transformer.tools.pages import measures
+from transformer.tools.pages.curves import LEGEND, MOST_IN_WORDS
+from transformer.tools.pages.evaluated import tokenizer
+from transformer.tools.pages.measures import Interval
+from transformer.tools.pages.page import Plot, Section, Table
+from transformer.tools.pages.run import Run
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95)  # of all sentences, those shorter than a bucket's
 FEWEST = 25  # sentences of a bucket, so that its score means something

@@ -8,8 +8,8 @@ import pytest
 from helpers import workdirs
 from sacrebleu.metrics import CHRF
 
-from transformer.reports import sentences
 from transformer.tasks import translation_evaluator
+from transformer.tools.pages import sentences
 
 
 def shown(part):

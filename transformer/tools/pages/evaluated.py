@@ -8,7 +8,7 @@ from typing import NamedTuple
 import sacrebleu
 
 from transformer.errors import UserError
-from transformer.reports.run import Run
+from transformer.tools.pages.run import Run
 from transformer.workdir import results
 
 # (output, sides of the test set): which files an evaluation keeps, an item a line. In a language
