@@ -3,9 +3,10 @@
 import itertools
 
 from docs.tour import picture, tiny
-from transformer.decoding import beam_path, compiled
+from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import BatchDecoder
 from transformer.decoding.parts import Part
+from transformer.tools.report import beam_path
 
 SOURCE = "밥 먹었어?"
 # What "밥 먹었어?" was translated as, ten times.

@@ -2,7 +2,7 @@
 
 from helpers import reversal, tiny, workdirs
 
-from transformer.reports.inside import Inside
+from transformer.tools.report.inside import Inside
 
 SOURCES = ["a b c", "d e f g", "h", "b b"]
 

@@ -12,7 +12,7 @@ from helpers.evaluated_runs import REFERENCES, worse
 import launch
 from transformer.errors import UserError
 from transformer.modes import train
-from transformer.reports import summary
+from transformer.tools.report import summary
 from transformer.workdir.log import read
 
 

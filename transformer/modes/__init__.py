@@ -25,7 +25,7 @@ FROM_WORKDIR = {
     "classify": "transformer.families.labels.classify:classify",
     "generate": "transformer.families.language_model.generate:generate",
     "verify": "transformer.modes.verify:verify",
-    "report": "transformer.modes.report:report",
+    "report": "transformer.tools.report.report:report",
     "export": "transformer.modes.export:export",
 }
 # These read several workdirs, given as --mode=MODE DIR DIR ..., and start from the first one's.

@@ -5,7 +5,7 @@ specifications, plain dicts), and the page is one HTML file that works offline. 
 workdir, measures.py has the names and intervals of scores. Then a file a kind of section:
 summary.py, curves.py, sentences.py, lengths.py, predictions.py (with pictures.py), texts.py,
 settings.py. A section is a function (run) -> Section, or None where it does not apply to the task;
-modes/report.py lists them in their order. inside.py loads the trained model for the sections that
+tools/report/report.py lists them in their order. inside.py loads the trained model for the sections that
 look inside it, functions (inside) -> Section: guesses.py, attention.py (drawn by
 attention_view.py), image_attention.py, beam.py, positions.py. A section says what the workdir
 lacks, with the command that would make it.

@@ -11,9 +11,9 @@ from helpers import browser, insides, miniature_images, tiny, workdirs
 from PIL import Image
 
 from transformer.families.images.vision import VisionTransformer
-from transformer.reports import image_attention
 from transformer.tasks import attention_weights
 from transformer.tools.pages import page
+from transformer.tools.report import image_attention
 
 SIZE = 12
 

@@ -9,8 +9,8 @@ from helpers import language, workdirs
 from helpers.workdirs import HOSTILE
 
 from transformer.families.language_model import generate, language_evaluator
-from transformer.reports import texts
 from transformer.tasks import trained
+from transformer.tools.report import sampled_texts
 from transformer.workdir import workdir
 
 LETTERS = " abcdefgh"
@@ -31,25 +31,25 @@ def test_they_are_what_generate_writes(folder, monkeypatch, capsysbinary):
     monkeypatch.setattr(trained, "load", lambda *_: loaded)
     this = workdirs.load(folder)
     this.config.generate.max_tokens = 21
-    step, samples = texts.sampled(this)
+    step, samples = sampled_texts.sampled(this)
     (folder / "input").write_text('{"prompt": ""}\n')
     with open(folder / "input") as file:
         monkeypatch.setattr("sys.stdin", file)
         generate.generate(this.config, folder)
     assert json.loads(capsysbinary.readouterr().out)["continuations"] == samples
     assert step == 7
-    about, markup = texts.section(this).parts
+    about, markup = sampled_texts.section(this).parts
     assert "of step 7" in about
-    assert markup.html.count("<p") == texts.SAMPLES
+    assert markup.html.count("<p") == sampled_texts.SAMPLES
 
 
 def test_without_a_checkpoint_it_says_so(folder):
-    assert "checkpoint" in texts.section(workdirs.load(folder)).parts[0]
+    assert "checkpoint" in sampled_texts.section(workdirs.load(folder)).parts[0]
 
 
 def test_another_task_has_none(tmp_path):
     this = workdirs.load(workdirs.write(tmp_path / "run"))
-    assert texts.section(this) is texts.samples(this) is None
+    assert sampled_texts.section(this) is sampled_texts.samples(this) is None
 
 
 def test_texts_are_shown_as_they_were_logged(folder):
@@ -62,7 +62,7 @@ def test_texts_are_shown_as_they_were_logged(folder):
         for n in range(1, 21)
     ]
     this = workdirs.load(folder)._replace(lines=lines)
-    _, markup = texts.samples(this).parts
+    _, markup = sampled_texts.samples(this).parts
     steps = re.findall(r"<h3>step ([\d,]+)</h3>", markup.html)
     assert len(steps) == 10
     assert (steps[0], steps[-1]) == ("100", "2,000")
@@ -73,4 +73,4 @@ def test_texts_are_shown_as_they_were_logged(folder):
 
 
 def test_without_logged_texts_it_says_how_to_log_some(folder):
-    assert "--config.evaluate.samples=2" in texts.samples(workdirs.load(folder)).parts[0]
+    assert "--config.evaluate.samples=2" in sampled_texts.samples(workdirs.load(folder)).parts[0]

@@ -4,37 +4,37 @@ from pathlib import Path
 
 import ml_collections
 
-from transformer.reports import (
-    attention,
+from transformer.runtime import paths, progress
+from transformer.tools.pages import curves, lengths, page, run, sentences, settings
+from transformer.tools.report import (
+    attention_section,
     beam,
     guesses,
     image_attention,
     inside,
-    positions,
+    position_section,
     predictions,
+    sampled_texts,
     summary,
-    texts,
 )
-from transformer.runtime import paths, progress
-from transformer.tools.pages import curves, lengths, page, run, sentences, settings
 
 # In the order of the page: functions (run) -> Section, or None where there is nothing to show.
 SCORES = (
     summary.section,
     curves.section,
     sentences.samples,
-    texts.samples,
+    sampled_texts.samples,
     lengths.section,
     sentences.chosen,
     predictions.section,
-    texts.section,
+    sampled_texts.section,
 )
 INSIDE = (  # of Inside
     guesses.section,
-    attention.section,
+    attention_section.section,
     image_attention.section,
     beam.section,
-    positions.section,
+    position_section.section,
 )
 SETTINGS = (settings.section, settings.versions)
 

@@ -4,11 +4,11 @@ import pytest
 from helpers import insides, workdirs
 
 from transformer.data.tokenizer import END
-from transformer.decoding.beam_path import Candidate, Step
 from transformer.decoding.translator import Translator
-from transformer.reports import beam
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Plot
+from transformer.tools.report import beam
+from transformer.tools.report.beam_path import Candidate, Step
 from transformer.workdir.workdir import read_vocabulary
 
 THE, A, CAT, DOG = 4, 5, 6, 7

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from transformer.models import positions
-from transformer.reports.inside import Inside
 from transformer.tools.pages.page import Plot, Section, Table
+from transformer.tools.report.inside import Inside
 
 POSITIONS, COLUMNS = 50, 64  # of a matrix that is drawn; more cannot be seen
 DISTANCES = 50

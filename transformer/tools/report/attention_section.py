@@ -7,12 +7,12 @@ import numpy as np
 
 from transformer.families.language_model import streams
 from transformer.families.texts import texts
-from transformer.reports import attention_view, inside
-from transformer.reports.attention_view import Example, Map, readable
-from transformer.reports.inside import Inside
 from transformer.tasks import attention_weights, translation
 from transformer.tasks.task import load_task
 from transformer.tools.pages.page import Section
+from transformer.tools.report import attention_view, inside
+from transformer.tools.report.attention_view import Example, Map, readable
+from transformer.tools.report.inside import Inside
 from transformer.workdir.workdir import read_vocabulary
 
 SENTENCES = 4

@@ -2,8 +2,8 @@
 
 from helpers import workdirs
 
-from transformer.reports import predictions
 from transformer.tools.pages.page import Plot, Table
+from transformer.tools.report import predictions
 
 
 def test_the_surest_errors_come_first(tmp_path):

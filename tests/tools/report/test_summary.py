@@ -6,7 +6,7 @@ import pytest
 from helpers import workdirs
 
 from transformer.errors import UserError
-from transformer.reports import summary
+from transformer.tools.report import summary
 
 
 def rows(this):

@@ -16,11 +16,11 @@ from PIL import Image
 
 from transformer.errors import UserError
 from transformer.families.images import image_classification, images
-from transformer.reports import inside, pictures
-from transformer.reports.attention_view import MOST_NUMBERS
-from transformer.reports.inside import Inside
 from transformer.tasks import attention_weights
 from transformer.tools.pages.page import Markup, Section
+from transformer.tools.report import inside, pictures
+from transformer.tools.report.attention_view import MOST_NUMBERS
+from transformer.tools.report.inside import Inside
 
 HERE = Path(__file__).parent
 IMAGES = 8

@@ -7,7 +7,7 @@ import pytest
 from helpers import insides, reversal, workdirs
 
 from transformer.families.texts import texts
-from transformer.reports import guesses
+from transformer.tools.report import guesses
 from transformer.workdir import workdir
 
 TEXTS = ["a b c d e f g h a b c d e f g h a b c d", "c d"]

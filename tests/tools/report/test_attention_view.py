@@ -9,9 +9,9 @@ import pytest
 from helpers import browser
 from helpers.workdirs import HOSTILE
 
-from transformer.reports import attention_view
-from transformer.reports.attention_view import Example, Map
 from transformer.tools.pages import page
+from transformer.tools.report import attention_view
+from transformer.tools.report.attention_view import Example, Map
 
 QUERIES, KEYS = ["one", HOSTILE, "three"], ["x", "y", "z", "w"]
 

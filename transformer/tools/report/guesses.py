@@ -4,10 +4,10 @@ import jax
 import numpy as np
 
 from transformer.families.texts import texts
-from transformer.reports import inside
-from transformer.reports.attention_view import readable
-from transformer.reports.inside import Inside
 from transformer.tools.pages.page import Section, Table
+from transformer.tools.report import inside
+from transformer.tools.report.attention_view import readable
+from transformer.tools.report.inside import Inside
 from transformer.workdir.workdir import Vocabulary, read_vocabulary
 
 SENTENCES, GUESSES = 8, 5

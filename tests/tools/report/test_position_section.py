@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from helpers import browser, insides, workdirs
 
-from transformer.reports import positions
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Plot
+from transformer.tools.report import position_section
 
 
 def section(folder, params, *, task="translation", **model):
     """The section of a model with these keys of the config."""
     changes = {f"model.{name}": value for name, value in model.items()}
     run = workdirs.load(workdirs.write(folder / "run", task=task, **changes))
-    return positions.section(insides.of(run, None, params, []))
+    return position_section.section(insides.of(run, None, params, []))
 
 
 def plots(section):
@@ -29,7 +29,7 @@ def rows(plot):
 def test_sinusoids_are_the_papers(tmp_path):
     matrix, products = plots(section(tmp_path, {}, positions="interleaved", d_model=256))
     cells = {(p, d): x for p, d, x in rows(matrix)}
-    assert len(cells) == positions.POSITIONS * positions.COLUMNS
+    assert len(cells) == position_section.POSITIONS * position_section.COLUMNS
     for (p, d), value in list(cells.items())[::97]:
         wave = math.cos if d % 2 else math.sin
         assert value == pytest.approx(wave(p / 10000 ** (d // 2 * 2 / 256)), abs=1e-3)
@@ -93,7 +93,7 @@ def test_none_is_said_and_a_recurrent_model_is_left_out(tmp_path):
     assert len(section(tmp_path, {}, positions="none").parts) == 1
     run = workdirs.load(tmp_path / "run")
     del run.config.model.positions
-    assert positions.section(insides.of(run, None, {}, [])) is None
+    assert position_section.section(insides.of(run, None, {}, [])) is None
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import pytest
 from helpers import decoders
 
 from transformer.data.tokenizer import END, START
-from transformer.decoding.beam_path import beam_path
 from transformer.decoding.parts import Part
+from transformer.tools.report.beam_path import beam_path
 
 
 @pytest.mark.parametrize(

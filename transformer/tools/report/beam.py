@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from transformer.data import tokenizer
 from transformer.data.tokenizer import SideVocabulary
-from transformer.decoding import beam_path, compiled
+from transformer.decoding import compiled
 from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
-from transformer.reports import inside
-from transformer.reports.attention_view import readable
-from transformer.reports.inside import Inside
 from transformer.tools.pages.page import Plot, Section, Table
+from transformer.tools.report import beam_path, inside
+from transformer.tools.report.attention_view import readable
+from transformer.tools.report.inside import Inside
 from transformer.workdir.workdir import read_vocabulary
 
 SENTENCES, MOST_CHARACTERS = 3, 60

@@ -10,9 +10,9 @@ from helpers import insides, language, reviews, texts, tiny, workdirs
 from transformer.data import vocabulary
 from transformer.families.recurrent.recurrent import Recurrent
 from transformer.families.texts import classification
-from transformer.reports import attention
 from transformer.tasks import attention_weights as weights
 from transformer.tasks import translation
+from transformer.tools.report import attention_section
 from transformer.workdir import workdir
 
 
@@ -23,7 +23,7 @@ def shown(section):
 
 def test_a_translation_s_three_kinds(tmp_path):
     this = insides.translating(tmp_path / "run")
-    maps = {x["title"]: x["maps"] for x in shown(attention.section(this))}
+    maps = {x["title"]: x["maps"] for x in shown(attention_section.section(this))}
     assert list(maps) == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
     cross, encoder, decoder = maps["a b c → c b a"]
     source, target = ["a", "b", "c", "</s>"], ["c", "b", "a", "</s>"]
@@ -46,7 +46,7 @@ def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind):
     sizes = {name: getattr(this.model, name) for name in ("source_vocab_size", "target_vocab_size")}
     model = Recurrent(**fields, **sizes)
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    section = attention.section(this._replace(model=model, params=params))
+    section = attention_section.section(this._replace(model=model, params=params))
     if kind == "none":
         assert section is None
     else:
@@ -77,7 +77,7 @@ def test_a_classifier_s_words(classified, name):
     pooling = {} if name in make else {"pooling": name}
     model = make.get(name, texts.classifier)(**sizes, **pooling)
     params = tiny.parameters(model, texts.inputs())
-    section = attention.section(insides.of(run, model, params, items))
+    section = attention_section.section(insides.of(run, model, params, items))
     maps = {x["title"]: x["maps"] for x in shown(section)}
     assert set(maps) == {"goodly film (good, predicted good)", "the badly (bad, predicted odd)"}
     [m] = maps["the badly (bad, predicted odd)"]
@@ -106,7 +106,7 @@ def test_a_language_model_s_past(tmp_path):
     (run.workdir / "vocabulary").mkdir()
     for name in workdir.vocabulary_files(run.workdir, run.config):
         name.write_text(" abcdehnst")
-    [example] = shown(attention.section(this))
+    [example] = shown(attention_section.section(this))
     [m] = example["maps"]
     assert m["queries"] == [*"the␣cat", "</s>"]
     assert m["keys"] == ["</s>", *"the␣cat"]
@@ -124,7 +124,7 @@ def test_a_masked_language_model_s_texts(tmp_path):
     model = texts.masked_model(vocab_size=14)
     params = tiny.parameters(model, {**texts.inputs(), "masked": np.zeros((3, 1), np.int32)})
     this = insides.of(run, model, params, [{"text": "the cat"}])
-    [example] = shown(attention.section(this))
+    [example] = shown(attention_section.section(this))
     [m] = example["maps"]
     assert m["queries"] == m["keys"] == ["<s>", *"the␣cat"]
     for head in m["weights"][-1]:
@@ -134,9 +134,9 @@ def test_a_masked_language_model_s_texts(tmp_path):
 
 def test_without_a_test_set_the_command_is_said(tmp_path):
     this = insides.translating(tmp_path / "run")._replace(items=[])
-    assert "--mode=evaluate" in attention.section(this).parts[0]
+    assert "--mode=evaluate" in attention_section.section(this).parts[0]
 
 
 def test_images_are_another_section(tmp_path):
     run = workdirs.load(workdirs.write(tmp_path / "run", task="image_classification"))
-    assert attention.section(insides.of(run, None, None, [])) is None
+    assert attention_section.section(insides.of(run, None, None, [])) is None

@@ -10,8 +10,8 @@ from helpers.miniature_images import patterns, write_idx
 from PIL import Image
 
 from transformer.errors import UserError
-from transformer.reports import pictures, predictions
 from transformer.tools.pages.page import Table
+from transformer.tools.report import pictures, predictions
 
 
 @pytest.fixture

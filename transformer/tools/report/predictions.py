@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from html import escape
 
 from transformer.errors import UserError
-from transformer.reports import pictures
 from transformer.tools.pages.page import Markup, Plot, Section, Table
 from transformer.tools.pages.run import Evaluation, Run
 from transformer.tools.pages.sentences import shortened
+from transformer.tools.report import pictures
 
 MOST_CLASSES = 40  # of a confusion matrix that can be read
 MOST_ITEMS = 20

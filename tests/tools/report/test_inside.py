@@ -5,7 +5,7 @@ import pytest
 from helpers import insides, reversal, tiny, workdirs
 
 from transformer.errors import UserError
-from transformer.reports import inside
+from transformer.tools.report import inside
 
 
 def of_items(items):
