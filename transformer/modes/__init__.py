@@ -30,7 +30,7 @@ FROM_WORKDIR = {
 }
 # These read several workdirs, given as --mode=MODE DIR DIR ..., and start from the first one's.
 FROM_WORKDIRS = {
-    "compare": "transformer.modes.compare:compare",
+    "compare": "transformer.tools.compare.compare:compare",
 }
 # A mode that starts from a model of another program, with the defaults of translation.
 FROM_FOREIGN = {"import": "transformer.modes.import_model:import_model"}

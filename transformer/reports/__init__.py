@@ -10,7 +10,7 @@ look inside it, functions (inside) -> Section: guesses.py, attention.py (drawn b
 attention_view.py), image_attention.py, beam.py, positions.py. A section says what the workdir
 lacks, with the command that would make it.
 
-Of several runs (modes/compare.py): evaluated.py reads what an evaluation has kept of each line of a
+Of several runs (tools/compare/compare.py): evaluated.py reads what an evaluation has kept of each line of a
 test set, significance.py has the tests, comparison.py compares, with lengths.py for buckets of
 sentences; comparison_tables.py and comparison_page.py show it. Of no run at all:
 audit_page.py, the faults of sentence pairs.

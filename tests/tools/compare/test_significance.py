@@ -9,7 +9,7 @@ from helpers.evaluated_runs import REFERENCES, worse
 from sacrebleu.significance import PairedTest
 from scipy import stats
 
-from transformer.reports import significance
+from transformer.tools.compare import significance
 from transformer.tools.pages.measures import wilson
 
 OPTIONS = {"tokenize": "13a", "resamples": 200}

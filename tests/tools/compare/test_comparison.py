@@ -7,7 +7,7 @@ from helpers import evaluated_runs
 from helpers.evaluated_runs import REFERENCES, worse
 
 from transformer.errors import UserError
-from transformer.reports import comparison
+from transformer.tools.compare import comparison
 from transformer.tools.pages import evaluated, run
 from transformer.workdir.config_files import read_config
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from transformer.reports import comparison_tables as tables
-from transformer.reports.comparison import Bucket, Comparison, Item
-from transformer.reports.significance import Measure, Score
+from transformer.tools.compare import comparison_tables as tables
+from transformer.tools.compare.comparison import Bucket, Comparison, Item
+from transformer.tools.compare.significance import Measure, Score
 from transformer.tools.pages.evaluated import Evaluated
 from transformer.tools.pages.measures import Interval
 from transformer.tools.pages.run import Run

@@ -9,8 +9,8 @@ import numpy as np
 import sacrebleu
 
 from transformer.errors import UserError
-from transformer.reports import significance
-from transformer.reports.significance import Measure
+from transformer.tools.compare import significance
+from transformer.tools.compare.significance import Measure
 from transformer.tools.pages import lengths
 from transformer.tools.pages.evaluated import Evaluated, tokenizer
 from transformer.workdir import results

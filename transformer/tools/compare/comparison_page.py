@@ -1,7 +1,7 @@
 """The page of a comparison: the sections of --mode=compare."""
 
-from transformer.reports import comparison_tables as tables
-from transformer.reports.comparison import Comparison
+from transformer.tools.compare import comparison_tables as tables
+from transformer.tools.compare.comparison import Comparison
 from transformer.tools.pages import curves, lengths, sentences
 from transformer.tools.pages.measures import SCORES, TRAINED, in_digits, spelt
 from transformer.tools.pages.page import Markup, Plot, Section, Table

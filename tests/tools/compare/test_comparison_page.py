@@ -7,7 +7,7 @@ from helpers import browser, evaluated_runs
 from helpers.evaluated_runs import REFERENCES, worse
 from helpers.workdirs import HOSTILE
 
-from transformer.reports import comparison, comparison_page
+from transformer.tools.compare import comparison, comparison_page
 from transformer.tools.pages import evaluated, page, run
 from transformer.tools.pages.page import Plot
 from transformer.workdir.config_files import read_config

@@ -1,7 +1,7 @@
 """A comparison as tables of text, for a terminal and a page."""
 
-from transformer.reports import comparison
-from transformer.reports.comparison import Comparison
+from transformer.tools.compare import comparison
+from transformer.tools.compare.comparison import Comparison
 from transformer.tools.pages import settings
 from transformer.tools.pages.measures import in_digits, spelt
 

@@ -10,10 +10,10 @@ from ml_collections import ConfigDict
 from transformer.errors import UserError
 from transformer.modes import lines
 from transformer.modes.command_line import trained_config
-from transformer.reports import comparison, comparison_page
-from transformer.reports import comparison_tables as tables
-from transformer.reports.comparison import Comparison
 from transformer.runtime import paths
+from transformer.tools.compare import comparison, comparison_page
+from transformer.tools.compare import comparison_tables as tables
+from transformer.tools.compare.comparison import Comparison
 from transformer.tools.pages import evaluated, measures, page, run
 from transformer.tools.report import summary
 from transformer.workdir.config_files import MACHINE, flatten, read_config
