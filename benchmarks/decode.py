@@ -33,10 +33,10 @@ from transformer.data.tokenizer import END
 from transformer.decoding import compiled
 from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
-from transformer.interop import ctranslate2_write
 from transformer.runtime import compilation_cache, startup
 from transformer.tasks import translation
 from transformer.tasks.task import init_params
+from transformer.tools.convert import ctranslate2_write
 from transformer.workdir import config_files
 
 SOURCE, TARGET = 25, 30

@@ -25,9 +25,9 @@ KEPT_TO = {
     "jax.pmap": {"distributed"},
     "jax.shard_map": {"distributed"},
     "tensorflow": set(),
-    "torch": {"interop/arrays.py"},
-    "safetensors": {"interop/arrays.py"},
-    "ctranslate2": {"interop/ctranslate2_write.py"},
+    "torch": {"tools/convert/arrays.py"},
+    "safetensors": {"tools/convert/arrays.py"},
+    "ctranslate2": {"tools/convert/ctranslate2_write.py"},
 }
 FILES = [*ROOT.glob("transformer/**/*.py"), *ROOT.glob("configs/*.py"), ROOT / "launch.py"]
 

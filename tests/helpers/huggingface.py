@@ -12,7 +12,7 @@ from transformer.data import tokenizer
 from transformer.families.images.vision import VisionTransformer
 from transformer.families.texts import texts
 from transformer.families.texts.text_encoder import MaskedLanguageModel
-from transformer.interop import arrays, gpt2, megatron_bert, vit
+from transformer.tools.convert import arrays, gpt2, megatron_bert, vit
 
 FIXTURES = pathlib.Path(__file__).parents[1] / "interop" / "fixtures"
 # Sizes of heads that their forms have.

@@ -4,9 +4,9 @@ import struct
 
 import numpy as np
 
-from transformer.interop.binary_variables import TYPES
-from transformer.interop.ctranslate2_read import place_of
-from transformer.interop.layout import matrix
+from transformer.tools.convert.binary_variables import TYPES
+from transformer.tools.convert.ctranslate2_read import place_of
+from transformer.tools.convert.matrices import matrix
 
 
 def string(text):

@@ -26,14 +26,14 @@ FROM_WORKDIR = {
     "generate": "transformer.families.language_model.generate:generate",
     "verify": "transformer.modes.verify:verify",
     "report": "transformer.tools.report.report:report",
-    "export": "transformer.modes.export:export",
+    "export": "transformer.tools.convert.export:export",
 }
 # These read several workdirs, given as --mode=MODE DIR DIR ..., and start from the first one's.
 FROM_WORKDIRS = {
     "compare": "transformer.tools.compare.compare:compare",
 }
 # A mode that starts from a model of another program, with the defaults of translation.
-FROM_FOREIGN = {"import": "transformer.modes.import_model:import_model"}
+FROM_FOREIGN = {"import": "transformer.tools.convert.import_model:import_model"}
 # These take a folder besides their workdir, --mode=MODE FOLDER --workdir=DIR, and are functions of
 # (config, (folder, workdir)).
 WITH_FOLDER = ("import", "export")

@@ -16,10 +16,10 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.data.tokenizer import PAD, START
 from transformer.errors import UserError
-from transformer.interop import arrays, layout, marian_config, marian_tokenizer
-from transformer.interop.foreign import Foreign, params_of
 from transformer.models.positions import sinusoids
 from transformer.runtime import json_files
+from transformer.tools.convert import arrays, marian_config, marian_tokenizer, matrices
+from transformer.tools.convert.foreign import Foreign, params_of
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 SINUSOIDS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
@@ -112,7 +112,7 @@ def read_params(
             if name in SINUSOIDS:
                 skip = SINUSOIDS.index(name)  # the decoder's first position: see below
                 is_table = array.ndim == 2 and len(array) > 0
-                is_right = is_table and layout.are_sinusoids(array[skip:], D, "halves", skip)
+                is_right = is_table and matrices.are_sinusoids(array[skip:], D, "halves", skip)
                 return "" if is_right else "is no table of Marian's sinusoids"
             if name in same:
                 is_right = np.array_equal(array, source.load(present[0]))
@@ -169,7 +169,7 @@ def write(
     for line in marian_config.check_exportable(model):
         logging.warning("export: %s", line)
     if model.positions == "interleaved":
-        params = layout.halves(params)
+        params = matrices.halves(params)
     longest = max(longest, generation["max_length"])
     orders = marian_tokenizer.order_there(vocabulary)
     params, written = _beginning_with_padding(model, params, longest)
@@ -179,7 +179,7 @@ def write(
             array = array[orders[0 if path.startswith("source_") else 1]]
             array = array[None] if path == "output_bias" else array
         else:
-            array = layout.matrix(path, array) if path.endswith("kernel") else array.reshape(-1)
+            array = matrices.matrix(path, array) if path.endswith("kernel") else array.reshape(-1)
         written[name] = array
     # Zeros for the biases that our model does not have.
     for name, array in list(written.items()):

@@ -2,7 +2,7 @@
 megatron_bert and vit.
 
     pip install -r tests/requirements-interop.txt
-    PYTHONPATH=.:tests python tests/interop/record_huggingface.py
+    PYTHONPATH=.:tests python tests/tools/convert/record_huggingface.py
 
 Transformers and PyTorch are needed here alone: the tests read what was recorded.
 """

@@ -4,7 +4,7 @@ import pytest
 from helpers import huggingface
 
 from transformer.errors import UserError
-from transformer.interop import ctranslate2_vocabulary
+from transformer.tools.convert import ctranslate2_vocabulary
 
 LETTERS = [*"abc"]
 OLD = ["<blank>", "<s>", "</s>", *LETTERS]  # as OpenNMT-py: <unk> is left out

@@ -8,8 +8,8 @@ import flax.linen as nn
 
 from transformer.data.tokenizer import END, PAD
 from transformer.errors import UserError
-from transformer.interop.foreign import ANY, MOST_LAYERS, check_form
 from transformer.runtime import json_files
+from transformer.tools.convert.foreign import ANY, MOST_LAYERS, check_form
 
 EPSILON = 1e-5  # of LayerNorm, which the format does not name
 # A config with larger sizes is damaged, and would take long to build.

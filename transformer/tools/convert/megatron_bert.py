@@ -13,15 +13,15 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.data.characters import Characters
 from transformer.data.tokenizer import PAD
-from transformer.interop import arrays, layout, tokenizer_json
-from transformer.interop.foreign import PRE_NORM, check_form
-from transformer.interop.marian_config import ACTIVATIONS, activation_of
 from transformer.runtime import json_files
+from transformer.tools.convert import arrays, matrices, tokenizer_json
+from transformer.tools.convert.foreign import PRE_NORM, check_form
+from transformer.tools.convert.marian_config import ACTIVATIONS, activation_of
 
 FORM = {
     **PRE_NORM,
     "activation": tuple(ACTIVATIONS.values()),
-    **{"score": ("scaled_dot",), "positions": ("learned", *layout.SINUSOIDS, "none")},
+    **{"score": ("scaled_dot",), "positions": ("learned", *matrices.SINUSOIDS, "none")},
     **{"vocab_size": (), "mask_share": ()},
 }
 # {their module: ours}, in each layer.
@@ -82,12 +82,12 @@ def arrays_of(
     embedding = params["embedding/embedding"]
     return {
         "bert.embeddings.word_embeddings.weight": embedding * model.d_model**0.5,
-        "bert.embeddings.position_embeddings.weight": layout.positions(model, params, max_length),
+        "bert.embeddings.position_embeddings.weight": matrices.positions(model, params, max_length),
         "bert.embeddings.token_type_embeddings.weight": np.zeros((1, model.d_model), np.float32),
         f"{HEAD}.decoder.weight": embedding,
         f"{HEAD}.decoder.bias": params["head/bias"],
         f"{HEAD}.bias": params["head/bias"],
-        **layout.modules(params, _paths(model)),
+        **matrices.modules(params, _paths(model)),
     }
 
 
@@ -95,7 +95,7 @@ def params_of(
     model: nn.Module, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray]:
     """Returns our params of what `arrays_of` gives; KeyError or ValueError for other arrays."""
-    params = layout.params_of(arrays, _paths(model), shapes)
+    params = matrices.params_of(arrays, _paths(model), shapes)
     params["embedding/embedding"] = arrays[f"{HEAD}.decoder.weight"]
     params["head/bias"] = arrays[f"{HEAD}.bias"]
     if model.positions == "learned":
@@ -105,7 +105,7 @@ def params_of(
 
 def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
     return {
-        **layout.layers("bert.encoder.layer", "encoder", model.num_layers, LAYER),
+        **matrices.layers("bert.encoder.layer", "encoder", model.num_layers, LAYER),
         "bert.encoder.ln": ("encoder/norm",),
         f"{HEAD}.transform.dense": ("head/transform",),
         f"{HEAD}.transform.LayerNorm": ("head/norm",),

@@ -15,13 +15,13 @@ from transformer.errors import UserError
 from transformer.families.images.vision import VisionTransformer
 from transformer.families.labels import class_names
 from transformer.families.texts.text_encoder import MaskedLanguageModel
-from transformer.interop import arrays
 from transformer.modes import command_line
-from transformer.modes import export as export_mode
-from transformer.modes.export import export
-from transformer.modes.import_model import import_model
 from transformer.runtime import checksums
 from transformer.tasks import trained, translation
+from transformer.tools.convert import arrays
+from transformer.tools.convert import export as export_mode
+from transformer.tools.convert.export import export
+from transformer.tools.convert.import_model import import_model
 from transformer.workdir import config_files, workdir
 from transformer.workdir.config_files import default_config
 

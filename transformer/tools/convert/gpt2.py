@@ -12,15 +12,15 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.data.characters import Characters
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
-from transformer.interop import arrays, layout, tokenizer_json
-from transformer.interop.foreign import PRE_NORM, check_form
-from transformer.interop.marian_config import ACTIVATIONS, activation_of
 from transformer.runtime import json_files
+from transformer.tools.convert import arrays, matrices, tokenizer_json
+from transformer.tools.convert.foreign import PRE_NORM, check_form
+from transformer.tools.convert.marian_config import ACTIVATIONS, activation_of
 
 FORM = {
     **PRE_NORM,
     "activation": tuple(ACTIVATIONS.values()),
-    **{"score": ("scaled_dot", "dot"), "positions": ("learned", *layout.SINUSOIDS, "none")},
+    **{"score": ("scaled_dot", "dot"), "positions": ("learned", *matrices.SINUSOIDS, "none")},
     "vocab_size": (),
 }
 # {their module: ours}, in each layer.
@@ -85,14 +85,14 @@ def arrays_of(
 ) -> dict[str, np.ndarray]:
     """Returns their arrays, {name: array}."""
     embedding, scale = params["embedding/embedding"], model.d_model**0.5
-    positions_PD = layout.positions(model, params, context)
+    positions_PD = matrices.positions(model, params, context)
     if model.positions == "learned":
         positions_PD = positions_PD * scale
     return {
         "transformer.wte.weight": embedding * scale,
         "transformer.wpe.weight": positions_PD,
         "lm_head.weight": params.get("output_embedding/embedding", embedding),
-        **_transposed(layout.modules(params, _paths(model))),
+        **_transposed(matrices.modules(params, _paths(model))),
     }
 
 
@@ -101,7 +101,7 @@ def params_of(
 ) -> dict[str, np.ndarray]:
     """Returns our params of what `arrays_of` gives; KeyError or ValueError for other arrays."""
     output, scale = arrays["lm_head.weight"], model.d_model**0.5
-    params = layout.params_of(_transposed(arrays), _paths(model), shapes)
+    params = matrices.params_of(_transposed(arrays), _paths(model), shapes)
     if model.tied_embeddings:
         params["embedding/embedding"] = output
     else:
@@ -113,7 +113,7 @@ def params_of(
 
 
 def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    paths = layout.layers("transformer.h", "decoder", model.num_layers, LAYER)
+    paths = matrices.layers("transformer.h", "decoder", model.num_layers, LAYER)
     return {**paths, "transformer.ln_f": ("decoder/norm",)}
 
 

@@ -14,7 +14,9 @@ import numpy as np
 from transformer.checkpoints import param_paths, store
 from transformer.errors import UserError
 from transformer.families.labels import class_names
-from transformer.interop import (
+from transformer.runtime import checksums, drafts, progress
+from transformer.tasks import trained
+from transformer.tools.convert import (
     arrays,
     ctranslate2_write,
     gpt2,
@@ -23,8 +25,6 @@ from transformer.interop import (
     model_card,
     vit,
 )
-from transformer.runtime import checksums, drafts, progress
-from transformer.tasks import trained
 from transformer.tools.pages import measures
 from transformer.workdir import log, results, workdir
 from transformer.workdir.config_files import RUN

@@ -10,8 +10,8 @@ from pathlib import Path
 from transformer.data import piece_table, tokenizer
 from transformer.data.piece_table import FIRST
 from transformer.errors import UserError
-from transformer.interop.foreign import Renumbering, renumber
 from transformer.runtime import json_files
+from transformer.tools.convert.foreign import Renumbering, renumber
 
 
 def read_order(

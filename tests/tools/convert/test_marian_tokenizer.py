@@ -9,7 +9,7 @@ from helpers import corpora
 
 from transformer.data import tokenizer, vocabulary
 from transformer.errors import UserError
-from transformer.interop import marian_tokenizer
+from transformer.tools.convert import marian_tokenizer
 
 IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
 SIZES = {"vocab_size": 320, "decoder_vocab_size": 304}  # padded

@@ -9,10 +9,10 @@ import numpy as np
 
 from transformer.data.tokenizer import END, START, UNKNOWN
 from transformer.errors import UserError
-from transformer.interop import layout
-from transformer.interop.ctranslate2_read import ACTIVATIONS, place_of
-from transformer.interop.foreign import ANY, check_form
 from transformer.models.positions import sinusoids
+from transformer.tools.convert import matrices
+from transformer.tools.convert.ctranslate2_read import ACTIVATIONS, place_of
+from transformer.tools.convert.foreign import ANY, check_form
 
 QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
 # Pieces of a source that CTranslate2 reads by default; of an output it writes 256. At a position
@@ -69,7 +69,7 @@ def write(
         if not path.endswith("positions/embedding"):
             name, part, _ = place_of(path)
             is_matrix = path.endswith("kernel")
-            array = layout.matrix(path, array) if is_matrix else _as_there(path, array)
+            array = matrices.matrix(path, array) if is_matrix else _as_there(path, array)
             parts.setdefault(name, {})[part] = np.asarray(array, np.float32)
     for name, arrays in parts.items():
         _set(spec, name, np.concatenate([arrays[part] for part in sorted(arrays)]))

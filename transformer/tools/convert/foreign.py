@@ -10,7 +10,7 @@ import numpy as np
 
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
-from transformer.interop import arrays, layout
+from transformer.tools.convert import arrays, matrices
 
 MOST_LAYERS = 256  # a model of more is damaged, and would take long to build
 
@@ -93,9 +93,9 @@ def params_of(
             params[path] = _rows(source, foreign, path, name, shape)
             continue
         is_kernel = path.endswith("kernel")
-        rows, *columns = layout.matrix_shape(path, shape) if is_kernel else (math.prod(shape),)
+        rows, *columns = matrices.matrix_shape(path, shape) if is_kernel else (math.prod(shape),)
         array = np.split(source.read(name, (parts * rows, *columns)), parts)[part]
-        params[path] = layout.kernel(array, shape) if is_kernel else array.reshape(shape)
+        params[path] = matrices.kernel(array, shape) if is_kernel else array.reshape(shape)
     source.check_rest(read, fault)
     return params
 

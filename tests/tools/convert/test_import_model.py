@@ -11,9 +11,9 @@ import pytest
 from transformer.decoding.translator import Request, Translator
 from transformer.errors import UserError
 from transformer.modes import command_line, prepare
-from transformer.modes import import_model as import_model_mode
-from transformer.modes.import_model import import_model
 from transformer.tasks import translation
+from transformer.tools.convert import import_model as import_model_mode
+from transformer.tools.convert.import_model import import_model
 from transformer.workdir import config_files
 
 RECORDED = pathlib.Path(__file__).parents[1] / "interop" / "fixtures" / "marian"

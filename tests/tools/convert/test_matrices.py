@@ -5,23 +5,23 @@ import numpy as np
 import pytest
 from helpers import tiny
 
-from transformer.interop import layout
+from transformer.tools.convert import matrices
 
 
 def test_a_matrix_times_a_vector_is_our_kernel_s_product():
     random = np.random.default_rng(0)
     matrix, x = random.normal(size=(6, 4)), random.normal(size=4)  # [out, in]
-    kernel = layout.kernel(matrix, (4, 2, 3))
+    kernel = matrices.kernel(matrix, (4, 2, 3))
     np.testing.assert_allclose(np.einsum("D,DHK->HK", x, kernel).reshape(-1), matrix @ x)
-    assert (layout.matrix("encoder/layers_0/self_attention/query/kernel", kernel) == matrix).all()
+    assert (matrices.matrix("encoder/layers_0/self_attention/query/kernel", kernel) == matrix).all()
     output, context = random.normal(size=(5, 6)), random.normal(size=(2, 3))
-    kernel = layout.kernel(output, (2, 3, 5))
+    kernel = matrices.kernel(output, (2, 3, 5))
     np.testing.assert_allclose(
         np.einsum("HC,HCD->D", context, kernel), output @ context.reshape(-1)
     )
     path = "decoder/layers_1/cross_attention/output/kernel"
-    assert (layout.matrix(path, kernel) == output).all()
-    assert layout.matrix_shape(path, (2, 3, 5)) == output.shape
+    assert (matrices.matrix(path, kernel) == output).all()
+    assert matrices.matrix_shape(path, (2, 3, 5)) == output.shape
 
 
 CHANGES = {
@@ -38,7 +38,7 @@ def test_halves_is_the_same_function(name):
     model = tiny.model(**CHANGES[name])
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     flat = flax.traverse_util.flatten_dict(tiny.parameters(model, inputs), sep="/")
-    moved = layout.halves(flat)
+    moved = matrices.halves(flat)
     assert any((moved[path] != flat[path]).any() for path in flat)
     logits = [
         tiny.logits(changed, flax.traverse_util.unflatten_dict(params, sep="/"), inputs)

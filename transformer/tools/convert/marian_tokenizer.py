@@ -7,8 +7,8 @@ from pathlib import Path
 from transformer.data import piece_table, tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
-from transformer.interop.foreign import Renumbering, renumber
 from transformer.runtime import json_files
+from transformer.tools.convert.foreign import Renumbering, renumber
 
 SIDES = ("source", "target")
 MOST_PIECES = 1 << 24

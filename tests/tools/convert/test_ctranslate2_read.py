@@ -8,8 +8,8 @@ from helpers import model_bin, tiny
 from transformer.data import vocabulary
 from transformer.data.tokenizer import START
 from transformer.errors import UserError
-from transformer.interop import ctranslate2_read, layout
 from transformer.models.positions import sinusoids
+from transformer.tools.convert import ctranslate2_read, matrices
 
 LETTERS = [*"abcdefghi"]  # with the four special pieces, tiny's 13
 # What CTranslate2's form has.
@@ -202,4 +202,7 @@ def test_every_parameter_has_a_place_of_its_own():
     assert len({ctranslate2_read.place_of(path) for path in flat}) == len(flat)
     place = ctranslate2_read.place_of("encoder/layers_0/self_attention/key/kernel")
     assert place == ("encoder/layer_0/self_attention/linear_0/weight", 1, 3)  # the docstring's
-    assert layout.matrix_shape("encoder/layers_0/self_attention/key/kernel", (16, 2, 8)) == (16, 16)
+    assert matrices.matrix_shape("encoder/layers_0/self_attention/key/kernel", (16, 2, 8)) == (
+        16,
+        16,
+    )

@@ -7,7 +7,7 @@ from helpers import tiny
 
 from transformer.data import pairs, tokenizer
 from transformer.errors import UserError
-from transformer.interop import ctranslate2_write
+from transformer.tools.convert import ctranslate2_write
 
 FORM = {"key_size": 0, "value_size": 0}
 PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]

@@ -1,7 +1,7 @@
 """Records fixtures/marian: a small random MarianMTModel with its logits.
 
     pip install -r tests/requirements-interop.txt
-    python tests/interop/record_marian.py
+    python tests/tools/convert/record_marian.py
 
 Transformers and PyTorch are needed here alone: the tests read what was recorded.
 """

@@ -6,7 +6,7 @@ import pytest
 from helpers import tiny
 
 from transformer.errors import UserError
-from transformer.interop import marian_config
+from transformer.tools.convert import marian_config
 
 # What Marian's form has.
 OURS = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5, "positions": "halves"}

@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy
 
 from transformer.errors import UserError
-from transformer.interop import arrays
+from transformer.tools.convert import arrays
 
 VALUES = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.ones(2, np.float32)}
 

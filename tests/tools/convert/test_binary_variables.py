@@ -6,7 +6,7 @@ import pytest
 from helpers import model_bin
 
 from transformer.errors import UserError
-from transformer.interop import binary_variables
+from transformer.tools.convert import binary_variables
 
 VARIABLES = {
     "encoder/layer_0/weight": np.arange(6, dtype=np.float32).reshape(2, 3),

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from transformer.errors import UserError
-from transformer.interop import arrays, binary_variables, ctranslate2_vocabulary, layout
-from transformer.interop.foreign import MOST_LAYERS, Foreign, params_of
 from transformer.runtime import json_files
+from transformer.tools.convert import arrays, binary_variables, ctranslate2_vocabulary, matrices
+from transformer.tools.convert.foreign import MOST_LAYERS, Foreign, params_of
 
 # common_spec.Activation's numbers: {theirs: ours}
 ACTIVATIONS = {0: "relu", 1: "gelu_tanh", 2: "silu", 3: "gelu"}
@@ -231,9 +231,9 @@ def _positions(model: binary_variables.Model, D: int) -> tuple[str, int]:
     """
     names = [f"{half}/position_encodings/encodings" for half in HALVES]
     tables = [model.array(name) for name in names if name in model.shapes]
-    if len(tables) < 2 and all(layout.are_sinusoids(x, D, "concatenated", 1) for x in tables):
+    if len(tables) < 2 and all(matrices.are_sinusoids(x, D, "concatenated", 1) for x in tables):
         return "concatenated", 1
     for kind, first in itertools.product(("interleaved", "halves", "concatenated"), (0, 1)):
-        if len(tables) == 2 and all(layout.are_sinusoids(x, D, kind, first) for x in tables):
+        if len(tables) == 2 and all(matrices.are_sinusoids(x, D, kind, first) for x in tables):
             return kind, first
     raise UserError(f"{model.file}: the position encodings are no sinusoids that we know")

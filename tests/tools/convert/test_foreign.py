@@ -6,7 +6,7 @@ from helpers import huggingface, tiny
 
 from transformer.data import tokenizer
 from transformer.errors import UserError
-from transformer.interop import (
+from transformer.tools.convert import (
     arrays,
     ctranslate2_write,
     foreign,

@@ -13,7 +13,7 @@ from transformer.data import characters, tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.families.language_model import continuations
-from transformer.interop import tokenizer_json
+from transformer.tools.convert import tokenizer_json
 
 RECORDED = huggingface.FIXTURES / "gpt2"
 # Words, spaces of all kinds, emoji, symbols of our own, and what stands for them.

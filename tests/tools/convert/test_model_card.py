@@ -1,6 +1,6 @@
 """The model card of an exported folder."""
 
-from transformer.interop import model_card
+from transformer.tools.convert import model_card
 
 GIVEN = {
     **{

@@ -7,10 +7,10 @@ import flax.linen as nn
 import numpy as np
 
 from transformer.families.images.patches import interpolate
-from transformer.interop import arrays, layout
-from transformer.interop.foreign import PRE_NORM, check_form
-from transformer.interop.marian_config import ACTIVATIONS, activation_of
 from transformer.runtime import json_files
+from transformer.tools.convert import arrays, matrices
+from transformer.tools.convert.foreign import PRE_NORM, check_form
+from transformer.tools.convert.marian_config import ACTIVATIONS, activation_of
 
 FORM = {
     **PRE_NORM,
@@ -105,7 +105,7 @@ def arrays_of(model: nn.Module, params: dict[str, np.ndarray]) -> dict[str, np.n
         # [height, width, channels, D] is [D, channels, height, width] there.
         f"{PATCHES}.weight": params["patches/linear/kernel"].transpose(3, 2, 0, 1),
         f"{PATCHES}.bias": params["patches/linear/bias"],
-        **layout.modules(params, _paths(model)),
+        **matrices.modules(params, _paths(model)),
     }
 
 
@@ -116,7 +116,7 @@ def params_of(
 
     The model's position_grid is `side_of` it.
     """
-    params = layout.params_of(arrays, _paths(model), shapes)
+    params = matrices.params_of(arrays, _paths(model), shapes)
     params["token"] = arrays[TOKEN]
     params["patches/linear/kernel"] = arrays[f"{PATCHES}.weight"].transpose(2, 3, 1, 0)
     params["patches/linear/bias"] = arrays[f"{PATCHES}.bias"]
@@ -131,5 +131,5 @@ def side_of(model: nn.Module) -> int:
 
 
 def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    paths = layout.layers("vit.encoder.layer", "encoder", model.num_layers, LAYER)
+    paths = matrices.layers("vit.encoder.layer", "encoder", model.num_layers, LAYER)
     return {**paths, "vit.layernorm": ("encoder/norm",), "classifier": ("head",)}

@@ -14,11 +14,18 @@ import numpy as np
 from transformer.checkpoints import param_paths, store
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError
-from transformer.interop import arrays, ctranslate2_read, gpt2, marian, megatron_bert, vit
-from transformer.modes import export
 from transformer.runtime import drafts, json_files, progress
 from transformer.tasks import translation
 from transformer.tasks.task import abstract_params, load_task
+from transformer.tools.convert import (
+    arrays,
+    ctranslate2_read,
+    export,
+    gpt2,
+    marian,
+    megatron_bert,
+    vit,
+)
 from transformer.workdir import workdir
 from transformer.workdir.config_files import exported_run
 
