@@ -14,7 +14,7 @@ The other modes run in a single process.
 FROM_CONFIG = {
     "train": "transformer.modes.train:train",
     "prepare": "transformer.modes.prepare:prepare",
-    "plan": "transformer.modes.plan:plan",
+    "plan": "transformer.tools.plan.plan:plan",
     "audit": "transformer.modes.audit:audit",
 }
 FROM_WORKDIR = {

@@ -15,8 +15,9 @@ from transformer.checkpoints.weights import load
 from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.families.texts import classification, labelled_text
-from transformer.modes import evaluate, plan, train
+from transformer.modes import evaluate, train
 from transformer.tasks.task import abstract_params
+from transformer.tools.plan import plan
 from transformer.workdir import config_files
 from transformer.workdir.log import read
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.modes import hlo
-from transformer.modes.hlo import Instruction
+from transformer.tools.plan import hlo
+from transformer.tools.plan.hlo import Instruction
 
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 

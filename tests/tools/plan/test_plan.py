@@ -19,8 +19,8 @@ from transformer import models
 from transformer.data import tokens
 from transformer.distributed import layout, parallel_step
 from transformer.distributed.layout import STRATEGIES, make_layout
-from transformer.modes import collectives, plan
 from transformer.tasks import translation
+from transformer.tools.plan import collectives, plan
 
 ROOT = Path(__file__).resolve().parents[2]
 # A model that mostly communicates params; all sharded dimensions are divisible by eight.

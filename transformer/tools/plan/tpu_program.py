@@ -6,8 +6,8 @@ No mode, but a part of the mode plan.
 import re
 from typing import NamedTuple
 
-from transformer.modes import hlo
-from transformer.modes.hlo import Instruction
+from transformer.tools.plan import hlo
+from transformer.tools.plan.hlo import Instruction
 
 # They move nothing themselves. The custom calls of the programs that we saw only name memory.
 NOTHING = (

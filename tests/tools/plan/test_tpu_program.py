@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from transformer.modes import plan, tpu_program
+from transformer.tools.plan import plan, tpu_program
 
 # Arrays with S(1) are on the chip. A step that takes two rows of a table [1000, 128], prefetches a
 # slice of 512 bytes, and in a loop of four iterations reads 512 bytes and writes 1024.

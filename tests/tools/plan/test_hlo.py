@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from transformer.modes import hlo
+from transformer.tools.plan import hlo
 
 # A loop in a loop, of three and five iterations, as a TPU's program has it, and a fusion in it.
 PROGRAM = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transformer.modes import collectives
+from transformer.tools.plan import collectives
 
 PROGRAM = """
 HloModule step, is_scheduled=true

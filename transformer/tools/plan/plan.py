@@ -21,12 +21,13 @@ from ml_collections import ConfigDict
 from transformer.distributed.layout import Layout, bytes_per_device, make_layout, to_restore
 from transformer.distributed.parallel_step import compile_step, rows_for_devices
 from transformer.errors import UserError
-from transformer.modes import plan_text, prepare, tpu_program
-from transformer.modes.collectives import find_collectives, summed
-from transformer.modes.step_time import program_times, times
+from transformer.modes import prepare
 from transformer.runtime import progress, startup
 from transformer.runtime.devices import PEAKS, hardware, peak
 from transformer.tasks.task import init_params
+from transformer.tools.plan import plan_text, tpu_program
+from transformer.tools.plan.collectives import find_collectives, summed
+from transformer.tools.plan.step_time import program_times, times
 from transformer.training.state import TrainState, init_state
 from transformer.training.update import make_step
 

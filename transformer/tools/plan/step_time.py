@@ -5,9 +5,9 @@ No mode, but a part of the mode plan.
 
 from ml_collections import ConfigDict
 
-from transformer.modes.collectives import Collective
-from transformer.modes.tpu_program import Cost
 from transformer.runtime.devices import hardware, peak
+from transformer.tools.plan.collectives import Collective
+from transformer.tools.plan.tpu_program import Cost
 
 
 def times(

@@ -3,9 +3,9 @@
 import pytest
 from ml_collections import ConfigDict
 
-from transformer.modes import step_time
-from transformer.modes.collectives import Collective
-from transformer.modes.tpu_program import Cost
+from transformer.tools.plan import step_time
+from transformer.tools.plan.collectives import Collective
+from transformer.tools.plan.tpu_program import Cost
 
 
 @pytest.mark.parametrize(
