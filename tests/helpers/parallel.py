@@ -2,7 +2,7 @@
 
 import random
 
-from transformer.data.audit import characters, lines
+from transformer.tools.audit import line_measures, scripts
 
 SYLLABLES = (
     ("ka", "lo", "mi", "ten", "sur", "ba", "rel", "onu", "fi", "dak"),
@@ -36,16 +36,18 @@ def texts(pairs):
 
 def readers(pairs, *, codes=("xx", "yy"), max_length=128, pieces=None):
     """What the lines of each side are compared with; the toy languages are none that is known."""
-    spelling = pieces and characters.Spelling(pieces.processor)
+    spelling = pieces and scripts.Spelling(pieces.processor)
     return [
-        lines.Reader(languages, script, max_length, pieces, spelling)
+        line_measures.Reader(languages, script, max_length, pieces, spelling)
         for languages, script in zip(
-            (codes, codes[::-1]), lines.scripts(texts(pairs), codes), strict=True
+            (codes, codes[::-1]), line_measures.scripts(texts(pairs), codes), strict=True
         )
     ]
 
 
 def scanned(pairs, **options):
     """The `Lines` of the source and of the target."""
-    source, target, _ = lines.scan(texts(pairs), readers(pairs, **options), lambda count: None)
+    source, target, _ = line_measures.scan(
+        texts(pairs), readers(pairs, **options), lambda count: None
+    )
     return source, target

@@ -15,7 +15,7 @@ FROM_CONFIG = {
     "train": "transformer.modes.train:train",
     "prepare": "transformer.modes.prepare:prepare",
     "plan": "transformer.tools.plan.plan:plan",
-    "audit": "transformer.modes.audit:audit",
+    "audit": "transformer.tools.audit.audit:audit",
 }
 FROM_WORKDIR = {
     "evaluate": "transformer.modes.evaluate:evaluate",

@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import pytest
 
-from transformer.data.audit import repeats
+from transformer.tools.audit import repeats
 
 
 @pytest.fixture(params=range(4))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import corpora, parallel
 
-from transformer.data.audit import lines
+from transformer.tools.audit import line_measures
 
 
 def described(text, **options):
@@ -57,7 +57,7 @@ def test_names_in_another_script_are_no_other_script():
 
 def test_bytes_that_are_not_utf8_are_broken():
     pairs = [(b"gr\xfcn", b"green"), ("grün".encode(), "pr\ufffd".encode()), (b"a\nb", b"")]
-    sides = list(lines.chunks(pairs))
+    sides = list(line_measures.chunks(pairs))
     assert sides == [(["gr\ufffdn", "grün", "a b"], ["green", "pr\ufffd", ""])]
     assert [x.broken.tolist() for x in parallel.scanned(list(zip(*sides[0], strict=True)))] == [
         [True, False, False],
@@ -68,7 +68,7 @@ def test_bytes_that_are_not_utf8_are_broken():
 def test_chunks_make_no_difference(monkeypatch):
     pairs = parallel.pairs(100)
     whole = parallel.scanned(pairs)
-    monkeypatch.setattr(lines, "CHUNK", 7)
+    monkeypatch.setattr(line_measures, "CHUNK", 7)
     for a, b in zip(parallel.scanned(pairs), whole, strict=True):
         for name, values in a._asdict().items():
             np.testing.assert_allclose(values, getattr(b, name), rtol=1e-6)
@@ -89,7 +89,7 @@ def test_characters_without_a_piece_are_counted():
     pieces = corpora.learn("text")
     pairs = [("abc", "fed"), ("aéc e\u0301", "ab\x85"), ("abc 가", "é")]
     readers, advanced = parallel.readers(pairs, pieces=pieces, max_length=9), []
-    source, target, spelt = lines.scan(parallel.texts(pairs), readers, advanced.append)
+    source, target, spelt = line_measures.scan(parallel.texts(pairs), readers, advanced.append)
     assert source.spelt.tolist() == [False, True, True]
     assert target.spelt.tolist() == [False, True, True]
     assert source.decomposed.tolist() == [False, True, False]
@@ -100,4 +100,4 @@ def test_characters_without_a_piece_are_counted():
 def test_the_line_ends_of_windows_and_closing_quotes():
     side = described(["Ja.", "Ja.\r", "Ja.“", "Ja?)", "네。", "Ja:"])
     assert side.ending.tolist() == [1, 1, 1, 2, 1, 4]
-    assert re.search("।", "".join(lines.ENDINGS))
+    assert re.search("।", "".join(line_measures.ENDINGS))

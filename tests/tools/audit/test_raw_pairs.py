@@ -4,25 +4,25 @@ import gzip
 
 from helpers import corpora
 
-from transformer.data.audit import pairs
+from transformer.tools.audit import raw_pairs
 
 
 def test_files_of_any_encoding_and_of_different_lengths(tmp_path):
     files = [tmp_path / "a.de", tmp_path / "a.en.gz"]
     files[0].write_bytes(b"gr\xfcn\r\nzwei\ndrei\n")
     files[1].write_bytes(gzip.compress(b"green\ntwo"))
-    read = pairs.of_files(files)
+    read = raw_pairs.of_files(files)
     expected = [(b"gr\xfcn", b"green"), (b"zwei", b"two"), (b"drei", b"")]
     assert list(read.read()) == list(read.read()) == expected
     assert (len(read), read.counts, read.files) == (3, (3, 2), tuple(map(str, files)))
-    assert pairs.texts(read, {3, 1}) == {1: ("gr\ufffdn", "green"), 3: ("drei", "")}
-    assert pairs.texts(read, set()) == {}
+    assert raw_pairs.texts(read, {3, 1}) == {1: ("gr\ufffdn", "green"), 3: ("drei", "")}
+    assert raw_pairs.texts(read, set()) == {}
 
 
 def test_a_corpus_of_tfds(text, monkeypatch):
-    monkeypatch.setattr(pairs, "CHUNK", 2)
+    monkeypatch.setattr(raw_pairs, "CHUNK", 2)
     files = {"train.de": corpora.lines(corpora.GERMAN), "train.en": corpora.lines(corpora.ENGLISH)}
-    read = pairs.of_corpus(text(files))
+    read = raw_pairs.of_corpus(text(files))
     encoded = [
         (a.encode(), b.encode()) for a, b in zip(corpora.GERMAN, corpora.ENGLISH, strict=True)
     ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import parallel
 
-from transformer.data.audit import alignment
+from transformer.tools.audit import alignment
 
 
 def misaligned(source, target, difference=0):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer.data.audit.pairs import Pairs
 from transformer.errors import UserError
 from transformer.runtime import paths
+from transformer.tools.audit.raw_pairs import Pairs
 
 
 def check_new(name: str, key: str) -> None:

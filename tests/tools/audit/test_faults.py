@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import corpora, parallel
 
-from transformer.data.audit import faults
+from transformer.tools.audit import faults
 
 COUNT = 2000
 

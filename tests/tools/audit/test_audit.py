@@ -10,7 +10,7 @@ from helpers import corpora, parallel
 
 import launch
 from transformer.errors import UserError
-from transformer.modes import audit
+from transformer.tools.audit import audit
 from transformer.workdir import workdir
 
 

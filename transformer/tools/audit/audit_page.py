@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from transformer.data.audit import characters
-from transformer.data.audit.characters import INVISIBLE
-from transformer.data.audit.faults import FAULTS
-from transformer.data.audit.lines import Lines
+from transformer.tools.audit import scripts
+from transformer.tools.audit.faults import FAULTS
+from transformer.tools.audit.line_measures import Lines
+from transformer.tools.audit.scripts import INVISIBLE
 from transformer.tools.pages.page import Plot, Section, Table
 
 STRETCHES = 100  # of a split's lines, for the plot of where its faults are
@@ -124,7 +124,7 @@ def _lengths(sides: Sequence[Lines]) -> Plot:
 
 def _seen(text: str) -> str:
     """Returns the beginning of a text, in which characters that are not seen are spelt out."""
-    invisible = characters.kinds()[[ord(x) for x in text[:MOST_CHARACTERS]]] == INVISIBLE
+    invisible = scripts.kinds()[[ord(x) for x in text[:MOST_CHARACTERS]]] == INVISIBLE
     seen = "".join(
         f"[U+{ord(x):04X}]" if is_invisible else x
         for x, is_invisible in zip(text, invisible, strict=False)

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.data.audit import alignment, repeats
-from transformer.data.audit.lines import Lines
+from transformer.tools.audit import alignment, repeats
+from transformer.tools.audit.line_measures import Lines
 
 # {fault: what it is}, in the order of the table.
 FAULTS = {

@@ -5,7 +5,7 @@ import pytest
 from helpers import browser, parallel
 from helpers.workdirs import HOSTILE
 
-from transformer.reports import audit_page
+from transformer.tools.audit import audit_page
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Plot, Table
 

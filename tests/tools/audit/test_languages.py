@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from transformer.data.audit import languages
+from transformer.tools.audit import languages
 
 
 def test_a_line_of_its_own_language_is_no_evidence_and_one_of_another_is():

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.data.audit.lines import ENDINGS, Lines
+from transformer.tools.audit.line_measures import ENDINGS, Lines
 
 SHIFTS = 10  # lines that one side may be shifted by
 # Nats, besides log(lines x shifts): features of neighbouring pairs are not quite independent.

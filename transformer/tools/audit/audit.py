@@ -14,11 +14,19 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.data import corpora, text_files, vocabulary
-from transformer.data.audit import alignment, characters, cleaning, faults, languages, lines, pairs
 from transformer.errors import UserError
-from transformer.reports import audit_page
 from transformer.runtime import paths, progress
 from transformer.tasks import splits
+from transformer.tools.audit import (
+    alignment,
+    audit_page,
+    cleaning,
+    faults,
+    languages,
+    line_measures,
+    raw_pairs,
+    scripts,
+)
 from transformer.tools.pages import page
 from transformer.workdir import workdir
 
@@ -29,8 +37,8 @@ CHARACTERS = 20  # characters without a piece, in the result
 class Split(NamedTuple):
     """What is known of a split."""
 
-    pairs: pairs.Pairs
-    sides: tuple[lines.Lines, lines.Lines]
+    raw_pairs: raw_pairs.Pairs
+    sides: tuple[line_measures.Lines, line_measures.Lines]
     masks: dict[str, np.ndarray]  # {fault: bool [pairs]}
     misaligned: list[alignment.Misaligned]
     ratio: float  # target characters for one of the source
@@ -98,20 +106,20 @@ def names(config: ConfigDict) -> list[str]:
     return [split for split in every if splits.name_and_key(config, split)[0]]
 
 
-def open_split(config: ConfigDict, split: str) -> pairs.Pairs:
+def open_split(config: ConfigDict, split: str) -> raw_pairs.Pairs:
     """Returns the raw pairs of a split; parallel text is read from its files."""
     data = config.data
     if data.corpus != "parallel_text":
-        return pairs.of_corpus(splits.pairs(config, split))
+        return raw_pairs.of_corpus(splits.pairs(config, split))
     name, key = splits.name_and_key(config, split)
     languages = data.source_language, data.target_language
     folder = Path(os.path.expanduser(data.directory))
-    return pairs.of_files(text_files.find(folder, name, languages, key))
+    return raw_pairs.of_files(text_files.find(folder, name, languages, key))
 
 
 def make_readers(
-    config: ConfigDict, folder: Path, train: pairs.Pairs
-) -> tuple[lines.Reader, lines.Reader]:
+    config: ConfigDict, folder: Path, train: raw_pairs.Pairs
+) -> tuple[line_measures.Reader, line_measures.Reader]:
     """Returns what the lines of each side are compared with; logs where the vocabulary is from."""
     vocab, options = None, config.vocabulary
     if options.model:
@@ -130,16 +138,15 @@ def make_readers(
         )
     sides = vocab or (None, None)
     spellings = [
-        characters.Spelling(side.processor) if hasattr(side, "processor") else None
-        for side in sides
+        scripts.Spelling(side.processor) if hasattr(side, "processor") else None for side in sides
     ]
     codes = config.data.source_language, config.data.target_language
-    known = tuple(map(characters.code_of, codes))
+    known = tuple(map(scripts.code_of, codes))
     for code in sorted({*known} - {*languages.identifier().labels}):
         logging.info("py3langid does not know the language %r: its lines may be in any", code)
-    scripts = lines.scripts(train.read, codes)
+    scripts = line_measures.scripts(train.read, codes)
     return tuple(
-        lines.Reader(own_and_other, script, config.data.max_length, pieces, spelling)
+        line_measures.Reader(own_and_other, script, config.data.max_length, pieces, spelling)
         for own_and_other, script, pieces, spelling in zip(
             (known, known[::-1]), scripts, sides, spellings, strict=True
         )
@@ -147,13 +154,16 @@ def make_readers(
 
 
 def examine(
-    config: ConfigDict, split: str, read: pairs.Pairs, readers: tuple[lines.Reader, lines.Reader]
+    config: ConfigDict,
+    split: str,
+    read: raw_pairs.Pairs,
+    readers: tuple[line_measures.Reader, line_measures.Reader],
 ) -> Split:
     """Reads a split once, and returns its faults but for its overlap with others."""
     if not len(read):
         raise UserError(f"the split {split!r} is empty: {' and '.join(read.files)}")
     with progress.counter(f"audit {split}", total=len(read), unit="pair") as advance:
-        source, target, spelt = lines.scan(read.read, readers, advance)
+        source, target, spelt = line_measures.scan(read.read, readers, advance)
     difference = read.counts[1] - read.counts[0]
     of_pairs = faults.of_pairs(source, target, config.data.max_length, difference)
     return Split(read, (source, target), *of_pairs, spelt)
@@ -224,7 +234,7 @@ def write_page(config: ConfigDict, examined: dict[str, Split], result: dict) -> 
         sections.append(
             audit_page.section(
                 *(name, values, list(map(words_of, values["misaligned"])), split.masks),
-                *(split.sides, pairs.texts(split.pairs, numbers)),
+                *(split.sides, raw_pairs.texts(split.pairs, numbers)),
             )
         )
     data = config.data

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from helpers import corpora
 
-from transformer.data.audit import characters
-from transformer.data.audit.characters import BROKEN, DIGIT, INVISIBLE, LETTER, MARK, OTHER, SPACE
+from transformer.tools.audit import scripts
+from transformer.tools.audit.scripts import BROKEN, DIGIT, INVISIBLE, LETTER, MARK, OTHER, SPACE
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from transformer.data.audit.characters import BROKEN, DIGIT, INVISIBLE, LETTER, 
     ],
 )
 def test_the_script_of_a_letter(text, script):
-    kinds = characters.kinds()[[*map(ord, text)]]
-    assert set(kinds) == {LETTER + characters.SCRIPTS.index(script)}
+    kinds = scripts.kinds()[[*map(ord, text)]]
+    assert set(kinds) == {LETTER + scripts.SCRIPTS.index(script)}
 
 
 @pytest.mark.parametrize(
@@ -34,18 +34,18 @@ def test_the_script_of_a_letter(text, script):
     ],
 )
 def test_the_kind_of_other_characters(text, kind):
-    assert set(characters.kinds()[[*map(ord, text)]]) == {kind}
+    assert set(scripts.kinds()[[*map(ord, text)]]) == {kind}
 
 
 @pytest.mark.parametrize(
     ("code", "script"), [("ko", "Hangul"), ("zh_TW", "Han"), ("pt-BR", "Latin"), ("xx", "")]
 )
 def test_the_script_of_a_language(code, script):
-    assert characters.script_of(code) == script
+    assert scripts.script_of(code) == script
 
 
 def is_mojibake(lines):
-    return characters.is_mojibake(lines, *characters.codes_of(lines)).tolist()
+    return scripts.is_mojibake(lines, *scripts.codes_of(lines)).tolist()
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
@@ -71,20 +71,20 @@ def test_ordinary_text_is_no_mojibake(line):
 
 
 def test_codes_of_lines():
-    codes, starts = characters.codes_of(["ab", "", "c"])
+    codes, starts = scripts.codes_of(["ab", "", "c"])
     assert (codes.tolist(), starts.tolist()) == ([97, 98, 10, 10, 99, 10], [0, 3, 4])
 
 
 def test_a_skeleton_has_letters_and_marks_only():
     lines = ["It's 3 Ａpples!", "", "किताब 7", "..."]
-    codes, _ = characters.codes_of(characters.folded(lines))
-    assert characters.skeletons(codes) == ["itsapples", "", "किताब", ""]
+    codes, _ = scripts.codes_of(scripts.folded(lines))
+    assert scripts.skeletons(codes) == ["itsapples", "", "किताब", ""]
 
 
 def test_letters_of_a_script():
-    codes, starts = characters.codes_of(["사과 apple", "", "사"])
-    of_script = lambda name: characters.letters_of(
-        characters.kinds()[codes], starts, characters.SCRIPTS.index(name)
+    codes, starts = scripts.codes_of(["사과 apple", "", "사"])
+    of_script = lambda name: scripts.letters_of(
+        scripts.kinds()[codes], starts, scripts.SCRIPTS.index(name)
     )
     assert of_script("Hangul").tolist() == [2, 0, 1]
     assert of_script("Latin").tolist() == [5, 0, 0]
@@ -92,10 +92,10 @@ def test_letters_of_a_script():
 
 def test_the_vocabulary_is_asked_for_each_character_once(monkeypatch):
     asked = []
-    spelling = characters.Spelling(corpora.learn("text").processor)
-    ask = characters.tokenizer.has_piece
+    spelling = scripts.Spelling(corpora.learn("text").processor)
+    ask = scripts.tokenizer.has_piece
     monkeypatch.setattr(
-        characters.tokenizer, "has_piece", lambda p, text: asked.extend(text) or ask(p, text)
+        scripts.tokenizer, "has_piece", lambda p, text: asked.extend(text) or ask(p, text)
     )
     for text in ("abc é", "aé가\n\ufffd"):  # the letters a to f are in the corpus
         lacks = spelling.lacks(np.array([*map(ord, text)]))
@@ -123,5 +123,5 @@ def test_the_vocabulary_is_asked_for_each_character_once(monkeypatch):
     ],
 )
 def test_html(line, tag, entity):
-    assert characters.has_tag(line) == tag
-    assert characters.has_entity(line) == entity
+    assert scripts.has_tag(line) == tag
+    assert scripts.has_entity(line) == entity

@@ -8,15 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.data.audit import characters, languages
-from transformer.data.audit.characters import (
-    BROKEN,
-    DIGIT,
-    INVISIBLE,
-    LETTER,
-    SCRIPTS,
-    SPACE,
-)
+from transformer.tools.audit import languages, scripts
+from transformer.tools.audit.scripts import BROKEN, DIGIT, INVISIBLE, LETTER, SCRIPTS, SPACE
 
 NORMALISATION = "nfc"  # of all lines, as a run reads them
 CHUNK = 8192  # pairs in memory at a time
@@ -58,17 +51,17 @@ class Reader(NamedTuple):
     script: int  # of the side's language: an index of SCRIPTS
     max_length: int  # pieces of a training sentence, with END
     pieces: tokenizer.SideVocabulary | None  # the vocabulary, if there is one
-    spelling: characters.Spelling | None  # of the same vocabulary
+    spelling: scripts.Spelling | None  # of the same vocabulary
 
 
 def scripts(pairs: Texts, codes: tuple[str, str]) -> list[int]:
     """Returns the script of each side, an index of SCRIPTS: that of its language's code or, where
     the code does not tell, that of most letters of the first pairs."""
-    names = [characters.script_of(code) for code in codes]
+    names = [scripts.script_of(code) for code in codes]
     letters = np.zeros((2, len(SCRIPTS)), np.int64)
     for sides in chunks(itertools.islice(pairs(), 0 if all(names) else LEARN_FROM)):
         for side, lines in enumerate(sides):
-            of_script = characters.kinds()[characters.codes_of(lines)[0]] - LETTER
+            of_script = scripts.kinds()[scripts.codes_of(lines)[0]] - LETTER
             letters[side] += np.bincount(of_script[of_script > 0], minlength=256)[: len(SCRIPTS)]
     return [
         SCRIPTS.index(name) if name else int(of_side.argmax())
@@ -87,7 +80,7 @@ def scan(
             part.append(describe(lines, side_reader))
             for number in np.flatnonzero(part[-1].spelt):
                 line = tokenizer.normalised(lines[number : number + 1], NORMALISATION)
-                codes, _ = characters.codes_of(line)
+                codes, _ = scripts.codes_of(line)
                 spelt.update(map(chr, codes[side_reader.spelling.lacks(codes)]))
         advance(len(sides[0]))
     source, target = (Lines(*map(np.concatenate, zip(*part, strict=True))) for part in parts)
@@ -108,14 +101,14 @@ def chunks(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[list[str], li
 def describe(lines: Sequence[str], reader: Reader) -> Lines:
     """Returns the numbers of some lines of one side."""
     given, lines = lines, tokenizer.normalised(lines, NORMALISATION)
-    codes, starts = characters.codes_of(lines)
-    kinds = characters.kinds()[codes]
+    codes, starts = scripts.codes_of(lines)
+    kinds = scripts.kinds()[codes]
     has = lambda mask: np.logical_or.reduceat(mask, starts)
-    folded, _ = characters.codes_of(characters.folded(lines))
-    skeletons = zip(characters.skeletons(folded), lines, strict=True)
+    folded, _ = scripts.codes_of(scripts.folded(lines))
+    skeletons = zip(scripts.skeletons(folded), lines, strict=True)
     near = [skeleton or "".join(line.split()) for skeleton, line in skeletons]
     letters = np.add.reduceat(kinds >= LETTER, starts, dtype=np.int32)
-    own_letters = characters.letters_of(kinds, starts, reader.script)
+    own_letters = scripts.letters_of(kinds, starts, reader.script)
     to_other, to_likeliest = languages.evidence(lines, *reader.languages)
     numbers = np.zeros(len(lines), np.int32)
     for number in np.flatnonzero(has(kinds == DIGIT)):
@@ -131,10 +124,10 @@ def describe(lines: Sequence[str], reader: Reader) -> Lines:
         near=np.fromiter(map(hash, near), np.int64, len(lines)),
         to_other=to_other,
         to_likeliest=to_likeliest,
-        broken=has(kinds == BROKEN) | characters.is_mojibake(lines, codes, starts),
+        broken=has(kinds == BROKEN) | scripts.is_mojibake(lines, codes, starts),
         invisible=has(kinds == INVISIBLE),
-        tags=np.fromiter(map(characters.has_tag, lines), bool, len(lines)),
-        entities=np.fromiter(map(characters.has_entity, lines), bool, len(lines)),
+        tags=np.fromiter(map(scripts.has_tag, lines), bool, len(lines)),
+        entities=np.fromiter(map(scripts.has_entity, lines), bool, len(lines)),
         spelt=has(reader.spelling.lacks(codes)) if reader.spelling else np.zeros(len(lines), bool),
         decomposed=np.array([a != b for a, b in zip(given, lines, strict=True)], bool),
     )
