@@ -46,10 +46,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from transformer.data.korean import grammar
 from transformer.models import stack
 from transformer.models.attention import View
 from transformer.models.positions import sinusoids
+from transformer.tools.quickstart import grammar
 
 Array = jax.Array
 KINDS = [(kind, place) for kind in ("layer", "batch") for place in ("post", "pre")]

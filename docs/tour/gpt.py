@@ -9,9 +9,9 @@ import numpy as np
 
 from docs.tour import picture, tiny
 from transformer.data.characters import Characters
-from transformer.data.korean import grammar
 from transformer.families.language_model import streams
 from transformer.families.language_model.continuations import continuations
+from transformer.tools.quickstart import grammar
 
 CONTEXT, ROWS, STEPS = 48, 16, 400
 

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from transformer.data.korean import grammar
+from transformer.tools.quickstart import grammar
 from transformer.workdir import log
 
 pytestmark = pytest.mark.slow

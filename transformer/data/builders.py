@@ -12,9 +12,9 @@ from typing import Any
 import tensorflow_datasets as tfds
 
 from transformer.data import text_files
-from transformer.data.korean import grammar, lexicon
 from transformer.errors import UserError
 from transformer.runtime import progress
+from transformer.tools.quickstart import grammar, lexicon
 
 SHARD_RECORDS = 1 << 17  # in memory at once: TFDS holds the shard that it writes
 

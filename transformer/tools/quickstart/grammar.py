@@ -14,7 +14,7 @@ Korean needs neither articles nor plurals. For exactly one translation of every 
 
 import random
 
-from transformer.data.korean.lexicon import (
+from transformer.tools.quickstart.lexicon import (
     ACTIONS,
     ACTIVITIES,
     ADJECTIVES,

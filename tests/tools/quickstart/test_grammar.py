@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from transformer.data.korean import grammar
-from transformer.data.korean.lexicon import Clause, Verb, attach, predicate, translation
+from transformer.tools.quickstart import grammar
+from transformer.tools.quickstart.lexicon import Clause, Verb, attach, predicate, translation
 
 FIRST, YOU, _, SHE, WE, THEY = grammar.PRONOUNS
 TOM = grammar.NAMES[0]
