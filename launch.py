@@ -1,61 +1,12 @@
 r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
 
-  python launch.py --config=configs/quickstart.py [--workdir=DIR] [--config.KEY=VALUE ...]
-      Trains, or resumes if DIR has a checkpoint, then scores the test set. DIR is runs/CONFIG by
-      default, and may be gs://BUCKET/FOLDER (docs/running.md).
+  python launch.py --config=configs/quickstart.py     trains, or resumes, and scores the test set
+  python launch.py --mode=translate --workdir=runs/quickstart < source.txt > target.txt
 
-  python launch.py --workdir=DIR [--config.train.num_steps=N]
-      Resumes the run of DIR by its own config.
+The modes, all of registry.py; DIR is runs/CONFIG by default, and may be gs://BUCKET/FOLDER
+(docs/running.md):
 
-  python launch.py --mode=evaluate --workdir=DIR [--config.evaluate.split=validation]
-      Scores a trained workdir. The result is one JSON line on standard output (a table on a
-      terminal) and in DIR/evaluations.jsonl.
-
-  python launch.py --mode=translate --workdir=DIR < source.txt > target.txt
-      Translates standard input, line by line.
-
-  python launch.py --mode=score --workdir=DIR < pairs.tsv
-      Scores each SOURCE<tab>TARGET on standard input by forced decoding.
-
-  python launch.py --mode=align --workdir=DIR < pairs.tsv
-      Aligns the words of each SOURCE<tab>TARGET on standard input, and writes the attention
-      weights to DIR/attention.npz.
-
-  python launch.py --mode=classify --workdir=DIR < texts.txt
-      Writes LABEL<tab>PROBABILITY for each line of standard input, a text or the path of an image.
-
-  python launch.py --mode=generate --workdir=DIR < prompts.txt
-      Continues each line of standard input by a language model.
-
-  python launch.py --mode=report --workdir=DIR
-      Writes DIR/report.html, one file that shows the run: curves, scores, sentences, config.
-
-  python launch.py --mode=compare DIR DIR ... [--config.compare.set=SET]
-      Compares evaluated workdirs with the first: scores with 95 % intervals and p-values, configs,
-      curves, the lines that differ most. Prints tables on a terminal, otherwise one JSON line, and
-      writes ./compare.html.
-
-  python launch.py --mode=import FOLDER --workdir=DIR
-      Makes a workdir of a model that another program has trained, Hugging Face's Marian (OPUS-MT)
-      or CTranslate2's, or of what --mode=export has written.
-
-  python launch.py --mode=export FOLDER --workdir=DIR [--config.export.format=ctranslate2]
-      Writes a trained model for another program: huggingface, ctranslate2 or safetensors.
-
-  python launch.py --mode=verify --workdir=DIR
-      Compares the files of all checkpoints with their checksums.
-
-  python launch.py --mode=prepare --config=configs/wmt_base.py
-      Builds corpus, vocabulary and token ids, without training.
-
-  python launch.py --mode=audit --config=configs/parallel_text.py --config.data.directory=FOLDER
-      Looks for faults in sentence pairs: blank, repeated, misaligned, in the wrong language, ...
-      (docs/auditing.md), shows them in ./audit.html, and can write a copy without them.
-
-  python launch.py --mode=plan --config=configs/wmt_big.py --config.plan.num_devices=64 \
-      --config.plan.device="TPU v5e"
-      Estimates memory, FLOPs, communication and time of a run from its compiled step, without the
-      corpus and the devices. Prints one JSON line on standard output.
+MODES
 
 Any key of a config can be set: --config.model.d_model=256 --config.train.num_steps=1000. To see the
 keys and their values: python launch.py --config=configs/quickstart.py --help. A config is Python
@@ -99,15 +50,14 @@ if __name__ == "__main__":
     gc.disable()
 
 import errno
-import importlib
 import logging
 import traceback
 
 from ml_collections import ConfigDict
 
+from transformer import registry
 from transformer.errors import UserError
-from transformer.modes import COLLECTIVE, MODES, READS_INPUT
-from transformer.modes.command_line import parse
+from transformer.modes.command_line import modes_help, parse
 from transformer.runtime import standard_streams
 
 
@@ -119,21 +69,20 @@ def main(arguments: list[str]) -> None:
         )
     without_help = [a for a in arguments if a not in ("-h", "--help")]
     if without_help != arguments:
-        print(__doc__)
+        print(__doc__.replace("MODES", modes_help()))
         if any(a.startswith(("--config", "--workdir")) for a in without_help):
             print(f"The config of {' '.join(without_help)}:\n\n{parse(without_help)[2]}")
         return
     mode, workdir, config = parse(arguments)
     startup.schedule_for_memory()
-    if mode in READS_INPUT and sys.stdin is None:
+    if registry.MODES[mode].reads_input and sys.stdin is None:
         raise UserError(f"standard input is closed, but --mode={mode} reads it, as in < source.txt")
-    if mode in COLLECTIVE:
+    if registry.MODES[mode].collective:
         from transformer.runtime import memory  # imports JAX
 
         memory.compute_in_calling_thread()
         connect(config.parallel)
-    module, _, function = MODES[mode].partition(":")
-    run_mode = getattr(importlib.import_module(module), function)
+    run_mode = registry.load(registry.MODES[mode].code)
     # Not above: they take 0.4 s (JAX) and 0.03 s, and a mistyped command is to be answered at once.
     from tqdm.contrib.logging import logging_redirect_tqdm
 

@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 
 def get_config() -> ConfigDict:
     config = ConfigDict()
-    config.task = ""  # the task to learn: a name in transformer/tasks/__init__.py
+    config.task = ""  # the task to learn: a name in transformer/registry.py
     config.compilation_cache = "~/.cache/transformer"  # JAX's persistent cache; "": no cache
 
     config.optimizer = ConfigDict()

@@ -21,7 +21,7 @@ from configs import _run
 def get_config() -> ConfigDict:
     config = _run.get_config()
     config.task = "classification"
-    # Or 'self_attentive', 'intra_attention' (transformer/models/__init__.py), with their own keys
+    # Or 'self_attentive', 'intra_attention' (transformer/registry.py), with their own keys
     # of config.model.
     config.architecture = "text_classifier"
 

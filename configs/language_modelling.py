@@ -14,7 +14,7 @@ from configs import _run
 def get_config() -> ConfigDict:
     config = _run.get_config()
     config.task = "language_modelling"
-    config.architecture = "language_model"  # the model: a name in transformer/models/__init__.py
+    config.architecture = "language_model"  # the model: a name in transformer/registry.py
 
     config.data = ConfigDict()
     config.data.directory = ""  # folder of the text files

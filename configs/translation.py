@@ -14,7 +14,7 @@ from configs import _run
 def get_config() -> ConfigDict:
     config = _run.get_config()
     config.task = "translation"
-    config.architecture = "transformer"  # the model: a name in transformer/models/__init__.py
+    config.architecture = "transformer"  # the model: a name in transformer/registry.py
 
     config.data = ConfigDict()
     config.data.corpus = "wmt14_translate/de-en"  # or 'parallel_text' (your files), or 'builtin'

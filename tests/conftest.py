@@ -153,7 +153,7 @@ def no_file_over():
 def answered(tmp_path, monkeypatch, capsysbinary):
     """A function of a mode, a workdir, bytes on standard input and {config key: value}: the text
     on standard output."""
-    from transformer import modes
+    from transformer import registry
     from transformer.workdir.config_files import read_config
 
     def run(mode, workdir, content, **changes):
@@ -162,8 +162,7 @@ def answered(tmp_path, monkeypatch, capsysbinary):
         config.update_from_flattened_dict(changes)
         with open(tmp_path / "input", encoding="ascii") as file:  # so that text would not do
             monkeypatch.setattr(sys, "stdin", file)
-            module, _, function = modes.MODES[mode].partition(":")
-            getattr(importlib.import_module(module), function)(config, workdir)
+            registry.load(registry.MODES[mode].code)(config, workdir)
         return capsysbinary.readouterr().out.decode()
 
     return run

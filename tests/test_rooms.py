@@ -1,25 +1,34 @@
-"""Imports go one way: a file imports from its own room and from the rooms before it."""
+"""Imports go one way: the core is read from below to above, and knows no family and no tool."""
 
 import ast
+import collections
 import pathlib
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ROOMS = (
-    *("distributed", "storage", "monitoring", "data", "models"),
-    *("decoding", "checkpoints", "interop", "tasks", "training", "reports", "modes"),
+LIBRARY = ROOT / "transformer"
+CORE = (
+    *("distributed", "runtime", "models", "data", "decoding"),
+    *("workdir", "checkpoints", "tasks", "training", "modes"),
 )
-APART = {("models", room) for room in ROOMS} - {("models", "models")} | {("data", "models")}
-# Libraries, and the rooms or files that may import them.
+WINGS = ("families", "tools")
+APART = {("models", room) for room in CORE} - {("models", "models")} | {("data", "models")}
+# What a family or tool may import of its wing besides itself.
+SHARED = {
+    "families/texts": {"families/labels"},
+    "families/images": {"families/labels"},
+    **dict.fromkeys((f"tools/{p.name}" for p in LIBRARY.glob("tools/*/")), {"tools/pages"}),
+}
+# Libraries, and the folders or files that may import them.
 KEPT_TO = {
     "absl": {"modes/command_line.py", "modes/overrides.py"},
     "ml_collections": {
-        *("launch.py", "configs"),
-        *("checkpoints", "tasks", "training", "reports", "modes"),
+        *("launch.py", "configs", "families", "tools"),
+        *("workdir", "tasks", "training", "modes"),
     },
-    "vl_convert": {"reports"},
-    "tensorflow_datasets": {"data"},
+    "vl_convert": {"tools/pages", "tools/compare", "tools/report"},
+    "tensorflow_datasets": {"data", "families", "tools/quickstart"},
     "orbax": {"checkpoints"},
     "jax.sharding": {"distributed"},
     "jax.pmap": {"distributed"},
@@ -29,27 +38,44 @@ KEPT_TO = {
     "safetensors": {"tools/convert/arrays.py"},
     "ctranslate2": {"tools/convert/ctranslate2_write.py"},
 }
-FILES = [*ROOT.glob("transformer/**/*.py"), *ROOT.glob("configs/*.py"), ROOT / "launch.py"]
+FILES = [*LIBRARY.rglob("*.py"), *ROOT.glob("configs/*.py"), ROOT / "launch.py"]
 
 
 def imports(source):
-    """The dotted names that a source imports, and jax's attributes that it reads."""
-    for node in ast.walk(ast.parse(source)):
+    """Yields (name, whether inside a function) of what a source imports or reads of jax."""
+    tree = ast.parse(source)
+    functions = (x for x in ast.walk(tree) if isinstance(x, ast.FunctionDef))
+    inside = {id(node) for function in functions for node in ast.walk(function)}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "jax":
-            yield f"jax.{node.attr}"
+            names = [f"jax.{node.attr}"]
+        else:
+            continue
+        yield from ((name, id(node) in inside) for name in names)
 
 
-def is_allowed(file, name):
+def room_of(parts):
+    """Returns the room of a path or a module below transformer/: 'data', 'families/texts'."""
+    return "/".join(parts[: 1 + (parts[0] in WINGS)])
+
+
+def is_allowed(file, name, inside):
     """Whether a file, by its path from the root, may import a name."""
-    room, top, *rest = file.split("/")[1] if "/" in file else file, *name.split(".")
+    top, *rest = name.split(".")
     if top == "transformer" and file.startswith("transformer/"):
-        other = rest[0]
-        ordered = room in ROOMS and other in ROOMS and ROOMS.index(other) <= ROOMS.index(room)
-        return other == "errors" or (ordered and (room, other) not in APART)
+        room, other = room_of(file.split("/")[1:]), room_of(rest)
+        if other in ("errors", room):
+            return True
+        if other in CORE:
+            is_before = room not in CORE or CORE.index(other) < CORE.index(room)
+            return is_before and (room, other) not in APART
+        return other in SHARED.get(room, ()) or (
+            room.startswith("tools/") and other.startswith("families/") and inside
+        )
     if top in ("configs", "launch"):
         return file.startswith("configs/") and top == "configs"
     for library, places in KEPT_TO.items():
@@ -61,16 +87,23 @@ def is_allowed(file, name):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_go_one_way(path):
     file = str(path.relative_to(ROOT))
-    wrong = {name for name in imports(path.read_text()) if not is_allowed(file, name)}
-    assert not wrong
+    assert not {
+        name for name, inside in imports(path.read_text()) if not is_allowed(file, name, inside)
+    }
 
 
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("transformer/storage/a.py", "from transformer.models import layers"),
-        ("transformer/models/a.py", "def f():\n    from transformer.storage import paths"),
+        ("transformer/runtime/a.py", "from transformer.models import layers"),
+        ("transformer/models/a.py", "def f():\n    from transformer.runtime import paths"),
         ("transformer/models/a.py", "import transformer.data.pairs"),
+        ("transformer/modes/a.py", "def f():\n    from transformer.tools.report import report"),
+        ("transformer/tasks/a.py", "from transformer.families.labels import classifiers"),
+        ("transformer/families/texts/a.py", "from transformer.families.images import images"),
+        ("transformer/families/texts/a.py", "from transformer.tools.pages import page"),
+        ("transformer/tools/report/a.py", "from transformer.families.images import images"),
+        ("transformer/tools/report/a.py", "from transformer.tools.compare import compare"),
         ("transformer/tasks/a.py", "import jax\njax.pmap(f)"),
         ("transformer/data/a.py", "from ml_collections import ConfigDict"),
         ("transformer/modes/a.py", "import launch"),
@@ -79,9 +112,22 @@ def test_imports_go_one_way(path):
     ],
 )
 def test_a_wrong_import_is_seen(file, source):
-    assert not all(is_allowed(file, name) for name in imports(source))
+    assert not all(is_allowed(file, name, inside) for name, inside in imports(source))
 
 
-def test_every_room_says_what_it_is():
-    for room in ROOMS:
-        assert ast.get_docstring(ast.parse((ROOT / f"transformer/{room}/__init__.py").read_text()))
+def test_a_tool_imports_a_family_inside_a_function():
+    source = "def f():\n    from transformer.families.images import images"
+    assert all(is_allowed("transformer/tools/report/a.py", *x) for x in imports(source))
+
+
+def test_every_folder_names_its_files():
+    for file in LIBRARY.rglob("__init__.py"):
+        docstring = ast.get_docstring(ast.parse(file.read_text()))
+        files = {path.name for path in file.parent.glob("[!_]*.*")} - {"errors.py", "registry.py"}
+        assert docstring
+        assert not {name for name in files if name not in docstring}, file
+
+
+def test_no_file_name_is_there_twice():
+    names = collections.Counter(path.name for path in LIBRARY.rglob("[!_]*.py"))
+    assert names.most_common(1)[0][1] == 1

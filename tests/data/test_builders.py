@@ -25,6 +25,7 @@ from helpers.corpora import (
 
 from transformer.data import builders, corpora
 from transformer.errors import UserError
+from transformer.tools.quickstart import corpus as quickstart
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
@@ -95,7 +96,7 @@ def grammar(tmp_path, monkeypatch):
         }
 
     stub = types.SimpleNamespace(SEED=7, __file__=str(source), sentence_pairs=sentence_pairs)
-    monkeypatch.setattr(builders, "grammar", stub)
+    monkeypatch.setattr(quickstart, "grammar", stub)
     return stub
 
 

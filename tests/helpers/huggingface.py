@@ -14,7 +14,7 @@ from transformer.families.texts import texts
 from transformer.families.texts.text_encoder import MaskedLanguageModel
 from transformer.tools.convert import arrays, gpt2, megatron_bert, vit
 
-FIXTURES = pathlib.Path(__file__).parents[1] / "interop" / "fixtures"
+FIXTURES = pathlib.Path(__file__).parents[1] / "tools" / "convert" / "fixtures"
 # Sizes of heads that their forms have.
 HEADS = {"key_size": 0, "value_size": 0}
 TEXTS = [

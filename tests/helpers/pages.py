@@ -94,20 +94,6 @@ def missing_files(text):
     return {name for name in absent if not PLACEHOLDER.search(name)} - TO_WRITE
 
 
-def missing_in_tree(text):
-    """Returns the files that are not where a tree has them: below a folder, indented more."""
-    absent, folders = set(), []
-    for line in text.splitlines():
-        indent = len(line) - len(line.lstrip())
-        folders = [folder for folder in folders if folder[0] < indent]
-        if folder := re.match(r" +(\w+/)(?: |$)", line):
-            folders.append((indent, folder[1]))
-        place = "".join(name for _, name in folders)
-        names = re.findall(r"(?<![\w/.])\w+\.(?:py|css|js)\b", line)
-        absent |= {place + name for name in names if not (ROOT / place / name).is_file()}
-    return absent
-
-
 def missing_links(text, folder):
     """Returns the links to files, or to headings in them, that lead nowhere."""
     links = re.findall(r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"", text)

@@ -35,7 +35,7 @@ def get_config() -> ConfigDict:
     return config
 '''
 
-MODES, FREE = (), ()
+FREE = ()
 
 
 class Linear(nn.Module):

@@ -6,7 +6,7 @@ import flax.linen as nn
 import pytest
 from helpers import tiny
 
-from transformer import models
+from transformer import models, registry
 from transformer.errors import UserError
 
 SIZES = ("source_vocab_size", "target_vocab_size")
@@ -28,7 +28,7 @@ def test_a_model_is_built_by_its_name():
 
 def test_an_entry_of_the_table_is_enough(monkeypatch):
     monkeypatch.setitem(sys.modules, "counter", sys.modules[__name__])
-    monkeypatch.setitem(models.MODELS, "counter", "counter:Counter")
+    monkeypatch.setitem(registry.MODELS, "counter", "counter:Counter")
     model = models.build("counter", {"step_size": 3}, **SIZE)
     assert isinstance(model, Counter)
     assert (model.step_size, model.target_vocab_size) == (3, tiny.VOCABULARY)
@@ -40,7 +40,7 @@ def test_an_entry_of_the_table_is_enough(monkeypatch):
 def test_an_entry_without_a_class_is_one_line(place, monkeypatch):
     line = rf"\Aconfig.architecture='mixer' is {place} in the table MODELS .* does not exist\Z"
     for entry in (place, "transformer.models.layers:Mixer"):
-        monkeypatch.setitem(models.MODELS, "mixer", entry)
+        monkeypatch.setitem(registry.MODELS, "mixer", entry)
         with pytest.raises(UserError, match=line.replace(place, entry)):
             models.build("mixer", FIELDS, **SIZE)
 

@@ -1,6 +1,5 @@
 """The command line: what it understands, and one line for each mistake."""
 
-import importlib
 from pathlib import Path
 
 import pytest
@@ -8,11 +7,11 @@ from helpers.command_line import QUICK, mistake, trained, typed
 from ml_collections import ConfigDict
 
 from configs import quickstart
-from transformer import modes
+from transformer import registry
 from transformer.errors import UserError
 from transformer.modes import near_names, overrides
+from transformer.modes.command_line import modes_help
 from transformer.runtime import checksums, paths
-from transformer.tasks import TASKS, translation
 from transformer.training import loop
 from transformer.workdir import config_files
 
@@ -109,23 +108,24 @@ def test_another_optimizer_or_schedule_has_its_own_arguments(given, arguments, s
     loop.check(config)
 
 
-OF_OTHER_TASKS = set(modes.OF_TASKS) - set(translation.MODES)
+MODES = registry.MODES.items()
+OF_TRANSLATION = [name for name, mode in MODES if "translation" in (mode.tasks or "translation")]
 
 
-@pytest.mark.parametrize("mode", sorted(OF_OTHER_TASKS))
+@pytest.mark.parametrize("mode", sorted(registry.MODES.keys() - {*OF_TRANSLATION}))
 def test_a_mode_of_other_tasks_says_which_to_use(mode, tmp_path):
     said = mistake(f"--mode={mode}", trained(tmp_path, {}))
-    own = ", ".join(f"--mode={name}" for name in translation.MODES)
+    own = ", ".join(f"--mode={name}" for name, x in MODES if "translation" in x.tasks)
     assert said.endswith(f"'translation', which has {own}")
 
 
 @pytest.mark.parametrize(
-    "mode", [name for name in modes.FROM_WORKDIR if name not in OF_OTHER_TASKS]
+    "mode", [name for name in OF_TRANSLATION if registry.MODES[name].start == "workdir"]
 )
 def test_a_workdir_brings_its_config(mode, tmp_path, caplog):
     caplog.set_level("INFO")
     workdir = trained(tmp_path, {"decode.top_k": 9, "train.num_steps": 77})
-    folder = ["elsewhere"] if mode in modes.WITH_FOLDER else []
+    folder = ["elsewhere"] if registry.MODES[mode].folder else []
     parsed = typed(f"--mode={mode}", *folder, workdir, "--config.decode.beam_width=7")
     place = (paths.path("elsewhere"), tmp_path) if folder else tmp_path
     assert parsed[:2] == (mode, place)
@@ -176,7 +176,7 @@ def test_a_run_is_resumed_by_its_workdir_s_config(tmp_path, caplog):
     assert line == f"not taken from {tmp_path}/config.json, as from no workdir's: {left}"
 
 
-@pytest.mark.parametrize("mode", modes.WITH_FOLDER)
+@pytest.mark.parametrize("mode", [name for name, mode in MODES if mode.folder])
 @pytest.mark.parametrize("folders", [[], ["a", "b"]])
 def test_a_mode_between_programs_takes_one_folder(mode, folders, tmp_path):
     said = mistake(f"--mode={mode}", *folders, trained(tmp_path, {}))
@@ -194,9 +194,14 @@ def test_an_import_starts_from_translation_s_defaults(tmp_path):
 
 
 def test_every_mode_has_its_function():
-    for place in modes.MODES.values():
-        module, _, function = place.partition(":")
-        assert callable(getattr(importlib.import_module(module), function))
+    for mode in registry.MODES.values():
+        assert callable(registry.load(mode.code))
+        assert set(mode.tasks) <= registry.TASKS.keys()
+
+
+def test_help_tells_of_every_mode():
+    lines = modes_help()
+    assert all(f"--mode={name} {x.arguments}\n      {x.about}" in lines for name, x in MODES)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +212,7 @@ def test_every_mode_has_its_function():
         (["--workdir=transformer"], ["transformer holds no config.json"]),
         (["--mode=prepare", "--workdir=x"], ["--mode=prepare", "--config=FILE"]),
         (["--config"], ["--config", "--help"]),
-        (["--mode=tarin", QUICK], ["'tarin'", *modes.MODES, "did you mean train"]),
+        (["--mode=tarin", QUICK], ["'tarin'", *registry.MODES, "did you mean train"]),
         (["--config=configs/quickstrat.py"], ["quickstrat", "did you mean configs/quickstart.py?"]),
         (["--config=wmt_bas"], ["wmt_bas does not exist; did you mean configs/wmt_base.py?"]),
         (["--config=configs/zz.py"], ["does not exist; expected such as configs/quickstart.py"]),
@@ -306,7 +311,7 @@ def test_what_is_like_nothing_gets_no_suggestion():
 
 def test_no_likely_name_is_missing():
     """Each exists in some config: a renamed key shows here."""
-    configs = [config_files.default_config(task) for task in TASKS]
+    configs = [config_files.default_config(task) for task in registry.TASKS]
     keys = {key for config in configs for key in config_files.flatten(config)}
     suggested = {key for meant in near_names.ALSO_CALLED.values() for key in meant}
     assert suggested - keys == {"optimizer.schedule.value"}  # of optax's constant_schedule

@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 from helpers import toy_task
 
+from transformer import registry
 from transformer.errors import UserError
-from transformer.tasks import TASKS, translation
+from transformer.tasks import translation
 from transformer.tasks.task import abstract_params, init_params, load_task
 
 
 def test_a_task_is_found_by_its_name(monkeypatch):
     assert load_task("translation") is translation
-    monkeypatch.setitem(TASKS, "toy", "helpers.toy_task")
+    monkeypatch.setitem(registry.TASKS, "toy", "helpers.toy_task")
     assert load_task("toy") is toy_task
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from helpers import reversal
 
-from transformer import models
+from transformer import registry
 from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.tasks import translation
@@ -30,7 +30,7 @@ def test_every_position_of_a_training_sentence_is_learned(
 
 
 def test_blocks_of_logits_need_a_model_with_hidden_states(tiny_config, monkeypatch):
-    monkeypatch.setitem(models.MODELS, "mixer", "helpers.mixer:Mixer")
+    monkeypatch.setitem(registry.MODELS, "mixer", "helpers.mixer:Mixer")
     config = tiny_config({"architecture": "mixer", "loss.blocks": 1})
     config.model = {"width": 16}
     translation.check(config)

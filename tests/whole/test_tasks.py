@@ -12,11 +12,10 @@ from helpers.runs import without_times
 
 import launch
 from configs import quickstart
-from transformer import models
+from transformer import registry
 from transformer.checkpoints import manager
 from transformer.errors import UserError
 from transformer.modes import command_line, evaluate, train, translate
-from transformer.tasks import TASKS
 from transformer.training import loop
 from transformer.workdir import config_files
 from transformer.workdir.log import read
@@ -30,7 +29,7 @@ def toy(tmp_path, monkeypatch):
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "toy.py").write_text(toy_task.CONFIG)
     monkeypatch.setattr(config_files, "CONFIGS", tmp_path / "configs")
-    monkeypatch.setitem(TASKS, "toy", "helpers.toy_task")
+    monkeypatch.setitem(registry.TASKS, "toy", "helpers.toy_task")
 
     def run(workdir, **changes):
         values = {**KEYS, **{key.replace("__", "."): x for key, x in changes.items()}}
@@ -162,7 +161,7 @@ def test_optimizers_of_optax_descend(toy, tmp_path, name, strategy, mesh):
 def test_another_architecture_is_trained_scored_and_translates(
     tiny_values, tmp_path, monkeypatch, capsysbinary
 ):
-    monkeypatch.setitem(models.MODELS, "mixer", "helpers.mixer:Mixer")
+    monkeypatch.setitem(registry.MODELS, "mixer", "helpers.mixer:Mixer")
     config = quickstart.get_config()
     values = {k: v for k, v in tiny_values.items() if not k.startswith("model.")}
     config.update_from_flattened_dict(values)

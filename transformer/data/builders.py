@@ -14,7 +14,6 @@ import tensorflow_datasets as tfds
 from transformer.data import text_files
 from transformer.errors import UserError
 from transformer.runtime import progress
-from transformer.tools.quickstart import grammar, lexicon
 
 SHARD_RECORDS = 1 << 17  # in memory at once: TFDS holds the shard that it writes
 
@@ -59,7 +58,7 @@ class Records(tfds.core.ShardBasedBuilder, skip_registration=True):
 
 
 class Builtin(Records):
-    """Writes the Korean-English corpus that `grammar` generates."""
+    """Writes a corpus that is generated: one of registry.CORPORA."""
 
 
 class ParallelText(Records):
@@ -72,20 +71,6 @@ class PlainText(Records):
 
 class LabelledLines(Records):
     """Writes the lines of labelled files, or of parts of them, as one split."""
-
-
-def builtin_config() -> RecordsConfig:
-    """Returns the config of the built-in corpus, named after the code and seed that generate it."""
-    sources = [pathlib.Path(module.__file__).read_bytes() for module in (lexicon, grammar)]
-    digest = hashlib.sha256(b"%d %s %s" % (grammar.SEED, *sources)).hexdigest()
-
-    def splits():
-        with progress.waiting("generate the corpus"):
-            pairs = grammar.sentence_pairs(grammar.SEED)
-        return {split: (len(x), _records("ko", "en", x)) for split, x in pairs.items()}
-
-    features = tfds.features.Translation(languages=("ko", "en"))
-    return RecordsConfig(name=f"ko-en-{digest[:16]}", features=features, splits=splits)
 
 
 def _records(first: str, second: str, pairs: Iterable[tuple]) -> Iterator[dict]:

@@ -15,6 +15,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from transformer import registry
 from transformer.data import text_files
 from transformer.errors import UserError
 from transformer.runtime import paths
@@ -92,7 +93,7 @@ def load(
 ) -> Corpus:
     """Returns one split of a corpus; prepares it under `data_dir` first if necessary.
 
-    `corpus` is `builtin`, `parallel_text` or a name in wmt.CORPORA, in either direction. For
+    `corpus` is `parallel_text`, or a name in registry.CORPORA or wmt.CORPORA, in either direction. For
     `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
     plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
     UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
@@ -102,7 +103,7 @@ def load(
 
     data_dir = local_folder(data_dir)
     languages = source_language, target_language
-    known = ("builtin", "parallel_text", *wmt.CORPORA)
+    known = (*registry.CORPORA, "parallel_text", *wmt.CORPORA)
     if corpus not in known:
         nearest = difflib.get_close_matches(corpus, known, n=1, cutoff=0.0)[0]
         raise UserError(
@@ -116,16 +117,16 @@ def load(
         build = functools.partial(builders.ParallelText, config=pairs_config, data_dir=data_dir)
         folder = preparation.corpus_folder(data_dir, builders.ParallelText, pairs_config)
         split = "pairs"
+    elif corpus in registry.CORPORA:
+        pairs_config = registry.load(registry.CORPORA[corpus])()
+        _check_names(corpus, split, languages, pairs_config.features.languages, key)
+        build = functools.partial(builders.Builtin, config=pairs_config, data_dir=data_dir)
+        folder = preparation.corpus_folder(data_dir, builders.Builtin, pairs_config)
     else:
-        _check_names(corpus, split, languages, key)
-        if corpus == "builtin":
-            pairs_config = builders.builtin_config()
-            build = functools.partial(builders.Builtin, config=pairs_config, data_dir=data_dir)
-            folder = preparation.corpus_folder(data_dir, builders.Builtin, pairs_config)
-        else:
-            build = functools.partial(wmt.builder, corpus, data_dir)
-            folder = wmt.corpus_folder(corpus, data_dir)
-            check = functools.partial(wmt.check_archives, corpus, data_dir)
+        _check_names(corpus, split, languages, corpus.split("/")[1].split("-"), key)
+        build = functools.partial(wmt.builder, corpus, data_dir)
+        folder = wmt.corpus_folder(corpus, data_dir)
+        check = functools.partial(wmt.check_archives, corpus, data_dir)
     records, fingerprint = prepared(build, folder, split, direction=languages, check=check)
     return Corpus(fingerprint, *languages, records, tuple(map(str, files)))
 
@@ -159,9 +160,10 @@ def local_folder(data_dir: str) -> str:
     return os.path.abspath(os.path.expanduser(data_dir))
 
 
-def _check_names(corpus: str, split: str, languages: tuple[str, str], key: str) -> None:
+def _check_names(
+    corpus: str, split: str, languages: tuple[str, str], expected: Sequence[str], key: str
+) -> None:
     """UserError if a corpus of fixed languages and splits does not have these."""
-    expected = ("ko", "en") if corpus == "builtin" else tuple(corpus.split("/")[1].split("-"))
     if sorted(languages) != sorted(expected):
         raise UserError(
             f"config.data: {corpus} has the languages {expected[0]!r} and {expected[1]!r}, found "

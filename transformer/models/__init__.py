@@ -3,19 +3,16 @@
 Read `transformer.py` first: the paper's model, its encoder, its decoder, one step of decoding. It
 is made of `stack.py` and `layers.py` (section 3.1), `attention.py` and `scores.py` (3.2) and
 `positions.py` (3.5). What is there for speed alone is in `dense.py` (matrix products, random bits
-of dropout) and `cache.py` (the KV cache, which beams share). `recurrent.py` is what came before.
-`fields.py` checks values of the config, `ensemble.py` makes one model of several. Texts are
-classified by `text_encoder.py` (encoder-only; also the masked language model), `self_attentive.py`
-and `intra_attention.py` (self-attention before the Transformer), with `pooling.py`; images by
-`vision.py`, whose patches are made in `patches.py`. `language_model.py` is decoder-only: its memory
-is empty.
+of dropout) and `cache.py` (the KV cache, which beams share).
+`fields.py` checks values of the config, `ensemble.py` makes one model of several. The models of
+other tasks are in families/.
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
-name in the table below, `config.model` has its fields. A classifier's `__call__(..., *, train)`
-returns logits_BV; families/texts/texts.py has the inputs of a text, families/images/images.py those of an image. It may
-sow values [B] into the collection 'losses', which are added to the loss. A language model's returns
-the logits_BTV of the token behind each; families/language_model/streams.py has its inputs. What a translation model
-has to have:
+name in registry.MODELS, `config.model` has its fields. A classifier's `__call__(..., *, train)`
+returns logits_BV; families/texts/texts.py has the inputs of a text, families/images/images.py
+those of an image. It may sow values [B] into the collection 'losses', which are added to the loss.
+A language model's returns the logits_BTV of the token behind each, see
+families/language_model/streams.py. What a translation model has to have:
 
     __call__(source, target, source_positions, target_positions, source_segments, target_segments,
              *, train) -> logits_BTV
@@ -70,32 +67,21 @@ import importlib
 
 import flax.linen as nn
 
+from transformer import registry
 from transformer.errors import UserError
-
-MODELS = {
-    "transformer": "transformer.models.transformer:Transformer",
-    "recurrent": "transformer.families.recurrent.recurrent:Recurrent",
-    "language_model": "transformer.families.language_model.language_model:LanguageModel",
-    "masked_language_model": "transformer.families.texts.text_encoder:MaskedLanguageModel",
-    "text_classifier": "transformer.families.texts.text_encoder:TextClassifier",
-    "self_attentive": "transformer.families.recurrent.self_attentive:SelfAttentive",
-    "intra_attention": "transformer.families.recurrent.intra_attention:IntraAttention",
-    "vision_transformer": "transformer.families.images.vision:VisionTransformer",
-}
 
 
 def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
-    """Builds the model that `MODELS` lists under this name; its module is imported only now.
+    """Builds the model that registry.MODELS lists under this name; its module is imported only now.
 
     `sizes` are the fields that the data decide on, such as source_vocab_size and num_classes.
     UserError if the name is not in the table or the model of another task, or if `fields` are not
     exactly the model's other fields.
     """
-    if architecture not in MODELS:
-        raise UserError(
-            f"config.architecture is one of {', '.join(MODELS)}, found {architecture!r}"
-        )
-    module, name = MODELS[architecture].split(":")
+    if architecture not in registry.MODELS:
+        known = ", ".join(registry.MODELS)
+        raise UserError(f"config.architecture is one of {known}, found {architecture!r}")
+    module, name = registry.MODELS[architecture].split(":")
     try:
         model = getattr(importlib.import_module(module), name, None)
     except ModuleNotFoundError as error:
@@ -105,7 +91,7 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
     if model is None:
         raise UserError(
             f"config.architecture={architecture!r} is {module}:{name} in the table MODELS of "
-            "models/__init__.py, which does not exist"
+            "registry.py, which does not exist"
         )
     known = {f.name for f in dataclasses.fields(model)} - {"parent", "name"}
     if lacking := sizes.keys() - known:

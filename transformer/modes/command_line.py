@@ -12,20 +12,10 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
-from transformer.modes import (
-    FROM_CONFIG,
-    FROM_FOREIGN,
-    FROM_WORKDIR,
-    FROM_WORKDIRS,
-    MODES,
-    OF_TASKS,
-    READS_INPUT,
-    WITH_FOLDER,
-)
 from transformer.modes.near_names import did_you_mean, did_you_mean_key
 from transformer.modes.overrides import key_of, override
+from transformer.registry import MODES, TASKS
 from transformer.runtime import paths
-from transformer.tasks import TASKS
 from transformer.workdir.config_files import (
     MACHINE,
     check_keys,
@@ -41,11 +31,19 @@ from transformer.workdir.config_files import (
 )
 
 
+def modes_help() -> str:
+    """Returns the lines of --help about modes, two of each."""
+    lines = (
+        f"  --mode={name} {mode.arguments}\n      {mode.about}" for name, mode in MODES.items()
+    )
+    return "\n".join(lines)
+
+
 def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDict]:
     """Parses the command line into (mode, workdir, config); UserError for a mistake in it.
 
-    A mode of FROM_WORKDIRS has all of its workdirs instead, and the config of the first; a mode of
-    WITH_FOLDER has (folder, workdir).
+    A mode that starts from several workdirs has all of them, and the config of the first; a mode
+    that takes a folder has (folder, workdir).
     """
     values = flags.FlagValues()
     for name, default in (("config", ""), ("mode", "train"), ("workdir", "")):
@@ -55,16 +53,17 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     except flags.Error as error:
         raise UserError(f"{error} (see --help)") from error
     file, mode, workdir = values.config, values.mode, values.workdir
-    if values["workdir"].present and not workdir and mode not in FROM_WORKDIRS:
-        raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
     if mode not in MODES:
         raise UserError(
             f"--mode is one of {', '.join(MODES)}, found {mode!r}{did_you_mean(mode, MODES)}"
         )
-    takes_folders = mode in FROM_WORKDIRS or mode in WITH_FOLDER
+    start, takes_folder = MODES[mode].start, MODES[mode].folder
+    if values["workdir"].present and not workdir and start != "workdirs":
+        raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
+    takes_folders = start == "workdirs" or takes_folder
     folders = [a for a in rest if takes_folders and not a.startswith("-")]
     rest = [a for a in rest if a not in folders]
-    if mode in WITH_FOLDER and len(folders) != 1:
+    if takes_folder and len(folders) != 1:
         found = " ".join(folders) or "none"
         raise UserError(f"expected --mode={mode} FOLDER --workdir=DIR, found the folders {found}")
     for argument in rest:
@@ -73,24 +72,24 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
                 f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
                 f"--mode=MODE or --config.KEY=VALUE, each with its '='{hint(argument, mode, file)}"
             )
-    if mode in FROM_CONFIG and not file and not (mode == "train" and workdir):
+    if start == "config" and not file and not (mode == "train" and workdir):
         resumed = ", or --workdir=DIR of a run to resume" if mode == "train" else ""
         raise UserError(
             f"--mode={mode} needs --config=FILE, such as configs/quickstart.py{resumed}"
         )
-    if mode in FROM_WORKDIR and file:
+    if start == "workdir" and file:
         raise UserError(
             f"--mode={mode} takes no --config=FILE: it reads the config.json of its --workdir=DIR; "
             "single keys can be set, as in --config.decode.beam_width=1"
         )
-    if mode in FROM_WORKDIRS:
+    if start == "workdirs":
         places = workdirs_of(mode, folders, {"--config": file, "--workdir": workdir})
         return mode, places, override(trained_config(places[0], rest), rest)
-    if mode in FROM_WORKDIR and not workdir:
+    if start == "workdir" and not workdir:
         raise UserError(f"--mode={mode} needs --workdir=DIR, the folder of a trained run")
-    if mode in FROM_FOREIGN and (file or not workdir):
+    if start == "foreign" and (file or not workdir):
         raise UserError(f"expected --mode={mode} FOLDER --workdir=DIR, without --config=FILE")
-    if mode in FROM_CONFIG and file:
+    if start == "config" and file:
         config = load_config(file)
         defaults = default_config(task_of(config, f"--config={file}"))
         check_types(config, defaults, f"--config={file}")
@@ -101,24 +100,25 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--workdir={workdir} is a file, expected a folder")
     check_links(folder)
-    if mode in FROM_WORKDIR:
+    if start == "workdir":
         config = trained_config(folder, rest)
     if mode == "train" and not file:
         config = resumed_config(folder, rest)
-    if mode in FROM_FOREIGN and (run := exported_run(paths.path(folders[0]))):
+    if start == "foreign" and (run := exported_run(paths.path(folders[0]))):
         config = trained_config(run, rest)
-    elif mode in FROM_FOREIGN:
+    elif start == "foreign":
         config = default_config("translation")
         # Not WMT's text and languages: `import_model` fills in what the model names.
         config.data.update(corpus="parallel_text", source_language="", target_language="")
     config = override(config, rest)
-    if mode in OF_TASKS and mode not in (modes := task_modes(config.task)):
-        others = modes or [name for name in MODES if name not in OF_TASKS]
+    if MODES[mode].tasks and config.task not in MODES[mode].tasks:
+        own = [name for name, x in MODES.items() if config.task in x.tasks]
+        others = own or [name for name, x in MODES.items() if not x.tasks]
         raise UserError(
             f"--mode={mode} is not available for the task {config.task!r}, which has "
             f"{', '.join(f'--mode={name}' for name in others)}"
         )
-    if mode in WITH_FOLDER:
+    if takes_folder:
         return mode, (paths.path(folders[0]), folder), config
     return mode, folder, config
 
@@ -152,14 +152,6 @@ def task_of(config: ConfigDict, what: str) -> str:
             "from one of those in configs/, as in config = translation.get_config())"
         )
     return task
-
-
-def task_modes(task: str) -> tuple[str, ...]:
-    """Returns the modes that a task has besides those of every task."""
-    # Not above, because it imports JAX, and a mistyped command is to be answered at once.
-    from transformer.tasks.task import load_task
-
-    return load_task(task).MODES
 
 
 def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
@@ -212,7 +204,7 @@ def hint(argument: str, mode: str, file: str) -> str:
         flag = "--workdir="
     elif argument.partition(":")[0].endswith(".py"):
         flag = "--config="
-    elif mode in READS_INPUT:
+    elif MODES[mode].reads_input:
         flag = "< "
     else:
         return ""

@@ -1,10 +1,8 @@
-"""What a run learns. A task is a module with the names below; `config.task` picks it from TASKS.
+"""What a run learns. A task is a module with the names below; `config.task` picks it from registry.TASKS.
 
-There is no class to extend. A new task is a module with these names, a line in TASKS and a file
-configs/TASK.py with all of its keys. A module has
+There is no class to extend. A new task is a module with these names, a line in registry.TASKS and a
+file configs/TASK.py with all of its keys. A module has
 
-    MODES                  tuple of the modes of launch.py that this task has besides those of every
-                           task: ("translate", "score", "align"), or ()
     FREE                   tuple of config keys, or prefixes of keys, that may change when a run is
                            resumed: ("decode.", "model.dtype")
     check(config)          raises UserError for invalid values, before anything is written or
@@ -41,15 +39,5 @@ configs/TASK.py with all of its keys. A module has
 
 Read task.py (the record, and helpers of every task), trained.py (workdirs -> model and params),
 attention_weights.py, translation.py, then losses.py, splits.py, vocabularies.py,
-translation_evaluator.py and evaluation_loss.py. language_modelling.py and language_evaluator.py are
-of a single text. What classifiers share is in classifiers.py and class_names.py.
+translation_evaluator.py and evaluation_loss.py. Other tasks are in families/.
 """
-
-# {config.task: module}. The module is imported on use, and only a module named here ever is.
-TASKS = {
-    "translation": "transformer.tasks.translation",
-    "language_modelling": "transformer.families.language_model.language_modelling",
-    "image_classification": "transformer.families.images.image_classification",
-    "classification": "transformer.families.texts.classification",
-    "masked_language": "transformer.families.texts.masked_language",
-}

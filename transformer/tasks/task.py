@@ -1,6 +1,5 @@
 """The interface between a task and training: the record `Task`, and helpers of every task."""
 
-import importlib
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -12,10 +11,9 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 
-from transformer import models
+from transformer import models, registry
 from transformer.data.batches import Batches
 from transformer.errors import UserError
-from transformer.tasks import TASKS
 
 Tree = Any
 
@@ -42,10 +40,10 @@ class Task(NamedTuple):
 
 
 def load_task(name: str) -> ModuleType:
-    """Returns the module of a task by its name in TASKS; UserError for an unknown name."""
-    if name not in TASKS:
-        raise UserError(f"config.task is one of {', '.join(TASKS)}, found {name!r}")
-    return importlib.import_module(TASKS[name])
+    """Returns the module of a task by its name in the registry; UserError for an unknown name."""
+    if name not in registry.TASKS:
+        raise UserError(f"config.task is one of {', '.join(registry.TASKS)}, found {name!r}")
+    return registry.load(registry.TASKS[name])
 
 
 def build_model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:

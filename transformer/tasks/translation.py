@@ -36,7 +36,6 @@ from transformer.workdir import workdir
 
 Tree = dict
 
-MODES = ("translate", "score", "align", "audit")
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),

@@ -9,6 +9,7 @@ from flax.traverse_util import flatten_dict
 from helpers import texts, tiny
 
 from transformer.errors import UserError
+from transformer.families.texts.text_encoder import mean
 from transformer.tasks import losses
 
 MASKED = np.array([[1, 4, 0], [2, 0, 0], [1, 3, 6]])  # columns; row 1 has one masked token
@@ -159,3 +160,10 @@ def test_fields_that_cannot_work_are_refused(changes, message):
 def test_only_learned_positions_are_limited():
     assert texts.classifier(positions="learned", max_positions=9).position_limit == 9
     assert texts.masked_model().position_limit == math.inf
+
+
+def test_the_mean_is_of_real_positions():
+    x_BSD = np.random.default_rng(0).standard_normal((3, 4, 2)).astype(np.float32)
+    real_BS = np.array([[1, 1, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]], bool)
+    expected = [x_BSD[0, :2].mean(axis=0), x_BSD[1].mean(axis=0), np.zeros(2)]
+    np.testing.assert_allclose(mean(x_BSD, real_BS), expected, atol=1e-6)

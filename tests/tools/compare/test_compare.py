@@ -12,14 +12,14 @@ from helpers.evaluated_runs import REFERENCES, worse
 import launch
 from transformer.errors import UserError
 from transformer.modes import train
-from transformer.tools.report import summary
+from transformer.tools.pages import run as pages_run
 from transformer.workdir.log import read
 
 
 @pytest.fixture
 def compared(tmp_path, monkeypatch, capsys):
     """A function of more arguments: what comparing two runs has printed, in an empty folder."""
-    monkeypatch.setattr(summary, "num_parameters", lambda run: run.config.model.num_layers)
+    monkeypatch.setattr(pages_run, "num_parameters", lambda run: run.config.model.num_layers)
     monkeypatch.chdir(tmp_path)
     for name, share, size in (("a", 0.2, 64), ("b", 0.9, 32)):
         lines = worse(REFERENCES, share)

@@ -16,7 +16,7 @@ from transformer.tools.convert import import_model as import_model_mode
 from transformer.tools.convert.import_model import import_model
 from transformer.workdir import config_files
 
-RECORDED = pathlib.Path(__file__).parents[1] / "interop" / "fixtures" / "marian"
+RECORDED = pathlib.Path(__file__).parent / "fixtures" / "marian"
 
 
 def imported(folder, target):

@@ -22,7 +22,7 @@ from transformer.distributed.layout import STRATEGIES, make_layout
 from transformer.tasks import translation
 from transformer.tools.plan import collectives, plan
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 # A model that mostly communicates params; all sharded dimensions are divisible by eight.
 SMALL = {
     **{"vocabulary.size": 1024, "model.d_model": 128, "model.d_ff": 512, "model.num_heads": 8},

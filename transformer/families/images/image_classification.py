@@ -19,7 +19,6 @@ from transformer.runtime import progress
 from transformer.tasks import splits
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 
-MODES = ("classify",)
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("data.num_threads", "model.dtype", "model.remat", "classify."),

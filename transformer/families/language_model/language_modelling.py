@@ -1,7 +1,7 @@
 """The language modelling task: predict each token of a text from those before it.
 
 The lines of a split are one stream of tokens, in which END stands for the line break; a row is a
-window of it (families/language_model/streams.py). The score is the nats per token, of which the perplexity is e^nats.
+window of it (streams.py). The score is the nats per token, of which the perplexity is e^nats.
 """
 
 import functools
@@ -22,7 +22,6 @@ from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 from transformer.workdir import workdir
 
-MODES = ("generate",)
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model", "generate."),

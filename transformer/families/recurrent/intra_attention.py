@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 
 from transformer.families.recurrent import lstm
-from transformer.families.texts.pooling import mean
 from transformer.models import fields
 from transformer.models.attention import attend
 
@@ -50,7 +49,9 @@ class IntraAttention(nn.Module):
         first = jnp.int32(0), jnp.zeros((B, self.state_size)), tapes
         _, (h_BSC, weights_BTS) = steps(first, x_BSD)  # query t reads the positions before it
         self.sow("intermediates", "attention", weights_BTS[:, None])  # H = 1, as of a single head
-        pooled_BC = mean(h_BSC, segments > 0)
+        real_BS = segments > 0  # the mean is over these; zeros for a row of padding
+        count_B1 = jnp.maximum(real_BS.sum(axis=1, keepdims=True), 1)
+        pooled_BC = jnp.einsum("BSC,BS->BC", h_BSC, real_BS.astype(h_BSC.dtype)) / count_B1
         x_BF = nn.relu(nn.Dense(self.d_ff, name="hidden")(dropout(pooled_BC)))
         return nn.Dense(self.num_classes, name="head")(dropout(x_BF))
 

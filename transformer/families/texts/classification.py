@@ -20,7 +20,6 @@ from transformer.tasks import splits, trained, vocabularies
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
 from transformer.workdir import workdir
 
-MODES = ("classify",)
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("model.dtype", "model.remat", "vocabulary.model", "classify."),

@@ -27,7 +27,6 @@ from transformer.workdir.workdir import Vocabulary
 
 Tree = dict
 
-MODES = ()
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),

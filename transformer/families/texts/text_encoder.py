@@ -7,7 +7,6 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.families.texts.pooling import mean
 from transformer.models import dense, fields, stack
 from transformer.models.attention import View, same_segment
 from transformer.models.layers import ACTIVATIONS
@@ -146,3 +145,9 @@ class TextClassifier(TextEncoder):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step."""
         return self.encoder_flops(rows, length) + 3 * 2 * rows * self.d_model * self.num_classes
+
+
+def mean(x_BSD: Array, real_BS: Array) -> Array:
+    """Returns the mean over the real positions, [B, D]; zeros for a row of padding."""
+    count_B1 = jnp.maximum(real_BS.sum(axis=1, keepdims=True), 1)
+    return jnp.einsum("BSD,BS->BD", x_BSD, real_BS.astype(x_BSD.dtype)) / count_B1

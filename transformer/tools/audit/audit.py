@@ -144,11 +144,11 @@ def make_readers(
     known = tuple(map(scripts.code_of, codes))
     for code in sorted({*known} - {*languages.identifier().labels}):
         logging.info("py3langid does not know the language %r: its lines may be in any", code)
-    scripts = line_measures.scripts(train.read, codes)
+    numbers = line_measures.scripts(train.read, codes)
     return tuple(
         line_measures.Reader(own_and_other, script, config.data.max_length, pieces, spelling)
         for own_and_other, script, pieces, spelling in zip(
-            (known, known[::-1]), scripts, sides, spellings, strict=True
+            (known, known[::-1]), numbers, sides, spellings, strict=True
         )
     )
 

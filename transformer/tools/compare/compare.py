@@ -15,7 +15,6 @@ from transformer.tools.compare import comparison, comparison_page
 from transformer.tools.compare import comparison_tables as tables
 from transformer.tools.compare.comparison import Comparison
 from transformer.tools.pages import evaluated, measures, page, run
-from transformer.tools.report import summary
 from transformer.workdir.config_files import MACHINE, flatten, read_config
 
 ITEMS = 3  # lines shown on a terminal; the page has config.compare.sentences
@@ -35,7 +34,7 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
     compared = comparison.compare(
         runs,
         [_settings(x) for x in runs],
-        [summary.num_parameters(x.run) for x in runs],
+        [run.num_parameters(x.run) for x in runs],
         resamples=options.resamples,
         num_items=options.sentences,
     )

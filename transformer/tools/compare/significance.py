@@ -12,7 +12,6 @@ import numpy as np
 import sacrebleu
 from scipy import stats
 
-from transformer.families.labels import classifiers
 from transformer.tools.pages import measures
 from transformer.tools.pages.measures import Interval
 
@@ -74,12 +73,15 @@ def classifications(
     Accuracy has the interval of Wilson and the p-value of McNemar's exact test, macro F1 those of a
     paired bootstrap.
     """
+    from transformer.families.labels import classifiers
+
     names = sorted({*labels, *(label for run in predictions for label in run)})
     number = {name: i for i, name in enumerate(names)}
     truth = np.array([number[label] for label in labels])
     guesses = [np.array([number[label] for label in run]) for run in predictions]
 
     def macro_f1(guess: np.ndarray, items: np.ndarray) -> float:
+
         counts = classifiers.confusion(truth[items], guess[items], len(names))
         return float(np.nanmean(classifiers.precision_recall_f1(counts)[2]))
 

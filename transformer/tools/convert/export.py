@@ -13,7 +13,6 @@ import numpy as np
 
 from transformer.checkpoints import param_paths, store
 from transformer.errors import UserError
-from transformer.families.labels import class_names
 from transformer.runtime import checksums, drafts, progress
 from transformer.tasks import trained
 from transformer.tools.convert import (
@@ -187,6 +186,8 @@ def _megatron_bert(folder: Path, source: Source) -> None:
 
 
 def _vit(folder: Path, source: Source) -> None:
+    from transformer.families.labels import class_names
+
     config = source.config
     names = class_names.read(source.workdir, config.vocabulary.labels_fingerprint)
     vit.write(folder, source.model, source.params, names, central_crop=config.data.central_crop)

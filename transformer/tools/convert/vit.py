@@ -6,7 +6,6 @@ from pathlib import Path
 import flax.linen as nn
 import numpy as np
 
-from transformer.families.images.patches import interpolate
 from transformer.runtime import json_files
 from transformer.tools.convert import arrays, matrices
 from transformer.tools.convert.foreign import PRE_NORM, check_form
@@ -93,6 +92,8 @@ def write(
 
 def arrays_of(model: nn.Module, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns their arrays, {name: array}."""
+    from transformer.families.images.patches import interpolate
+
     D, side = model.d_model, side_of(model)
     # Our token has its position in it, so that theirs is zeros.
     positions_PD = np.zeros((1 + side * side, D), np.float32)

@@ -8,6 +8,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import store
 from transformer.errors import UserError
 from transformer.runtime import json_files
+from transformer.tasks.task import abstract_params, load_task
 from transformer.workdir import config_files, log, results
 
 
@@ -106,3 +107,15 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
 
 def _lines(file: Path) -> list[str]:
     return file.read_bytes().decode(errors="replace").split("\n")[:-1]
+
+
+def num_parameters(run: Run) -> int:
+    """Returns the number of parameters, as training has recorded it, or of the model as built."""
+    if run.starts:
+        return run.starts[-1]["parameters"]
+    task = load_task(run.config.task)
+    model = task.model(run.config, task.sizes(run.config, run.workdir))
+    import jax
+
+    shapes = jax.tree.leaves(abstract_params(model, task.example(run.config, 1)))
+    return sum(x.size for x in shapes)

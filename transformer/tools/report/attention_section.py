@@ -5,8 +5,6 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from transformer.families.language_model import streams
-from transformer.families.texts import texts
 from transformer.tasks import attention_weights, translation
 from transformer.tasks.task import load_task
 from transformer.tools.pages.page import Section
@@ -115,6 +113,8 @@ def _pooled(this: Inside, pieces: list[str], weights_LHTS: np.ndarray) -> Map:
 
 def _continued(this: Inside) -> list[Example]:
     """Returns the attention while each token of a text is predicted from those before it."""
+    from transformer.families.language_model import streams
+
     this = inside.sentences(this, "text", SENTENCES)
     vocabulary = read_vocabulary(this.run.workdir, this.run.config)
     examples = []
@@ -145,6 +145,8 @@ def _pieces(this: Inside, ids: np.ndarray) -> list[str]:
 
 def _encoded(this: Inside) -> list[Example]:
     """Returns the attention within texts, of which no token is masked."""
+    from transformer.families.texts import texts
+
     data = this.run.config.data
     vocabulary = read_vocabulary(this.run.workdir, this.run.config)
     examples = []

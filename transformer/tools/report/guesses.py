@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 
-from transformer.families.texts import texts
 from transformer.tools.pages.page import Section, Table
 from transformer.tools.report import inside
 from transformer.tools.report.attention_view import readable
@@ -21,6 +20,8 @@ ABOUT = (
 
 def section(this: Inside) -> Section | None:
     """Returns guesses of hidden pieces in a few texts of the test set; None for another task."""
+    from transformer.families.texts import texts
+
     if this.run.config.task != "masked_language":
         return None
     if not this.items:

@@ -15,7 +15,6 @@ import numpy as np
 from PIL import Image
 
 from transformer.errors import UserError
-from transformer.families.images import image_classification, images
 from transformer.tasks import attention_weights
 from transformer.tools.pages.page import Markup, Section
 from transformer.tools.report import inside, pictures
@@ -75,6 +74,8 @@ def of_patches(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
 
 def _pixels(this: Inside) -> np.ndarray:
     """Returns what evaluation saw of the images, uint8 [B, size, size, channels]."""
+    from transformer.families.images import image_classification, images
+
     view = image_classification.evaluation_view(this.run.config)
     lines = [number - 1 for number in this.numbers]
     originals = pictures.read(this.run, this.run.evaluations[-1], lines)

@@ -8,7 +8,6 @@ from pathlib import Path
 from PIL import Image
 
 from transformer.errors import UserError
-from transformer.families.images import image_classification, image_corpora, images
 from transformer.tools.pages.run import Evaluation, Run
 
 SIZE = 96  # pixels of an image's longer side
@@ -24,6 +23,8 @@ def read(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[Image.I
 
     UserError if the images are not here, or are others than those of the result.
     """
+    from transformer.families.images import image_classification, image_corpora, images
+
     config = run.config
     prepared = Path(config.data.data_dir).expanduser() / config.data.corpus
     if config.data.corpus != image_corpora.OWN and not prepared.is_dir():

@@ -3,8 +3,6 @@
 from html import escape
 
 from transformer.errors import UserError
-from transformer.families.language_model import language_evaluator
-from transformer.families.language_model.continuations import unprompted
 from transformer.tasks import trained
 from transformer.tools.pages.page import Markup, Section
 from transformer.tools.pages.run import Run
@@ -23,6 +21,8 @@ STYLE = """
 
 def samples(run: Run) -> Section | None:
     """Returns the texts that were written in training after each validation."""
+    from transformer.families.language_model import language_evaluator
+
     if run.config.task != "language_modelling":
         return None
     title, by_step = "Learning to write", {}
@@ -57,6 +57,8 @@ def section(run: Run) -> Section | None:
 
 def sampled(run: Run) -> tuple[int, list[str]]:
     """Returns the newest step of the params, and SAMPLES texts without a prompt."""
+    from transformer.families.language_model.continuations import unprompted
+
     config, loaded = run.config, trained.load(run.config, run.workdir)
     keys = ("seed", "temperature", "top_k", "top_p")
     return loaded.step, unprompted(

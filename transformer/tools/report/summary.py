@@ -6,11 +6,10 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.errors import UserError
 from transformer.runtime import progress
-from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.pages import measures
 from transformer.tools.pages.evaluated import tokenizer
 from transformer.tools.pages.page import Section
-from transformer.tools.pages.run import Evaluation, Run
+from transformer.tools.pages.run import Evaluation, Run, num_parameters
 
 
 def section(run: Run) -> Section:
@@ -52,18 +51,6 @@ def _model(run: Run) -> str:
         return f"{name}, {progress.quantity(num_parameters(run), 'parameter')}, {dtype}"
     except UserError as error:  # such as a missing vocabulary
         return f"{name}, {dtype}; how many parameters is not known: {error}"
-
-
-def num_parameters(run: Run) -> int:
-    """Returns the number of parameters, as training has recorded it, or of the model as built."""
-    if run.starts:
-        return run.starts[-1]["parameters"]
-    task = load_task(run.config.task)
-    model = task.model(run.config, task.sizes(run.config, run.workdir))
-    import jax
-
-    shapes = jax.tree.leaves(abstract_params(model, task.example(run.config, 1)))
-    return sum(x.size for x in shapes)
 
 
 def _corpus(run: Run) -> str:

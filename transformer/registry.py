@@ -1,0 +1,164 @@
+"""The one table of names: what a config or a command line can name, and where its code is.
+
+Code is named by strings, "module:attribute" or of a task "module". It is imported on use, and only
+what is listed here ever is. A model, task, corpus or mode of your own is one more entry.
+"""
+
+import importlib
+from typing import Any, NamedTuple
+
+
+class Mode(NamedTuple):
+    """What a value of --mode does: a function of (config, workdir) that launch.py calls."""
+
+    code: str
+    start: str  # 'config', 'workdir' (a trained one), 'workdirs' (several), 'foreign' (no run)
+    arguments: str  # of --mode=NAME, for --help
+    about: str  # what it does, one sentence
+    tasks: tuple[str, ...] = ()  # the tasks that have it; (): all
+    folder: bool = False  # takes --mode=NAME FOLDER, and gets (folder, workdir) as its workdir
+    reads_input: bool = False  # reads standard input
+    collective: bool = False  # all processes of a run call it together; others run in one process
+
+
+# {config.architecture: a Flax module's class}
+MODELS = {
+    "transformer": "transformer.models.transformer:Transformer",
+    "recurrent": "transformer.families.recurrent.recurrent:Recurrent",
+    "self_attentive": "transformer.families.recurrent.self_attentive:SelfAttentive",
+    "intra_attention": "transformer.families.recurrent.intra_attention:IntraAttention",
+    "language_model": "transformer.families.language_model.language_model:LanguageModel",
+    "masked_language_model": "transformer.families.texts.text_encoder:MaskedLanguageModel",
+    "text_classifier": "transformer.families.texts.text_encoder:TextClassifier",
+    "vision_transformer": "transformer.families.images.vision:VisionTransformer",
+}
+
+# {config.task: a module, see transformer/tasks/__init__.py}; its keys are in configs/TASK.py
+TASKS = {
+    "translation": "transformer.tasks.translation",
+    "language_modelling": "transformer.families.language_model.language_modelling",
+    "classification": "transformer.families.texts.classification",
+    "masked_language": "transformer.families.texts.masked_language",
+    "image_classification": "transformer.families.images.image_classification",
+}
+
+# {config.data.corpus: a function () -> RecordsConfig} of sentence pairs that are generated
+CORPORA = {
+    "builtin": "transformer.tools.quickstart.corpus:corpus",
+}
+
+MODES = {
+    "train": Mode(
+        "transformer.modes.train:train",
+        start="config",
+        arguments="--config=FILE [--workdir=DIR], or --workdir=DIR to resume by its own config",
+        about="Trains, or resumes if DIR has a checkpoint, then scores the test set. The default.",
+        collective=True,
+    ),
+    "prepare": Mode(
+        "transformer.modes.prepare:prepare",
+        start="config",
+        arguments="--config=FILE",
+        about="Builds corpus, vocabulary and token ids, without training.",
+        collective=True,
+    ),
+    "evaluate": Mode(
+        "transformer.modes.evaluate:evaluate",
+        start="workdir",
+        arguments="--workdir=DIR [--config.evaluate.split=validation]",
+        about="Scores a run: one JSON line (a table on a terminal), and in DIR/evaluations.jsonl.",
+        collective=True,
+    ),
+    "translate": Mode(
+        "transformer.modes.translate:translate",
+        start="workdir",
+        arguments="--workdir=DIR < source.txt > target.txt",
+        about="Translates each line.",
+        tasks=("translation",),
+        reads_input=True,
+    ),
+    "score": Mode(
+        "transformer.modes.score:score",
+        start="workdir",
+        arguments="--workdir=DIR < pairs.tsv",
+        about="Scores each SOURCE<tab>TARGET by forced decoding.",
+        tasks=("translation",),
+        reads_input=True,
+    ),
+    "align": Mode(
+        "transformer.modes.align:align",
+        start="workdir",
+        arguments="--workdir=DIR < pairs.tsv",
+        about="Aligns the words of each SOURCE<tab>TARGET; DIR/attention.npz has the weights.",
+        tasks=("translation",),
+        reads_input=True,
+    ),
+    "verify": Mode(
+        "transformer.modes.verify:verify",
+        start="workdir",
+        arguments="--workdir=DIR",
+        about="Compares the files of all checkpoints with their checksums.",
+    ),
+    "classify": Mode(
+        "transformer.families.labels.classify:classify",
+        start="workdir",
+        arguments="--workdir=DIR < texts.txt",
+        about="Writes LABEL<tab>PROBABILITY for each line, a text or the path of an image.",
+        tasks=("classification", "image_classification"),
+        reads_input=True,
+    ),
+    "generate": Mode(
+        "transformer.families.language_model.generate:generate",
+        start="workdir",
+        arguments="--workdir=DIR < prompts.txt",
+        about="Continues each line by a language model.",
+        tasks=("language_modelling",),
+        reads_input=True,
+    ),
+    "report": Mode(
+        "transformer.tools.report.report:report",
+        start="workdir",
+        arguments="--workdir=DIR",
+        about="Writes DIR/report.html, one file that shows a run: curves, scores, sentences, ...",
+    ),
+    "compare": Mode(
+        "transformer.tools.compare.compare:compare",
+        start="workdirs",
+        arguments="DIR DIR ... [--config.compare.set=SET]",
+        about="Compares evaluated runs with the first, with p-values; writes ./compare.html.",
+    ),
+    "import": Mode(
+        "transformer.tools.convert.import_model:import_model",
+        start="foreign",
+        arguments="FOLDER --workdir=DIR",
+        about="Makes a workdir of a model of Hugging Face's Marian, of CTranslate2, or exported.",
+        folder=True,
+    ),
+    "export": Mode(
+        "transformer.tools.convert.export:export",
+        start="workdir",
+        arguments="FOLDER --workdir=DIR [--config.export.format=ctranslate2]",
+        about="Writes a model for another program: huggingface, ctranslate2 or safetensors.",
+        folder=True,
+    ),
+    "plan": Mode(
+        "transformer.tools.plan.plan:plan",
+        start="config",
+        arguments='--config=FILE --config.plan.num_devices=64 --config.plan.device="TPU v5e"',
+        about="Estimates memory, communication and time of a run, without corpus and devices.",
+    ),
+    "audit": Mode(
+        "transformer.tools.audit.audit:audit",
+        start="config",
+        arguments="--config=FILE --config.data.directory=FOLDER",
+        about="Looks for faults in sentence pairs, shows them in ./audit.html, drops them.",
+        tasks=("translation",),
+    ),
+}
+
+
+def load(code: str) -> Any:
+    """Imports what an entry names: a module, or an attribute of one."""
+    module, _, attribute = code.partition(":")
+    module = importlib.import_module(module)
+    return getattr(module, attribute) if attribute else module
