@@ -14,11 +14,11 @@ CORE = (
 )
 WINGS = ("families", "tools")
 APART = {("models", room) for room in CORE} - {("models", "models")} | {("data", "models")}
-# What a family or tool may import of its wing besides itself.
+# What a family or a tool may import of its wing besides itself.
 SHARED = {
-    "families/texts": {"families/labels"},
-    "families/images": {"families/labels"},
-    **dict.fromkeys((f"tools/{p.name}" for p in LIBRARY.glob("tools/*/")), {"tools/pages"}),
+    "families/texts": "families/labels",
+    "families/images": "families/labels",
+    **dict.fromkeys((f"tools/{path.name}" for path in LIBRARY.glob("tools/*/")), "tools/pages"),
 }
 # Libraries, and the folders or files that may import them.
 KEPT_TO = {
@@ -68,12 +68,12 @@ def is_allowed(file, name, inside):
     top, *rest = name.split(".")
     if top == "transformer" and file.startswith("transformer/"):
         room, other = room_of(file.split("/")[1:]), room_of(rest)
-        if other in ("errors", room):
+        if other in ("errors", "registry", room):
             return True
         if other in CORE:
             is_before = room not in CORE or CORE.index(other) < CORE.index(room)
             return is_before and (room, other) not in APART
-        return other in SHARED.get(room, ()) or (
+        return other == SHARED.get(room) or (
             room.startswith("tools/") and other.startswith("families/") and inside
         )
     if top in ("configs", "launch"):

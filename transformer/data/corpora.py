@@ -93,8 +93,8 @@ def load(
 ) -> Corpus:
     """Returns one split of a corpus; prepares it under `data_dir` first if necessary.
 
-    `corpus` is `parallel_text`, or a name in registry.CORPORA or wmt.CORPORA, in either direction. For
-    `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
+    `corpus` is `parallel_text`, or a name in registry.CORPORA or wmt.CORPORA, in either direction.
+    For `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
     plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
     UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
     config key of the split, for error messages.

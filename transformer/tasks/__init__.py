@@ -1,4 +1,4 @@
-"""What a run learns. A task is a module with the names below; `config.task` picks it from registry.TASKS.
+"""What a run learns. A task is a module with the names below, listed in registry.TASKS.
 
 There is no class to extend. A new task is a module with these names, a line in registry.TASKS and a
 file configs/TASK.py with all of its keys. A module has
