@@ -1,0 +1,107 @@
+"""Families and tools can be deleted: what is left imports, lists itself, and trains."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from helpers import reversal
+from without import without
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WINGS = sorted(
+    str(path.parent.relative_to(ROOT / "transformer"))
+    for wing in ("families", "tools")
+    for path in ROOT.glob(f"transformer/{wing}/*/__init__.py")
+)
+# In a process that has imported the libraries, each tree is imported by a process of its own.
+IMPORT_ALL = """
+import contextlib, importlib, io, os, pathlib, sys
+import jax, flax.linen, optax, orbax.checkpoint, tensorflow_datasets, sacrebleu, ml_collections
+
+def import_all(tree):
+    os.chdir(tree)
+    sys.path.insert(0, tree)
+    for file in [*pathlib.Path("transformer").rglob("*.py"), *pathlib.Path("configs").glob("*.py")]:
+        module = importlib.import_module(".".join(file.with_suffix("").parts))
+        if file.parts[0] == "configs" and file.stem != "fine_tuning":
+            module.get_config()
+    import launch
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        launch.main(["--help"])
+    from transformer import registry
+    assert printed.getvalue().count("--mode=") >= len(registry.MODES)
+    for table in (registry.MODELS, registry.TASKS, registry.CORPORA):
+        for code in table.values():
+            registry.load(code)
+    for mode in registry.MODES.values():
+        registry.load(mode.code)
+
+for tree in sys.argv[1:]:
+    if not (child := os.fork()):
+        try:
+            import_all(tree)
+        except BaseException as error:
+            print(f"{tree}: {error!r}", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def copy(folder):
+    """Copies what is left of the project when it is forked; returns its root."""
+    for name in ("transformer", "configs"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "launch.py", folder)
+    return folder
+
+
+def test_each_family_and_tool_can_be_deleted(tmp_path):
+    trees = []
+    for wing in WINGS:
+        without(copy(tmp_path / wing), [wing])
+        trees.append(str(tmp_path / wing))
+        assert not (tmp_path / wing / "transformer" / wing).exists()
+    command = [sys.executable, "-W", "ignore", "-c", IMPORT_ALL, *trees]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (ran.stdout, ran.returncode) == ("", 0), ran.stderr
+    assert len(trees) >= 12
+
+
+TINY = """
+data.source_language=en data.target_language=de data.max_length=16 data.row_length=16
+data.batch_tokens=512 vocabulary.size=270 model.d_model=32 model.d_ff=64 model.num_heads=2
+model.num_layers=1 train.save_every=10 decode.beam_width=2 decode.extra_length=2 evaluate.weights=latest
+""".split()
+
+
+@pytest.mark.slow
+def test_the_core_alone_trains_resumes_evaluates_and_translates(tmp_path):
+    without(copy(tmp_path / "core"), ["families", "tools"])
+    for stem, count in (("train", 300), ("validation", 20), ("test", 20)):
+        lines = reversal.sentences(count, seed=count)
+        (tmp_path / f"{stem}.en").write_text("".join(f"{line}\n" for line in lines))
+        reversed_lines = "".join(f"{reversal.reverse(line)}\n" for line in lines)
+        (tmp_path / f"{stem}.de").write_text(reversed_lines)
+
+    def launch(*arguments, **values):
+        places = {"data.directory": tmp_path, "data.data_dir": tmp_path / "data", **values}
+        keys = [f"--config.{key}={value}" for key, value in places.items()]
+        command = [sys.executable, "launch.py", f"--workdir={tmp_path / 'run'}", *arguments, *keys]
+        ran = subprocess.run(
+            command, cwd=tmp_path / "core", capture_output=True, text=True, input="ab cd\n"
+        )
+        assert not ran.returncode, ran.stderr
+        return ran
+
+    config = ["--config=configs/parallel_text.py", *(f"--config.{key}" for key in TINY)]
+    first = launch(*config, **{"train.num_steps": 10})
+    resumed = launch(*config, **{"train.num_steps": 20})
+    starts = (tmp_path / "run" / "starts.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in starts] == [0, 10]
+    steps = [json.loads(ran.stdout.splitlines()[-1])["step"] for ran in (first, resumed)]
+    assert steps == [10, 20]
+    assert json.loads(launch("--mode=evaluate").stdout)["split"] == "test"
+    assert launch("--mode=translate").stdout.count("\n") == 1
