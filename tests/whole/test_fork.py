@@ -73,8 +73,9 @@ def test_each_family_and_tool_can_be_deleted(tmp_path):
 TINY = """
 data.source_language=en data.target_language=de data.max_length=16 data.row_length=16
 data.batch_tokens=512 vocabulary.size=270 model.d_model=32 model.d_ff=64 model.num_heads=2
-model.num_layers=1 train.save_every=10 decode.beam_width=2 decode.extra_length=2 evaluate.weights=latest
-""".split()
+model.num_layers=1 train.save_every=10 decode.beam_width=2 decode.extra_length=2
+evaluate.weights=latest
+"""
 
 
 @pytest.mark.slow
@@ -96,7 +97,7 @@ def test_the_core_alone_trains_resumes_evaluates_and_translates(tmp_path):
         assert not ran.returncode, ran.stderr
         return ran
 
-    config = ["--config=configs/parallel_text.py", *(f"--config.{key}" for key in TINY)]
+    config = ["--config=configs/parallel_text.py", *(f"--config.{key}" for key in TINY.split())]
     first = launch(*config, **{"train.num_steps": 10})
     resumed = launch(*config, **{"train.num_steps": 20})
     starts = (tmp_path / "run" / "starts.jsonl").read_text().splitlines()
