@@ -23,9 +23,8 @@ def test_what_a_page_names_exists(page):
 
 
 def test_folders_are_where_the_readme_has_them():
-    way, _, rest = PAGES["README.md"].partition("The tree, in the order")
+    _, _, rest = PAGES["README.md"].partition("The tree, in the order")
     tree, _, _ = rest.partition("Imports go one way.")
-    assert len(re.findall(pages.FUNCTIONS[0], way)) >= 14
     folders = set(re.findall(r"^ {6}(\S+)/ ", tree, re.MULTILINE))
     library = pages.ROOT / "transformer"
     docstrings = {f.parent.relative_to(library).as_posix() for f in library.rglob("__init__.py")}

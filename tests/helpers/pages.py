@@ -18,7 +18,7 @@ from transformer.runtime import checksums
 from transformer.workdir import config_files
 
 ROOT = Path(__file__).resolve().parents[2]
-# What the README's "Fork it" tells the reader to write.
+# What docs/forking.md tells the reader to write.
 TO_WRITE = {"configs/three_layers.py", "configs/mixer.py", "configs/toy.py", "models/mixer.py"}
 TO_WRITE |= {"tasks/toy.py", "loss.z_loss"}
 PLACEHOLDER = re.compile(r"\b(?:test_)?[A-Z]{4,}\.|\.\.\.")  # TASK.py, test_FILE.py, ...
