@@ -1,11 +1,15 @@
 """Our order of a foreign vocabulary, its files, and the models that a program has no form for."""
 
+import dataclasses
+
 import numpy as np
 import pytest
-from helpers import huggingface, tiny
+from helpers import huggingface, language, tiny
 
 from transformer.data import tokenizer
 from transformer.errors import UserError
+from transformer.families.images.vision import VisionTransformer
+from transformer.families.texts.text_encoder import MaskedLanguageModel
 from transformer.tools.convert import (
     arrays,
     ctranslate2_write,
@@ -81,17 +85,30 @@ def test_what_is_written_is_read_again(write, program, changes, tmp_path, vocab)
         np.testing.assert_allclose(read[path], array, rtol=1e-6, err_msg=path)
 
 
-def test_a_field_that_a_form_does_not_know_is_refused():
+MARIAN = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
+ENCODER = {**huggingface.ENCODER, "vocab_size": 9}
+CHECKS = {
+    "marian": (tiny.model(**MARIAN), marian_config.check_exportable),
+    "ctranslate2": (tiny.model(**MARIAN), ctranslate2_write.check),
+    "gpt2": (language.model(**huggingface.HEADS), gpt2.check),
+    "megatron_bert": (MaskedLanguageModel(**ENCODER), megatron_bert.check),
+    "vit": (VisionTransformer(**huggingface.VISION), vit.check),
+}
+
+
+@pytest.mark.parametrize("program", CHECKS)
+def test_a_field_that_a_form_does_not_know_is_refused(program):
     """A fork's field may change the function: that it is left out would be silent."""
+    model, check = CHECKS[program]
+    check(model)
 
-    class Forked(type(tiny.model())):
-        gate: str = "sigmoid"
+    class Forked(type(model)):
+        soft_cap: float = 30.0  # of the scores
 
-    arguments = {**tiny.ARGUMENTS, "key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
-    for check in (marian_config.check_exportable, ctranslate2_write.check):
-        check(type(tiny.model())(**arguments))
-        with pytest.raises(UserError, match=r"has no form for config.model.gate='sigmoid': use"):
-            check(Forked(**arguments))
+    fields = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
+    forked = Forked(**{name: fields[name] for name in fields.keys() - {"parent", "name"}})
+    with pytest.raises(UserError, match=r"has no form for config.model.soft_cap=30.0: use [^\n]*$"):
+        check(forked)
 
 
 @pytest.mark.parametrize(

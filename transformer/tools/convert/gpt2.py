@@ -34,6 +34,11 @@ LAYER = {
 }
 
 
+def check(model: nn.Module) -> None:
+    """Raises UserError for a model that GPT-2 has no form for."""
+    check_form(model, "Hugging Face's GPT-2", FORM, "safetensors")
+
+
 def write(
     folder: Path,
     model: nn.Module,
@@ -48,7 +53,7 @@ def write(
     `context` is how many tokens the model sees, `end_at_line` whether a line break ends a text that
     is generated.
     """
-    check_form(model, "Hugging Face's GPT-2", FORM, "safetensors")
+    check(model)
     written = arrays_of(model, params, context)
     arrays.write(folder / "model.safetensors", written)
     ids = {"bos_token_id": END, "eos_token_id": END, "pad_token_id": PAD}

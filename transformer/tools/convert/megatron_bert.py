@@ -36,6 +36,11 @@ LAYER = {
 HEAD = "cls.predictions"
 
 
+def check(model: nn.Module) -> None:
+    """Raises UserError for a model that MegatronBERT has no form for."""
+    check_form(model, "Hugging Face's MegatronBERT", FORM, "safetensors")
+
+
 def write(
     folder: Path,
     model: nn.Module,
@@ -48,7 +53,7 @@ def write(
 
     UserError for a model of another form. `max_length` is how many ids a text has at most.
     """
-    check_form(model, "Hugging Face's MegatronBERT", FORM, "safetensors")
+    check(model)
     written = arrays_of(model, params, max_length)
     arrays.write(folder / "model.safetensors", written)
     json_files.write(

@@ -32,6 +32,11 @@ TOKEN, POSITIONS = "vit.embeddings.cls_token", "vit.embeddings.position_embeddin
 PATCHES = "vit.embeddings.patch_embeddings.projection"
 
 
+def check(model: nn.Module) -> None:
+    """Raises UserError for a model that ViT has no form for."""
+    check_form(model, "Hugging Face's ViT", FORM, "safetensors")
+
+
 def write(
     folder: Path,
     model: nn.Module,
@@ -45,7 +50,7 @@ def write(
     UserError for a model of another form. `labels` are the names of the classes, `central_crop` the
     share of an image's shorter side that the model sees.
     """
-    check_form(model, "Hugging Face's ViT", FORM, "safetensors")
+    check(model)
     arrays.write(folder / "model.safetensors", arrays_of(model, params))
     size, names = model.image_size, {str(i): label for i, label in enumerate(labels)}
     json_files.write(
