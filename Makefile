@@ -12,7 +12,7 @@ VENV ?= .venv
 INSTALLED = $(VENV)/installed-$(VERSION)
 TOOLS = $(VENV)/tools-$(VERSION)
 
-.PHONY: install train test test-slow test-all lint kill-matrix
+.PHONY: install train test test-slow test-all lint size kill-matrix
 install: $(INSTALLED)
 
 train: $(INSTALLED)
@@ -36,6 +36,9 @@ kill-matrix: $(TOOLS)
 lint: $(TOOLS)
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/ruff check
+
+size: $(INSTALLED)  # lines of code of each folder of transformer/
+	$(VENV)/bin/python tests/size.py
 
 $(INSTALLED): requirements.txt
 	$(VENV)/bin/python -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(VERSION)")' 2>/dev/null || \

@@ -6,8 +6,8 @@
 The second command compares trained variants with the first: BLEU with 95 % intervals, p-values.
 All have the same number of steps. 'base', the default, is the paper's model, and has three seeds:
 what these differ by is chance. FOLDER is that of multi30k.py, whose model this is; here it is
-trained on an eighth as many positions, in shorter rows. docs/results.md has the table. Hardware: one CPU
-core for five minutes a variant, fifteen for 'additive'.
+trained on an eighth as many positions, in shorter rows. docs/results.md has the table. Hardware:
+one CPU core for five minutes a variant, fifteen for 'additive'.
 """
 
 from ml_collections import ConfigDict

@@ -1,0 +1,64 @@
+"""The size of transformer/: lines of code, without blanks, docstrings and comments.
+
+    python tests/size.py
+
+Explaining costs nothing, so that only statements count. CONTRIBUTING.md has the rule of admission.
+"""
+
+import ast
+import io
+import pathlib
+import tokenize
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LIMITS = {"core": 7_300, "families": 2_300, "tools": 4_700}
+A_FAMILY, A_TOOL = 700, 1_000
+BLANK = (
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
+    *(tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
+)
+
+
+def lines_of_code(text: str) -> int:
+    """Returns how many lines of a source have code on them."""
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in BLANK:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            docstring = node.body[0]
+            lines.difference_update(range(docstring.lineno, docstring.end_lineno + 1))
+    return len(lines)
+
+
+def sizes() -> dict[str, int]:
+    """Returns the lines of code of each folder of transformer/, of families/ and of tools/."""
+    library = ROOT / "transformer"
+    counts = {}
+    for file in sorted(library.rglob("*.py")):
+        parts = file.relative_to(library).parts[:-1]
+        folder = "/".join(parts) or "registry.py, errors.py"
+        counts[folder] = counts.get(folder, 0) + lines_of_code(file.read_text())
+    return counts
+
+
+def wing(folder: str) -> str:
+    """Returns 'core', 'families' or 'tools'."""
+    return folder.split("/")[0] if folder.startswith(("families", "tools")) else "core"
+
+
+def main() -> None:
+    """Prints the ledger: the lines of code of every folder, and their sums beside the limits."""
+    counts = sizes()
+    for name, limit in LIMITS.items():
+        of_wing = {folder: n for folder, n in counts.items() if n and wing(folder) == name}
+        print(f"{name:24}{sum(of_wing.values()):6,} of {limit:,}")
+        for folder, count in of_wing.items():
+            print(f"  {folder:22}{count:6,}")
+    tests = sum(len(file.read_text().splitlines()) for file in ROOT.glob("tests/**/*.py"))
+    print(f"tests, all lines        {tests:6,} of 26,000")
+
+
+if __name__ == "__main__":
+    main()
