@@ -166,3 +166,15 @@ def answered(tmp_path, monkeypatch, capsysbinary):
         return capsysbinary.readouterr().out.decode()
 
     return run
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Blocks requests, so that no test downloads gigabytes."""
+    import requests
+
+    def get(*_, **__):
+        raise requests.ConnectionError("no network")
+
+    monkeypatch.setattr(requests, "get", get)
+    monkeypatch.setattr(requests.Session, "get", get)

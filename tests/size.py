@@ -26,7 +26,8 @@ def lines_of_code(text: str) -> int:
         if token.type not in BLANK:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and ast.get_docstring(node):
             docstring = node.body[0]
             lines.difference_update(range(docstring.lineno, docstring.end_lineno + 1))
     return len(lines)

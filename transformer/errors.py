@@ -1,4 +1,15 @@
-"""UserError: a mistake of the user's, which launch.py reports in one line."""
+"""UserError: a mistake of the user's, which launch.py reports in one line; and checks of values."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COMPARISONS = {
+    "at least": operator.ge,
+    "above": operator.gt,
+    "at most": operator.le,
+    "below": operator.lt,
+}
 
 
 class UserError(ValueError):
@@ -7,3 +18,32 @@ class UserError(ValueError):
     Its text is one line: what was expected, what was found, and what would be right. launch.py
     prints it and exits with status 2; any other exception is a bug, printed with its traceback.
     """
+
+
+def check_values(
+    section: str, options: Mapping[str, Any], rules: Mapping[str, str | Sequence]
+) -> None:
+    """Raises UserError for the first value of `config.SECTION` that breaks its rule.
+
+    A rule is the message's own words, or the values that are allowed:
+
+        {"size": "at least 1 and below 2^31", "kind": ("bpe", "unigram")}
+    """
+    for key, rule in rules.items():
+        value = options[key]
+        if isinstance(rule, str):
+            is_right = all(_holds(value, part) for part in rule.split(" and "))
+        else:
+            is_right = value in rule
+            rule = f"one of {', '.join(repr(x) for x in rule)}"
+        if not is_right:
+            raise UserError(f"config.{section}.{key} must be {rule}, found {value!r}")
+
+
+def _holds(value: float, part: str) -> bool:
+    """Whether 'below 1' is true of a value, as float32, where 0.99999999 is 1."""
+    import numpy as np  # not above: a mistyped command is to be answered at once
+
+    words, _, number = part.rpartition(" ")
+    bound = 2**31 if number == "2^31" else float(number)
+    return COMPARISONS[words](np.float32(value) if isinstance(value, float) else value, bound)

@@ -68,7 +68,7 @@ def test_other_vocabulary_is_refused_by_name(opened, tmp_path, weights):
 
 
 def test_mistakes_about_weights(opened, tmp_path):
-    with pytest.raises(ValueError, match=r"one of .*latest, found 'newest'") as raised:
+    with pytest.raises(ValueError, match=r"one of .*'latest', found 'newest'") as raised:
         load(tmp_path, "newest")
     one_line(raised)
     with pytest.raises(ValueError, match=r"nothing has been saved in .* yet") as raised:

@@ -1,7 +1,6 @@
 """What several files of this folder read."""
 
 import pytest
-import requests
 from helpers.corpora import learn
 
 from transformer.data import corpora, tokenizer
@@ -38,14 +37,3 @@ def text(tmp_path):
         )
 
     return load
-
-
-@pytest.fixture
-def no_network(monkeypatch):
-    """Blocks requests, so that no test downloads gigabytes."""
-
-    def get(*_, **__):
-        raise requests.ConnectionError("no network")
-
-    monkeypatch.setattr(requests, "get", get)
-    monkeypatch.setattr(requests.Session, "get", get)

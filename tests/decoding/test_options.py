@@ -7,10 +7,10 @@ from helpers.decoders import DECODE, build
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("method", "beem", ["beam, sample, mbr", "'beem'"]),
+        ("method", "beem", ["'beam', 'sample', 'mbr'", "'beem'"]),
         ("beam_width", 0, ["at least 1", "0"]),
         ("length_penalty", "gnm", ["gnmt", "power", "none", "'gnm'"]),
-        ("stopping", "first", ["best, full, ahead", "'first'"]),
+        ("stopping", "first", ["'best', 'full', 'ahead'", "'first'"]),
         ("length_alpha", -0.1, ["at least 0", "-0.1"]),
         ("length_alpha", float("nan"), ["at least 0", "nan"]),
         ("length_alpha", float("inf"), ["below 2^31", "inf"]),
@@ -26,7 +26,7 @@ from helpers.decoders import DECODE, build
         ("top_p", 1.1, ["at most 1", "1.1"]),
         ("seed", -1, ["at least 0"]),
         ("seed", 2**31, ["below 2^31"]),
-        ("utility", "ter", ["chrf, bleu", "'ter'"]),
+        ("utility", "ter", ["'chrf', 'bleu'", "'ter'"]),
         ("min_length", -1, ["at least 0"]),
         ("extra_length", 0, ["at least 1"]),
         ("max_length", 15, ["at least 16", "15"]),

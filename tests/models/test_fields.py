@@ -19,14 +19,21 @@ def test_a_wrong_choice_names_the_key(name):
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
-        *((name, 0, "is at least 1") for name in ("d_model", "d_ff", "num_heads", "num_layers")),
-        *((name, -1, "is at least 0") for name in ("key_size", "value_size", "max_positions")),
-        ("norm_epsilon", -1e-6, "is at least 0"),
-        ("norm_epsilon", math.nan, "is at least 0"),
-        ("dropout_rate", 1.0, "is from 0 to below 1"),
-        ("attention_dropout_rate", -0.1, "is from 0 to below 1"),
-        ("activation_dropout_rate", 1 - 1e-9, "is from 0 to below 1"),  # 1 as float32
-        ("activation_dropout_rate", math.nan, "is from 0 to below 1"),
+        *(
+            (name, 0, "must be at least 1")
+            for name in ("d_model", "d_ff", "num_heads", "num_layers")
+        ),
+        *((name, -1, "must be at least 0") for name in ("key_size", "value_size", "max_positions")),
+        ("norm_epsilon", -1e-6, "must be at least 0"),
+        ("norm_epsilon", math.nan, "must be at least 0"),
+        ("dropout_rate", 1.0, "must be at least 0 and below 1"),
+        ("attention_dropout_rate", -0.1, "must be at least 0 and below 1"),
+        (
+            "activation_dropout_rate",
+            1 - 1e-9,
+            "must be at least 0 and below 1",
+        ),  # 1 as float32
+        ("activation_dropout_rate", math.nan, "must be at least 0 and below 1"),
     ],
 )
 def test_a_value_out_of_range_names_the_key(name, value, rule):

@@ -49,7 +49,7 @@ def test_an_entry_without_a_class_is_one_line(place, monkeypatch):
     "name", ["no_model", "transformer.models.transformer:Transformer", "os:system"]
 )
 def test_only_names_of_the_table_are_imported(name):
-    with pytest.raises(UserError, match=r"^config\.architecture is one of .*, found '"):
+    with pytest.raises(UserError, match=r"^config\.architecture must be one of .*, found '"):
         models.build(name, FIELDS, **SIZE)
 
 

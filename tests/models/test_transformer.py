@@ -392,14 +392,14 @@ def test_every_option_builds_runs_and_matters(changes):
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"d_model": 15, "num_heads": 3}, "d_model=15 has to be even and at least 4"),
-        ({"d_model": 2, "num_heads": 1}, "d_model=2 has to be even and at least 4"),
-        ({"num_heads": 3, "key_size": 0}, "d_model=16 has to be a multiple of "),
+        ({"d_model": 15, "num_heads": 3}, "d_model=15 must be even and at least 4"),
+        ({"d_model": 2, "num_heads": 1}, "d_model=2 must be even and at least 4"),
+        ({"num_heads": 3, "key_size": 0}, "d_model=16 must be a multiple of "),
         ({"num_heads": 3, "key_size": 0}, "num_heads=3"),
         ({"num_heads": 3, "value_size": 0}, "num_heads=3"),
         ({"source_vocab_size": 11}, "tied_embeddings='all'"),
         ({"positions": "shaw"}, "positions='shaw' needs config.model.max_distance"),
-        ({"max_distance": -1}, "max_distance is at least 0"),
+        ({"max_distance": -1}, "max_distance must be at least 0"),
         ({"positions": "rotary", "key_size": 5}, "positions='rotary' .* is even, found 5"),
         ({"positions": "rotary", "score": "general"}, "score='general' does not go with .*rotary"),
         ({"positions": "shaw", "max_distance": 2, "score": "cosine"}, "score='cosine' does not go"),

@@ -168,7 +168,7 @@ def test_a_rate_that_climbs_is_refused(key):
     schedule = {"name": "warmup_cosine_decay_schedule", "decay_steps": 9, "init_value": 0.0}
     schedule |= {"peak_value": 1.0, "warmup_steps": 4, key: -1}
     with pytest.raises(
-        UserError, match=rf"config.optimizer.schedule.{key} is at least [01], found"
+        UserError, match=rf"config.optimizer.schedule.{key} must be at least [01], found"
     ):
         check(name="sgd", clip_norm=0.0, arguments={}, schedule=schedule, frozen="")
 

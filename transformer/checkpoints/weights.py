@@ -10,7 +10,7 @@ import numpy as np
 
 from transformer.checkpoints.manager import best_step
 from transformer.checkpoints.store import BEST, ITEMS, LATEST, OPT_STATE, PARAMS, CheckpointStore
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 
 Tree = Any
 
@@ -26,10 +26,7 @@ class DamagedError(UserError):
 
 def check(weights: str) -> None:
     """Raises UserError for a value of `config.evaluate.weights` that is not one of WEIGHTS."""
-    if weights not in WEIGHTS:
-        raise UserError(
-            f"config.evaluate.weights is one of {', '.join(WEIGHTS)}, found {weights!r}"
-        )
+    check_values("evaluate", {"weights": weights}, {"weights": WEIGHTS})
 
 
 def folder_name(weights: str) -> str:

@@ -107,7 +107,7 @@ def load(
     if corpus not in known:
         nearest = difflib.get_close_matches(corpus, known, n=1, cutoff=0.0)[0]
         raise UserError(
-            f"config.data.corpus is one of {', '.join(known)}, found {corpus!r}; did you mean "
+            f"config.data.corpus must be one of {', '.join(known)}, found {corpus!r}; did you mean "
             f"{nearest}?"
         )
     files, check = [], lambda: None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.runtime import checksums, paths, progress
 
 # Of `best_fit`. More waiting items take longer and fill hardly better: at WMT's lengths 0.8 % of
@@ -195,8 +195,7 @@ def concatenate_ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 def check(max_length: int, row_length: int, batch_tokens: int, *, pack: bool) -> None:
     """UserError for values of `config.data` that contradict each other."""
-    if max_length < 1:
-        raise UserError(f"config.data.max_length is at least 1, found {max_length}")
+    check_values("data", {"max_length": max_length}, {"max_length": "at least 1"})
     if pack and max_length > row_length:
         raise UserError(
             f"config.data.max_length={max_length} does not fit into "

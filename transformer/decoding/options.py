@@ -1,38 +1,34 @@
 """Checks config.decode before anything is compiled."""
 
 from transformer.decoding import beam_search, mbr
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 
 METHODS = ("beam", "sample", "mbr")
-CHOICES = {
+RULES = {
     "method": METHODS,
     "length_penalty": beam_search.PENALTIES,
     "stopping": beam_search.STOPPING,
     "utility": mbr.UTILITIES,
+    "beam_width": "at least 1 and below 2^31",
+    "num_hypotheses": "at least 1 and below 2^31",
+    "num_samples": "at least 1 and below 2^31",
+    "batch_tokens": "at least 1 and below 2^31",
+    "chunk_lines": "at least 1 and below 2^31",
+    "length_alpha": "at least 0 and below 2^31",
+    "top_k": "at least 0 and below 2^31",
+    "seed": "at least 0 and below 2^31",
+    "min_length": "at least 0 and below 2^31",
+    "extra_length": "at least 1 and below 2^31",
+    "max_length": "at least 16 and below 2^31",
+    "workers": "at least 0 and below 2^31",
+    "temperature": "above 0 and at most 1000",
+    "top_p": "above 0 and at most 1",
 }
-LEAST = {
-    **{"beam_width": 1, "num_hypotheses": 1, "num_samples": 1, "batch_tokens": 1, "chunk_lines": 1},
-    **{"length_alpha": 0, "top_k": 0, "seed": 0, "min_length": 0, "extra_length": 1, "workers": 0},
-    "max_length": 16,
-}
-MOST = {"temperature": 1000, "top_p": 1}  # and above 0
 
 
 def check(options: dict[str, int | float | str]) -> None:
     """Raises UserError for a wrong value; `options` has all keys of configs/translation.py."""
-    for key, choices in CHOICES.items():
-        if options[key] not in choices:
-            raise UserError(
-                f"config.decode.{key} is one of {', '.join(choices)}, found {options[key]!r}"
-            )
-    for key, least in LEAST.items():
-        if not least <= options[key] < 2**31:  # NaN is refused, too
-            raise UserError(
-                f"config.decode.{key} is at least {least} and below 2^31, found {options[key]}"
-            )
-    for key, most in MOST.items():
-        if not 0 < options[key] <= most:
-            raise UserError(f"config.decode.{key} is above 0, at most {most}, found {options[key]}")
+    check_values("decode", options, RULES)
     limit = {"beam": "beam_width", "mbr": "num_samples"}.get(options["method"])
     if limit and options["num_hypotheses"] > options[limit]:
         raise UserError(

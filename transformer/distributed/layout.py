@@ -21,7 +21,7 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 
 Tree = Any
 
@@ -72,9 +72,7 @@ class Layout(NamedTuple):
 
 def check(strategy: str) -> None:
     """Raises UserError for an unknown strategy."""
-    if strategy not in STRATEGIES:
-        known = ", ".join(STRATEGIES)
-        raise UserError(f"config.parallel.strategy is one of {known}, found {strategy!r}")
+    check_values("parallel", {"strategy": strategy}, {"strategy": STRATEGIES})
 
 
 def make_layout(

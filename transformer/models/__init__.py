@@ -80,7 +80,7 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
     """
     if architecture not in registry.MODELS:
         known = ", ".join(registry.MODELS)
-        raise UserError(f"config.architecture is one of {known}, found {architecture!r}")
+        raise UserError(f"config.architecture must be one of {known}, found {architecture!r}")
     module, name = registry.MODELS[architecture].split(":")
     try:
         model = getattr(importlib.import_module(module), name, None)

@@ -1,32 +1,26 @@
 """Checks the values of a model's fields; each error message names the config key."""
 
 import flax.linen as nn
-import numpy as np
 
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 
 
 def check_choices(model: nn.Module, choices: dict[str, tuple]) -> None:
     """Raises UserError for a field that is not one of its choices."""
-    for name, allowed in choices.items():
-        if (value := getattr(model, name)) not in allowed:
-            raise UserError(
-                f"config.model.{name} is one of {', '.join(map(repr, allowed))}, found {value!r}"
-            )
+    check_values("model", {name: getattr(model, name) for name in choices}, choices)
 
 
 def check_at_least(model: nn.Module, least: int, names: tuple[str, ...]) -> None:
     """Raises UserError for a field below `least`."""
-    for name in names:
-        if not (value := getattr(model, name)) >= least:  # so that NaN is an error, too
-            raise UserError(f"config.model.{name} is at least {least}, found {value}")
+    values = {name: getattr(model, name) for name in names}
+    check_values("model", values, dict.fromkeys(names, f"at least {least}"))
 
 
 def check_even(model: nn.Module, least: int, names: tuple[str, ...]) -> None:
     """Raises UserError for a field that is odd or below `least`."""
     for name in names:
         if (value := getattr(model, name)) < least or value % 2:
-            raise UserError(f"config.model.{name}={value} has to be even and at least {least}")
+            raise UserError(f"config.model.{name}={value} must be even and at least {least}")
 
 
 def check_methods(model: nn.Module, names: tuple[str, ...], otherwise: str = "") -> None:
@@ -55,6 +49,5 @@ def check_shared_vocabulary(model: nn.Module, *, otherwise: str) -> None:
 
 def check_rates(model: nn.Module, names: tuple[str, ...]) -> None:
     """Raises UserError for a rate outside [0, 1), as float32: a rate of 1 would drop everything."""
-    for name in names:
-        if not 0 <= np.float32(value := getattr(model, name)) < 1:
-            raise UserError(f"config.model.{name} is from 0 to below 1, found {value}")
+    values = {name: getattr(model, name) for name in names}
+    check_values("model", values, dict.fromkeys(names, "at least 0 and below 1"))

@@ -55,7 +55,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     file, mode, workdir = values.config, values.mode, values.workdir
     if mode not in MODES:
         raise UserError(
-            f"--mode is one of {', '.join(MODES)}, found {mode!r}{did_you_mean(mode, MODES)}"
+            f"--mode must be one of {', '.join(MODES)}, found {mode!r}{did_you_mean(mode, MODES)}"
         )
     start, takes_folder = MODES[mode].start, MODES[mode].folder
     if values["workdir"].present and not workdir and start != "workdirs":
@@ -148,8 +148,8 @@ def task_of(config: ConfigDict, what: str) -> str:
     """
     if (task := config.get("task", "translation")) not in TASKS:
         raise UserError(
-            f"{what}: config.task is one of {', '.join(TASKS)}, found {task!r} (start your config "
-            "from one of those in configs/, as in config = translation.get_config())"
+            f"{what}: config.task must be one of {', '.join(TASKS)}, found {task!r} (start your "
+            "config from one of those in configs/, as in config = translation.get_config())"
         )
     return task
 

@@ -36,7 +36,7 @@ def read(file: Iterable[bytes]) -> Iterator[str]:
 def check_format(form: str, key: str) -> None:
     """Raises UserError for an unknown format; `key` is its config key."""
     if form not in FORMATS:
-        raise UserError(f"{key} is one of {', '.join(FORMATS)}, found {form!r}")
+        raise UserError(f"{key} must be one of {', '.join(FORMATS)}, found {form!r}")
 
 
 def columns(

@@ -11,9 +11,8 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 
 Array = jax.Array
 Tree = Any
@@ -217,18 +216,16 @@ def per_token(sums: dict[str, float]) -> dict[str, float]:
     return {**means, **summarise(means)}
 
 
+RULES = {
+    "label_smoothing": "at least 0 and below 1",
+    "smoothed_over": SMOOTHINGS,
+    "blocks": "at least 1",
+}
+
+
 def check(*, label_smoothing: float, smoothed_over: str, blocks: int) -> None:
     """Raises UserError for invalid values of `config.loss`."""
-    if smoothed_over not in SMOOTHINGS:
-        raise UserError(
-            f"config.loss.smoothed_over is one of {', '.join(SMOOTHINGS)}, found {smoothed_over!r}"
-        )
-    if not 0 <= np.float32(label_smoothing) < 1:
-        raise UserError(
-            f"config.loss.label_smoothing is at least 0 and below 1, found {label_smoothing}"
-        )
-    if blocks < 1:
-        raise UserError(f"config.loss.blocks is at least 1, found {blocks}")
+    check_values("loss", locals(), RULES)
 
 
 def check_blocks(model: nn.Module, blocks: int) -> None:

@@ -42,7 +42,7 @@ class Task(NamedTuple):
 def load_task(name: str) -> ModuleType:
     """Returns the module of a task by its name in the registry; UserError for an unknown name."""
     if name not in registry.TASKS:
-        raise UserError(f"config.task is one of {', '.join(registry.TASKS)}, found {name!r}")
+        raise UserError(f"config.task must be one of {', '.join(registry.TASKS)}, found {name!r}")
     return registry.load(registry.TASKS[name])
 
 

@@ -19,7 +19,7 @@ from transformer.data import packing, pairs, tokenizer, vocabulary
 from transformer.data.batches import Batches
 from transformer.data.corpora import Corpus
 from transformer.decoding.translator import Translator
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.models.ensemble import Ensemble
 from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
@@ -185,11 +185,8 @@ def load(config: ml_collections.ConfigDict, folder: Path) -> TrainedTranslator:
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, decode = config.data, config.decode
-    if config.evaluate.tokenize not in sacrebleu.BLEU.TOKENIZERS:
-        known = ", ".join(sacrebleu.BLEU.TOKENIZERS)
-        raise UserError(
-            f"config.evaluate.tokenize is one of {known}, found {config.evaluate.tokenize!r}"
-        )
+    tokenizers = tuple(sacrebleu.BLEU.TOKENIZERS)
+    check_values("evaluate", config.evaluate, {"tokenize": tokenizers, "samples": "at least 0"})
     vocabularies.check(config.vocabulary, (*tokenizer.KINDS, *TAKEN_OVER))
     # A workdir has its vocabulary, and the fingerprint of it; only a new run has to take one over.
     has_vocabulary = config.vocabulary.model or config.vocabulary.fingerprint
@@ -203,8 +200,6 @@ def check(config: ml_collections.ConfigDict) -> None:
             f"config.vocabulary.source_end=False goes with the kinds {' and '.join(TAKEN_OVER)} "
             f"only, found config.vocabulary.kind={config.vocabulary.kind!r}"
         )
-    if config.evaluate.samples < 0:
-        raise UserError(f"config.evaluate.samples is at least 0, found {config.evaluate.samples}")
     _check_bleu(config.evaluate.tokenize)
     check_section(losses.check, "loss", config.loss)
     packing.check(data.max_length, data.row_length, data.batch_tokens, pack=data.pack)

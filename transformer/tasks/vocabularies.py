@@ -10,27 +10,19 @@ from pathlib import Path
 import ml_collections
 
 from transformer.data import corpora, tokenizer, vocabulary
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.runtime import drafts, paths
 from transformer.workdir import workdir
 
 KINDS_OF_TEXT = (*tokenizer.KINDS, "characters")
-MOST_PIECES = 10**8  # far beyond any text; from 2^31 / 1.1 on SentencePiece would not end
+# Far beyond any text; from 2^31 / 1.1 on SentencePiece would not end.
+SIZE = "at least 1 and at most 100000000"
 
 
 def check(options: ml_collections.ConfigDict, kinds: Sequence[str]) -> None:
     """Raises UserError for invalid values of `config.vocabulary`, whose kind is one of `kinds`."""
-    if options.kind not in kinds:
-        raise UserError(
-            f"config.vocabulary.kind is one of {', '.join(kinds)}, found {options.kind!r}"
-        )
-    if options.normalisation not in tokenizer.NORMALISATIONS:
-        raise UserError(
-            "config.vocabulary.normalisation is 'nfc', or '' for none, found "
-            f"{options.normalisation!r}"
-        )
-    if not 1 <= options.size <= MOST_PIECES:
-        raise UserError(f"config.vocabulary.size is from 1 to {MOST_PIECES}, found {options.size}")
+    rules = {"kind": kinds, "normalisation": tokenizer.NORMALISATIONS, "size": SIZE}
+    check_values("vocabulary", options, rules)
 
 
 def check_text(options: ml_collections.ConfigDict) -> None:

@@ -25,7 +25,7 @@ from transformer.distributed.parallel_step import (
     shard_batch,
 )
 from transformer.distributed.processes import stop_signals
-from transformer.errors import UserError
+from transformer.errors import check_values
 from transformer.runtime import memory, progress
 from transformer.runtime.profiles import traced
 from transformer.tasks.task import Task, check_section
@@ -207,21 +207,22 @@ def rehearse(
     return state
 
 
+RULES = {
+    "train": {
+        "num_steps": "at least 1",
+        "accumulate": "at least 1",
+        "log_every": "at least 1",
+        "save_every": "at least 1",
+        "seed": "at least 0 and below 2^31",
+        "profile": "at least 0",
+    },
+    "evaluate": {"average_last": "at least 1", "every": "at least 0", "patience": "at least 0"},
+}
+
+
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values of `config.train`, `optimizer` and `evaluate`."""
-    for least, keys in {
-        1: (
-            *("train.num_steps", "train.accumulate", "train.log_every", "train.save_every"),
-            "evaluate.average_last",
-        ),
-        0: ("train.seed", "train.profile", "evaluate.every", "evaluate.patience"),
-    }.items():
-        for section, key in (key.split(".") for key in keys):
-            if config[section][key] < least:
-                raise UserError(
-                    f"config.{section}.{key} is at least {least}, found {config[section][key]}"
-                )
-    if config.train.seed >= 2**31:
-        raise UserError(f"config.train.seed is below 2^31, found {config.train.seed}")
+    for section, rules in RULES.items():
+        check_values(section, config[section], rules)
     trackers.check(config.train.trackers)
     check_section(optimizers.check, "optimizer", config.optimizer.to_dict())

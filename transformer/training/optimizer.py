@@ -12,7 +12,7 @@ import optax
 import optax.contrib
 
 from transformer.checkpoints import param_paths
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 
 Tree = Any
 Schedule = Callable[[jax.Array], jax.Array]
@@ -165,25 +165,19 @@ def check(
     """Raises UserError for invalid values of `config.optimizer`; of `frozen` the run does."""
     del frozen  # which parameters there are is known when the model is built
     where = "config.optimizer"
-    if clip_norm < 0:
-        raise UserError(f"{where}.clip_norm is at least 0, found {clip_norm}")
-    for key in {"b1", "b2"} & arguments.keys():
-        if not 0 <= np.float32(arguments[key]) < 1:
-            raise UserError(
-                f"{where}.arguments.{key} is at least 0 and below 1, found {arguments[key]}"
-            )
+    check_values("optimizer", {"clip_norm": clip_norm}, {"clip_norm": "at least 0"})
+    betas = dict.fromkeys({"b1", "b2"} & arguments.keys(), "at least 0 and below 1")
+    check_values("optimizer.arguments", arguments, betas)
     # Where all gradients so far were 0, Adam divides 0 by eps: it must not round to 0 in float32.
     positive = {"arguments.eps": arguments.get("eps"), "schedule.factor": schedule.get("factor")}
     for key, value in positive.items():
         if value is not None and value < np.finfo(np.float32).tiny:
-            raise UserError(f"{where}.{key} is above 0 in float32, found {value}")
-    if schedule.get("warmup_steps", 1) < 1:
-        raise UserError(
-            f"{where}.schedule.warmup_steps is at least 1, found {schedule['warmup_steps']}"
-        )
-    for key, value in schedule.items():
-        if isinstance(value, int | float) and value < 0:  # an update would climb
-            raise UserError(f"{where}.schedule.{key} is at least 0, found {value}")
+            raise UserError(f"{where}.{key} must be above 0 in float32, found {value}")
+    numbers = [key for key, value in schedule.items() if isinstance(value, int | float)]
+    rules = dict.fromkeys(numbers, "at least 0")  # below 0 an update would climb
+    if "warmup_steps" in schedule:
+        rules["warmup_steps"] = "at least 1"
+    check_values("optimizer.schedule", schedule, rules)
     rate = make_schedule(**schedule)
     shapes = {"kernel": (2, 3), "bias": (3,)}
     params = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}

@@ -256,11 +256,14 @@ def test_changed_training_images_are_not_resumed(digits, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data.batch_images": 0}, "config.data.batch_images is at least 1"),
+        ({"data.batch_images": 0}, "config.data.batch_images must be at least 1"),
         ({"data.channels": 3}, "config.data.channels=3 needs as many numbers in config.model.mean"),
-        ({"data.padding": -1}, "config.data.padding at least 0"),
-        ({"model.patch_size": 6}, "config.model.patch_size=6 has to be a power of two"),
-        ({"loss.label_smoothing": 1.0}, "config.loss.label_smoothing is at least 0 and below 1"),
+        ({"data.padding": -1}, "config.data.padding must be at least 0"),
+        ({"model.patch_size": 6}, "config.model.patch_size=6 must be a power of two"),
+        (
+            {"loss.label_smoothing": 1.0},
+            "config.loss.label_smoothing must be at least 0 and below 1",
+        ),
         ({"data.train": "nothing"}, "config.data.train='nothing': expected a folder"),
     ],
 )

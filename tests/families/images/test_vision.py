@@ -137,19 +137,19 @@ def test_parameters_of_the_papers_models():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stem": "pixels"}, "config.model.stem is one of 'patches', 'convolutions'"),
+        ({"stem": "pixels"}, "config.model.stem must be one of 'patches', 'convolutions'"),
         (
             {"patch_size": 5},
-            "config.data.size=12 has to be a multiple of config.model.patch_size=5",
+            "config.data.size=12 must be a multiple of config.model.patch_size=5",
         ),
         (
             {"stem": "convolutions", "patch_size": 3},
-            "config.model.patch_size=3 has to be a power of two",
+            "config.model.patch_size=3 must be a power of two",
         ),
-        ({"position_grid": 0}, "config.model.position_grid is at least 1"),
+        ({"position_grid": 0}, "config.model.position_grid must be at least 1"),
         ({"mean": (0.5,)}, "config.model.mean and config.model.std have a number for each channel"),
-        ({"std": (0.5, 0.0, 0.5)}, "config.model.std is above 0"),
-        ({"num_heads": 3}, "config.model.d_model=8 has to be a multiple of"),
+        ({"std": (0.5, 0.0, 0.5)}, "config.model.std must be above 0"),
+        ({"num_heads": 3}, "config.model.d_model=8 must be a multiple of"),
     ],
 )
 def test_invalid_fields_are_named(changes, message):

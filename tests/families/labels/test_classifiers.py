@@ -156,5 +156,5 @@ def test_probabilities_sum_to_one(params, logits):
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, math.nan])
 def test_a_smoothing_that_leaves_nothing_is_refused(smoothing):
-    with pytest.raises(UserError, match=r"^config\.loss\.label_smoothing is at least 0"):
+    with pytest.raises(UserError, match=r"^config\.loss\.label_smoothing must be at least 0"):
         classifiers.check(label_smoothing=smoothing)

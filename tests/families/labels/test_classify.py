@@ -116,9 +116,9 @@ def test_lines_before_a_bad_one_are_answered(answered):
     ("options", "message"),
     [
         ({"name": "another"}, "no such toy"),  # the task's own check
-        ({"format": "xml"}, r"config\.classify\.format is one of text, json, found 'xml'"),
-        ({"batch_size": 0}, r"config\.classify\.batch_size is at least 1, found 0"),
-        ({"chunk_lines": -1}, r"config\.classify\.chunk_lines is at least 1, found -1"),
+        ({"format": "xml"}, r"config\.classify\.format must be one of 'text', 'json', found 'xml'"),
+        ({"batch_size": 0}, r"config\.classify\.batch_size must be at least 1, found 0"),
+        ({"chunk_lines": -1}, r"config\.classify\.chunk_lines must be at least 1, found -1"),
     ],
 )
 def test_options_that_cannot_work_are_refused(answered, options, message):

@@ -111,13 +111,13 @@ def test_tokens_are_drawn_by_their_probability(run):
     [
         ("max_tokens", 0, "at least 1"),
         ("lines", -1, "at least 0"),
-        ("temperature", 0.0, "above 0, at most 1000"),
-        ("top_p", 1.5, "above 0, at most 1,"),
+        ("temperature", 0.0, "above 0 and at most 1000"),
+        ("top_p", 1.5, "above 0 and at most 1"),
         ("temperature", float("nan"), "above 0"),
     ],
 )
 def test_options_that_cannot_work_are_refused(key, value, words):
     options = {"max_tokens": 1, "num_samples": 1, "batch_size": 1, "lines": 0, **OPTIONS}
     check(options)
-    with pytest.raises(UserError, match=rf"\Aconfig\.generate\.{key} is {words}"):
+    with pytest.raises(UserError, match=rf"\Aconfig\.generate\.{key} must be {words}"):
         check({**options, key: value})

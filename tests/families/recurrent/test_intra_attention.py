@@ -60,9 +60,9 @@ def test_padding_does_not_change_a_class(run):
 
 
 def test_fields_that_cannot_work_are_refused():
-    with pytest.raises(UserError, match=r"config\.model\.state_size is at least 1, found 0"):
+    with pytest.raises(UserError, match=r"config\.model\.state_size must be at least 1, found 0"):
         tiny.shapes(texts.intra_attention(state_size=0), texts.inputs())
-    with pytest.raises(UserError, match=r"config\.model\.dropout_rate is from 0"):
+    with pytest.raises(UserError, match=r"config\.model\.dropout_rate must be at least 0"):
         tiny.shapes(texts.intra_attention(dropout_rate=1.0), texts.inputs())
 
 

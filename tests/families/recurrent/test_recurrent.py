@@ -218,12 +218,12 @@ def test_tied_embeddings_are_one_matrix():
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"cell": "rnn"}, "cell is one of 'gru', 'lstm', found 'rnn'"),
-        ({"attention": "dott"}, "attention is one of 'none', 'additive', 'dot', 'general', "),
-        ({"d_model": 7}, "d_model=7 has to be even and at least 2"),
-        ({"dropout_rate": 1.0}, "dropout_rate is from 0 to below 1"),
-        ({"num_layers": 0}, "num_layers is at least 1"),
-        ({"forget_bias": -1.0}, "forget_bias is at least 0, found -1"),
+        ({"cell": "rnn"}, "cell must be one of 'gru', 'lstm', found 'rnn'"),
+        ({"attention": "dott"}, "attention must be one of 'none', 'additive', 'dot', 'general', "),
+        ({"d_model": 7}, "d_model=7 must be even and at least 2"),
+        ({"dropout_rate": 1.0}, "dropout_rate must be at least 0 and below 1"),
+        ({"num_layers": 0}, "num_layers must be at least 1"),
+        ({"forget_bias": -1.0}, "forget_bias must be at least 0, found -1"),
         ({"tied_embeddings": "all", "target_vocab_size": 14}, "tied_embeddings='all' needs "),
     ],
 )

@@ -94,9 +94,9 @@ def test_the_penalty_is_in_the_loss_of_real_rows(run):
 
 
 def test_fields_that_cannot_work_are_refused():
-    with pytest.raises(UserError, match=r"config\.model\.num_hops is at least 1, found 0"):
+    with pytest.raises(UserError, match=r"config\.model\.num_hops must be at least 1, found 0"):
         tiny.shapes(texts.self_attentive(num_hops=0), texts.inputs())
-    with pytest.raises(UserError, match=r"config\.model\.penalty is at least 0, found -1"):
+    with pytest.raises(UserError, match=r"config\.model\.penalty must be at least 0, found -1"):
         tiny.shapes(texts.self_attentive(penalty=-1.0), texts.inputs())
 
 

@@ -206,13 +206,16 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data.max_length": 1}, r"config\.data\.max_length is at least 2"),
+        ({"data.max_length": 1}, r"config\.data\.max_length must be at least 2"),
         ({"data.batch_tokens": 31}, r"config\.data\.batch_tokens=31 is less than one row"),
         ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
-        ({"vocabulary.kind": "words"}, r"config\.vocabulary\.kind is one of bpe, unigram, char"),
+        (
+            {"vocabulary.kind": "words"},
+            r"config\.vocabulary\.kind must be one of 'bpe', 'unigram', 'char",
+        ),
         ({"vocabulary.model": "a.model"}, "vocabulary.model='a.model' is no folder"),
-        ({"loss.label_smoothing": 1.0}, r"config\.loss\.label_smoothing is at least 0"),
-        ({"model.pooling": "last"}, r"config\.model\.pooling is one of"),
+        ({"loss.label_smoothing": 1.0}, r"config\.loss\.label_smoothing must be at least 0"),
+        ({"model.pooling": "last"}, r"config\.model\.pooling must be one of"),
         ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
     ],
 )

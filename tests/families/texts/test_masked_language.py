@@ -224,12 +224,15 @@ def test_a_vocabulary_with_unknown_characters_is_refused(configure, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data.mask_share": 0.0}, r"config\.data\.mask_share is above 0 and below 1, found 0\.0"),
-        ({"data.mask_share": 1.0}, r"config\.data\.mask_share is above 0"),
+        (
+            {"data.mask_share": 0.0},
+            r"config\.data\.mask_share must be above 0 and below 1, found 0\.0",
+        ),
+        ({"data.mask_share": 1.0}, r"config\.data\.mask_share must be above 0"),
         ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
         ({"architecture": "text_classifier"}, r"TextClassifier has no mask_share"),
         ({"vocabulary.kind": "characters"}, r"config\.vocabulary\.kind='characters' has unknown"),
-        ({"loss.blocks": 0}, r"config\.loss\.blocks is at least 1"),
+        ({"loss.blocks": 0}, r"config\.loss\.blocks must be at least 1"),
     ],
 )
 def test_values_that_cannot_work_are_refused(configure, changes, message):

@@ -143,13 +143,13 @@ def test_flops_are_those_of_the_compiled_matrix_products(length):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pooling": "max"}, r"config\.model\.pooling is one of 'first', 'mean', found 'max'"),
-        ({"norm": "batch"}, r"config\.model\.norm is one of"),
+        ({"pooling": "max"}, r"config\.model\.pooling must be one of 'first', 'mean', found 'max'"),
+        ({"norm": "batch"}, r"config\.model\.norm must be one of"),
         (
             {"positions": "learned", "max_positions": 0},
-            r"config\.model\.max_positions is at least 1",
+            r"config\.model\.max_positions must be at least 1",
         ),
-        ({"num_heads": 0}, r"config\.model\.num_heads is at least 1"),
+        ({"num_heads": 0}, r"config\.model\.num_heads must be at least 1"),
     ],
 )
 def test_fields_that_cannot_work_are_refused(changes, message):

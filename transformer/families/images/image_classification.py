@@ -11,7 +11,7 @@ import numpy as np
 
 from transformer.data.batches import Batches
 from transformer.data.packing import Rows
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.families.images import images
 from transformer.families.images.images import LabelledImages, View
 from transformer.families.labels import class_names, classifiers
@@ -32,11 +32,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, view = config.data, training_view(config)
     images.check(view)
-    if data.batch_images < 1 or data.num_threads < 0:
-        raise UserError(
-            "config.data.batch_images is at least 1 and config.data.num_threads at least 0, found "
-            f"{data.batch_images} and {data.num_threads}"
-        )
+    check_values("data", data, {"batch_images": "at least 1", "num_threads": "at least 0"})
     check_section(classifiers.check, "loss", config.loss)
     checked = model(config, sizes(config, None))
     if len(checked.mean) != data.channels:

@@ -138,8 +138,8 @@ def load(
     if corpus not in (OWN, *KNOWN):
         nearest = difflib.get_close_matches(corpus, (OWN, *KNOWN), n=1, cutoff=0.0)[0]
         raise UserError(
-            f"config.data.corpus is one of {', '.join((OWN, *KNOWN))}, found {corpus!r}; did you "
-            f"mean {nearest}?"
+            f"config.data.corpus must be one of {', '.join((OWN, *KNOWN))}, found {corpus!r}; did "
+            f"you mean {nearest}?"
         )
     data_dir = local_folder(data_dir)
     stem, bracket, part = split.partition("[")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from PIL import Image
 
-from transformer.errors import UserError
+from transformer.errors import check_values
 from transformer.families.images.image_files import open_image
 
 MODES = {1: "L", 3: "RGB"}  # Pillow's, by the number of channels
@@ -56,21 +56,18 @@ class View(NamedTuple):
     min_area: float = 0.0  # instead of the central square: a random box of at least this area
 
 
+RULES = {
+    "size": "at least 1",
+    "padding": "at least 0",
+    "channels": tuple(MODES),
+    "central_crop": "above 0 and at most 1",
+    "min_area": "at least 0 and at most 1",
+}
+
+
 def check(view: View) -> None:
     """UserError for invalid values of `config.data`."""
-    if view.size < 1 or view.padding < 0:
-        raise UserError(
-            "config.data.size is at least 1 and config.data.padding at least 0, found "
-            f"{view.size} and {view.padding}"
-        )
-    if view.channels not in MODES:
-        raise UserError(f"config.data.channels is 1 (grey) or 3 (colour), found {view.channels}")
-    if not 0 < view.central_crop <= 1:
-        raise UserError(
-            f"config.data.central_crop is above 0 and at most 1, found {view.central_crop}"
-        )
-    if not 0 <= view.min_area <= 1:
-        raise UserError(f"config.data.min_area is from 0 to 1, found {view.min_area}")
+    check_values("data", view._asdict(), RULES)
 
 
 def example(rows: int, view: View) -> dict:

@@ -134,12 +134,12 @@ class VisionTransformer(nn.Module):
         stack.check_numbers(self)
         if self.stem == "patches" and self.image_size % self.patch_size:
             raise UserError(
-                f"config.data.size={self.image_size} has to be a multiple of "
+                f"config.data.size={self.image_size} must be a multiple of "
                 f"config.model.patch_size={self.patch_size}"
             )
         if self.stem == "convolutions" and self.patch_size & (self.patch_size - 1):
             raise UserError(
-                f"config.model.patch_size={self.patch_size} has to be a power of two with "
+                f"config.model.patch_size={self.patch_size} must be a power of two with "
                 "config.model.stem='convolutions', which halve the image"
             )
         for name in ("mean", "std"):
@@ -148,4 +148,4 @@ class VisionTransformer(nn.Module):
                     "config.model.mean and config.model.std have a number for each channel"
                 )
         if min(self.std) <= 0:
-            raise UserError(f"config.model.std is above 0, found {self.std}")
+            raise UserError(f"config.model.std must be above 0, found {self.std}")

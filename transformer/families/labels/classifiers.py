@@ -13,7 +13,7 @@ import numpy as np
 
 from transformer.data.batches import Batches
 from transformer.distributed import inference, parallel_step, processes
-from transformer.errors import UserError
+from transformer.errors import check_values
 from transformer.runtime import memory, progress
 from transformer.tasks import losses
 
@@ -23,10 +23,7 @@ Tree = Any
 
 def check(*, label_smoothing: float) -> None:
     """Raises UserError for invalid values of `config.loss`."""
-    if not 0 <= np.float32(label_smoothing) < 1:
-        raise UserError(
-            f"config.loss.label_smoothing is at least 0 and below 1, found {label_smoothing}"
-        )
+    check_values("loss", locals(), {"label_smoothing": "at least 0 and below 1"})
 
 
 def cross_entropy(

@@ -15,7 +15,7 @@ import numpy as np
 
 from transformer.decoding import shapes
 from transformer.distributed import inference
-from transformer.errors import UserError
+from transformer.errors import check_values
 from transformer.families.labels import class_names, classifiers
 from transformer.modes import lines
 from transformer.runtime import memory, progress
@@ -61,10 +61,8 @@ def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 def check(options: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values of `config.classify`."""
-    lines.check_format(options.format, "config.classify.format")
-    for key in ("batch_size", "chunk_lines"):
-        if options[key] < 1:
-            raise UserError(f"config.classify.{key} is at least 1, found {options[key]}")
+    rules = {"format": lines.FORMATS, "batch_size": "at least 1", "chunk_lines": "at least 1"}
+    check_values("classify", options, rules)
 
 
 def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) -> list[np.ndarray]:

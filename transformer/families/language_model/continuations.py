@@ -23,34 +23,30 @@ import numpy as np
 from transformer.data import characters, tokenizer
 from transformer.decoding import compiled, sampling
 from transformer.distributed import inference
-from transformer.errors import UserError
+from transformer.errors import check_values
 from transformer.models import fields
 
 Array = jax.Array
 Tree = dict
 Vocabulary = tokenizer.Pieces | characters.Characters
 
-LEAST = {
-    **{"max_tokens": 1, "num_samples": 1, "batch_size": 1},
-    **{"lines": 0, "top_k": 0, "seed": 0},
+RULES = {
+    "max_tokens": "at least 1 and below 2^31",
+    "num_samples": "at least 1 and below 2^31",
+    "batch_size": "at least 1 and below 2^31",
+    "lines": "at least 0 and below 2^31",
+    "top_k": "at least 0 and below 2^31",
+    "seed": "at least 0 and below 2^31",
+    "temperature": "above 0 and at most 1000",
+    "top_p": "above 0 and at most 1",
 }
-MOST = {"temperature": 1000, "top_p": 1}  # and above 0
 METHODS = ("encode", "prepare", "step")  # of the model
 BLOCK = 16  # tokens that are sampled between two looks at them
 
 
 def check(options: dict[str, int | float | str]) -> None:
     """Raises UserError for a wrong value; `options` has the keys of config.generate."""
-    for key, least in LEAST.items():
-        if not least <= options[key] < 2**31:
-            raise UserError(
-                f"config.generate.{key} is at least {least} and below 2^31, found {options[key]}"
-            )
-    for key, most in MOST.items():
-        if not 0 < options[key] <= most:
-            raise UserError(
-                f"config.generate.{key} is above 0, at most {most}, found {options[key]}"
-            )
+    check_values("generate", options, RULES)
 
 
 def symbols(vocabulary: Vocabulary) -> dict:

@@ -13,7 +13,7 @@ import flax.linen as nn
 import ml_collections
 
 from transformer.data.batches import Batches
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.families.language_model import continuations, streams
 from transformer.families.language_model.language_evaluator import Evaluator
 from transformer.models import fields
@@ -37,16 +37,14 @@ def check(config: ml_collections.ConfigDict) -> None:
     data = config.data
     vocabularies.check_text(config.vocabulary)
     check_section(losses.check, "loss", config.loss)
-    if data.context_length < 1:
-        raise UserError(f"config.data.context_length is at least 1, found {data.context_length}")
+    check_values("data", data, {"context_length": "at least 1"})
+    check_values("evaluate", config.evaluate, {"samples": "at least 0"})
     for key, tokens in (("data", data), ("evaluate", config.evaluate)):
         if tokens.batch_tokens < data.context_length:
             raise UserError(
                 f"config.{key}.batch_tokens={tokens.batch_tokens} is less than one row, "
                 f"config.data.context_length={data.context_length}"
             )
-    if config.evaluate.samples < 0:
-        raise UserError(f"config.evaluate.samples is at least 0, found {config.evaluate.samples}")
     checked = model(config, {"vocab_size": 8})
     trained.check_all_positions(config, checked, "data.context_length")
     losses.check_blocks(checked, config.loss.blocks)

@@ -11,7 +11,7 @@ import numpy as np
 
 from transformer.data import packing
 from transformer.data.batches import Batches
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.families.labels import class_names, classifiers
 from transformer.families.texts import labelled_text, texts
 from transformer.families.texts.labelled_text import LabelledText
@@ -46,11 +46,7 @@ def check_texts(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values of `data.max_length`, `batch_tokens` or `vocabulary`."""
     data = config.data
     vocabularies.check_text(config.vocabulary)
-    if data.max_length < 2:
-        raise UserError(
-            "config.data.max_length is at least 2, a piece and the start symbol, found "
-            f"{data.max_length}"
-        )
+    check_values("data", data, {"max_length": "at least 2"})  # a piece and the start symbol
     if data.batch_tokens < data.max_length:
         raise UserError(
             f"config.data.batch_tokens={data.batch_tokens} is less than one row, "

@@ -16,7 +16,7 @@ from transformer.data import packing
 from transformer.data.batches import Batches
 from transformer.data.corpora import Text
 from transformer.data.tokens import Tokens
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.families.texts import classification, labelled_text, texts
 from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
@@ -45,10 +45,7 @@ def check(config: ml_collections.ConfigDict) -> None:
             "config.vocabulary.kind='characters' has unknown characters, which masked tokens would "
             "look like: it is 'bpe' or 'unigram' here"
         )
-    if not 0 < config.data.mask_share < 1:
-        raise UserError(
-            f"config.data.mask_share is above 0 and below 1, found {config.data.mask_share}"
-        )
+    check_values("data", config.data, {"mask_share": "above 0 and below 1"})
     checked = model(config, sizes(config, None))
     trained.check_all_positions(config, checked, "data.max_length")
     abstract_params(checked, example(config, 1))
