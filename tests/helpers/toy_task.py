@@ -3,9 +3,6 @@
 It has all that transformer/tasks/__init__.py asks of a task, and no key of translation's.
 """
 
-import functools
-import types
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -13,7 +10,8 @@ import numpy as np
 
 from transformer.data.batches import Batches
 from transformer.data.packing import Rows
-from transformer.tasks.task import Task, init_params
+from transformer.tasks.evaluation import Evaluation, never
+from transformer.tasks.task import make_task
 
 CONFIG = '''"""The toy task: python launch.py --config=configs/toy.py"""
 
@@ -93,20 +91,20 @@ def evaluator(config, workdir, model, split):
     items = np.arange(1000, 1032)
     batch = assemble(items, np.arange(32), (32, 1), ())
 
-    def scores(params, should_stop=lambda: False):
+    def score(params, should_stop=never):
         if should_stop():
             return None
         sums = loss(config, model)(params, batch, rng=None)
-        return {"error": float(sums["loss"] / sums["weight"])}
+        return {"error": float(sums["loss"] / sums["weight"])}, {}
 
-    return types.SimpleNamespace(
-        scores=scores,
-        rehearse=scores,
+    return Evaluation(
         split=split,
         files=[],
         dataset={},
-        outputs={},
         settings={},
+        columns={},
+        score=score,
+        rehearse=score,
         rows=lambda scores: {"error": f"{scores['error']:.3f}"},
     )
 
@@ -114,14 +112,12 @@ def evaluator(config, workdir, model, split):
 def build(config, workdir):
     linear, count = model(config, {}), config.data.count
     rows = Rows(1, np.arange(count), np.arange(count + 1))
-    validation = evaluator(config, workdir, linear, "validation")
-    return Task(
+    return make_task(
         model=linear,
-        init=functools.partial(init_params, linear, example(config, 1)),
+        example=example(config, 1),
+        evaluation=evaluator(config, workdir, linear, "validation"),
         batches=Batches([rows], 16, config.train.seed, assemble),
         loss=loss(config, linear),
-        evaluate=validation.scores,
-        rehearse=validation.rehearse,
         best_by="error",
         best_is="lowest",
         unit="item",

@@ -25,7 +25,8 @@ from helpers.runs import (
 from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
 from transformer.modes import train
-from transformer.tasks import evaluation_loss, translation_evaluator
+from transformer.tasks import losses, translation_evaluator
+from transformer.tasks.evaluation import SplitSums
 from transformer.training import loop
 from transformer.workdir.log import read
 
@@ -182,17 +183,17 @@ def validated_between(tiny_config, tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(translation_evaluator.Evaluator, "_translations"), (evaluation_loss.EvaluationLoss, "sums")],
+    [(translation_evaluator, "translate"), (SplitSums, "score")],
 )
 def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
     tiny_config, validated_between, tmp_path, monkeypatch, owner, name
 ):
     changes, told = VALIDATED_BETWEEN, []
 
-    def tell(self, *arguments, **options):
+    def tell(*arguments, **options):
         if not told:
             told.append(os.kill(os.getpid(), signal.SIGTERM))
-        return real(self, *arguments, **options)
+        return real(*arguments, **options)
 
     real = getattr(owner, name)
     monkeypatch.setattr(owner, name, tell)
@@ -233,8 +234,8 @@ def exhausted(*_, **__):
             r"a step with 32 rows of 32 positions .*config.data.batch_tokens",
         ),
         (
-            evaluation_loss,
-            "_sums",
+            losses,
+            "outcome",
             r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens",
         ),
         (

@@ -23,7 +23,7 @@ from transformer.errors import UserError
 from transformer.modes import command_line
 from transformer.runtime import checksums
 from transformer.tasks import translation
-from transformer.tasks.translation_evaluator import Evaluator
+from transformer.tasks.translation_evaluator import evaluation
 from transformer.workdir import config_files, results
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -271,7 +271,7 @@ def test_where_text_is_read_is_logged(caplog):
     config.data.update(directory="/some/where", test="one,two")
     config.data.corpus = "parallel_text"
     with pytest.raises(UserError):
-        Evaluator(config, None, None, "test")
+        evaluation(config, None, None, "test")
     assert "'one,two'" in caplog.text
     assert "/some/where" in caplog.text
     assert config.data.data_dir in caplog.text

@@ -35,7 +35,7 @@ def score_split(
         results.warn_if_unwritable(workdir)
     run = trained.load(config, workdir)
     evaluator = load_task(config.task).evaluator(config, workdir, run.model, "final")
-    scores = evaluator.scores(run.params)
+    scores, outputs = evaluator.score(run.params)
     samples = scores.pop("samples", "")
     name = results.name_of(evaluator.split, evaluator.files)
     result = {
@@ -45,6 +45,7 @@ def score_split(
         "weights": config.evaluate.weights,
         **scores,
         **evaluator.settings,
+        "columns": evaluator.columns,
         "files": evaluator.files,
         "checksum": results.checksum(evaluator.dataset),
         "steps": run.steps,
@@ -59,5 +60,5 @@ def score_split(
         try:
             results.show(result, rows)
         finally:  # saved also if the reader of standard output is gone
-            results.keep(workdir, result, evaluator.outputs, once=once)
+            results.keep(workdir, result, outputs, once=once)
     return result

@@ -27,11 +27,7 @@ file configs/TASK.py with all of its keys. A module has
                            and "weight" are required, and training divides by "weight". "filled"
                            is how many positions are no padding, where that is to be logged
     evaluator(config, workdir, model, split)
-                           scores params on split "validation" or "final". It has
-                             scores(params, should_stop=...) -> dict, or None if stopped; collective
-                             rehearse(params)  computes once in the largest shapes
-                             split, files, dataset, outputs, settings, rows(scores), which
-                             modes/evaluate.py reads (see translation_evaluator.Evaluator)
+                           the `Evaluation` (evaluation.py) of split "validation" or "final"
     build(config, workdir) the `Task` of a prepared workdir: all that the training loop reads
     reader(config, workdir)
                            only with the mode "classify": a function (line, number) -> {input:
@@ -39,5 +35,5 @@ file configs/TASK.py with all of its keys. A module has
 
 Read task.py (the record, and helpers of every task), trained.py (workdirs -> model and params),
 attention_weights.py, translation.py, then losses.py, splits.py, vocabularies.py,
-translation_evaluator.py and evaluation_loss.py. Other tasks are in families/.
+evaluation.py and translation_evaluator.py. Other tasks are in families/.
 """

@@ -11,6 +11,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.traverse_util import flatten_dict
 
 from transformer.errors import UserError, check_values
 
@@ -39,16 +40,16 @@ def token_loss(
     methods `hidden` and `logits`. With blocks = 1 the model only needs `__call__`, and all sums,
     not only 'loss', have gradients.
     """
-    apply = functools.partial(model.apply, {"params": params})
-    forward = functools.partial(apply, **batch["inputs"], train=True, rngs={"dropout": rng})
+    run = functools.partial(forward, model, params, batch, train=True, rngs={"dropout": rng})
     targets_and_weights = batch["targets"], batch["weights"]
     if blocks == 1:
-        sums = cross_entropy(forward(), *targets_and_weights, **options)
+        logits_BTV, sown = run()
+        sums = cross_entropy(logits_BTV, *targets_and_weights, **options)
     else:
-        logits_fn = lambda x_BTD: apply(x_BTD, method="logits")
-        x_BTD = forward(method="hidden")
+        logits_fn = lambda x_BTD: model.apply({"params": params}, x_BTD, method="logits")
+        x_BTD, sown = run(method="hidden")
         sums = in_blocks(logits_fn, x_BTD, *targets_and_weights, blocks=blocks, **options)
-    return {**sums, "filled": sums["weight"]}
+    return with_sown({**sums, "filled": sums["weight"]}, sown)
 
 
 def evaluation_loss(
@@ -59,8 +60,7 @@ def evaluation_loss(
     Takes what `token_loss` takes, but for its random numbers. An ensemble, which has no `hidden`,
     makes all logits at once.
     """
-    apply = functools.partial(model.apply, {"params": params})
-    forward = functools.partial(apply, **batch["inputs"], train=False)
+    run = functools.partial(forward, model, params, batch, train=False)
 
     def loss(logits_BTV: Array, targets_BT: Array, weights_BT: Array) -> tuple:
         sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
@@ -68,14 +68,52 @@ def evaluation_loss(
 
     targets_BT, weights_BT = batch["targets"], batch["weights"]
     if blocks == 1 or not hasattr(model, "hidden"):
-        return loss(forward(), targets_BT, weights_BT)
+        logits_BTV, sown = run()
+        sums, nats_BT = loss(logits_BTV, targets_BT, weights_BT)
+        return with_sown(sums, sown), nats_BT
+    x_BTD, sown = run(method="hidden")
     blocks_of = functools.partial(_split, blocks=blocks)
     sums, nats = jax.lax.map(
-        lambda block: loss(apply(block[0], method="logits"), *block[1:]),
-        (blocks_of(forward(method="hidden")), blocks_of(targets_BT), blocks_of(weights_BT)),
+        lambda block: loss(model.apply({"params": params}, block[0], method="logits"), *block[1:]),
+        (blocks_of(x_BTD), blocks_of(targets_BT), blocks_of(weights_BT)),
     )
     sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
-    return sums, nats.swapaxes(0, 1).reshape(targets_BT.shape)
+    return with_sown(sums, sown), nats.swapaxes(0, 1).reshape(targets_BT.shape)
+
+
+@functools.partial(jax.jit, static_argnames=("model", "options", "keep_nats"))
+def outcome(
+    params: Tree, batch: dict, *, model: nn.Module, options: tuple, keep_nats: bool = False
+) -> tuple[dict[str, Array], tuple[Array, ...]]:
+    """Returns what `evaluation.SplitSums` asks for: the sums, and if wanted the nats of each token.
+
+    `options` are the (name, value) of `config.loss`, hashable.
+    """
+    sums, nats_BT = evaluation_loss(params, batch, model=model, **dict(options))
+    return sums, (nats_BT,) if keep_nats else ()
+
+
+def forward(
+    model: nn.Module, params: Tree, batch: dict, **options: Any
+) -> tuple[Array, dict[str, Array]]:
+    """Returns the model's output, and the sums over the batch of what it sows as losses, by name.
+
+    A model may `sow("losses", name, value)` with a value [B, ...] for each row, such as a penalty
+    or the balance of experts. Rows of padding do not count; values of one name are added.
+    """
+    output, sown = model.apply({"params": params}, **batch["inputs"], mutable=["losses"], **options)
+    is_real_B = batch["weights"].reshape(len(batch["weights"]), -1).any(axis=1)
+    sums = {}
+    for (*_, name), values in flatten_dict(sown.get("losses", {})).items():
+        for value in values:
+            row_B = value.reshape(len(value), -1).sum(axis=1)
+            sums[name] = sums.get(name, 0.0) + (row_B * is_real_B).sum()
+    return output, sums
+
+
+def with_sown(sums: dict[str, Array], sown: dict[str, Array]) -> dict[str, Array]:
+    """Returns the sums with those of sown losses, which are added to 'loss'."""
+    return {**sums, **sown, "loss": sum(sown.values(), sums["loss"])}
 
 
 def cross_entropy(
@@ -211,8 +249,8 @@ def summarise(means: dict[str, float]) -> dict[str, float]:
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
-    """Returns means per token of the sums of `cross_entropy`, and the perplexity."""
-    means = {name: sums[name] / sums["weight"] for name in SUMS if name != "weight"}
+    """Returns means per token of the sums of `evaluation_loss`, and the perplexity."""
+    means = {name: x / sums["weight"] for name, x in sums.items() if name != "weight"}
     return {**means, **summarise(means)}
 
 

@@ -1,5 +1,6 @@
 """The interface between a task and training: the record `Task`, and helpers of every task."""
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ import ml_collections
 from transformer import models, registry
 from transformer.data.batches import Batches
 from transformer.errors import UserError
+from transformer.tasks.evaluation import Evaluation
 
 Tree = Any
 
@@ -37,6 +39,22 @@ class Task(NamedTuple):
     summarise: Callable[[dict], dict]  # means per unit -> further values to log, such as perplexity
     identity: dict[str, str]  # {'vocabulary': fingerprint}; checkpoints of another one are refused
     about: str  # one line that describes the data, for the log
+
+
+def make_task(*, model: nn.Module, example: dict, evaluation: Evaluation, **fields: Any) -> Task:
+    """Returns the `Task` of a model, a batch of shapes and the evaluation of its validation."""
+
+    def evaluate(params: Tree, should_stop: Callable[[], bool]) -> dict | None:
+        outcome = evaluation.score(params, should_stop)
+        return None if outcome is None else outcome[0]
+
+    return Task(
+        model=model,
+        init=functools.partial(init_params, model, example),
+        evaluate=evaluate,
+        rehearse=evaluation.rehearse,
+        **fields,
+    )
 
 
 def load_task(name: str) -> ModuleType:

@@ -22,16 +22,16 @@ from transformer.decoding.translator import Translator
 from transformer.errors import UserError, check_values
 from transformer.models.ensemble import Ensemble
 from transformer.runtime import progress
-from transformer.tasks import losses, splits, trained, vocabularies
+from transformer.tasks import losses, splits, trained, translation_evaluator, vocabularies
+from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import (
     Task,
     abstract_params,
     build_model,
     check_positions,
     check_section,
-    init_params,
+    make_task,
 )
-from transformer.tasks.translation_evaluator import Evaluator
 from transformer.workdir import workdir
 
 Tree = dict
@@ -74,19 +74,18 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = workdir.read_vocabulary(folder, config)
     trained_model = model(config, _sizes(vocab))
-    validation = Evaluator(config, vocab, trained_model, "validation")
+    validation = translation_evaluator.evaluation(config, vocab, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
     source, target = pairs.fill_fractions(batches, tokens)
     pieces = [progress.quantity(len(side), "piece") for side in vocab]
     logging.info("token ids are in %s", tokens.directory)
-    return Task(
+    return make_task(
         model=trained_model,
-        init=functools.partial(init_params, trained_model, example(config, 1)),
+        example=example(config, 1),
+        evaluation=validation,
         batches=batches,
         loss=loss(config, trained_model),
-        evaluate=validation.scores,
-        rehearse=validation.rehearse,
         best_by="bleu",
         best_is="highest",
         unit="token",
@@ -121,10 +120,10 @@ def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
 
 def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> Evaluator:
+) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    split = splits.resolve(config, split)
-    return Evaluator(config, workdir.read_vocabulary(folder, config), model, split)
+    vocab, split = workdir.read_vocabulary(folder, config), splits.resolve(config, split)
+    return translation_evaluator.evaluation(config, vocab, model, split)
 
 
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:

@@ -40,7 +40,7 @@ def assemble(items, row_of_item, shape, key=()):
 def evaluator(rows_per_batch=8, label_smoothing=0.0, penalty=0.0):
     order = np.random.default_rng(2).permutation(37)  # as sorted by length
     batches = Batches([Rows(1, order, np.arange(38))], rows_per_batch, None, assemble)
-    return classifiers.Evaluator(
+    return classifiers.evaluation(
         Linear(penalty),
         batches,
         split="test",
@@ -104,13 +104,11 @@ def test_a_sown_penalty_is_part_of_the_loss_and_its_gradient(params):
 def test_scores_are_those_of_a_loop_over_the_items(params, logits, devices):
     test = evaluator(rows_per_batch=9)
     place = layout.make_layout("pmap", (0, 1, 1), devices).replicated
-    scores = test.scores(jax.device_put(params, place))
+    scores, outputs = test.score(jax.device_put(params, place))
     predicted = logits.argmax(axis=-1)
-    assert test.outputs["prediction"] == [LABELS[i] for i in predicted]
+    assert outputs["prediction"] == [LABELS[i] for i in predicted]
     probabilities = np.exp(log_softmax(logits)).max(axis=-1)
-    np.testing.assert_allclose(
-        [float(p) for p in test.outputs["probability"]], probabilities, atol=6e-5
-    )
+    np.testing.assert_allclose([float(p) for p in outputs["probability"]], probabilities, atol=6e-5)
     losses = -log_softmax(logits)[np.arange(37), CLASSES]
     assert scores["loss"] == pytest.approx(losses.mean(), rel=1e-5)
     assert scores["accuracy"] == pytest.approx((predicted == CLASSES).mean())
@@ -121,24 +119,24 @@ def test_scores_are_those_of_a_loop_over_the_items(params, logits, devices):
         f1 += [2 * true / either] if either else []
     assert scores["macro_f1"] == pytest.approx(np.mean(f1))
     assert 0 < scores["macro_f1"] < 1
-    counts = {tuple(line.split("\t")) for line in test.outputs["confusion"]}
+    counts = {tuple(line.split("\t")) for line in outputs["confusion"]}
     pairs = [(LABELS[c], LABELS[p]) for c, p in zip(CLASSES, predicted, strict=True)]
     assert counts == {(*pair, str(pairs.count(pair))) for pair in pairs}
-    assert [line.split("\t")[:2] for line in test.outputs["classes"]] == [
+    assert [line.split("\t")[:2] for line in outputs["classes"]] == [
         [label, str((i == CLASSES).sum())] for i, label in enumerate(LABELS)
     ]
     assert test.rows(scores)["accuracy"] == f"{scores['accuracy']:.2%} of 37 items"
 
 
 def test_scores_do_not_depend_on_the_batches(params):
-    one, other = (evaluator(n, 0.1, 0.5).scores(params) for n in (4, 37))
+    one, other = (evaluator(n, 0.1, 0.5).score(params)[0] for n in (4, 37))
     assert one == pytest.approx(other, rel=1e-5)
     assert one["penalty"] > 0
 
 
 def test_a_stopped_evaluation_has_no_scores(params):
     calls = iter([False, False, True])
-    assert evaluator().scores(params, lambda: next(calls)) is None
+    assert evaluator().score(params, lambda: next(calls)) is None
 
 
 def test_a_class_of_no_item_and_no_prediction_has_no_f1():

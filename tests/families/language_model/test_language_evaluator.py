@@ -29,7 +29,7 @@ def test_a_model_that_knows_nothing_has_a_perplexity_of_its_classes(run):
     evaluator = language_modelling.evaluator(config, folder, model, "final")
     assert evaluator.split == "validation"
     params = jax.tree.map(np.zeros_like, language.parameters(model))
-    scores = evaluator.scores(params)
+    scores, _ = evaluator.score(params)
     num_classes = len(workdir.read_vocabulary(folder, config))
     text = "".join(f"{line}\n" for line in lines)
     assert evaluator.settings == {
@@ -57,13 +57,13 @@ def test_every_token_is_scored_once_with_the_tokens_before_it_in_its_window(run)
         before = [*([ids[start - 1]] if start else [vocabulary.end]), *targets[:-1]]
         log_probs = jax.nn.log_softmax(language.logits(model, params, before))
         nats += [-float(log_probs[t, target]) for t, target in enumerate(targets)]
-    scores = evaluator.scores(params)
+    scores, outputs = evaluator.score(params)
     assert scores["nats_per_token"] == pytest.approx(np.mean(nats), rel=1e-5)
     of_lines = iter(nats)
     expected = [sum(next(of_lines) for _ in f"{line}\n") for line in lines]
-    assert list(map(float, evaluator.outputs["nats"])) == pytest.approx(expected, rel=1e-5)
+    assert list(map(float, outputs["nats"])) == pytest.approx(expected, rel=1e-5)
     evaluator.rehearse(params)
-    assert evaluator.scores(params, lambda: True) is None
+    assert evaluator.score(params, lambda: True) is None
 
 
 def test_unknown_characters_are_said_and_counted(run, tmp_path, caplog):
@@ -83,7 +83,7 @@ def test_samples_are_texts_without_a_prompt(run):
     config, folder, model, _ = run
     config.evaluate.samples, config.generate.max_tokens, config.generate.seed = 2, 7, 3
     params = language.parameters(model)
-    sampled = lambda: language_modelling.evaluator(config, folder, model, "final").scores(params)
+    sampled = lambda: language_modelling.evaluator(config, folder, model, "final").score(params)[0]
     texts = language_evaluator.read_samples(sampled()["samples"])
     keys = ("max_tokens", "seed", "temperature", "top_k", "top_p")
     assert texts == continuations.unprompted(

@@ -74,7 +74,7 @@ def pretrained(configure, folder):
 
 def scores(config, folder):
     run = trained.load(config, folder)
-    return masked_language.evaluator(config, folder, run.model, "validation").scores(run.params)
+    return masked_language.evaluator(config, folder, run.model, "validation").score(run.params)[0]
 
 
 def test_a_run_learns_and_is_scored(pretrained, capsys):

@@ -17,7 +17,8 @@ from transformer.families.images.images import LabelledImages, View
 from transformer.families.labels import class_names, classifiers
 from transformer.runtime import progress
 from transformer.tasks import splits
-from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
+from transformer.tasks.evaluation import Evaluation
+from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
 
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
@@ -97,7 +98,7 @@ def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
 
 def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> classifiers.Evaluator:
+) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
     Its outputs have the lines 'image', which image it is, and 'label'.
@@ -111,7 +112,7 @@ def evaluator(
         _, of_chunk, names_of_chunk = corpus.read(chunk)
         image_names += names_of_chunk
         image_labels += [corpus.classes[i] for i in of_chunk]
-    return classifiers.Evaluator(
+    return classifiers.evaluation(
         model,
         batches_of(config, corpus, class_ids(corpus, names, split), evaluation_view(config), None),
         split=split,
@@ -132,13 +133,12 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     corpus = labelled_images(config, "train")
     ids = class_ids(corpus, names, "train")
     batches = batches_of(config, corpus, ids, training_view(config), config.train.seed)
-    return Task(
+    return make_task(
         model=trained_model,
-        init=functools.partial(init_params, trained_model, example(config, 1)),
+        example=example(config, 1),
+        evaluation=validation,
         batches=batches,
         loss=loss(config, trained_model),
-        evaluate=validation.scores,
-        rehearse=validation.rehearse,
         best_by="accuracy",
         best_is="highest",
         unit="image",

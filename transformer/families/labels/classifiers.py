@@ -12,10 +12,10 @@ import jax
 import numpy as np
 
 from transformer.data.batches import Batches
-from transformer.distributed import inference, parallel_step, processes
 from transformer.errors import check_values
-from transformer.runtime import memory, progress
+from transformer.runtime import progress
 from transformer.tasks import losses
+from transformer.tasks.evaluation import Evaluation, SplitSums, never
 
 Array = jax.Array
 Tree = Any
@@ -35,7 +35,7 @@ def cross_entropy(
     """
     smoothing = {"label_smoothing": label_smoothing, "smoothed_over": "all_classes"}
     loss = losses.cross_entropy(logits_BV, targets_B, weights_B, **smoothing)["loss"]
-    # By argmax, as `Evaluator` does: of equal logits one is the prediction, not all.
+    # By argmax, as `evaluation` does: of equal logits one is the prediction, not all.
     correct_B = logits_BV.argmax(axis=-1) == targets_B
     return {"loss": loss, "accuracy": (correct_B * weights_B).sum(), "weight": weights_B.sum()}
 
@@ -45,8 +45,7 @@ def training_loss(
 ) -> dict[str, Array]:
     """Returns the sums of `cross_entropy` for a forward pass with dropout, drawn from `rng`.
 
-    What the model sows into the collection 'losses', values [B] of each item, is added to 'loss';
-    its sum is logged as 'penalty'.
+    What the model sows into the collection 'losses' is added, see `losses.forward`.
     """
     return _sums(model, params, batch, label_smoothing, train=True, rngs={"dropout": rng})[1]
 
@@ -55,15 +54,10 @@ def _sums(
     model: nn.Module, params: Tree, batch: dict, label_smoothing: float, **options: Any
 ) -> tuple[Array, dict[str, Array]]:
     """Returns (logits_BV, sums)."""
-    logits_BV, sown = model.apply(
-        {"params": params}, **batch["inputs"], mutable=["losses"], **options
-    )
+    logits_BV, sown = losses.forward(model, params, batch, **options)
     targets_B, weights_B = batch["targets"], batch["weights"]
     sums = cross_entropy(logits_BV, targets_B, weights_B, label_smoothing=label_smoothing)
-    if penalties := jax.tree.leaves(sown):
-        penalty = sum((penalty_B * weights_B).sum() for penalty_B in penalties)
-        sums |= {"loss": sums["loss"] + penalty, "penalty": penalty}
-    return logits_BV, sums
+    return logits_BV, losses.with_sown(sums, sown)
 
 
 @functools.partial(jax.jit, static_argnames="model")
@@ -72,114 +66,88 @@ def probabilities(params: Tree, inputs: dict, *, model: nn.Module) -> Array:
     return jax.nn.softmax(model.apply({"params": params}, **inputs, train=False), axis=-1)
 
 
-class Evaluator:
-    """Scores params on every item of one split.
+def evaluation(
+    model: nn.Module,
+    batches: Batches,
+    *,
+    split: str,
+    files: Sequence[str],
+    dataset: dict[str, Sequence[str]],
+    labels: Sequence[str],
+    unit: str,
+    label_smoothing: float,
+    remedy: str,
+) -> Evaluation:
+    """Returns how params are scored on every item of a split.
 
-    `batches` has the split's items in order (seed None), one a row. `dataset`, {name: lines}, is
-    the split as text, a line an item; `files` are the paths it was read from. After `scores`,
-    `outputs` has besides 'prediction', a label an item, and its 'probability'; 'classes', lines of
-    LABEL, ITEMS, PRECISION, RECALL and F1; and 'confusion', lines of LABEL, PREDICTION and how many
-    items.
+    `batches` has the split's items in order (seed None), one a row; `dataset` has the lines 'label'
+    and, by `unit`, 'text' or 'image'; `remedy` says which key to lower if memory is short.
+
+    Scores are 'accuracy' and 'macro_f1' (from 0 to 1; the mean F1 of the classes that items or
+    predictions have), and the means of the loss's other sums. Outputs have besides 'prediction', a
+    label an item, and its 'probability'; 'classes', lines of LABEL, ITEMS, PRECISION, RECALL and
+    F1; and 'confusion', lines of LABEL, PREDICTION and how many items.
     """
+    loss = SplitSums(
+        batches,
+        functools.partial(_outcome, model=model, label_smoothing=label_smoothing),
+        what=f"classify {split}",
+        remedy=remedy,
+        unit=unit,
+    )
 
-    def __init__(
-        self,
-        model: nn.Module,
-        batches: Batches,
-        *,
-        split: str,
-        files: Sequence[str],
-        dataset: dict[str, Sequence[str]],
-        labels: Sequence[str],
-        unit: str,
-        label_smoothing: float,
-        remedy: str,
-    ):
-        """`unit` is 'text' or 'image'; `remedy` says which key to lower if memory is short."""
-        self.split, self.files = split, list(files)
-        self.dataset = self.outputs = dataset
-        self.settings = {f"{unit}s": len(batches.items)}
-        self._batches, self._labels, self._unit = batches, labels, unit
-        self._outcome = functools.partial(_outcome, model=model, label_smoothing=label_smoothing)
-        self._remedy = remedy
-
-    def rehearse(self, params: Tree) -> None:
-        """Computes the loss of the largest batches; UserError if one does not fit into memory."""
-        for t in self._batches.largest():
-            self._batch(params, t)
-
-    def scores(
-        self, params: Tree, should_stop: Callable[[], bool] = lambda: False
-    ) -> dict[str, float] | None:
-        """Returns 'accuracy' and 'macro_f1' (from 0 to 1), and the means of the loss's other sums.
-
-        'macro_f1' is the mean F1 of the classes that items or predictions have. Collective: each
-        process scores its share of the batches, and all return the same. None in all processes if
-        `should_stop()` was true in one before its share was done.
-        """
-        numbers, outcomes = processes.my_share(len(self._batches)), []
-        items = processes.my_share(len(self._batches.items))  # about as many as its batches have
-        with progress.counter(
-            f"classify {self.split}", total=len(items), unit=self._unit
-        ) as advance:
-            for t in numbers:
-                if should_stop():
-                    break
-                outcomes.append(self._batch(params, t))
-                advance(len(outcomes[-1][1]))
-        # A process that was stopped must not leave the others waiting in gather_shares.
-        if any(processes.all_gather(len(outcomes) < len(numbers))):
+    def score(params: Tree, should_stop: Callable[[], bool] = never) -> tuple | None:
+        if (outcome := loss.score(params, should_stop)) is None:
             return None
-        sums, *items = zip(*processes.gather_shares(outcomes, len(self._batches)), strict=True)
+        sums, values = outcome
         # Batches have their items in the order of `batches.items`, often that of their lengths.
-        back = np.argsort(self._batches.items)
-        targets, predictions, probabilities = (np.concatenate(x)[back] for x in items)
-        sums = jax.tree.map(lambda *x: sum(x), *sums)
+        back = np.argsort(batches.items)
+        targets, predictions, probabilities = (x[back] for x in values)
         weight = sums.pop("weight")
-        counts = confusion(targets, predictions, len(self._labels))
-        probability = {"probability": [f"{p:.4f}" for p in probabilities]}
-        self.outputs = {
-            **self.dataset,
-            **report(counts, predictions, self._labels),
-            **probability,
-        }
-        return {
+        counts = confusion(targets, predictions, len(labels))
+        scores = {
             **{name: total / weight for name, total in sums.items()},
             "accuracy": float((targets == predictions).mean()),
             "macro_f1": float(np.nanmean(precision_recall_f1(counts)[2])),
         }
+        probability = [f"{p:.4f}" for p in probabilities]
+        outputs = report(counts, predictions, labels) | {"probability": probability}
+        return scores, {**dataset, **outputs}
 
-    def rows(self, scores: dict) -> dict[str, str]:
-        """Formats scores as a table, {name: text}, with the main score first."""
-        count = self.settings[f"{self._unit}s"]
+    def rows(scores: dict) -> dict[str, str]:
         return {
-            "accuracy": f"{scores['accuracy']:.2%} of {progress.quantity(count, self._unit)}",
-            "macro F1": f"{scores['macro_f1']:.4f} of {len(self._labels)} classes",
+            "accuracy": f"{scores['accuracy']:.2%} of {progress.quantity(count, unit)}",
+            "macro F1": f"{scores['macro_f1']:.4f} of {len(labels)} classes",
             "loss": f"{scores['loss']:.4f}",
         }
 
-    def _batch(self, params: Tree, t: int) -> tuple[dict, list[int], list[int], list[float]]:
-        """Returns the sums over batch t, and the class of each of its items, the prediction and its
-        probability."""
-        num_rows, length = self._batches.shape(t)
-        padded = parallel_step.rows_for_devices(num_rows, inference.num_devices(params))
-        batch = self._batches.rows(t, 0, padded)
-        what = f"the loss of {num_rows} rows of {length} positions"
-        with memory.fits_in_memory(what, self._remedy):
-            sums, *rows = self._outcome(params, inference.shard_rows(batch, params))
-            sums, rows = jax.tree.map(float, sums), [batch["targets"], *map(np.asarray, rows)]
-        real_B = batch["weights"] > 0
-        return sums, *(row_B[real_B].tolist() for row_B in rows)
+    count = len(batches.items)
+    return Evaluation(
+        split=split,
+        files=list(files),
+        dataset=dataset,
+        settings={f"{unit}s": count},
+        columns={
+            "input": unit,
+            "reference": "label",
+            "output": "prediction",
+            "measure": "probability",
+        },
+        score=score,
+        rehearse=loss.rehearse,
+        rows=rows,
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("model", "label_smoothing"))
 def _outcome(
     params: Tree, batch: dict, *, model: nn.Module, label_smoothing: float
-) -> tuple[dict, Array, Array]:
-    """Returns the sums of a forward pass without dropout, and the predictions [B] with their
-    probabilities [B]."""
+) -> tuple[dict, tuple[Array, Array, Array]]:
+    """Returns the sums of a forward pass without dropout, and the class of each item [B], the
+    prediction and its probability."""
     logits_BV, sums = _sums(model, params, batch, label_smoothing, train=False)
-    return sums, logits_BV.argmax(axis=-1), jax.nn.softmax(logits_BV, axis=-1).max(axis=-1)
+    probability_B = jax.nn.softmax(logits_BV, axis=-1).max(axis=-1)
+    return sums, (batch["targets"], logits_BV.argmax(axis=-1), probability_B)
 
 
 def confusion(targets: np.ndarray, predictions: np.ndarray, num_classes: int) -> np.ndarray:

@@ -14,12 +14,12 @@ import ml_collections
 
 from transformer.data.batches import Batches
 from transformer.errors import UserError, check_values
-from transformer.families.language_model import continuations, streams
-from transformer.families.language_model.language_evaluator import Evaluator
+from transformer.families.language_model import continuations, language_evaluator, streams
 from transformer.models import fields
 from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
-from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
+from transformer.tasks.evaluation import Evaluation
+from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
 from transformer.workdir import workdir
 
 FREE = (
@@ -85,30 +85,29 @@ def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
 
 def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> Evaluator:
+) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    split = splits.resolve(config, split)
-    return Evaluator(config, workdir.read_vocabulary(folder, config), model, split)
+    vocab, split = workdir.read_vocabulary(folder, config), splits.resolve(config, split)
+    return language_evaluator.evaluation(config, vocab, model, split)
 
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = workdir.read_vocabulary(folder, config)
     trained_model = model(config, {"vocab_size": len(vocab)})
-    validation = Evaluator(config, vocab, trained_model, "validation")
+    validation = language_evaluator.evaluation(config, vocab, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)
     ids = tokens.sides["text"].ids
     logging.info("token ids are in %s", tokens.directory)
     rows = streams.windows(len(ids), config.data.context_length)
     assemble = functools.partial(streams.assemble_shifted, ids)
     batches = Batches([rows], config.data.batch_tokens, config.train.seed, assemble)
-    return Task(
+    return make_task(
         model=trained_model,
-        init=functools.partial(init_params, trained_model, example(config, 1)),
+        example=example(config, 1),
+        evaluation=validation,
         batches=batches,
         loss=loss(config, trained_model),
-        evaluate=validation.scores,
-        rehearse=validation.rehearse,
         best_by="nats_per_token",
         best_is="lowest",
         unit="token",

@@ -17,7 +17,8 @@ from transformer.families.texts import labelled_text, texts
 from transformer.families.texts.labelled_text import LabelledText
 from transformer.runtime import progress
 from transformer.tasks import splits, trained, vocabularies
-from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
+from transformer.tasks.evaluation import Evaluation
+from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
 from transformer.workdir import workdir
 
 FREE = (
@@ -123,7 +124,7 @@ def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
 
 def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> classifiers.Evaluator:
+) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
     Its outputs have the lines 'text' and 'label'.
@@ -131,7 +132,7 @@ def evaluator(
     split = splits.resolve(config, split)
     corpus = labelled(config, split)
     (lines,) = corpus.read(range(len(corpus)))
-    return classifiers.Evaluator(
+    return classifiers.evaluation(
         model,
         batches_of(config, folder, corpus, None),
         split=split,
@@ -151,13 +152,12 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     validation = evaluator(config, folder, trained_model, "validation")
     train = labelled(config, "train")
     batches = batches_of(config, folder, train, config.train.seed)
-    return Task(
+    return make_task(
         model=trained_model,
-        init=functools.partial(init_params, trained_model, example(config, 1)),
+        example=example(config, 1),
+        evaluation=validation,
         batches=batches,
         loss=loss(config, trained_model),
-        evaluate=validation.scores,
-        rehearse=validation.rehearse,
         best_by="accuracy",
         best_is="highest",
         unit="text",

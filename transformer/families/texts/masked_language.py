@@ -20,8 +20,8 @@ from transformer.errors import UserError, check_values
 from transformer.families.texts import classification, labelled_text, texts
 from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
-from transformer.tasks.evaluation_loss import EvaluationLoss
-from transformer.tasks.task import Task, abstract_params, build_model, check_section, init_params
+from transformer.tasks.evaluation import Evaluation, SplitSums, never
+from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
 from transformer.workdir import workdir
 from transformer.workdir.workdir import Vocabulary
 
@@ -129,70 +129,63 @@ def batches_of(
     return Batches(rows, data.batch_tokens, seed, fixed if seed is None else masked)
 
 
-class Evaluator:
-    """Scores params on one split, some tokens of which are masked, the same ones each time.
-
-    `dataset` is the split's text, {'text': lines}, and `files` are the paths it was read from.
-    """
-
-    def __init__(
-        self, config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-    ):
-        corpus, vocab = corpus_of(config, split), workdir.read_vocabulary(folder, config)
-        tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
-        (lines,) = corpus.read(range(len(corpus)))
-        self.split, self.files = split, list(corpus.files)
-        self.dataset = self.outputs = {"text": lines}
-        self.settings = {"texts": len(lines), "mask_share": config.data.mask_share}
-        self._loss = EvaluationLoss(
-            batches_of(config, vocab, tokens, None),
-            model,
-            tuple(config.loss.items()),
-            what=f"score {split}",
-            remedy="lower config.data.batch_tokens",
-        )
-        self.rehearse = self._loss.rehearse
-
-    def scores(
-        self, params: Tree, should_stop: Callable[[], bool] = lambda: False
-    ) -> dict[str, float] | None:
-        """Returns means per masked token: 'loss', 'nats_per_token', 'perplexity', 'accuracy'.
-
-        Collective; None if stopped (see EvaluationLoss).
-        """
-        sums = self._loss.sums(params, should_stop)
-        return None if sums is None else losses.per_token(sums)
-
-    def rows(self, scores: dict) -> dict[str, str]:
-        """Formats scores as a table, {name: text}, with the main score first."""
-        return {
-            "nats": f"{scores['nats_per_token']:.4f} per masked token",
-            "perplexity": f"{scores['perplexity']:.3f}",
-            "accuracy": f"{scores['accuracy']:.2%} of masked tokens",
-        }
-
-
 def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> Evaluator:
-    """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    return Evaluator(config, folder, model, splits.resolve(config, split))
+) -> Evaluation:
+    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+
+    Some tokens are masked, the same ones each time; scores are means per masked token: 'loss',
+    'nats_per_token', 'perplexity', 'accuracy'.
+    """
+    split = splits.resolve(config, split)
+    corpus, vocab = corpus_of(config, split), workdir.read_vocabulary(folder, config)
+    tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
+    (lines,) = corpus.read(range(len(corpus)))
+    loss = SplitSums(
+        batches_of(config, vocab, tokens, None),
+        functools.partial(losses.outcome, model=model, options=tuple(config.loss.items())),
+        what=f"score {split}",
+        remedy="lower config.data.batch_tokens",
+    )
+
+    def score(params: Tree, should_stop: Callable[[], bool] = never) -> tuple | None:
+        outcome = loss.score(params, should_stop)
+        return outcome and (losses.per_token(outcome[0]), {"text": lines})
+
+    return Evaluation(
+        split=split,
+        files=list(corpus.files),
+        dataset={"text": lines},
+        settings={"texts": len(lines), "mask_share": config.data.mask_share},
+        columns={"input": "text"},
+        score=score,
+        rehearse=loss.rehearse,
+        rows=rows,
+    )
+
+
+def rows(scores: dict) -> dict[str, str]:
+    """Formats scores as a table, {name: text}, with the main score first."""
+    return {
+        "nats": f"{scores['nats_per_token']:.4f} per masked token",
+        "perplexity": f"{scores['perplexity']:.3f}",
+        "accuracy": f"{scores['accuracy']:.2%} of masked tokens",
+    }
 
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     trained_model = model(config, sizes(config, folder))
-    validation = Evaluator(config, folder, trained_model, "validation")
+    validation = evaluator(config, folder, trained_model, "validation")
     vocab = workdir.read_vocabulary(folder, config)
     tokens = splits.prepared_tokens(config, vocab)
     batches = batches_of(config, vocab, tokens, config.train.seed)
-    return Task(
+    return make_task(
         model=trained_model,
-        init=functools.partial(init_params, trained_model, example(config, 1)),
+        example=example(config, 1),
+        evaluation=validation,
         batches=batches,
         loss=loss(config, trained_model),
-        evaluate=validation.scores,
-        rehearse=validation.rehearse,
         best_by="nats_per_token",
         best_is="lowest",
         unit="masked_token",

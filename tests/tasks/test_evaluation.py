@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 
+import flax.linen as nn
 import jax
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from transformer.distributed import layout, processes
 from transformer.families.language_model import streams
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import losses
-from transformer.tasks.evaluation_loss import EvaluationLoss
+from transformer.tasks.evaluation import SplitSums
 
 IDS = np.random.default_rng(0).integers(4, 13, 100).astype(np.uint16)
 OPTIONS = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
@@ -28,16 +29,18 @@ def run():
     return model, language.parameters(model)
 
 
-def evaluation_loss(model, rows=3, blocks=1):
+def split_sums(model, rows=3, blocks=1):
+    """Sums over 100 ids, and the nats of each."""
     assemble = functools.partial(streams.assemble, IDS)
     batches = Batches([streams.windows(len(IDS), 8)], rows * 8, None, assemble)
-    options = OPTIONS | {"blocks": blocks}
-    return EvaluationLoss(batches, model, tuple(options.items()), what="score", remedy="")
+    options = tuple({**OPTIONS, "blocks": blocks}.items())
+    outcome = functools.partial(losses.outcome, model=model, options=options, keep_nats=True)
+    return SplitSums(batches, outcome, what="score", remedy="")
 
 
-def of_split(run, params=None, rows=3, blocks=1, **changes):
+def of_split(run, params=None, rows=3, blocks=1):
     model, own = run
-    return evaluation_loss(model, rows, blocks).sums(own if params is None else params, **changes)
+    return split_sums(model, rows, blocks).score(own if params is None else params)[0]
 
 
 def test_the_sums_are_those_of_one_large_batch(run, caplog):
@@ -60,14 +63,14 @@ def test_the_sums_are_those_of_one_large_batch(run, caplog):
 def test_an_ensemble_has_the_loss_of_its_only_member(run):
     """It has no logits in blocks, only all at once."""
     model, params = run
-    alone = evaluation_loss(model).sums(params)
-    ensemble = evaluation_loss(Ensemble((model,)), blocks=4).sums({"members_0": params})
+    alone = split_sums(model).score(params)[0]
+    ensemble = split_sums(Ensemble((model,)), blocks=4).score({"members_0": params})[0]
     assert ensemble == pytest.approx(alone, rel=1e-5)
 
 
 def test_blocks_never_hold_all_logits(run):
     model, params = run
-    batch = evaluation_loss(model).batches.rows(0, 0, 3)
+    batch = split_sums(model).batches.rows(0, 0, 3)
 
     def compiled(blocks):
         loss = functools.partial(losses.evaluation_loss, model=model, blocks=blocks, **OPTIONS)
@@ -86,7 +89,7 @@ def test_the_nats_are_of_each_token_in_order(run, rows, blocks):
     logits = model.apply({"params": params}, **batch["inputs"], train=False)
     log_probs = np.asarray(jax.nn.log_softmax(logits)).reshape(-1, logits.shape[-1])
     expected = -log_probs[np.arange(len(IDS)), IDS]  # the last window alone has padding, at its end
-    sums, nats = evaluation_loss(model, rows, blocks).sums_and_nats(params)
+    sums, [nats] = split_sums(model, rows, blocks).score(params)
     np.testing.assert_allclose(nats, expected, rtol=1e-5)
     assert sums["nats_per_token"] == pytest.approx(nats.sum(), rel=1e-5)
 
@@ -128,25 +131,68 @@ class Processes:
 def test_several_processes_have_the_sums_and_nats_of_one(run, count, monkeypatch):
     """Of five batches, whose last is smaller, each process computes some."""
     model, params = run
-    sums, nats = evaluation_loss(model).sums_and_nats(params)
+    sums, [nats] = split_sums(model).score(params)
     simulated, computed = Processes(count, monkeypatch), []
-    batch = EvaluationLoss.batch
+    batch = SplitSums.batch
     monkeypatch.setattr(
-        EvaluationLoss,
+        SplitSums,
         "batch",
         lambda self, params, t: computed.append(t) or batch(self, params, t),
     )
-    outcomes = simulated.run(lambda _: evaluation_loss(model).sums_and_nats(params))
+    outcomes = simulated.run(lambda _: split_sums(model).score(params))
     assert sorted(computed) == [*range(5)]
     for of_process in outcomes:
         assert of_process[0] == sums
-        np.testing.assert_array_equal(of_process[1], nats)
+        np.testing.assert_array_equal(of_process[1], [nats])
     # Where one is stopped, no process has an outcome.
-    stopped = simulated.run(lambda i: evaluation_loss(model).sums_and_nats(params, lambda: i == 1))
+    stopped = simulated.run(lambda i: split_sums(model).score(params, lambda: i == 1))
     assert stopped == [None] * count
 
 
 def test_a_split_that_is_stopped_has_no_loss(run):
     answers = iter([False, False, True])
-    assert of_split(run, should_stop=lambda: next(answers)) is None
+    assert split_sums(run[0]).score(run[1], lambda: next(answers)) is None
     assert next(answers, "none left") == "none left"
+
+
+class Penalised(nn.Module):
+    """Logits [B, T, 5] of numbers [B, T, 3], and two losses, of a row and of each position."""
+
+    def setup(self):
+        self.dense = nn.Dense(5)
+
+    def hidden(self, numbers, *, train):
+        self.sow("losses", "balance", numbers[:, 0, 0])
+        self.sow("losses", "spread", (numbers**2).sum(axis=-1))
+        self.sow("losses", "spread", numbers[..., 0])
+        return numbers
+
+    def logits(self, x_BTD):
+        return self.dense(x_BTD)
+
+    def __call__(self, numbers, *, train):
+        return self.logits(self.hidden(numbers, train=train))
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_what_a_model_sows_is_added_to_the_loss_by_its_name(blocks):
+    """Of rows that are not padding; in training as in evaluation."""
+    numbers = np.random.default_rng(1).random((3, 4, 3), np.float32)
+    batch = {"inputs": {"numbers": numbers}, "targets": np.zeros((3, 4), np.int32)}
+    batch["weights"] = np.array([[1, 1, 1, 0], [1, 1, 1, 1], [0, 0, 0, 0]], np.float32)
+    model = Penalised()
+    params = model.init(jax.random.key(0), numbers, train=False)["params"]
+    logits = model.apply({"params": params}, numbers, train=False)
+    plain = losses.cross_entropy(logits, batch["targets"], batch["weights"], **OPTIONS)
+    expected = {
+        "balance": numbers[:2, 0, 0].sum(),
+        "spread": (numbers[:2] ** 2).sum() + numbers[:2, :, 0].sum(),
+    }
+    options = {"model": model, "blocks": blocks, **OPTIONS}
+    sums, _ = losses.evaluation_loss(params, batch, **options)
+    for found in (sums, losses.token_loss(params, batch, rng=jax.random.key(0), **options)):
+        assert {name: float(found[name]) for name in expected} == pytest.approx(expected, rel=1e-5)
+        whole = plain["loss"] + sum(expected.values())
+        assert float(found["loss"]) == pytest.approx(float(whole), rel=1e-5)
+    per_token = losses.per_token({name: float(x) for name, x in sums.items()})
+    assert per_token["balance"] == pytest.approx(expected["balance"] / 7, rel=1e-5)

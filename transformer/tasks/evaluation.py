@@ -1,0 +1,93 @@
+"""How a split is scored: the record `Evaluation`, and the one loop over the batches of a split."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from transformer.data.batches import Batches
+from transformer.distributed import inference, parallel_step, processes
+from transformer.runtime import memory, progress
+
+Tree = Any
+
+
+def never() -> bool:
+    """Returns False: no evaluation is told to stop by it."""
+    return False
+
+
+class Evaluation(NamedTuple):
+    """How params are scored on every item of a split, as values and functions."""
+
+    split: str  # its name in the config, or in the corpus
+    files: list[str]  # the paths that it was read from
+    dataset: dict[str, Sequence[str]]  # the split as text, {name: a line an item}
+    settings: dict[str, Any]  # what else a result depends on
+    # The names in `dataset` and in the outputs of an item's input, reference, output and measure,
+    # those that there are: {"input": "text", "measure": "nats"}.
+    columns: dict[str, str]
+    # (params, should_stop) -> (scores, outputs), {name: number or text} and {name: lines}, of which
+    # the dataset is a part; scores may have 'samples', text for the log. Collective: None in all
+    # processes if should_stop() was true in one.
+    score: Callable[..., tuple[dict, dict] | None]
+    rehearse: Callable[[Tree], None]  # scores the largest shapes: out of memory shows early
+    rows: Callable[[dict], dict[str, str]]  # scores as a table, with the main one first
+
+
+class SplitSums(NamedTuple):
+    """The sums of a loss over the batches of a split, and what it gives for each token or item.
+
+    `outcome` is a jitted function (params, batch) -> ({name: sum}, arrays); each of the arrays has
+    the shape of batch["weights"], and counts where these are not 0.
+    """
+
+    batches: Batches
+    outcome: Callable[[Tree, dict], tuple[dict, tuple]]
+    what: str  # labels the progress
+    remedy: str  # what to do if a batch does not fit into the devices' memory
+    unit: str = "row"
+
+    def rehearse(self, params: Tree) -> None:
+        """Computes the largest batches; UserError if one does not fit into memory."""
+        for t in self.batches.largest():
+            self.batch(params, t)
+
+    def score(
+        self, params: Tree, should_stop: Callable[[], bool] = never
+    ) -> tuple[dict[str, float], list[np.ndarray]] | None:
+        """Returns the sums over all batches, and the arrays' values in the order of the rows.
+
+        Collective: each process computes its share of the batches. None in all processes if
+        `should_stop()` was true in one before its share was done.
+        """
+        numbers, outcomes = processes.my_share(len(self.batches)), []
+        total = sum(map(self.batches.num_filled, numbers))
+        with progress.counter(self.what, total=total, unit=self.unit) as advance:
+            for t in numbers:
+                if should_stop():
+                    break
+                outcomes.append(self.batch(params, t))
+                advance(self.batches.num_filled(t))
+        # A process that was stopped must not leave the others waiting in gather_shares.
+        if any(processes.all_gather(len(outcomes) < len(numbers))):
+            return None
+        sums, values = zip(*processes.gather_shares(outcomes, len(self.batches)), strict=True)
+        return jax.tree.map(lambda *x: sum(x), *sums), [
+            np.concatenate(x) for x in zip(*values, strict=True)
+        ]
+
+    def batch(self, params: Tree, t: int) -> tuple[dict[str, float], list[list]]:
+        """Returns the sums over batch t, and the arrays' values, without those of padding.
+
+        UserError if it does not fit into memory.
+        """
+        num_rows, length = self.batches.shape(t)
+        padded = parallel_step.rows_for_devices(num_rows, inference.num_devices(params))
+        batch = self.batches.rows(t, 0, padded)
+        what = f"the loss of {num_rows} rows of {length} positions"
+        with memory.fits_in_memory(what, self.remedy):
+            sums, arrays = self.outcome(params, inference.shard_rows(batch, params))
+            sums, arrays = jax.tree.map(float, sums), [np.asarray(x) for x in arrays]
+        return sums, [x[batch["weights"] > 0].tolist() for x in arrays]
