@@ -5,6 +5,7 @@ import importlib
 from pathlib import Path
 
 import pytest
+from helpers.cases import slow_but
 
 from configs import wmt_base
 from transformer.models.transformer import Transformer
@@ -29,9 +30,10 @@ def load(name):
     return config_files.load_config(f"configs/{name}" + ("" if ".py" in name else ".py"))
 
 
-@pytest.mark.parametrize(
-    "name", [v for name in CONFIGS if name not in OF_A_RUN for v in variants(name)]
-)
+VARIANTS = [v for name in CONFIGS if name not in OF_A_RUN for v in variants(name)]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
 def test_configs(name):
     """All have the keys of their task, and values that can be overridden.
 
@@ -69,9 +71,7 @@ def test_every_key_is_read():
         assert key.split(".")[-1] in code
 
 
-@pytest.mark.parametrize(
-    "name", [v for name in CONFIGS if name not in OF_A_RUN for v in variants(name)]
-)
+@pytest.mark.parametrize("name", slow_but(VARIANTS, *CONFIGS))
 def test_every_config_can_work(name):
     prepare.check(load(name))
 
@@ -187,9 +187,7 @@ def test_golden_presets(name, preset, changes):
         assert {key for key in flat if flat[key] != paper[key]} == changes.keys()
 
 
-@pytest.mark.parametrize(
-    "name", [v for name in CONFIGS if name not in OF_A_RUN for v in variants(name)]
-)
+@pytest.mark.parametrize("name", VARIANTS)
 def test_a_decay_ends_with_the_run(name):
     """Else a run of more steps would go on at a rate of 0."""
     config = load(name)

@@ -3,12 +3,13 @@
 import jax
 import numpy as np
 import pytest
+from helpers.cases import slow_but
 
 from transformer.decoding import top_k
 
 
 @pytest.mark.parametrize("size", [1, 13, 64, 192, 997])
-@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("beams", slow_but([1, 3], 3))
 def test_likeliest_is_top_k(size, beams):
     """Ties included; the vocabulary's size is a multiple of the block of 64, or is not."""
     random = np.random.default_rng(size)

@@ -1,6 +1,6 @@
 """A toy task whose right answers are known, sentences of letters to reverse, and a model that can.
 
-Training to no fault takes a quarter of a minute, once in a test session.
+Training to no fault takes ten seconds, once in a test session.
 """
 
 import functools
@@ -128,9 +128,9 @@ def trained(steps=1500):
     values = jax.jit(functools.partial(net.init, train=False))(jax.random.key(0), **first)["params"]
     state, faults = adam.init(values), []
     for step in range(steps):
-        values, state, count = update(values, state, batch(sentences(64, seed=2 + step)))
+        values, state, count = update(values, state, batch(sentences(16, seed=2 + step)))
         faults.append(float(count))
-    assert sum(faults[-50:]) < 3, "the toy task was not learnt"
+    assert sum(faults[-100:]) < 3, "the toy task was not learnt"
     return values
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import layouts, tiny
+from helpers.cases import slow_but
 
 from transformer.distributed.layout import state_shardings
 from transformer.families.recurrent.recurrent import Recurrent
@@ -32,7 +33,8 @@ def parts(function):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "mesh"), [("pmap", (1, 1, 1)), ("pmap", (8, 1, 1)), ("jit", (2, 2, 2))]
+    ("strategy", "mesh"),
+    slow_but([("pmap", (1, 1, 1)), ("pmap", (8, 1, 1)), ("jit", (2, 2, 2))], ("jit", (2, 2, 2))),
 )
 @pytest.mark.parametrize("model", [layouts.model(), RECURRENT])
 def test_a_state_is_that_of_one_program_on_one_device(model, strategy, mesh):

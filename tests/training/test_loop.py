@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.cases import slow_but
 from helpers.runs import (
     assert_tensorboard_is_metrics,
     newest,
@@ -169,12 +170,12 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
     assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted, newest_killed)
 
 
-VALIDATED_BETWEEN = {"train.num_steps": 60, "evaluate.every": 50, "evaluate.samples": 1}
+VALIDATED_BETWEEN = {"train.num_steps": 12, "evaluate.every": 10, "evaluate.samples": 1}
 
 
 @pytest.fixture(scope="module")
 def validated_between(tiny_config, tmp_path_factory):
-    """A run that validates after step 50, which is not saved."""
+    """A run that validates after step 10, which is not saved."""
     workdir = tmp_path_factory.mktemp("runs") / "validated"
     train.train(tiny_config(VALIDATED_BETWEEN), workdir)
     return workdir
@@ -200,7 +201,7 @@ def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
     with pytest.raises(SystemExit) as status:
         train.train(tiny_config(changes), tmp_path / "run")
     assert status.value.code == 143
-    assert newest(tiny_config(changes), tmp_path / "run")[0] == 50
+    assert newest(tiny_config(changes), tmp_path / "run")[0] == 10
     assert not any(line["kind"] == "validation" for line in read(tmp_path / "run"))
     train.train(tiny_config(changes), tmp_path / "run")
     assert without_times(tmp_path / "run") == without_times(validated_between)
@@ -301,7 +302,9 @@ def ten_steps(tiny_config, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [(("pmap", 8), ("jit", 1)), (("jit", 1), ("pmap", 8))], ids=str
+    ("before", "after"),
+    slow_but([(("pmap", 8), ("jit", 1)), (("jit", 1), ("pmap", 8))], (("pmap", 8), ("jit", 1))),
+    ids=str,
 )
 def test_run_goes_on_under_the_other_strategy(
     tiny_config, devices, ten_steps, tmp_path, monkeypatch, before, after

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from helpers import toy_task
+from helpers.cases import slow_but
 from helpers.runs import without_times
 
 import launch
@@ -144,7 +145,11 @@ def test_modes_of_other_tasks_are_refused(toy, tmp_path):
         launch.main(["--mode=translate", f"--workdir={tmp_path / 'run'}"])
 
 
-@pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (4, 2, 1))], ids=str)
+@pytest.mark.parametrize(
+    ("strategy", "mesh"),
+    slow_but([("pmap", (8, 1, 1)), ("jit", (4, 2, 1))], ("jit", (4, 2, 1))),
+    ids=str,
+)
 @pytest.mark.parametrize("name", ["adamw", "sgd", "lion", "adafactor"])
 def test_optimizers_of_optax_descend(toy, tmp_path, name, strategy, mesh):
     """By optax's sign: what they return is added."""

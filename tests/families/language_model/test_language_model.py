@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import language, tiny
+from helpers.cases import slow_but
 
 from transformer import models
 from transformer.errors import UserError
@@ -59,7 +60,9 @@ def test_texts_of_a_row_do_not_see_each_other(run):
     np.testing.assert_allclose(tiny.logits(model, params, alone)[0, :4], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("counts", [[1] * 7, [4, 1, 2]], ids=["one at a time", "four, one, two"])
+@pytest.mark.parametrize(
+    "counts", slow_but([[1] * 7, [4, 1, 2]], [4, 1, 2]), ids=["one at a time", "four, one, two"]
+)
 def test_steps_equal_the_full_pass_while_beams_follow_others(run, counts):
     """Two texts of three beams, with new parents behind each step; the cache grows once."""
     model, params = run

@@ -8,13 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.cases import slow_but
 from helpers.layers import products
 
 from transformer.errors import UserError
 from transformer.families.recurrent.lstm import LSTMCell
 from transformer.families.recurrent.recurrent import CHOICES, Recurrent
 
-KINDS = [("gru", kind) for kind in CHOICES["attention"]] + [("lstm", "none"), ("lstm", "dot")]
+KINDS = slow_but(
+    [*(("gru", kind) for kind in CHOICES["attention"]), ("lstm", "none"), ("lstm", "dot")],
+    *(("gru", "additive"), ("lstm", "dot")),
+)
+ATTENTIONS = slow_but(CHOICES["attention"], "additive", "dot")
 FIELDS = {
     **{"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY, "d_model": 8},
     **{"num_layers": 2, "cell": "gru", "attention": "additive", "tied_embeddings": "none"},
@@ -111,7 +116,7 @@ def expected_logits(cell, attention, params, source, target):
     return np.array(outputs)
 
 
-@pytest.mark.parametrize(("cell", "attention"), [*KINDS, ("lstm", "additive")])
+@pytest.mark.parametrize(("cell", "attention"), KINDS)
 def test_it_is_a_loop_over_positions(cell, attention):
     model, params, inputs = build(cell=cell, attention=attention)
     logits_BTV = logits(model, params, inputs)
@@ -170,7 +175,7 @@ def test_no_position_sees_the_targets_after_it(cell, attention):
     assert not np.allclose(before[:, 3:], after[:, 3:])
 
 
-@pytest.mark.parametrize("attention", CHOICES["attention"])
+@pytest.mark.parametrize("attention", ATTENTIONS)
 def test_every_source_piece_counts(attention):
     """Also the first and the last: both directions reach the decoder."""
     model, params, inputs = build(attention=attention, num_layers=1)
@@ -181,7 +186,7 @@ def test_every_source_piece_counts(attention):
         assert not np.allclose(before[0], logits(model, params, changed)[0], atol=1e-4)
 
 
-@pytest.mark.parametrize("attention", CHOICES["attention"])
+@pytest.mark.parametrize("attention", ATTENTIONS)
 def test_weights_are_of_the_sources_own_pieces(attention):
     model, params, inputs = build(attention=attention)
     _, sown = model.apply({"params": params}, **inputs, train=False, mutable=["intermediates"])
