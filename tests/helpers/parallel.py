@@ -40,7 +40,7 @@ def readers(pairs, *, codes=("xx", "yy"), max_length=128, pieces=None):
     return [
         line_measures.Reader(languages, script, max_length, pieces, spelling)
         for languages, script in zip(
-            (codes, codes[::-1]), line_measures.scripts(texts(pairs), codes), strict=True
+            (codes, codes[::-1]), line_measures.side_scripts(texts(pairs), codes), strict=True
         )
     ]
 

@@ -13,7 +13,7 @@ from transformer.runtime import lock
 
 HOLD = """
 import pathlib, sys, time
-from transformer.storage import lock
+from transformer.runtime import lock
 with lock.locked(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(100)

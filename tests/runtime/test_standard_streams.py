@@ -13,7 +13,7 @@ def test_no_file_takes_the_place_of_a_closed_stream(tmp_path):
     """Libraries would print into it."""
     code = f"""if True:
         import os, sys
-        from transformer.storage import standard_streams
+        from transformer.runtime import standard_streams
         standard_streams.prepare()
         print("unheard", file=sys.stderr)
         assert sys.stdin is None and sys.stdout is None

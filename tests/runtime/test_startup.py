@@ -31,9 +31,9 @@ def test_a_second_ctrl_c_ends_what_the_first_one_waits_for():
     """Here a handler that does nothing stands for one that cannot run yet."""
     code = """if True:
         import signal, time
-        from transformer.monitoring import process
+        from transformer.runtime import startup
         signal.signal(signal.SIGINT, lambda *_: None)
-        process.watch_ctrl_c()
+        startup.watch_ctrl_c()
         print("ready", flush=True)
         time.sleep(600)
     """
@@ -81,9 +81,9 @@ def test_only_glibc_is_told(started, monkeypatch):
 
 # Sorts eight arrays of 1 MB and sums a row of each: one of them is alive at a time, or all eight.
 BRANCHES = """
-from transformer.monitoring import process
+from transformer.runtime import startup
 
-process.schedule_for_memory()
+startup.schedule_for_memory()
 import jax
 import jax.numpy as jnp
 

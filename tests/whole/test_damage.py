@@ -26,7 +26,6 @@ from helpers.damage import damaged, one_line_naming, parallel_text
 
 from transformer.data import (
     batches,
-    builders,
     corpora,
     downloads,
     packing,
@@ -36,6 +35,7 @@ from transformer.data import (
 from transformer.data.tokens import tokenise
 from transformer.modes import lines
 from transformer.runtime import checksums
+from transformer.tools.quickstart import grammar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -171,7 +171,7 @@ def corpus(request, tmp_path, monkeypatch):
     """A function that loads a split of a corpus, and where it is prepared."""
     miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
     pairs = {split: [(f"{split} {i}", f"en {i}") for i in range(30)] for split in corpora.SPLITS}
-    monkeypatch.setattr(builders.grammar, "sentence_pairs", lambda seed: pairs)
+    monkeypatch.setattr(grammar, "sentence_pairs", lambda seed: pairs)
     (tmp_path / "text").mkdir()
     for language in ("de", "en"):
         text = "".join(f"{language} {i}\n" for i in range(30))

@@ -4,6 +4,7 @@ import gzip
 
 from helpers import corpora
 
+from transformer.data.corpora import load
 from transformer.tools.audit import raw_pairs
 
 
@@ -19,10 +20,13 @@ def test_files_of_any_encoding_and_of_different_lengths(tmp_path):
     assert raw_pairs.texts(read, set()) == {}
 
 
-def test_a_corpus_of_tfds(text, monkeypatch):
+def test_a_corpus_of_tfds(tmp_path, monkeypatch):
     monkeypatch.setattr(raw_pairs, "CHUNK", 2)
-    files = {"train.de": corpora.lines(corpora.GERMAN), "train.en": corpora.lines(corpora.ENGLISH)}
-    read = raw_pairs.of_corpus(text(files))
+    (tmp_path / "train.de").write_bytes(corpora.lines(corpora.GERMAN))
+    (tmp_path / "train.en").write_bytes(corpora.lines(corpora.ENGLISH))
+    options = {"source_language": "de", "target_language": "en", "directory": str(tmp_path)}
+    corpus = load("parallel_text", "train", data_dir=str(tmp_path / "data"), **options)
+    read = raw_pairs.of_corpus(corpus)
     encoded = [
         (a.encode(), b.encode()) for a, b in zip(corpora.GERMAN, corpora.ENGLISH, strict=True)
     ]

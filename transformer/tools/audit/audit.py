@@ -37,7 +37,7 @@ CHARACTERS = 20  # characters without a piece, in the result
 class Split(NamedTuple):
     """What is known of a split."""
 
-    raw_pairs: raw_pairs.Pairs
+    pairs: raw_pairs.Pairs
     sides: tuple[line_measures.Lines, line_measures.Lines]
     masks: dict[str, np.ndarray]  # {fault: bool [pairs]}
     misaligned: list[alignment.Misaligned]
@@ -144,7 +144,7 @@ def make_readers(
     known = tuple(map(scripts.code_of, codes))
     for code in sorted({*known} - {*languages.identifier().labels}):
         logging.info("py3langid does not know the language %r: its lines may be in any", code)
-    numbers = line_measures.scripts(train.read, codes)
+    numbers = line_measures.side_scripts(train.read, codes)
     return tuple(
         line_measures.Reader(own_and_other, script, config.data.max_length, pieces, spelling)
         for own_and_other, script, pieces, spelling in zip(

@@ -54,7 +54,7 @@ class Reader(NamedTuple):
     spelling: scripts.Spelling | None  # of the same vocabulary
 
 
-def scripts(pairs: Texts, codes: tuple[str, str]) -> list[int]:
+def side_scripts(pairs: Texts, codes: tuple[str, str]) -> list[int]:
     """Returns the script of each side, an index of SCRIPTS: that of its language's code or, where
     the code does not tell, that of most letters of the first pairs."""
     names = [scripts.script_of(code) for code in codes]
