@@ -8,6 +8,7 @@ import pytest
 from helpers.cases import slow_but
 
 from configs import wmt_base
+from transformer import registry
 from transformer.models.transformer import Transformer
 from transformer.modes import prepare
 from transformer.workdir import config_files
@@ -61,14 +62,43 @@ def test_a_config_says_how_to_run_it(name):
     assert command in (text or ""), f"the docstring of configs/{name}.py has to have: {command}"
 
 
-def test_every_key_is_read():
-    """The model's keys are its fields; every other one is named somewhere in transformer/."""
-    config = wmt_base.get_config()
+def test_the_models_keys_are_its_fields():
     fields = {f for f in Transformer.__dataclass_fields__ if f not in ("parent", "name")}
-    assert set(config.model) == fields - {"source_vocab_size", "target_vocab_size"}
-    code = "".join(path.read_text() for path in ROOT.glob("transformer/**/*.py"))
-    for key in config_files.flatten(config):
-        assert key.split(".")[-1] in code
+    assert set(wmt_base.get_config().model) == fields - {"source_vocab_size", "target_vocab_size"}
+
+
+@pytest.fixture(scope="module")
+def code():
+    """What the code reads: pairs (config, train), (train, seed) of attributes; sections passed on
+    as a whole; and the names of parameters, fields and `options`, and strings."""
+    pairs, whole, names = set(), set(), set()
+    for path in ROOT.glob("transformer/**/*.py"):
+        tree = ast.parse(path.read_text())
+        docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        bases = {node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Attribute(ast.Name(base) | ast.Attribute(attr=base), name, ast.Load()):
+                    pairs.add((base, name))
+                    names |= {name} if base == "options" else set()
+                    whole |= {name} if base == "config" and node not in bases else set()
+                case ast.arg(name) | ast.AnnAssign(ast.Name(name)):
+                    names.add(name)
+                case ast.Constant(str(text)) if node not in docstrings:
+                    names.add(text)
+    return pairs, whole, names
+
+
+@pytest.mark.parametrize("task", registry.TASKS)
+def test_every_key_is_read(task, code):
+    """As config.train.seed, as "train.seed", or by name where its section is passed on; optax has
+    the rest of the optimizer's, and a model has fields."""
+    pairs, whole, names = code
+    for key in config_files.flatten(config_files.default_config(task)):
+        *sections, name = ["config", *key.split(".")]
+        named = key in names or (sections[-1] in whole and name in names)
+        optax = key.startswith(("optimizer.arguments.", "optimizer.schedule."))
+        assert (sections[-1], name) in pairs or named or optax or "model" in sections, key
 
 
 @pytest.mark.parametrize("name", slow_but(VARIANTS, *CONFIGS))
