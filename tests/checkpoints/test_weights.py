@@ -82,11 +82,7 @@ def test_mistakes_about_weights(opened, tmp_path):
 
 @pytest.mark.parametrize(
     ("weights", "file"),
-    [
-        ("latest", "checkpoints/3"),
-        ("average", "checkpoints/1"),
-        ("best", "best/2"),
-    ],
+    [("latest", "checkpoints/3"), ("average", "checkpoints/1"), ("best", "best/2")],
 )
 @pytest.mark.parametrize("name", ["params/d/*", "params/_METADATA", "checksums.json"])
 def test_damaged_parameters_are_not_scored(three_steps, tmp_path, weights, file, name):

@@ -207,14 +207,8 @@ def test_parts_that_meet_have_all_of_the_text_once(tmp_path, unit, end):
 @pytest.mark.parametrize(
     ("split", "words"),
     [
-        (
-            "b.txt",
-            r"expected one of .*b\.txt, .*b\.txt\.gz, .*b\.txt\.xz, found none; .* has a",
-        ),
-        (
-            "a.txt[:9]",
-            r"expected FILE or a part of it, such as FILE\[:90%\].* 'a.txt\[:9\]'",
-        ),
+        ("b.txt", r"expected one of .*b\.txt, .*b\.txt\.gz, .*b\.txt\.xz, found none; .* has a"),
+        ("a.txt[:9]", r"expected FILE or a part of it, such as FILE\[:90%\].* 'a.txt\[:9\]'"),
         ("a.txt[50%:50%]", "expected FILE or a part"),
         ("a.txt[:101%]", "expected FILE or a part"),
         ("a.txt,", "expected FILE or a part of it.*, found ''"),

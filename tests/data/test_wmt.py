@@ -13,15 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import miniature_wmt
-from helpers.corpora import (
-    TEST,
-    TRAIN,
-    VALIDATION,
-    catalogue,
-    everything,
-    one_line,
-    prepared,
-)
+from helpers.corpora import TEST, TRAIN, VALIDATION, catalogue, everything, one_line, prepared
 
 from transformer.data import downloads, wmt
 

@@ -196,12 +196,7 @@ def test_any_number_of_samples(count, untrained):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "longest"),
-    [
-        ({}, 9),
-        ({}, 60),
-        ({"method": "sample", "num_hypotheses": 10}, 9),
-        ({"extra_length": 50}, 9),
-    ],
+    [({}, 9), ({}, 60), ({"method": "sample", "num_hypotheses": 10}, 9), ({"extra_length": 50}, 9)],
     ids=str,
 )
 def test_no_search_is_larger_than_the_rehearsed_one(untrained, changes, longest):

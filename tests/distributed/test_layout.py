@@ -79,10 +79,7 @@ def test_one_device_with_dropout_learns(one_device_dropout):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "num_devices", "accumulate"),
-    [
-        *[("pmap", 1, 1), ("pmap", 8, 1)],
-        *[("pmap", 8, 4), ("jit", 8, 4), ("jit", 1, 4)],
-    ],
+    [*[("pmap", 1, 1), ("pmap", 8, 1)], *[("pmap", 8, 4), ("jit", 8, 4), ("jit", 1, 4)]],
 )
 def test_trains_as_one_device(one_device, strategy, num_devices, accumulate):
     assert_same_run(run(layout_of(strategy, num_devices), accumulate), one_device)
@@ -100,7 +97,7 @@ def test_empty_rows_change_nothing(one_device, strategy):
 MESHES = [(8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2)]
 # Sizes that eight devices divide.
 DIVISIBLE = {
-    **{"source_vocab_size": 16, "target_vocab_size": 16, "num_heads": 8, "attention_bias": True},
+    **{"source_vocab_size": 16, "target_vocab_size": 16, "num_heads": 8, "attention_bias": True}
 }
 # A global program draws the same on any mesh.
 DROPOUT = {"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "activation_dropout_rate": 0.1}

@@ -16,17 +16,13 @@ from transformer.workdir.log import read
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 MEANS = {*losses.SUMS, "perplexity"} - {"weight"}
 TRAIN_KEYS = (
-    TIMES
-    | MEANS
-    | {
-        *("kind", "step", "learning_rate", "gradient_norm", "padding", "skipped"),
-    }
+    TIMES | MEANS | {*("kind", "step", "learning_rate", "gradient_norm", "padding", "skipped")}
 )
 VALIDATION_KEYS = MEANS | {
-    *("kind", "step", "bleu", "chrf", "length_ratio", "signature", "samples"),
+    *("kind", "step", "bleu", "chrf", "length_ratio", "signature", "samples")
 }
 FINAL_KEYS = VALIDATION_KEYS - {"samples"} | {
-    *("set", "split", "weights", "ensemble", "sentences", "checksum"),
+    *("set", "split", "weights", "ensemble", "sentences", "checksum")
 }
 
 

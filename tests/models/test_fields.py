@@ -28,11 +28,7 @@ def test_a_wrong_choice_names_the_key(name):
         ("norm_epsilon", math.nan, "must be at least 0"),
         ("dropout_rate", 1.0, "must be at least 0 and below 1"),
         ("attention_dropout_rate", -0.1, "must be at least 0 and below 1"),
-        (
-            "activation_dropout_rate",
-            1 - 1e-9,
-            "must be at least 0 and below 1",
-        ),  # 1 as float32
+        ("activation_dropout_rate", 1 - 1e-9, "must be at least 0 and below 1"),  # 1 as float32
         ("activation_dropout_rate", math.nan, "must be at least 0 and below 1"),
     ],
 )

@@ -240,10 +240,7 @@ def test_help_tells_of_every_mode():
         ([QUICK, "--noconfig.data.pack=1"], ["--config.data.pack=VALUE", "True"]),
         ([QUICK, "--config.data.pack=maybe"], ["config.data.pack=maybe", "True or False"]),
         ([QUICK, "--config.model.dropout_rate=high"], ["dropout_rate=high", "a number"]),
-        (
-            [QUICK, "--config.train.seed=1", "--config.train.keep=x"],
-            ["train.keep=x", "an integer"],
-        ),
+        ([QUICK, "--config.train.seed=1", "--config.train.keep=x"], ["train.keep=x", "an integer"]),
         (["--mode=translate"], ["--mode=translate", "--workdir=DIR"]),
         (["--mode=translate", "--workdir="], ["--workdir= is empty", "--workdir=DIR"]),
         ([QUICK, "--workdir="], ["--workdir= is empty", "--workdir=DIR"]),

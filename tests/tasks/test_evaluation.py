@@ -135,9 +135,7 @@ def test_several_processes_have_the_sums_and_nats_of_one(run, count, monkeypatch
     simulated, computed = Processes(count, monkeypatch), []
     batch = SplitSums.batch
     monkeypatch.setattr(
-        SplitSums,
-        "batch",
-        lambda self, params, t: computed.append(t) or batch(self, params, t),
+        SplitSums, "batch", lambda self, params, t: computed.append(t) or batch(self, params, t)
     )
     outcomes = simulated.run(lambda _: split_sums(model).score(params))
     assert sorted(computed) == [*range(5)]

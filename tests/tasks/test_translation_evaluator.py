@@ -68,12 +68,7 @@ def test_score_of_the_references_is_100_and_of_nothing_0():
 def test_per_token():
     sums = {"loss": 6.0, "nats_per_token": 8.0, "accuracy": 1.0, "weight": 4.0}
     found = losses.per_token({**dict.fromkeys(losses.SUMS, 0.0), **sums})
-    expected = {
-        "loss": 1.5,
-        "nats_per_token": 2.0,
-        "perplexity": math.exp(2),
-        "accuracy": 0.25,
-    }
+    expected = {"loss": 1.5, "nats_per_token": 2.0, "perplexity": math.exp(2), "accuracy": 0.25}
     assert expected.items() <= found.items()
     rare = {**dict.fromkeys(losses.SUMS, 1.0), "nats_per_token": 1e9}
     assert math.isfinite(losses.per_token(rare)["perplexity"])
@@ -168,9 +163,7 @@ def test_loss_is_that_of_a_plain_loop(result, run):
     V = len(vocabulary.target)
     smoothed = nll = correct = tokens = 0
     for source, target in zip(
-        vocabulary.source.encode(SOURCES),
-        vocabulary.target.encode(TARGETS),
-        strict=True,
+        vocabulary.source.encode(SOURCES), vocabulary.target.encode(TARGETS), strict=True
     ):
         # Padded to a multiple of 64 positions, so that few lengths are compiled.
         S, T = (-(-len(side) // 64) * 64 for side in (source, target))

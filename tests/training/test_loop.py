@@ -16,12 +16,7 @@ import numpy as np
 import pytest
 from helpers import tiny
 from helpers.cases import slow_but
-from helpers.runs import (
-    assert_tensorboard_is_metrics,
-    newest,
-    translate_nothing,
-    without_times,
-)
+from helpers.runs import assert_tensorboard_is_metrics, newest, translate_nothing, without_times
 
 from transformer.decoding import compiled
 from transformer.distributed.layout import make_layout
@@ -183,8 +178,7 @@ def validated_between(tiny_config, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("owner", "name"),
-    [(translation_evaluator, "translate"), (SplitSums, "score")],
+    ("owner", "name"), [(translation_evaluator, "translate"), (SplitSums, "score")]
 )
 def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
     tiny_config, validated_between, tmp_path, monkeypatch, owner, name
@@ -229,16 +223,8 @@ def exhausted(*_, **__):
 @pytest.mark.parametrize(
     ("owner", "name", "said"),
     [
-        (
-            loop,
-            "compile_step",
-            r"a step with 32 rows of 32 positions .*config.data.batch_tokens",
-        ),
-        (
-            losses,
-            "outcome",
-            r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens",
-        ),
+        (loop, "compile_step", r"a step with 32 rows of 32 positions .*config.data.batch_tokens"),
+        (losses, "outcome", r"the loss of \d+ rows of \d+ positions .*config.decode.batch_tokens"),
         (
             compiled,
             "start",

@@ -24,14 +24,7 @@ from helpers import miniature_wmt, reversal
 from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, everything, learn
 from helpers.damage import damaged, one_line_naming, parallel_text
 
-from transformer.data import (
-    batches,
-    corpora,
-    downloads,
-    packing,
-    text_files,
-    tokenizer,
-)
+from transformer.data import batches, corpora, downloads, packing, text_files, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.modes import lines
 from transformer.runtime import checksums

@@ -216,10 +216,7 @@ def at_home(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "folder"),
-    [
-        ([], ".cache/transformer"),
-        (["--config.compilation_cache=~/some/where"], "some/where"),
-    ],
+    [([], ".cache/transformer"), (["--config.compilation_cache=~/some/where"], "some/where")],
 )
 def test_compiled_programs_are_kept(at_home, reversal_run, tmp_path, arguments, folder):
     """A second process finds what the first one has compiled; a workdir does not say where."""

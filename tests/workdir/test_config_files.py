@@ -47,11 +47,7 @@ def test_a_group_may_be_empty(tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        (
-            "decode.beam_width",
-            "4",
-            "config.decode.beam_width is an integer, such as 4, found '",
-        ),
+        ("decode.beam_width", "4", "config.decode.beam_width is an integer, such as 4, found '"),
         ("decode", 5, "config.decode is a group of keys, found 5"),
         ("train.num_steps", {"x": 1}, "config.train.num_steps is an integer"),
         ("model.d_model", 1.5, "config.model.d_model is an integer"),

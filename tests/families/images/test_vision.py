@@ -138,10 +138,7 @@ def test_parameters_of_the_papers_models():
     ("changes", "message"),
     [
         ({"stem": "pixels"}, "config.model.stem must be one of 'patches', 'convolutions'"),
-        (
-            {"patch_size": 5},
-            "config.data.size=12 must be a multiple of config.model.patch_size=5",
-        ),
+        ({"patch_size": 5}, "config.data.size=12 must be a multiple of config.model.patch_size=5"),
         (
             {"stem": "convolutions", "patch_size": 3},
             "config.model.patch_size=3 must be a power of two",

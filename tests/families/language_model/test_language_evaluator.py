@@ -33,7 +33,7 @@ def test_a_model_that_knows_nothing_has_a_perplexity_of_its_classes(run):
     num_classes = len(workdir.read_vocabulary(folder, config))
     text = "".join(f"{line}\n" for line in lines)
     assert evaluator.settings == {
-        **{"tokens": len(text), "characters": len(text), "words": len(text.split()), "unknown": 0},
+        **{"tokens": len(text), "characters": len(text), "words": len(text.split()), "unknown": 0}
     }
     nats = len(text) * math.log(num_classes)
     assert scores["perplexity"] == pytest.approx(num_classes, rel=1e-5)

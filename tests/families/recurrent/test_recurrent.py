@@ -141,12 +141,7 @@ def test_steps_equal_the_full_pass(cell, attention):
 def test_a_reordered_beam_goes_on_from_its_parents_state():
     model, params, _ = build()
     cache = model.apply(
-        {"params": params},
-        jnp.ones((2, 5, 8)),
-        jnp.ones((2, 5), bool),
-        9,
-        2,
-        method="prepare",
+        {"params": params}, jnp.ones((2, 5, 8)), jnp.ones((2, 5), bool), 9, 2, method="prepare"
     )[1]
     marked = jax.tree.map(lambda x: x.at[:, 1].add(1.0), cache)
     swapped = model.reorder(marked, np.array([[1, 1], [1, 0]]))

@@ -131,11 +131,7 @@ def test_overlap_with_train():
     train += [["", ""]]
     blank = np.array([False] * 5 + [True])
     masks, of_train = faults.overlap(parallel.scanned(train), parallel.scanned(split), blank)
-    assert lines_of(masks) == {
-        "overlap": [0, 1],
-        "source_in_train": [2],
-        "target_in_train": [3],
-    }
+    assert lines_of(masks) == {"overlap": [0, 1], "source_in_train": [2], "target_in_train": [3]}
     assert np.flatnonzero(of_train).tolist() == [7, 8]
 
 

@@ -168,9 +168,7 @@ def test_a_factor_of_the_embeddings_is_one_of_our_tables(tmp_path, scale, factor
         ({"encoder/num_heads": None}, "num_heads is missing"),
         *(
             ({f"decoder/{name}": np.array(value, np.int8)}, f"encoder/{name}=.* differ")
-            for name, value in {
-                **{"num_heads": 1, "activation": 0, "pre_norm": 1},
-            }.items()
+            for name, value in {**{"num_heads": 1, "activation": 0, "pre_norm": 1}}.items()
         ),
         ({"decoder/scale_embeddings": np.array(0, np.int8)}, "is 4 in the encoder, 1 in the dec"),
         (both("scale_embeddings", np.nan, np.float32), "is nan in the encoder"),

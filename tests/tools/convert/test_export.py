@@ -183,10 +183,7 @@ def change_array(folder, name):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (
-            lambda x: shutil.rmtree(x / "run"),
-            r"--mode=export writes .*found model_type='gpt2'",
-        ),
+        (lambda x: shutil.rmtree(x / "run"), r"--mode=export writes .*found model_type='gpt2'"),
         (lambda x: change(x / "config.json", n_head=1), r"config.json: n_head is not what --mode"),
         (lambda x: change(x / "config.json", add_cross_attention=True), r"add_cross_attention is"),
         (lambda x: change(x / "tokenizer.json", truncation=9), r"tokenizer.json: truncation is"),
