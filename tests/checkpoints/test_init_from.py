@@ -82,28 +82,21 @@ def test_a_head_that_only_the_other_run_has_can_be_skipped(saved):
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "skip", "words"),
     [
         (
             {"head": {"kernel": np.zeros((8, 5))}},
-            "head/kernel has the shape (8, 2) there and has the shape (8, 5) here",
+            "",
+            "kernel has the shape .8, 2. there .* .8, 5. here",
         ),
-        (
-            {"footer": np.zeros(2)},
-            "the parameter footer is missing there and has the shape (2,) here",
-        ),
+        ({"footer": np.zeros(2)}, "", "footer is missing there and has the shape .2,. here"),
+        ({}, "haed", r"^config\.train\.init_skip: 'haed' is no prefix"),
     ],
 )
-def test_any_other_mismatch_names_the_parameter(saved, changes, words):
-    with pytest.raises(UserError) as error:
-        load(saved, params(9) | changes)
-    assert words in one_line(error)
-    assert "config.train.init_skip" in str(error.value)
-
-
-def test_a_prefix_of_nothing_is_refused(saved):
-    with pytest.raises(UserError, match=r"config\.train\.init_skip: 'haed' is no prefix"):
-        load(saved, skip="haed")
+def test_any_other_mismatch_names_the_parameter(saved, changes, skip, words):
+    with pytest.raises(UserError, match=words) as error:
+        load(saved, params(9) | changes, skip)
+    assert "config.train.init_skip" in one_line(error)
 
 
 def test_another_identity_is_refused_unless_it_is_skipped(saved):

@@ -25,7 +25,7 @@ def text(tmp_path):
     def load(files=None, split="train", source="de", target="en"):
         for name, content in (files or {}).items():
             path = tmp_path / "text" / name
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         return corpora.load(
             "parallel_text",

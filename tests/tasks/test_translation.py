@@ -68,17 +68,10 @@ def test_another_vocabulary_is_refused(reversal_run, tmp_path):
     assert str(copy / "vocabulary") in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["config.json", "vocabulary/shared.model"])
-def test_a_missing_file_is_named(reversal_run, tmp_path, name):
+@pytest.mark.parametrize("name", ["config.json", "vocabulary/shared.model", "checkpoints"])
+def test_what_a_workdir_lacks_is_named(reversal_run, tmp_path, name):
     copy = copied(reversal_run, tmp_path)
-    (copy / name).unlink()
-    with pytest.raises(ValueError, match=rf"\A.*{name}.*\Z") as error:  # one line
+    shutil.rmtree(copy / name) if (copy / name).is_dir() else (copy / name).unlink()
+    with pytest.raises(UserError, match=rf"\A.*{name}.*\Z") as error:  # one line
         translation.load(config_files.read_config(copy), copy)
     assert str(copy) in str(error.value)
-
-
-def test_a_run_that_saved_nothing_yet(reversal_run, tmp_path):
-    copy = copied(reversal_run, tmp_path)
-    shutil.rmtree(copy / "checkpoints")
-    with pytest.raises(ValueError, match=r"\A.*checkpoints does not exist.*\Z"):
-        translation.load(config_files.read_config(copy), copy)

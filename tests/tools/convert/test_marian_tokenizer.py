@@ -63,13 +63,43 @@ def test_languages_that_are_not_named_are_empty(tmp_path, options, codes):
     assert marian_tokenizer.languages(tmp_path) == codes
 
 
-@pytest.mark.parametrize("ids", [{"a": 0, "b": 0}, {"a": 1, "b": 2}, {"a": "0"}, [], {"a": 0.0}])
-def test_a_table_with_other_ids_is_refused(tmp_path, ids):
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        *(
+            ("vocab.json", json.dumps(ids).encode(), "vocab.json is not a table of pieces")
+            for ids in ({"a": 0, "b": 0}, {"a": 1, "b": 2}, {"a": "0"}, [], {"a": 0.0})
+        ),
+        *(
+            (name, content, f"{name} is .*SentencePiece model")
+            for name in ("source.spm", "target.spm")
+            for content in (b"", b"\x0a\x00")
+        ),
+        ("added_tokens.json", b'{"x": 9999}', "has the added token 9999, which vocab.json lacks"),
+        (
+            "tokenizer_config.json",
+            b'{"added_tokens_decoder": {"0": {}, "9999": {"content": "x"}}}',
+            "has the added token 9999, which vocab.json lacks",
+        ),
+    ],
+)
+def test_a_file_that_does_not_fit_is_named(tmp_path, name, content, words):
     source = corpora.learn("source")
     marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
-    (tmp_path / "vocab.json").write_text(json.dumps(ids))
-    with pytest.raises(UserError, match=r"vocab.json is not a table of pieces"):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=words):
+        marian_tokenizer.read(tmp_path, IDS | SIZES | {"eos_token_id": 0}, True)
+
+
+def test_two_vocabularies_are_two_tables(tmp_path):
+    """Neither is taken for the other's, or for that of a shared matrix."""
+    ours = tokenizer.Vocabulary(corpora.learn("source"), corpora.learn("target", size=300))
+    marian_tokenizer.write(tmp_path, ours, max_length=64)
+    with pytest.raises(UserError, match="separate_vocabs is true, but share_encoder"):
         marian_tokenizer.read(tmp_path, IDS | SIZES, True)
+    (tmp_path / "target_vocab.json").unlink()
+    with pytest.raises(UserError, match=r"target_vocab.json is missing"):
+        marian_tokenizer.read(tmp_path, IDS | SIZES, False)
 
 
 def test_the_names_of_special_ids_are_text_there_as_here(tmp_path):
@@ -80,43 +110,3 @@ def test_the_names_of_special_ids_are_text_there_as_here(tmp_path):
     for text in ("a </s> b", "<pad><unk> a"):
         pieces = theirs.convert_ids_to_tokens(theirs(text)["input_ids"])
         assert pieces == source.pieces(source.encode([text])[0])
-
-
-def test_a_target_s_vocabulary_is_not_taken_for_the_source_s(tmp_path):
-    ours = tokenizer.Vocabulary(corpora.learn("source"), corpora.learn("target", size=300))
-    marian_tokenizer.write(tmp_path, ours, max_length=64)
-    (tmp_path / "target_vocab.json").unlink()
-    with pytest.raises(UserError, match=r"target_vocab.json is missing"):
-        marian_tokenizer.read(tmp_path, IDS | SIZES, False)
-
-
-def test_a_shared_matrix_has_one_table(tmp_path):
-    ours = tokenizer.Vocabulary(corpora.learn("source"), corpora.learn("target", size=300))
-    marian_tokenizer.write(tmp_path, ours, max_length=64)
-    with pytest.raises(UserError, match="separate_vocabs is true, but share_encoder"):
-        marian_tokenizer.read(tmp_path, IDS | SIZES, True)
-
-
-@pytest.mark.parametrize("name", ["source.spm", "target.spm"])
-@pytest.mark.parametrize("content", [b"", b"\x0a\x00"])
-def test_an_empty_or_invalid_model_is_named(tmp_path, name, content):
-    source = corpora.learn("source")
-    marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=f"{name} is .*SentencePiece model"):
-        marian_tokenizer.read(tmp_path, IDS | SIZES, True)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("tokenizer_config.json", {"added_tokens_decoder": {"0": {}, "9999": {"content": "x"}}}),
-        ("added_tokens.json", {"x": 9999}),
-    ],
-)
-def test_a_token_beyond_the_table_is_named(tmp_path, name, value):
-    source = corpora.learn("source")
-    marian_tokenizer.write(tmp_path, tokenizer.Vocabulary(source, source), max_length=64)
-    (tmp_path / name).write_text(json.dumps(value))
-    with pytest.raises(UserError, match=r"has the added token 9999, which vocab.json lacks"):
-        marian_tokenizer.read(tmp_path, IDS | SIZES | {"eos_token_id": 0}, True)
