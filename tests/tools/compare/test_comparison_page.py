@@ -1,11 +1,10 @@
 """The page of a comparison, in a browser and as values."""
 
-from html import escape
-
 import pytest
 from helpers import browser, evaluated_runs
 from helpers.evaluated_runs import REFERENCES, worse
 from helpers.workdirs import HOSTILE
+from markupsafe import escape
 
 from transformer.tools.compare import comparison, comparison_page
 from transformer.tools.pages import evaluated, page, run

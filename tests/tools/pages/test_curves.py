@@ -6,7 +6,7 @@ import math
 import pytest
 from helpers import workdirs
 
-from transformer.tools.pages import curves, page, run
+from transformer.tools.pages import charts, curves, run
 from transformer.tools.pages.page import Plot
 from transformer.workdir.config_files import read_config
 
@@ -52,7 +52,7 @@ def test_a_single_point_is_no_way_from_itself_to_itself(value):
     plot = curves.plot("", {"a": [(60, value)], "b": [(60, value)]})
     assert plot.description == f"a {value:.4g}, b {value:.4g}."
     assert plot.spec["layer"][0]["encoding"]["y"]["axis"]["values"] == [value]
-    assert f">{value:.4g}<" in page.svg(plot)
+    assert f">{value:.4g}<" in charts.svg(plot.spec)
 
 
 def test_what_is_no_number_is_left_out():

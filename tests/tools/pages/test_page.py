@@ -2,13 +2,12 @@
 
 import html.parser
 import json
-import xml.etree.ElementTree
 
 import pytest
 from helpers import browser
 from helpers.workdirs import HOSTILE
 
-from transformer.tools.pages import page
+from transformer.tools.pages import charts, page
 from transformer.tools.pages.page import Markup, Plot, Section, Table
 
 POINTS = [{"x": 1.0001, "y": 2.5, "name": HOSTILE}, {"x": 1.0015, "y": 1e-7, "name": "둘"}]
@@ -109,28 +108,21 @@ def test_shares_have_as_many_decimals():
 
 
 def test_non_finite_numbers_are_refused():
-    nan = PLOT._replace(spec={"data": {"values": [{"x": float("nan")}]}})
+    points = {"values": [{"x": float("nan"), "y": 1, "name": "a"}]}
+    nan = PLOT._replace(spec={**PLOT.spec, "data": points})
     with pytest.raises(ValueError, match="JSON"):
         page.html("", [Section("", [nan])])
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_picture_has_the_colours_of_its_theme(dark):
-    picture = page.svg(PLOT._replace(title="Title"), width=300, dark=dark)
-    xml.etree.ElementTree.fromstring(picture)
-    assert page.THEMES["dark" if dark else "light"]["range"]["category"][0] in picture
-    assert page.THEMES["light" if dark else "dark"]["title"]["color"] not in picture
 
 
 def colour(driver):
     """The colour of the first line of the first plot, None while there is none."""
     return driver.execute_script(
-        "return document.querySelector('.mark-line path')?.getAttribute('stroke') ?? null"
+        "return document.querySelector('.plot .mark-line path')?.getAttribute('stroke') ?? null"
     )
 
 
 def colour_of(dark):
-    return page.THEMES["dark" if dark else "light"]["mark"]["color"]
+    return charts.THEMES["dark" if dark else "light"]["mark"]["color"]
 
 
 # What each plot can be saved as. The files are made as a link is pressed.
@@ -161,6 +153,29 @@ def test_a_browser_draws_it(text, tmp_path):
         browser.open_page(driver, file)
         [fault] = browser.faults(driver)["console"]
         assert "Content Security Policy" in fault
+
+
+# Of each plot: whether it is seen itself, and whether its picture is.
+SEEN = """
+return [...document.querySelectorAll(".picture > *")].map((x) => x.clientHeight > 50);
+"""
+
+
+@pytest.mark.slow
+def test_a_plot_is_a_picture_in_print_and_without_scripts(text, tmp_path):
+    file = tmp_path / "page.html"
+    file.write_text(text)
+    with browser.chromium() as driver:
+        browser.open_page(driver, file)
+        assert driver.execute_script(SEEN) == [True, False] * 3
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        assert driver.execute_script(SEEN) == [False, True] * 3
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        file.write_text(text.replace("script-src", "x-script-src"))  # the page forbids scripts
+        driver.get(file.resolve().as_uri())
+        assert driver.execute_script(SEEN) == [False, True] * 3
+        assert driver.execute_script(browser.OVERFLOWING) == []
+        assert driver.execute_script(browser.FAINT) == []
 
 
 # Drawing a page's three plots for the first time after this takes half a second.

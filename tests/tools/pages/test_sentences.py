@@ -14,7 +14,7 @@ from transformer.tools.pages import sentences
 
 def shown(part):
     """The lines of each block of a Markup, [{name: text}], without marks."""
-    blocks = re.findall(r"<dl.*?</dl>", part.html)
+    blocks = re.findall(r"<dl.*?</dl>", part.html, re.DOTALL)
     text = lambda x: html.unescape(re.sub(r"<[^>]*>", "", x))
     line = r"<dt>(.*?)</dt><dd dir=\"auto\">(.*?)</dd>"
     return [{text(name): text(x) for name, x in re.findall(line, block)} for block in blocks]
@@ -48,12 +48,12 @@ def test_of_many_steps_a_few_are_shown():
 
 
 def test_the_words_that_the_reference_has_in_order_are_marked():
-    assert sentences.marked("a man <likes> an apple", "the man, eats an apple!") == (
-        "a <mark>man</mark> &lt;likes&gt; <mark>an apple</mark>"
-    )
-    assert sentences.marked("<b> a", "<b> c") == "<mark>&lt;b&gt;</mark> a"
-    assert sentences.marked("b a", "a b").count("<mark>") == 1
-    assert sentences.marked("", "a") == ""
+    marked = "a <mark>man</mark> &lt;likes&gt; <mark>an apple</mark>"
+    item = sentences.item({}, {"x": "a man <likes> an apple"}, "the man, eats an apple!")
+    assert f'<dd dir="auto">{marked}</dd>' in sentences.markup([item]).html
+    assert sentences.marked("<b> a", "<b> c") == [("mark", "<b>"), ("", "a")]
+    assert [kind for kind, _ in sentences.marked("b a", "a b")].count("mark") == 1
+    assert sentences.marked("", "a") == []
 
 
 def test_the_worst_are_those_of_the_chrf_and_others_are_drawn_at_random(tmp_path):
@@ -91,7 +91,8 @@ def test_another_task_has_no_translations(tmp_path):
 
 def test_a_document_is_cut_off():
     text = "word " * 100_000
-    block = sentences.sentence({"source": text}, {"same": text, "translation": text + "x"}, text)
+    item = sentences.item({"source": text}, {"same": text, "translation": text + "x"}, text)
+    block = sentences.markup([item]).html
     assert block.count("…") == 3
     assert block.count("word") == 3 * sentences.MOST_CHARACTERS // 5
     assert block.count("✓") == 1

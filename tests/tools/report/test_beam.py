@@ -5,7 +5,7 @@ from helpers import insides, workdirs
 
 from transformer.data.tokenizer import END
 from transformer.decoding.translator import Translator
-from transformer.tools.pages import page
+from transformer.tools.pages import charts
 from transformer.tools.pages.page import Plot
 from transformer.tools.report import beam
 from transformer.tools.report.beam_path import Candidate, Step
@@ -126,8 +126,8 @@ def test_a_long_path_is_cut_and_says_so():
     assert max(row[0] for row in plot.table.rows) == 31
     assert "Found after 31 steps" in plot.description
     assert f"The first {beam.MOST_STEPS} steps are drawn" in plot.description
-    assert page.svg(plot, width=600).count(">incomprehensible<") == 2 * beam.MOST_STEPS
-    assert page.svg(plot, width=150).count(">incomprehensible<") == 0
+    assert charts.svg(plot.spec, width=600).count(">incomprehensible<") == 2 * beam.MOST_STEPS
+    assert charts.svg(plot.spec, width=150).count(">incomprehensible<") == 0
 
 
 @pytest.mark.parametrize(

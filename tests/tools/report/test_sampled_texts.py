@@ -2,11 +2,11 @@
 
 import json
 import re
-from html import escape
 
 import pytest
 from helpers import language, workdirs
 from helpers.workdirs import HOSTILE
+from markupsafe import escape
 
 from transformer.families.language_model import generate, language_evaluator
 from transformer.tasks import trained

@@ -14,7 +14,7 @@ from transformer.runtime import paths
 from transformer.tools.compare import comparison, comparison_page
 from transformer.tools.compare import comparison_tables as tables
 from transformer.tools.compare.comparison import Comparison
-from transformer.tools.pages import evaluated, measures, page, run
+from transformer.tools.pages import charts, evaluated, measures, page, run
 from transformer.workdir.config_files import MACHINE, flatten, read_config
 
 ITEMS = 3  # lines shown on a terminal; the page has config.compare.sentences
@@ -43,7 +43,8 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
         paths.write_file(file := Path(options.page), html.encode("utf-8", "replace"))
         logging.info("the page is %s", file)
     if options.picture:
-        picture = page.svg(comparison_page.by_length(compared, "bleu"))
+        plot = comparison_page.by_length(compared, "bleu")
+        picture = charts.svg({**plot.spec, "title": plot.title})
         paths.write_file(Path(options.picture), picture.encode())
     text = _text(compared)
     if sys.stdout.isatty():

@@ -4,7 +4,7 @@ from transformer.tools.compare import comparison_tables as tables
 from transformer.tools.compare.comparison import Comparison
 from transformer.tools.pages import curves, lengths, sentences
 from transformer.tools.pages.measures import SCORES, TRAINED, in_digits, spelt
-from transformer.tools.pages.page import Markup, Plot, Section, Table
+from transformer.tools.pages.page import Plot, Section, Table
 
 
 def title(compared: Comparison) -> str:
@@ -125,19 +125,17 @@ def _lines(compared: Comparison) -> Section | None:
     """Returns the lines on which the runs differ most, with each run's output."""
     if not compared.items:
         return None
-    output, blocks = next(reversed(compared.runs[0].sides)), []
+    output, shown = next(reversed(compared.runs[0].sides)), []
     for item in compared.items:
         outputs = dict(zip(compared.names, item.outputs, strict=True))
         scores = (tables.score_of_line(compared, score) for score in item.scores)
         about = ", ".join(f"{name} {x}" for name, x in zip(compared.names, scores, strict=True))
         rows = {f"line {item.number:,}": about, **item.line}
         if output == "hypothesis":
-            blocks.append(sentences.sentence(rows, outputs, item.line["reference"]))
+            shown.append(sentences.item(rows, outputs, item.line["reference"]))
         else:
-            blocks.append(sentences.sentence({**rows, **outputs}, {}, ""))
-    return Section(
-        "Where the runs differ most", [WHAT[output], Markup("".join(blocks), sentences.STYLE)]
-    )
+            shown.append(sentences.item({**rows, **outputs}, {}, ""))
+    return Section("Where the runs differ most", [WHAT[output], sentences.markup(shown)])
 
 
 WHAT = {

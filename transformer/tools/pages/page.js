@@ -2,7 +2,7 @@
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 const specs = read("plots");
 const themes = read("themes");
-const names = [...document.querySelectorAll("figcaption:has(+ .plot) b")].map((x) => x.textContent);
+const names = [...document.querySelectorAll("figcaption:has(+ .picture) b")].map((x) => x.textContent);
 const dark = matchMedia("(prefers-color-scheme: dark)");
 let drawn = [];
 

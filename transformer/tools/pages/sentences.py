@@ -2,13 +2,13 @@
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
-from html import escape
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from sacrebleu.metrics import CHRF
 
 from transformer.tasks import translation_evaluator
+from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup, Section
 from transformer.tools.pages.run import Run
 
@@ -16,17 +16,9 @@ MOST_STEPS = 10  # of a sample
 MOST_SENTENCES = 8  # of the worst, and at random
 MOST_CHARACTERS = 1000  # of a text: a document is cut off
 
-STYLE = """
-.sentence { display: grid; grid-template-columns: 6.5rem minmax(0, 1fr); gap: 0.15rem 1rem;
-  margin: 0 0 1.75rem; padding-left: 0.9rem; border-left: 3px solid var(--line); }
-.sentence dt { color: var(--muted); font-size: 0.875rem; line-height: 1.7; }
-.sentence dd { margin: 0; overflow-wrap: anywhere; }
-.sentence mark { background: var(--wash); color: inherit; border-bottom: 2px solid var(--accent); }
-.sentence .right { color: var(--good); }
-@media (max-width: 40rem) {
-  .sentence { grid-template-columns: 5rem minmax(0, 1fr); gap: 0.15rem 0.6rem; }
-}
-"""
+# Of a text: ("" or "mark" or "right", words).
+Pieces = list[tuple[str, str]]
+Item = list[tuple[str, Pieces]]  # (name, text) of each line
 MARKED = "Words that the reference has in the same order are underlined; ✓ is the reference itself."
 
 
@@ -46,11 +38,11 @@ def samples(run: Run) -> Section | None:
             "Learning to translate", [f"{what}: `--config.evaluate.samples=3` logs three."]
         )
     about = "The same sentences of the validation set after each validation. "
-    blocks = [
-        sentence({"source": source, "reference": reference}, merged(by_step), reference)
+    items = [
+        item({"source": source, "reference": reference}, merged(by_step), reference)
         for (source, reference), by_step in seen.items()
     ]
-    return Section("Learning to translate", [about + MARKED, Markup("".join(blocks), STYLE)])
+    return Section("Learning to translate", [about + MARKED, markup(items)])
 
 
 def merged(by_step: Mapping[int, str]) -> dict[str, str]:
@@ -95,25 +87,28 @@ def chosen(run: Run) -> Section | None:
     parts = [f"By the chrF of the sentence, of {len(ranked):,} sentences. {MARKED}"]
     order = np.random.default_rng(0).permutation(len(ranked))
     for name, items in (("Worst", ranked), ("At random", [ranked[i] for i in order])):
-        blocks = []
+        shown = []
         for score, _, line in items[:MOST_SENTENCES]:
             source, hypothesis, reference = (side[line] for side in sides)
             rows = {"chrF, line": f"{score:.1f}, line {line + 1:,}", "source": source}
             rows |= {"reference": reference}
-            blocks.append(sentence(rows, {"translation": hypothesis}, reference))
-        parts.append(Markup(f"<h3>{name}</h3>{''.join(blocks)}", STYLE))
+            shown.append(item(rows, {"translation": hypothesis}, reference))
+        parts.append(markup(shown, name))
     return Section(title, parts)
 
 
-def sentence(rows: Mapping[str, str], translations: Mapping[str, str], reference: str) -> str:
-    """Returns a block of HTML with a line for each of `rows` and `translations`, {name: text}.
+def markup(items: Sequence[Item], heading: str = "") -> Markup:
+    """Returns a block for each of `items`."""
+    return page.markup("pages/sentences", items=items, heading=heading)
+
+
+def item(rows: Mapping[str, str], translations: Mapping[str, str], reference: str) -> Item:
+    """Returns an item with a line for each of `rows` and `translations`, {name: text}.
 
     The words that translations share with the reference are marked.
     """
-    shown = {name: escape(shortened(text)) for name, text in rows.items()}
-    shown |= {name: marked(text, reference) for name, text in translations.items()}
-    lines = (f'<dt>{escape(name)}</dt><dd dir="auto">{text}</dd>' for name, text in shown.items())
-    return f'<dl class="sentence">{"".join(lines)}</dl>'
+    lines = [(name, [("", shortened(text))]) for name, text in rows.items()]
+    return lines + [(name, marked(text, reference)) for name, text in translations.items()]
 
 
 def shortened(text: str) -> str:
@@ -121,18 +116,17 @@ def shortened(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} …"
 
 
-def marked(text: str, reference: str) -> str:
-    """Returns a translation as HTML, in which words are marked that the reference has in the same
-    order, by the longest common blocks. Punctuation at a word is not compared."""
+def marked(text: str, reference: str) -> Pieces:
+    """Returns a translation, in which words are marked that the reference has in the same order, by
+    the longest common blocks. Punctuation at a word is not compared."""
     if text == reference:
-        return f'{escape(shortened(text))} <span class="right" title="the reference">✓</span>'
+        return [("", shortened(text)), ("right", "✓")]
     words, right = shortened(text).split(), shortened(reference).split()
     bare = lambda words: [re.sub(r"\W", "", word) or word for word in words]
     matcher = difflib.SequenceMatcher(None, bare(words), bare(right), autojunk=False)
     pieces, end = [], 0
     for start, _, size in matcher.get_matching_blocks():
-        pieces.append(escape(" ".join(words[end:start])))
+        pieces.append(("", " ".join(words[end:start])))
         end = start + size
-        if size:
-            pieces.append(f"<mark>{escape(' '.join(words[start:end]))}</mark>")
-    return " ".join(filter(None, pieces))
+        pieces.append(("mark", " ".join(words[start:end])))
+    return [piece for piece in pieces if piece[1]]

@@ -6,17 +6,14 @@ HTML with a script of its own, because a picture by Vega-Lite has no words to ta
 would not follow the choice of sentence, layer and head.
 """
 
-import functools
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup
 
-HERE = Path(__file__).parent
 MOST_NUMBERS = 300_000  # in a page: just below 1 MB
 
 
@@ -54,21 +51,7 @@ def view(examples: Sequence[Example]) -> Markup:
         {"title": example.title, "maps": [_values(m) for m in example.maps]}
         for example in examples[:count]
     ]
-    labels = "".join(
-        f"<label>{name} <select></select></label>"
-        for name in ("Sentence", "Attention", "Layer", "Head")
-    )
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    body = (
-        f'<div class="attention"><div class="controls">{labels}</div>'
-        '<div class="views"><div class="pair"><h3></h3><h3></h3><ol></ol>'
-        '<svg aria-hidden="true" preserveAspectRatio="none"></svg><ol></ol></div>'
-        '<div class="table" tabindex="0"><table aria-label="Weights: rows are the words on the '
-        'left, columns those on the right"></table></div></div>'
-        '<p class="said" aria-live="polite"></p>'
-        f'<script type="application/json">{text}</script></div>\n'
-    )
-    return Markup(body, _file("attention.css"), _file("attention.js"))
+    return page.markup("report/attention", examples=data)
 
 
 def _values(m: Map) -> dict:
@@ -95,8 +78,3 @@ def readable(pieces: Sequence[str]) -> list[str]:
         else:
             shown.append(piece if is_special or before == "▁" else f"·{piece}")
     return shown
-
-
-@functools.cache
-def _file(name: str) -> str:
-    return (HERE / name).read_text("utf-8")

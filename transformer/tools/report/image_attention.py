@@ -4,11 +4,8 @@ Each picture is an image below a table of numbers, one cell a patch. It is HTML 
 own because a facetted picture by Vega-Lite does not fold its columns on a narrow screen.
 """
 
-import json
 import math
 from collections.abc import Sequence
-from html import escape
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +13,12 @@ from PIL import Image
 
 from transformer.errors import UserError
 from transformer.tasks import attention_weights
+from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup, Section
 from transformer.tools.report import inside, pictures
 from transformer.tools.report.attention_view import MOST_NUMBERS
 from transformer.tools.report.inside import Inside
 
-HERE = Path(__file__).parent
 IMAGES = 8
 
 WHOSE = {
@@ -86,34 +83,18 @@ def view(shown: Sequence[Picture]) -> Markup:
     """Returns the pictures, with a choice of layer and head; fewer if the page grew too large."""
     count = max(1, min(len(shown), MOST_NUMBERS // shown[0].weights_LHP.size))
     L, H, P = shown[0].weights_LHP.shape
-    data = [
-        # In thousandths: [layer][head][patch].
-        np.rint(1000 * picture.weights_LHP).astype(int).tolist()
-        for picture in shown[:count]
-    ]
-    heads = ["mean of all", *range(1, H + 1)] if H > 1 else [1]
-    choices = {"Layer": list(range(1, L + 1)), "Head": heads}
-    labels = "".join(
-        f"<label>{name} <select>"
-        + "".join(f"<option{' selected' * (x == L and name == 'Layer')}>{x}</option>" for x in of)
-        + "</select></label>"
-        for name, of in choices.items()
+    shown = shown[:count]
+    shares = [np.rint(1000 * picture.weights_LHP).astype(int).tolist() for picture in shown]
+    return page.markup(
+        "report/image_attention",
+        layers=L,
+        heads=["mean of all", *range(1, H + 1)] if H > 1 else [1],
+        side=math.isqrt(P),
+        pictures=[
+            (picture.title, pictures.url(_image(picture.pixels))) for picture in shown[:count]
+        ],
+        shares=shares,  # in thousandths: [picture][layer][head][patch]
     )
-    row = "<tr>" + "<td></td>" * math.isqrt(P) + "</tr>"
-    figures = "".join(
-        f'<figure><div><img alt="" src="{pictures.url(_image(picture.pixels))}">'
-        f'<table tabindex="0" aria-label="{escape(picture.title)}">{row * math.isqrt(P)}</table>'
-        f"</div><figcaption>{escape(picture.title)}</figcaption></figure>"
-        for picture in shown[:count]
-    )
-    text = json.dumps(data, separators=(",", ":"))
-    body = (
-        f'<div class="patched attention"><div class="controls">{labels}</div>'
-        f'<div class="images">{figures}</div>'
-        f'<script type="application/json">{text}</script></div>\n'
-    )
-    style = (HERE / "attention.css").read_text("utf-8")
-    return Markup(body, style, (HERE / "image_attention.js").read_text("utf-8"))
 
 
 def _image(pixels: np.ndarray) -> Image.Image:

@@ -1,9 +1,7 @@
 """Predictions of a classifier: which classes it confuses, and where it was wrong and sure of it."""
 
-from collections.abc import Sequence
-from html import escape
-
 from transformer.errors import UserError
+from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup, Plot, Section, Table
 from transformer.tools.pages.run import Evaluation, Run
 from transformer.tools.pages.sentences import shortened
@@ -106,26 +104,5 @@ def errors(evaluation: Evaluation, run: Run) -> list[str | Table | Markup]:
         urls = pictures.urls(run, evaluation, [row[4] for row in chosen])
     except UserError as error:
         return [table, f"The images themselves cannot be shown: {error}"]
-    return [gallery(urls, chosen), table._replace(folded="as a table")]
-
-
-def gallery(urls: Sequence[str], rows: Sequence[tuple]) -> Markup:
-    """Returns images with their label, prediction and probability below."""
-    figures = (
-        f'<figure><img src="{url}" alt="{escape(name)}"><figcaption><b>{escape(label)}</b> '
-        f"taken for <b>{escape(prediction)}</b> ({probability:.0%})</figcaption></figure>"
-        for url, (probability, label, prediction, name, _) in zip(urls, rows, strict=True)
-    )
-    return Markup(
-        f'<h3>Wrong and sure of it</h3><div class="gallery">{"".join(figures)}</div>', STYLE
-    )
-
-
-STYLE = """
-.gallery { display: grid; gap: 1.25rem 1rem;
-  grid-template-columns: repeat(auto-fill, minmax(7rem, 1fr)); }
-.gallery figure { display: block; }
-.gallery img { display: block; max-width: 100%; border: 1px solid var(--line); }
-.gallery figcaption { margin-top: 0.35rem; font-size: 0.8rem; overflow-wrap: anywhere; }
-.gallery b { display: inline; font-size: inherit; }
-"""
+    images = page.markup("report/gallery", items=list(zip(urls, chosen, strict=True)))
+    return [images, table._replace(folded="as a table")]

@@ -1,9 +1,10 @@
 """Texts that a language model writes: while it learns, and at the end."""
 
-from html import escape
+from collections.abc import Mapping, Sequence
 
 from transformer.errors import UserError
 from transformer.tasks import trained
+from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup, Section
 from transformer.tools.pages.run import Run
 from transformer.tools.pages.sentences import evenly, shortened
@@ -11,12 +12,6 @@ from transformer.workdir.workdir import read_vocabulary
 
 SAMPLES = 3
 MOST_TOKENS = 300
-
-STYLE = """
-.text { margin: 0 0 1.25rem; padding: 0.9rem 1.1rem; border: 1px solid var(--line);
-  border-radius: 6px; background: var(--raised); white-space: pre-wrap; overflow-wrap: anywhere;
-  max-height: 24rem; overflow-y: auto; }
-"""
 
 
 def samples(run: Run) -> Section | None:
@@ -28,11 +23,12 @@ def samples(run: Run) -> Section | None:
     title, by_step = "Learning to write", {}
     for line in run.of_kind("validation"):
         if written := language_evaluator.read_samples(line.get("samples", "")):
-            by_step[line["step"]] = "".join(map(_box, written))
+            by_step[line["step"]] = written
     if not by_step:
         return Section(title, ["No text is logged: `--config.evaluate.samples=2` logs two."])
-    blocks = (f"<h3>step {step:,}</h3>{by_step[step]}" for step in evenly(by_step))
-    return Section(title, [LEARNING, Markup("".join(blocks), STYLE)])
+    return Section(
+        title, [LEARNING, _boxes({f"step {step:,}": by_step[step] for step in evenly(by_step)})]
+    )
 
 
 LEARNING = "Texts without a prompt, by the same random draws after each validation."
@@ -52,7 +48,7 @@ def section(run: Run) -> Section | None:
         f"{options.temperature:g}. `{run.command('generate')}` goes on "
         "from a prompt of yours."
     )
-    return Section("Texts", [about, Markup("".join(map(_box, texts)), STYLE)])
+    return Section("Texts", [about, _boxes({"": texts})])
 
 
 def sampled(run: Run) -> tuple[int, list[str]]:
@@ -72,5 +68,7 @@ def sampled(run: Run) -> tuple[int, list[str]]:
     )
 
 
-def _box(text: str) -> str:
-    return f'<p class="text" dir="auto">{escape(shortened(text))}</p>'
+def _boxes(texts: Mapping[str, Sequence[str]]) -> Markup:
+    """Returns a box for each text, below their headings."""
+    shown = {heading: list(map(shortened, x)) for heading, x in texts.items()}
+    return page.markup("report/sampled_texts", texts=shown)

@@ -1,0 +1,83 @@
+"""Vega-Lite charts: the colours of a page, pictures of a chart, and the program that draws them.
+
+A chart is a specification, a plain dict with its data inside ({"data": {"values": [...]}}). The
+colours are not part of it: `THEMES` are configs of Vega-Lite, one for light and one for dark.
+"""
+
+import functools
+import re
+
+Chart = dict
+
+# The categories are Okabe and Ito's colours, which the colour-blind can tell apart; on dark, their
+# lighter ones come first. The same colours are variables in page.css.
+INKS = {"light": ("#1b1f24", "#59636e", "#e3e6ea"), "dark": ("#e6e9ed", "#9aa4af", "#333a42")}
+CATEGORIES = {
+    "light": ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"],
+    "dark": ["#56b4e9", "#e69f00", "#2fc79d", "#e39cc1", "#f0e442", "#ff8a4c"],
+}
+NAMES = ("ink", "muted", "line", *(f"category-{i}" for i in range(1, 7)))
+VARIABLES = {
+    colour: f"var(--{name})"
+    for colour, name in zip([*INKS["light"], *CATEGORIES["light"]], NAMES, strict=True)
+}
+# A label for each mark would be most of a picture; a picture has a text of its own beside it.
+LABELS = re.compile(r' (aria-[a-z]+|role)="[^"]*"')
+
+
+def theme(name: str, ramp: str) -> dict:
+    """Returns a Vega-Lite config: the colours of text and lines, and of what is plotted."""
+    ink, muted, line = INKS[name]
+    text = {"labelColor": muted, "titleColor": muted, "titleFontWeight": "normal"}
+    return {
+        "background": "transparent",
+        "font": "system-ui, sans-serif",
+        "view": {"stroke": None},
+        "axis": {
+            **{**text, "gridColor": line, "domainColor": line, "tickColor": line},
+            "labelSeparation": 6,
+        },
+        "legend": {**text, "title": None, "orient": "top"},
+        "header": text,
+        "title": {"color": ink, "anchor": "start"},
+        "mark": {"color": CATEGORIES[name][0]},
+        "rule": {"color": muted},
+        "text": {"color": ink},
+        "range": {
+            "category": CATEGORIES[name],
+            "ramp": {"scheme": ramp},
+            "heatmap": {"scheme": ramp},
+        },
+    }
+
+
+THEMES = {"light": theme("light", "blues"), "dark": theme("dark", "darkblue")}
+
+
+def svg(chart: Chart, *, width: int = 480, dark: bool = False) -> str:
+    """Returns a picture of a chart for a document."""
+    import vl_convert  # on use, because it is large
+
+    config = THEMES["dark" if dark else "light"]
+    return LABELS.sub("", vl_convert.vegalite_to_svg({"width": width, "config": config, **chart}))
+
+
+def still(chart: Chart, *, width: int, prefix: str) -> str:
+    """Returns a picture for a page, whose colours are the page's variables, light or dark.
+
+    The ids in it begin with `prefix`, so that they differ from those of the page's other pictures.
+    """
+
+    def changed(tag: re.Match) -> str:
+        named = re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", tag[0])
+        return re.sub("#[0-9a-f]{6}", lambda m: VARIABLES.get(m[0], m[0]), named)
+
+    return re.sub("<[^>]*>", changed, svg(chart, width=width))
+
+
+@functools.cache
+def program() -> str:
+    """Returns Vega, Vega-Lite and vega-embed as one script."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle()
