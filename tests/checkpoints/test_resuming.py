@@ -68,10 +68,3 @@ def test_what_was_trained_and_cannot_be_resumed_is_refused(three_steps, tmp_path
         restore(checkpoints)
     checkpoints.close()
     assert contents(copy) == before
-
-
-def test_steps_of_another_version_of_this_code_are_not_trained_over(tmp_path):
-    for part in ("parameters", "optimizer"):
-        (tmp_path / "checkpoints" / part / "100").mkdir(parents=True)
-    with pytest.raises(UserError, match=r"\(steps 100\), but no .* it cannot be resumed"):
-        resuming.resumable(tmp_path)

@@ -93,20 +93,6 @@ def test_a_disk_that_cannot_read_a_file_has_damaged_it(tmp_path, monkeypatch):
         checksums.corrupt_files(tmp_path)
 
 
-def test_checksums_without_a_note_are_as_they_always_were(tmp_path):
-    """Prepared corpora, token ids and vocabularies of earlier runs stay valid."""
-    (tmp_path / "file").write_bytes(b"a")
-    digest = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
-    own = "b0a99e0fc5d2f9e3c85026ed74800685fedd9a16b9aed3ea4e5d652399df3992"
-    content = checksums.checksums_of(tmp_path)
-    values = json.loads(content)
-    assert values.keys() == {"files", "sha256"}
-    assert values["files"] == {"file": [1, digest]}
-    assert values["sha256"] == own
-    (tmp_path / checksums.NAME).write_bytes(content)
-    assert checksums.corrupt_files(tmp_path, alone=True) == []
-
-
 def test_checksums_in_a_bucket_equal_those_on_a_disk(bucket, tmp_path):
     for name in ("a", "b/c", "b/d/e"):
         for folder in (bucket / "1", tmp_path):

@@ -18,8 +18,7 @@ def resumable(workdir: Path) -> bool:
     latest, best = workdir / LATEST, workdir / BEST
     if any(store.has(latest / str(step), OPT_STATE) for step in store.steps(latest)):
         return True
-    # Looks in subfolders too, because another version of this code may have put steps there.
-    steps = sorted({step for place in (latest, best) for step in store.steps_below(place)})
+    steps = sorted({*store.all_steps(latest), *store.all_steps(best)})
     complete = [*store.steps(latest), *store.steps(best)]
     # Nothing was ever saved, or only a first step, which is incomplete: `steps` is then [] or that
     # step alone.

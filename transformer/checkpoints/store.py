@@ -181,13 +181,6 @@ def all_steps(folder: Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def steps_below(folder: Path) -> list[int]:
-    """Lists the steps in a folder and in its subfolders that are not steps themselves."""
-    subfolders = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
-    named = [path for path in subfolders if not path.name.isdecimal()]
-    return sorted({*all_steps(folder), *(step for path in named for step in all_steps(path))})
-
-
 def steps(folder: Path) -> list[int]:
     """Lists the complete steps in a folder, in ascending order."""
     complete = lambda step: (folder / str(step) / checksums.NAME).exists()

@@ -234,13 +234,14 @@ def table(processor: sentencepiece.SentencePieceProcessor) -> str:
 
 
 MODEL_TYPE = (2, 3)  # trainer_spec.model_type: 1 unigram, 2 BPE
+BYTE_FALLBACK = (2, 35)  # trainer_spec.byte_fallback
 CHARSMAP = (3, 2)  # normalizer_spec.precompiled_charsmap: its name and rules, compiled
 # The settings that determine ids and text besides the pieces: {(message, field): default}, by the
 # numbers of sentencepiece_model.proto.
 SETTINGS = {
     MODEL_TYPE: 1,
     (2, 24): 0,  # trainer_spec.treat_whitespace_as_suffix
-    (2, 35): 0,  # trainer_spec.byte_fallback
+    BYTE_FALLBACK: 0,
     (2, 44): " \u2047 ".encode(),  # trainer_spec.unk_surface
     CHARSMAP: b"",
     (3, 3): 1,  # normalizer_spec.add_dummy_prefix
@@ -248,26 +249,17 @@ SETTINGS = {
     (3, 5): 1,  # normalizer_spec.escape_whitespaces
     (5, 2): b"",  # denormalizer_spec.precompiled_charsmap
 }
-LEARNT = {**SETTINGS, MODEL_TYPE: 2, (2, 35): 1}  # what `learn` gives for the kind 'bpe'
 
 
 @functools.cache
 def fingerprint(processor: sentencepiece.SentencePieceProcessor) -> str:
     """Returns a hash of all that determines ids and text: pieces, scores, types and SETTINGS.
 
-    The model file itself is not hashed: it embeds paths, which differ between machines. Of a
-    vocabulary learnt here as 'bpe' only the table is hashed, because older versions of this code
-    hashed nothing else: their runs keep their fingerprint.
+    The model file itself is not hashed: it embeds paths, which differ between machines.
     """
-    values, types = settings(processor)
-    scores = [processor.get_score(i) for i in range(len(processor))]
-    digest = hashlib.sha256(table(processor).encode())
-    special = [3, 3, 2, 3, *[6] * 256]  # types: 3 control, 2 unknown, 6 byte, 1 any other piece
-    is_learnt_bpe = types == special + [1] * (len(processor) - len(special)) and values == LEARNT
-    # The table rounds scores to six digits: scores that it does not show are hashed, too.
-    if not is_learnt_bpe or scores != [float(f"{score:g}") for score in scores]:
-        digest.update(repr((values, scores, types)).encode())
-    return digest.hexdigest()[:16]
+    pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(len(processor))]
+    content = repr((pieces, *settings(processor)))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def settings(

@@ -130,10 +130,8 @@ def unstamped(path: Path) -> bytes | None:
 
 
 def _content(files: dict, about: dict) -> bytes:
-    note = {"about": about} if about else {}
-    # Without a note, the digest is of the files alone, as in checksum files that exist already.
-    digest = hashlib.sha256(json.dumps([files, about] if about else files).encode()).hexdigest()
-    return json.dumps({"files": files, **note, "sha256": digest}, indent=1).encode()
+    digest = hashlib.sha256(json.dumps([files, about]).encode()).hexdigest()
+    return json.dumps({"files": files, "about": about, "sha256": digest}, indent=1).encode()
 
 
 def _digest(path: Path) -> tuple[int, str]:

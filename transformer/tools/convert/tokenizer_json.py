@@ -153,7 +153,8 @@ def _is_unigram(vocabulary: Vocabulary) -> bool:
 def _sentencepiece(vocabulary: tokenizer.Pieces, pieces: list[str]) -> dict:
     """Returns a model of SentencePiece's pieces; UserError unless it is like one that we learn."""
     settings, types = tokenizer.settings(vocabulary.processor)
-    kinds = [tokenizer.LEARNT | {tokenizer.MODEL_TYPE: kind} for kind in (UNIGRAM, BPE)]
+    learnt = {**tokenizer.SETTINGS, tokenizer.BYTE_FALLBACK: 1}
+    kinds = [learnt | {tokenizer.MODEL_TYPE: kind} for kind in (UNIGRAM, BPE)]
     if settings not in kinds or {*types[FIRST:]} - {NORMAL, BYTE}:
         raise UserError(
             "Hugging Face's tokenizer.json is written for SentencePiece models as they are learnt "
