@@ -356,12 +356,12 @@ def test_key_and_value_size_default_to_a_heads_share():
 
 
 NEEDS = {"shaw": {"max_distance": 3}}
+CHOSEN = [
+    {name: choice, **NEEDS.get(choice, {})}
+    for name, choices in CHOICES.items()
+    for choice in choices[1:]
+]
 OPTIONS = [
-    *(
-        {name: choice, **NEEDS.get(choice, {})}
-        for name, choices in CHOICES.items()
-        for choice in choices[1:]
-    ),
     {"residual": False},
     {"attention_bias": True},
     {"final_norm": True},
@@ -372,7 +372,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("changes", OPTIONS, ids=str)
+@pytest.mark.parametrize("changes", [*slow_but(CHOSEN), *OPTIONS], ids=str)
 def test_every_option_builds_runs_and_matters(changes):
     batch = tiny.unpacked(tiny.pairs())
     inputs = batch["inputs"]

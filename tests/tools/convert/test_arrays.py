@@ -38,15 +38,12 @@ def test_an_array_is_read_only_if_it_is_as_expected(tmp_path):
     with arrays.opened(tmp_path) as opened:
         np.testing.assert_array_equal(opened.read("b", (2,)), [1, 1])
         for name, shape, said in (
-            *(("a", (6,), r"a has the shape \[2, 3\], expected \[6\]"), ("z", (), "z is missing")),
-            *(
-                ("nan", (2,), "nan has non-finite values"),
-                ("large", (1,), "large has non-finite values"),
-            ),
-            *(
-                ("complex", (2,), "complex is not a real floating-point array"),
-                ("int", (2,), "int is not a real"),
-            ),
+            ("a", (6,), r"a has the shape \[2, 3\], expected \[6\]"),
+            ("z", (), "z is missing"),
+            ("nan", (2,), "nan has non-finite values"),
+            ("large", (1,), "large has non-finite values"),
+            ("complex", (2,), "complex is not a real floating-point array"),
+            ("int", (2,), "int is not a real"),
         ):
             with pytest.raises(UserError, match=said):
                 opened.read(name, shape)
@@ -65,30 +62,32 @@ def open_and_close(folder):
         pass
 
 
-@pytest.mark.parametrize("stop", [0, 4, 40, -3])
-def test_a_truncated_file_is_named(tmp_path, stop):
-    file = tmp_path / "model.safetensors"
-    arrays.write(file, VALUES)
-    file.write_bytes(file.read_bytes()[:stop])
-    with pytest.raises(UserError, match=r"model.safetensors is damaged"):
-        open_and_close(tmp_path)
-
-
-def test_a_folder_without_arrays_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"neither model.safetensors nor pytorch_model.bin"):
-        open_and_close(tmp_path)
-
-
 class Trap:
     def __reduce__(self):
         return exec, ("import pathlib; pathlib.Path('taken').touch()",)
 
 
-def test_no_code_of_a_pickle_is_run(tmp_path, monkeypatch):
-    """With PyTorch its safe loader refuses it, without PyTorch nothing opens it."""
+WHOLE = safetensors.numpy.save(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        *(
+            ("model.safetensors", WHOLE[:stop], "model.safetensors is damaged")
+            for stop in (0, 4, 40, -3)
+        ),
+        ("other", b"", "neither model.safetensors nor pytorch_model.bin"),
+        # With PyTorch its safe loader refuses it, without PyTorch nothing opens it.
+        ("pytorch_model.bin", pickle.dumps({"a": Trap()}), "pytorch_model.bin is"),
+    ],
+)
+def test_what_is_no_file_of_arrays_is_named_and_no_code_of_it_run(
+    tmp_path, monkeypatch, name, content, words
+):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps({"a": Trap()}))
-    with pytest.raises(UserError, match=r"pytorch_model.bin is"):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=words):
         open_and_close(tmp_path)
     assert not (tmp_path / "taken").exists()
 
