@@ -139,10 +139,10 @@ def launch(data_dir, workdir, **changes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("source", "target"), [("en", "de"), ("de", "en")])
-def test_archives_to_bleu_in_either_direction(archives, tmp_path, source, target):
+def test_archives_to_bleu(archives, tmp_path):
+    """In the paper's direction, which is not the archive's."""
     data_dir, test = archives
-    changes = {"data.source_language": source, "data.target_language": target}
+    changes = {"data.source_language": "en", "data.target_language": "de"}
     done = launch(data_dir, tmp_path / "run", **changes)
     assert done.returncode == 0, done.stderr
     [line] = done.stdout.splitlines()
@@ -154,14 +154,14 @@ def test_archives_to_bleu_in_either_direction(archives, tmp_path, source, target
 
     read = lambda name: (tmp_path / "run" / "evaluation" / f"test.{name}").read_text().splitlines()
     found = sorted(zip(read("source"), read("reference"), strict=True))
-    assert found == sorted(pair if source == "de" else pair[::-1] for pair in test)
+    assert found == sorted(pair[::-1] for pair in test)
     assert len(read("hypothesis")) == len(test)
 
     log = [json.loads(x) for x in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [x["step"] for x in log if x["kind"] == "train"] == [1, 2, 3, 4]
     assert [x["step"] for x in log if x["kind"] == "validation"] == [2, 4]
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["data"]["source_language"] == source
+    assert config["data"]["source_language"] == "en"
     assert config["data"]["corpus"] == "wmt14_translate/de-en"
 
 
