@@ -47,14 +47,6 @@ def test_an_edited_file_is_prepared_again(text):
     assert text().fingerprint == after.fingerprint
 
 
-def test_unequal_counts(text):
-    with pytest.raises(ValueError, match="lines but") as error:
-        text({"train.de": b"a\nb\n", "train.en": b"x\n"})
-    message = one_line(error)
-    assert "train.de has 2 lines" in message
-    assert "train.en has 1" in message
-
-
 def test_a_full_disk_is_one_line_and_leaves_nothing(text, tmp_path, no_file_over):
     files = {"train.de": lines(map(str, range(9000))), "train.en": lines(map(str, range(9000)))}
     with (
@@ -73,12 +65,6 @@ def test_a_disk_without_locks_is_enough(text, monkeypatch, caplog):
     monkeypatch.setattr("fcntl.flock", flock)
     assert len(text({"train.de": lines(GERMAN), "train.en": lines(ENGLISH)})) == 4
     assert "another process preparing it would not be noticed" in caplog.text
-
-
-@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf"])
-def test_empty_file(text, content):
-    with pytest.raises(ValueError, match=r"train\.en is empty"):
-        text({"train.de": b"a\n", "train.en": content})
 
 
 # The built-in corpus.

@@ -71,12 +71,15 @@ NOT_UTF_8 = r"train\.de is UTF-16, expected UTF-8: .*iconv"
         ({"train.de": gzip.compress(b"a\n")}, r"train\.de is gzip data: call it train\.de\.gz"),
         ({"train.de/a": b""}, r"train\.de is a folder, expected a file"),
         ({"train.de": b"a\n", "train.de.gz": b""}, r"be .*de or .*train\.de\.gz: remove all but"),
+        ({"train.de": b"a\n" * 3}, r"train\.de has 3 lines but .*train\.en has 2: line i"),
+        ({"train.de": b"a\n", "train.en": b""}, r"train\.en is empty"),
+        ({"train.de": b"a\n", "train.en": b"\xef\xbb\xbf"}, r"train\.en is empty"),
     ],
 )
 def test_files_that_cannot_be_read_are_one_line_and_leave_nothing(text, tmp_path, files, words):
     count = 1001 if "line 1001" in words else 2
     with pytest.raises(UserError, match=words) as error:
-        text({**files, "train.en": b"x\n" * count})
+        text({"train.en": b"x\n" * count, **files})
     one_line(error)
     assert prepared(tmp_path / "data" / "parallel_text") == []
 
