@@ -35,7 +35,6 @@ et al. trained larger models on padded sentence pairs; the gap that they found i
 
 import argparse
 import functools
-import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,18 +48,19 @@ import optax
 from transformer.models import stack
 from transformer.models.attention import View
 from transformer.models.positions import sinusoids
+from transformer.models.stack import LayerOptions
 from transformer.tools.quickstart import grammar
 
 Array = jax.Array
 KINDS = [(kind, place) for kind in ("layer", "batch") for place in ("post", "pre")]
 MOMENTUM = 0.9  # a batch's share of the running averages is a tenth, as in PyTorch
 LENGTH, TEST_BATCHES = 64, 32  # characters of a row; how many batches are scored
-FIELDS = {
+OPTIONS = {
     **{"d_model": 64, "d_ff": 256, "num_heads": 4, "key_size": 0, "value_size": 0},
     **{"score": "scaled_dot", "positions": "none", "max_distance": 0, "attention_bias": False},
     **{"norm_epsilon": 1e-6, "norm_kind": "layer", "residual": True, "activation": "relu"},
     **{"dropout_rate": 0.0, "attention_dropout_rate": 0.0, "activation_dropout_rate": 0.0},
-    "dtype": "float32",
+    **{"num_layers": 3, "final_norm": False, "remat": False},
 }
 
 
@@ -86,17 +86,17 @@ class CharacterModel(nn.Module):
 
     @nn.compact
     def __call__(self, ids_BT: Array, *, train: bool) -> Array:
-        fields = types.SimpleNamespace(**FIELDS, norm=self.norm)
-        sublayers = stack.sublayers(fields)
+        options = LayerOptions(**OPTIONS, norm=self.norm)
+        sublayers = stack.sublayers(options, "float32")
         if self.kind == "batch":
             residual = functools.partial(BatchNormResidual, norm=self.norm)
             sublayers = sublayers._replace(residual=residual)
         positions_BT = jnp.broadcast_to(jnp.arange(ids_BT.shape[1]), ids_BT.shape)
         mask_BTT = positions_BT[:, :, None] >= positions_BT[:, None, :]
         view = View(mask_BTT, positions_BT, positions_BT)
-        x_BTD = nn.Embed(self.vocab_size, fields.d_model)(ids_BT) * fields.d_model**0.5
-        x_BTD += sinusoids(positions_BT, fields.d_model, "interleaved")
-        encoder = stack.Encoder(num_layers=3, sublayers=sublayers, final_norm=False, remat=False)
+        x_BTD = nn.Embed(self.vocab_size, options.d_model)(ids_BT) * options.d_model**0.5
+        x_BTD += sinusoids(positions_BT, options.d_model, "interleaved")
+        encoder = stack.Encoder(options=options, sublayers=sublayers)
         return nn.Dense(self.vocab_size)(encoder(x_BTD, view, train=train))
 
 

@@ -15,7 +15,7 @@ minutes.
 
 from ml_collections import ConfigDict
 
-from configs import _run
+from configs import _layers, _run
 
 
 def get_config() -> ConfigDict:
@@ -48,30 +48,18 @@ def get_config() -> ConfigDict:
     config.vocabulary.fingerprint = ""  # hash of the pieces; filled in by the run
     config.vocabulary.labels_fingerprint = ""  # hash of the classes; filled in by the run
 
-    config.model = ConfigDict()
+    config.model = _layers.get_config()
     config.model.d_model = 256
     config.model.d_ff = 1024
     config.model.num_heads = 4
     config.model.num_layers = 4
-    config.model.key_size = 0  # of a head's queries and keys; 0: d_model / num_heads
-    config.model.value_size = 0  # of a head's values; 0: d_model / num_heads
-    config.model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
-    config.model.norm = "pre"  # LayerNorm before each sublayer; 'post': after each residual (BERT)
-    config.model.norm_kind = "layer"  # or 'rms' (RMSNorm in the place of LayerNorm), or 'none'
-    config.model.final_norm = True  # one more norm at the end, as pre-norm needs
-    config.model.norm_epsilon = 1e-6
-    config.model.residual = True  # False: without residual connections
-    # Or sinusoids, 'interleaved' or 'concatenated'; or relative, 'rotary' or 'shaw'; or 'none'.
+    config.model.norm = "pre"  # BERT's is 'post'
+    config.model.final_norm = True
     config.model.positions = "learned"
     config.model.max_positions = 128  # rows of the table of learned positions
-    config.model.max_distance = 0  # of 'shaw': farther keys are as this far; the paper has 16
-    config.model.activation = "gelu"  # or 'relu'
-    config.model.attention_bias = True  # biases in the attention projections
-    config.model.dropout_rate = 0.1  # on embeddings and each sublayer's output
-    config.model.attention_dropout_rate = 0.1  # on attention weights
-    config.model.activation_dropout_rate = 0.0  # inside the feed-forward network
-    config.model.remat = False  # rematerialise activations: less memory, slower
-    config.model.dtype = "float32"  # of activations; or 'bfloat16'. Params are always float32
+    config.model.activation = "gelu"
+    config.model.attention_bias = True
+    config.model.attention_dropout_rate = 0.1
     config.model.pooling = "mean"  # of all tokens; 'first': that of the start symbol (BERT)
 
     config.optimizer.name = "adamw"

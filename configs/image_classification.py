@@ -9,7 +9,7 @@ smaller ViT-S/16. As for it, the two archives of ImageNet have to be in data_dir
 
 from ml_collections import ConfigDict
 
-from configs import _run
+from configs import _layers, _run
 
 
 def get_config() -> ConfigDict:
@@ -41,39 +41,25 @@ def get_config() -> ConfigDict:
     config.vocabulary = ConfigDict()
     config.vocabulary.labels_fingerprint = ""  # hash of the classes; filled in by the run
 
-    config.model = ConfigDict()
+    config.model = _layers.get_config()
     config.model.patch_size = 16
     config.model.stem = "patches"  # or 'convolutions', which halve the image down to the patches
-    config.model.pooling = (
-        "token"  # what is classified: a learned token, or the 'mean' of the patches
-    )
-    # 'learned', 'none', or of the keys relative to the queries: 'rotary', 'shaw'.
+    config.model.pooling = "token"  # what is classified: a learned one, or the patches' 'mean'
     config.model.positions = "learned"
     # Height and width of the learned positions: images of another size get them interpolated, such
     # as data.size = 384 after training with 224 (train.init_from).
     config.model.position_grid = 14
-    config.model.max_distance = 0  # of 'shaw'
     config.model.mean = (0.485, 0.456, 0.406)  # of the pixels, for each channel
     config.model.std = (0.229, 0.224, 0.225)
     config.model.d_model = 768
     config.model.d_ff = 3072
     config.model.num_heads = 12
     config.model.num_layers = 12
-    config.model.key_size = 0  # of one head; 0: d_model / num_heads
-    config.model.value_size = 0  # likewise
-    config.model.score = "scaled_dot"  # of queries and keys: models/scores.py has others
-    config.model.norm = "pre"  # or 'post'
-    config.model.norm_kind = "layer"  # or 'rms' (RMSNorm), or 'none'
-    config.model.final_norm = True  # one more LayerNorm on top
-    config.model.norm_epsilon = 1e-6
-    config.model.residual = True  # False: without residual connections
-    config.model.activation = "gelu"  # or 'relu'
+    config.model.norm = "pre"
+    config.model.final_norm = True
+    config.model.activation = "gelu"
     config.model.attention_bias = True
-    config.model.dropout_rate = 0.1
-    config.model.attention_dropout_rate = 0.0
     config.model.activation_dropout_rate = 0.1
-    config.model.dtype = "float32"  # or 'bfloat16'
-    config.model.remat = False  # recompute activations in the backward pass: less memory
 
     config.loss = ConfigDict()
     config.loss.label_smoothing = 0.0

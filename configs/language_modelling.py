@@ -8,7 +8,7 @@ they differ; configs/own_text.py is the one to begin with.
 
 from ml_collections import ConfigDict
 
-from configs import _run
+from configs import _layers, _run
 
 
 def get_config() -> ConfigDict:
@@ -39,32 +39,17 @@ def get_config() -> ConfigDict:
     config.vocabulary.model = ""
     config.vocabulary.fingerprint = ""  # hash of the vocabulary; filled in by the run
 
-    config.model = ConfigDict()
+    config.model = _layers.get_config()  # GPT-2's, but for its width
     config.model.d_model = 384
     config.model.d_ff = 1536
     config.model.num_heads = 6
-    config.model.num_layers = 6
-    config.model.key_size = 0  # of a head's queries and keys; 0: d_model / num_heads
-    config.model.value_size = 0  # of a head's values; 0: d_model / num_heads
-    config.model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
-    config.model.norm = "pre"  # LayerNorm before each sublayer, as in GPT-2; or 'post'
-    config.model.norm_kind = "layer"  # or 'rms' (RMSNorm in the place of LayerNorm), or 'none'
-    config.model.final_norm = True  # one more norm on top, as pre-norm needs
+    config.model.norm = "pre"
+    config.model.final_norm = True
     config.model.norm_epsilon = 1e-5
-    config.model.residual = True  # False: without residual connections
-    # 'learned'; sinusoids 'interleaved' or 'concatenated'; 'rotary' or 'shaw' in self-attention; or
-    # 'none'.
     config.model.positions = "learned"
     config.model.max_positions = 256  # rows of the table of learned positions
-    config.model.max_distance = 0  # of 'shaw': farther keys are as this far; the paper has 16
     config.model.tied_embeddings = True  # embedding and output are one matrix
-    config.model.activation = "gelu"  # or 'relu'
-    config.model.attention_bias = False  # biases in the attention projections
-    config.model.dropout_rate = 0.1  # on embeddings and each sublayer's output
-    config.model.attention_dropout_rate = 0.0  # on attention weights
-    config.model.activation_dropout_rate = 0.0  # inside the feed-forward network
-    config.model.remat = False  # rematerialise activations: less memory, slower
-    config.model.dtype = "float32"  # of activations; or 'bfloat16'. Params are always float32
+    config.model.activation = "gelu"
 
     config.loss = ConfigDict()
     config.loss.label_smoothing = 0.0

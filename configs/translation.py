@@ -8,7 +8,7 @@ config plus the presets of tensor2tensor (the authors' code).
 
 from ml_collections import ConfigDict
 
-from configs import _run
+from configs import _layers, _run
 
 
 def get_config() -> ConfigDict:
@@ -47,39 +47,14 @@ def get_config() -> ConfigDict:
     config.vocabulary.source_end = True  # False: the encoder does not see where a source ends
     config.vocabulary.fingerprint = ""  # hash of the pieces; filled in by the run
 
-    config.model = ConfigDict()
-    config.model.d_model = 512
-    config.model.d_ff = 2048
-    config.model.num_heads = 8
-    config.model.num_layers = 6  # of the encoder
+    config.model = _layers.get_config()
     config.model.num_decoder_layers = 0  # 0: as many as the encoder's
-    config.model.key_size = 0  # of a head's queries and keys; 0: d_model / num_heads
-    config.model.value_size = 0  # of a head's values; 0: d_model / num_heads
-    config.model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
-    config.model.norm = "post"  # LayerNorm after each residual; 'pre': before each sublayer
-    config.model.norm_kind = "layer"  # or 'rms' (RMSNorm in the place of LayerNorm), or 'none'
-    config.model.final_norm = False  # one more norm after each stack, as pre-norm needs
-    config.model.norm_epsilon = 1e-6
-    config.model.residual = True  # False: without residual connections
-    # Sinusoids with sine and cosine 'interleaved', in 'halves' (Hugging Face's Marian), or
-    # 'concatenated' (tensor2tensor); 'learned'; 'none'; or of self-attention's keys relative to its
-    # queries: 'rotary', 'shaw' (positions.py).
-    config.model.positions = "interleaved"
     config.model.first_position = 0  # the number of the first position; OpenNMT-tf's is 1
     config.model.max_positions = 0  # rows of the table of learned positions
-    config.model.max_distance = 0  # of 'shaw': farther keys are as this far; the paper has 16
     # Which embeddings are one matrix: 'all' (source, target, output), 'target' (target, output),
     # or 'none'.
     config.model.tied_embeddings = "all"
-    config.model.activation = "relu"  # or 'gelu', 'gelu_tanh' (GPT-2's), 'silu' (swish)
-    config.model.attention_bias = False  # biases in the attention projections
     config.model.output_bias = False  # a bias of each piece's logit, as Marian has
-    config.model.dropout_rate = 0.1  # on embeddings and each sublayer's output
-    config.model.attention_dropout_rate = 0.0  # on attention weights
-    config.model.activation_dropout_rate = 0.0  # inside the feed-forward network
-    # Rematerialise activations in the backward pass: less memory, slower (docs/performance.md).
-    config.model.remat = False
-    config.model.dtype = "float32"  # of activations; or 'bfloat16'. Params are always float32
 
     # A reference: the schedule follows config.model.d_model, also when that is overridden.
     config.optimizer.schedule.d_model = config.model.get_ref("d_model")

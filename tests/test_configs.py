@@ -1,14 +1,16 @@
 """What the configs hold: the same keys everywhere, and the paper's values."""
 
 import ast
+import dataclasses
 import importlib
 from pathlib import Path
 
 import pytest
 from helpers.cases import slow_but
 
-from configs import wmt_base
+from configs import _layers, wmt_base
 from transformer import registry
+from transformer.models import fields, stack
 from transformer.models.transformer import Transformer
 from transformer.modes import prepare
 from transformer.workdir import config_files
@@ -62,9 +64,14 @@ def test_a_config_says_how_to_run_it(name):
     assert command in (text or ""), f"the docstring of configs/{name}.py has to have: {command}"
 
 
+def test_the_keys_of_all_transformers_are_the_options_of_their_layers():
+    options = {field.name for field in dataclasses.fields(stack.LayerOptions)}
+    assert set(_layers.get_config()) == options | {"dtype"}
+
+
 def test_the_models_keys_are_its_fields():
-    fields = {f for f in Transformer.__dataclass_fields__ if f not in ("parent", "name")}
-    assert set(wmt_base.get_config().model) == fields - {"source_vocab_size", "target_vocab_size"}
+    sizes = {"source_vocab_size", "target_vocab_size"}
+    assert set(wmt_base.get_config().model) == fields.names(Transformer) - sizes
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from transformer.data import tokenizer
 from transformer.families.images.vision import VisionTransformer
 from transformer.families.texts import texts
 from transformer.families.texts.text_encoder import MaskedLanguageModel
+from transformer.models import fields
 from transformer.tools.convert import arrays, gpt2, megatron_bert, vit
 
 FIXTURES = pathlib.Path(__file__).parents[1] / "tools" / "convert" / "fixtures"
@@ -82,7 +83,7 @@ def masked_inputs(size, lengths=(9, 4, 12)):
 
 def write_megatron_bert(folder, vocab, **changes):
     """Writes a random masked language model; returns the model and its params."""
-    model = MaskedLanguageModel(vocab_size=len(vocab), **{**ENCODER, **changes})
+    model = fields.make(MaskedLanguageModel, vocab_size=len(vocab), **{**ENCODER, **changes})
     params = tiny.parameters(model, masked_inputs(len(vocab)))
     megatron_bert.write(folder, model, flat(params), vocab, max_length=CONTEXT)
     return model, params
@@ -105,7 +106,7 @@ def images(model, count=4):
 
 def write_vit(folder, central_crop=1.0, **changes):
     """Writes a random Vision Transformer, of grey images; returns the model and its params."""
-    model = VisionTransformer(**{**VISION, **changes})
+    model = fields.make(VisionTransformer, **{**VISION, **changes})
     params = tiny.parameters(model, {"images": images(model, 1)})
     vit.write(folder, model, flat(params), LABELS, central_crop=central_crop)
     return model, params

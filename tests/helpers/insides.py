@@ -18,7 +18,8 @@ def translating(folder, **changes):
     model = tiny.model(source_vocab_size=size, target_vocab_size=size, **changes)
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     decode = {f"decode.{name}": value for name, value in reversal.DECODE.items()}
-    keys = {"positions": model.positions, "d_model": model.d_model, "max_distance": 4}
+    options = model.options
+    keys = {"positions": options.positions, "d_model": options.d_model, "max_distance": 4}
     options = {f"model.{name}": value for name, value in keys.items()}
     workdirs.write(folder, **decode, **options)
     (folder / "vocabulary").mkdir()

@@ -8,6 +8,7 @@ from helpers import tiny
 from configs import language_modelling
 from transformer.families.language_model import streams
 from transformer.families.language_model.language_model import LanguageModel
+from transformer.models import fields
 
 ARGUMENTS = {
     **language_modelling.get_config().model,
@@ -17,7 +18,7 @@ ARGUMENTS = {
 
 
 def model(**changes):
-    return LanguageModel(**{**ARGUMENTS, **changes})
+    return fields.make(LanguageModel, **{**ARGUMENTS, **changes})
 
 
 def parameters(model, seed=0):

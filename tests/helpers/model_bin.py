@@ -43,7 +43,7 @@ def variables_of(model, flat):
         for name, arrays in parts.items()
     }
     for half in ("encoder", "decoder"):
-        variables[f"{half}/num_heads"] = np.array(model.num_heads, np.int16)
-        variables[f"{half}/pre_norm"] = np.array(model.norm == "pre", np.int8)
+        variables[f"{half}/num_heads"] = np.array(model.options.num_heads, np.int16)
+        variables[f"{half}/pre_norm"] = np.array(model.options.norm == "pre", np.int8)
         variables[f"{half}/activation"] = np.array(2, np.int8)  # silu
     return variables

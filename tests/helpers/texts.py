@@ -7,6 +7,7 @@ from helpers import tiny
 from transformer.families.recurrent.intra_attention import IntraAttention
 from transformer.families.recurrent.self_attentive import SelfAttentive
 from transformer.families.texts.text_encoder import MaskedLanguageModel, TextClassifier
+from transformer.models import fields
 
 CLASSES, VOCABULARY = 3, tiny.VOCABULARY
 OF_TRANSLATION = (
@@ -20,11 +21,11 @@ SMALL = {**SIZES, "d_model": 6, "state_size": 5, "attention_size": 4, "d_ff": 7,
 
 def masked_model(**changes):
     sizes = {"vocab_size": VOCABULARY, "mask_share": 0.15}
-    return MaskedLanguageModel(**{**ENCODER, **sizes, **changes})
+    return fields.make(MaskedLanguageModel, **{**ENCODER, **sizes, **changes})
 
 
 def classifier(**changes):
-    return TextClassifier(**{**ENCODER, **SIZES, "pooling": "mean", **changes})
+    return fields.make(TextClassifier, **{**ENCODER, **SIZES, "pooling": "mean", **changes})
 
 
 def self_attentive(**changes):

@@ -9,6 +9,7 @@ from configs import wmt_base
 from transformer.distributed import parallel_step
 from transformer.distributed.layout import state_shardings
 from transformer.distributed.parallel_step import compile_step
+from transformer.models import fields
 from transformer.models.transformer import Transformer
 from transformer.tasks import losses
 from transformer.training import optimizer, update
@@ -45,7 +46,7 @@ SMOOTHING = {"label_smoothing": 0.1, "smoothed_over": "all_classes"}
 
 
 def model(**changes):
-    return Transformer(**{**ARGUMENTS, **changes})
+    return fields.make(Transformer, **{**ARGUMENTS, **changes})
 
 
 def shapes(model, inputs):

@@ -6,10 +6,10 @@ import pytest
 from helpers import tiny
 
 from transformer.errors import UserError
-from transformer.models.transformer import CHOICES
+from transformer.models import stack, transformer
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", ["dtype", *stack.CHOICES, *transformer.CHOICES])
 def test_a_wrong_choice_names_the_key(name):
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     with pytest.raises(ValueError, match=rf"config\.model\.{name} .*'wrong'"):

@@ -16,13 +16,9 @@ B, T, D, W = 2, 5, 16, 2
 
 
 def decoder_only():
-    return stack.Decoder(
-        num_layers=2,
-        sublayers=stack.sublayers(tiny.model()),
-        cross_attention=False,
-        final_norm=True,
-        remat=False,
-    )
+    options = tiny.model(final_norm=True).options
+    sublayers = stack.sublayers(options, "float32")
+    return stack.Decoder(options=options, sublayers=sublayers, cross_attention=False)
 
 
 @pytest.fixture(scope="module")

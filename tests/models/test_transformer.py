@@ -12,10 +12,10 @@ from helpers.cases import slow_but
 from helpers.layers import products
 from helpers.tiny import PRE, logits
 
-from transformer.models import attention, positions, stack
+from transformer.models import attention, fields, positions, stack
 from transformer.models.ensemble import Ensemble
 from transformer.models.layers import EncoderLayer
-from transformer.models.transformer import CHOICES, Transformer
+from transformer.models.transformer import Transformer
 
 
 @functools.partial(tiny.jit, static_argnums=0)
@@ -50,7 +50,7 @@ class RelativeTransformer(Transformer):
 
 
 def relative_model(**changes):
-    return RelativeTransformer(**{**tiny.ARGUMENTS, **changes})
+    return fields.make(RelativeTransformer, **{**tiny.ARGUMENTS, **changes})
 
 
 # What may depend on what
@@ -358,7 +358,7 @@ def test_key_and_value_size_default_to_a_heads_share():
 NEEDS = {"shaw": {"max_distance": 3}}
 CHOSEN = [
     {name: choice, **NEEDS.get(choice, {})}
-    for name, choices in CHOICES.items()
+    for name, choices in {**stack.CHOICES, "dtype": stack.DTYPES}.items()
     for choice in choices[1:]
 ]
 OPTIONS = [
@@ -531,7 +531,8 @@ BIG = BASE | {"d_model": 1024, "d_ff": 4096, "num_heads": 16}
 
 def count(arguments):
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    return sum(leaf.size for leaf in jax.tree.leaves(tiny.shapes(Transformer(**arguments), inputs)))
+    shapes = tiny.shapes(fields.make(Transformer, **arguments), inputs)
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes))
 
 
 @pytest.mark.parametrize(("arguments", "expected"), [(BASE, 63_045_632), (BIG, 214_171_648)])
@@ -581,7 +582,7 @@ def test_flops_are_three_times_the_products_of_the_forward_pass(changes):
 
 def test_flops_of_base_in_numbers():
     """16 pairs of 64 and 64 positions, by the formula in docs/performance.md."""
-    assert Transformer(**BASE).flops(16, 64) / 1e9 == pytest.approx(394.2, abs=0.1)
+    assert fields.make(Transformer, **BASE).flops(16, 64) / 1e9 == pytest.approx(394.2, abs=0.1)
 
 
 def test_embeddings_begin_normal():

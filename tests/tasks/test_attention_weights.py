@@ -9,6 +9,7 @@ from configs import image_classification
 from transformer.data import pairs
 from transformer.decoding import shapes
 from transformer.families.images.vision import VisionTransformer
+from transformer.models import fields
 from transformer.tasks import attention_weights, translation
 
 SOURCE, TARGET = "a b c d e f", "c a h h"
@@ -118,8 +119,8 @@ def test_empty_texts_are_an_end_symbol_each(run):
 def test_no_position_is_beyond_the_learned_ones():
     """A model with as many learned positions as the longer text has pieces suffices."""
     size = len(pieces())
-    fields = {"source_vocab_size": size, "target_vocab_size": size, "positions": "learned"}
-    model = tiny.model(**fields, max_positions=20)
+    sizes = {"source_vocab_size": size, "target_vocab_size": size}
+    model = tiny.model(**sizes, positions="learned", max_positions=20)
     parameters = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     run = translation.TrainedTranslator(model, reversal.vocabulary(), parameters, [7])
     weights = attention_weights.of_pair(run, "a " * 17, "b")
@@ -132,9 +133,10 @@ def test_no_position_is_beyond_the_learned_ones():
 
 def vision():
     """A model of 3 x 3 patches and the class token, and two images."""
-    fields = image_classification.get_config().model.to_dict()
+    keys = image_classification.get_config().model.to_dict()
     sizes = {"d_model": 8, "d_ff": 12, "num_heads": 2, "num_layers": 2, "patch_size": 4}
-    model = VisionTransformer(**{**fields, **sizes, "num_classes": 3, "image_size": 12})
+    sizes |= {"num_classes": 3, "image_size": 12}
+    model = fields.make(VisionTransformer, **{**keys, **sizes})
     shape = (2, 12, 12, len(model.mean))
     return model, {"images": np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)}
 

@@ -4,8 +4,8 @@ Read `transformer.py` first: the paper's model, its encoder, its decoder, one st
 is made of `stack.py` and `layers.py` (section 3.1), `attention.py` and `scores.py` (3.2) and
 `positions.py` (3.5). What is there for speed alone is in `dense.py` (matrix products, random bits
 of dropout) and `cache.py` (the KV cache, which beams share).
-`fields.py` checks values of the config, `ensemble.py` makes one model of several. The models of
-other tasks are in families/.
+`fields.py` has a model's fields as keys of config.model, and checks them; `ensemble.py` makes one
+model of several. The models of other tasks are in families/.
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
 name in registry.MODELS, `config.model` has its fields. A classifier's `__call__(..., *, train)`
@@ -62,13 +62,13 @@ distances. In decoding, P is how many positions a KV cache has room for, N = P *
 and Q = T * W the queries of T tokens of W beams.
 """
 
-import dataclasses
 import importlib
 
 import flax.linen as nn
 
 from transformer import registry
 from transformer.errors import UserError
+from transformer.models import fields as model_fields
 
 
 def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
@@ -93,7 +93,7 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
             f"config.architecture={architecture!r} is {module}:{name} in the table MODELS of "
             "registry.py, which does not exist"
         )
-    known = {f.name for f in dataclasses.fields(model)} - {"parent", "name"}
+    known = model_fields.names(model)
     if lacking := sizes.keys() - known:
         raise UserError(
             f"config.architecture={architecture!r} is a model of another task: {name} has no "
@@ -103,4 +103,4 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
     for field in sorted(known ^ fields.keys()):
         lacks = f"is no field of {name}" if field in fields else "is missing"
         raise UserError(f"config.model.{field} {lacks}: the fields are {', '.join(sorted(known))}")
-    return model(**fields, **sizes)
+    return model_fields.make(model, **fields, **sizes)

@@ -1,22 +1,61 @@
-"""Checks the values of a model's fields; each error message names the config key."""
+"""A model's fields: flat as the keys of config.model, and checks whose messages name the key.
+
+Fields that several models share are a record, such as `stack.LayerOptions`: a frozen dataclass,
+which is one field of a model. In config.model its fields stand beside the model's own.
+"""
+
+import dataclasses
+from typing import Any
 
 import flax.linen as nn
 
 from transformer.errors import UserError, check_values
 
+FLAX = {"parent", "name"}  # fields that every flax module has
 
-def check_choices(model: nn.Module, choices: dict[str, tuple]) -> None:
+
+def names(model: type[nn.Module]) -> set[str]:
+    """Returns the names of a model's fields, with those of its records in these records' place."""
+    flat = {f.name for f in dataclasses.fields(model)} - FLAX
+    for name, record in _records(model).items():
+        flat = flat - {name} | {f.name for f in dataclasses.fields(record)}
+    return flat
+
+
+def make(model: type[nn.Module], **values: Any) -> nn.Module:
+    """Makes a model of the values of its fields, flat as in config.model."""
+    for name, record in _records(model).items():
+        values[name] = record(**{f.name: values.pop(f.name) for f in dataclasses.fields(record)})
+    return model(**values)
+
+
+def values(model: nn.Module) -> dict[str, Any]:
+    """Returns the values of a model's fields, flat as in config.model."""
+    flat = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
+    for name in _records(model):
+        flat |= vars(flat.pop(name))
+    return {name: value for name, value in flat.items() if name not in FLAX}
+
+
+def _records(model: nn.Module | type[nn.Module]) -> dict[str, type]:
+    """Returns {field: its type} of those fields of a model that are records."""
+    types = {f.name: f.type for f in dataclasses.fields(model)}
+    is_record = lambda x: dataclasses.is_dataclass(x) and not issubclass(x, nn.Module)
+    return {name: x for name, x in types.items() if is_record(x)}
+
+
+def check_choices(model: Any, choices: dict[str, tuple]) -> None:
     """Raises UserError for a field that is not one of its choices."""
     check_values("model", {name: getattr(model, name) for name in choices}, choices)
 
 
-def check_at_least(model: nn.Module, least: int, names: tuple[str, ...]) -> None:
+def check_at_least(model: Any, least: int, names: tuple[str, ...]) -> None:
     """Raises UserError for a field below `least`."""
     values = {name: getattr(model, name) for name in names}
     check_values("model", values, dict.fromkeys(names, f"at least {least}"))
 
 
-def check_even(model: nn.Module, least: int, names: tuple[str, ...]) -> None:
+def check_even(model: Any, least: int, names: tuple[str, ...]) -> None:
     """Raises UserError for a field that is odd or below `least`."""
     for name in names:
         if (value := getattr(model, name)) < least or value % 2:
@@ -47,7 +86,7 @@ def check_shared_vocabulary(model: nn.Module, *, otherwise: str) -> None:
         )
 
 
-def check_rates(model: nn.Module, names: tuple[str, ...]) -> None:
+def check_rates(model: Any, names: tuple[str, ...]) -> None:
     """Raises UserError for a rate outside [0, 1), as float32: a rate of 1 would drop everything."""
     values = {name: getattr(model, name) for name in names}
     check_values("model", values, dict.fromkeys(names, "at least 0 and below 1"))

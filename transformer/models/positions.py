@@ -43,7 +43,7 @@ def check(kind: str, score: str, key_size: int, max_distance: int) -> None:
 
 def most_positions(model: nn.Module) -> float:
     """Returns how many positions a text may have: as many as are learned, or any number."""
-    return model.max_positions if model.positions == "learned" else math.inf
+    return model.max_positions if model.options.positions == "learned" else math.inf
 
 
 class PositionEncoding(nn.Module):

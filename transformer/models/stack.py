@@ -1,11 +1,10 @@
 """Stacks of layers: the encoder and the decoder (paper 3.1, figure 1), for all Transformers here.
 
-A model passes itself to `sublayers` and `check_numbers`, and includes CHOICES in its own. It has
-the fields d_model, d_ff, num_heads, num_layers, key_size, value_size, score, positions,
-max_distance, norm, norm_kind, norm_epsilon, residual, activation, attention_bias, dropout_rate,
-attention_dropout_rate, activation_dropout_rate and dtype, which `Transformer` explains.
+A model has a field `options: LayerOptions`, and calls `check` first. A new hyper-parameter of the
+layers is a field of LayerOptions, which `sublayers` passes on, and a key of configs/_layers.py.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.models import cache as kv_cache
 from transformer.models import fields, layers, positions
 from transformer.models.attention import KeysValues, MultiHeadAttention, View
@@ -28,8 +27,41 @@ CHOICES = {
     "norm": ("post", "pre"),
     "norm_kind": ("layer", "rms", "none"),
     "activation": tuple(layers.ACTIVATIONS),
-    "dtype": ("float32", "bfloat16"),
 }
+RANGES = {
+    **dict.fromkeys(("d_model", "d_ff", "num_heads", "num_layers"), "at least 1"),
+    **dict.fromkeys(("key_size", "value_size", "norm_epsilon", "max_distance"), "at least 0"),
+    "dropout_rate": "at least 0 and below 1",
+    "attention_dropout_rate": "at least 0 and below 1",
+    "activation_dropout_rate": "at least 0 and below 1",
+}
+DTYPES = ("float32", "bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerOptions:
+    """The hyper-parameters of a stack of layers; configs/_layers.py has the paper's values."""
+
+    d_model: int
+    d_ff: int
+    num_heads: int
+    num_layers: int
+    key_size: int  # of one head; 0: d_model / num_heads
+    value_size: int  # likewise
+    score: str  # of queries and keys: 'scaled_dot' (the paper's), or another of scores.py
+    norm: str  # 'post' (the paper's) or 'pre'
+    norm_kind: str  # 'layer' (the paper's), 'rms' or 'none'
+    final_norm: bool  # one more normalisation on top, as pre-norm needs; the paper has none
+    norm_epsilon: float
+    residual: bool  # False: without residual connections
+    positions: str  # 'interleaved' sinusoids (the paper's), or another of positions.KINDS
+    max_distance: int  # of 'shaw': farther keys are as this far
+    activation: str  # 'relu' (the paper's), or another of layers.ACTIVATIONS
+    attention_bias: bool
+    dropout_rate: float  # of sub-layers' outputs and of the embedded input
+    attention_dropout_rate: float
+    activation_dropout_rate: float  # inside the feed-forward network
+    remat: bool  # in training, compute each layer's activations again in the backward pass
 
 
 class Sublayers(NamedTuple):
@@ -42,44 +74,44 @@ class Sublayers(NamedTuple):
     final_norm: Callable[[], nn.Module]
 
 
-def sublayers(model: nn.Module) -> Sublayers:
-    """Returns the constructors of the sub-layers that a model's fields describe."""
-    dtype = jnp.dtype(model.dtype)
-    key_size, value_size = head_sizes(model)
+def sublayers(options: LayerOptions, dtype: str) -> Sublayers:
+    """Returns the constructors of sub-layers with these options, whose activations have `dtype`."""
+    dtype = jnp.dtype(dtype)
+    key_size, value_size = head_sizes(options)
     attention = functools.partial(
         MultiHeadAttention,
-        d_model=model.d_model,
-        num_heads=model.num_heads,
+        d_model=options.d_model,
+        num_heads=options.num_heads,
         key_size=key_size,
         value_size=value_size,
-        score=model.score,
-        use_bias=model.attention_bias,
-        dropout_rate=model.attention_dropout_rate,
+        score=options.score,
+        use_bias=options.attention_bias,
+        dropout_rate=options.attention_dropout_rate,
         dtype=dtype,
     )
     return Sublayers(
         self_attention=functools.partial(
-            attention, positions=model.positions, max_distance=model.max_distance
+            attention, positions=options.positions, max_distance=options.max_distance
         ),
         cross_attention=functools.partial(attention, positions="none", max_distance=0),
         feed_forward=functools.partial(
             layers.FeedForward,
-            d_ff=model.d_ff,
-            activation=model.activation,
-            dropout_rate=model.activation_dropout_rate,
+            d_ff=options.d_ff,
+            activation=options.activation,
+            dropout_rate=options.activation_dropout_rate,
             dtype=dtype,
         ),
         residual=functools.partial(
             layers.Residual,
-            norm=model.norm,
-            norm_kind=model.norm_kind,
-            norm_epsilon=model.norm_epsilon,
-            residual=model.residual,
-            dropout_rate=model.dropout_rate,
+            norm=options.norm,
+            norm_kind=options.norm_kind,
+            norm_epsilon=options.norm_epsilon,
+            residual=options.residual,
+            dropout_rate=options.dropout_rate,
             dtype=dtype,
         ),
         final_norm=functools.partial(
-            layers.normalisation, model.norm_kind, epsilon=model.norm_epsilon, dtype=dtype
+            layers.normalisation, options.norm_kind, epsilon=options.norm_epsilon, dtype=dtype
         ),
     )
 
@@ -87,10 +119,8 @@ def sublayers(model: nn.Module) -> Sublayers:
 class Encoder(nn.Module):
     """Applies layers of self-attention and feed-forward network."""
 
-    num_layers: int
-    sublayers: Sublayers
-    final_norm: bool  # one more normalisation on top, as pre-norm needs; the paper has none
-    remat: bool  # in training, compute each layer's activations again in the backward pass
+    options: LayerOptions
+    sublayers: Sublayers  # those of `options`, or others in their place
 
     def setup(self) -> None:
         make = self.sublayers
@@ -101,19 +131,19 @@ class Encoder(nn.Module):
                 feed_forward=make.feed_forward(),
                 feed_forward_residual=make.residual(),
             )
-            for _ in range(self.num_layers)
+            for _ in range(self.options.num_layers)
         ]
-        if self.final_norm:
+        if self.options.final_norm:
             self.norm = make.final_norm()
 
     def __call__(self, x_BSD: Array, view: View, *, train: bool) -> Array:
         """Returns the output [B, S, D]; `view` says which positions see each other."""
         # nn.remat takes a function of a submodule and the arrays whose gradients it computes.
         encode = lambda layer, x_BSD: layer(x_BSD, view, train=train)
-        encode = nn.remat(encode) if self.remat and train else encode
+        encode = nn.remat(encode) if self.options.remat and train else encode
         for layer in self.layers:
             x_BSD = encode(layer, x_BSD)
-        return self.norm(x_BSD) if self.final_norm else x_BSD
+        return self.norm(x_BSD) if self.options.final_norm else x_BSD
 
 
 class Decoder(nn.Module):
@@ -122,11 +152,9 @@ class Decoder(nn.Module):
     In a decoder-only model `cross_attention` is False, and memory and memory_view are None.
     """
 
-    num_layers: int
+    options: LayerOptions
     sublayers: Sublayers
     cross_attention: bool
-    final_norm: bool
-    remat: bool
 
     def setup(self) -> None:
         make = self.sublayers
@@ -139,9 +167,9 @@ class Decoder(nn.Module):
                 feed_forward=make.feed_forward(),
                 feed_forward_residual=make.residual(),
             )
-            for _ in range(self.num_layers)
+            for _ in range(self.options.num_layers)
         ]
-        if self.final_norm:
+        if self.options.final_norm:
             self.norm = make.final_norm()
 
     def __call__(
@@ -159,10 +187,10 @@ class Decoder(nn.Module):
             memory = layer.cross_attention.project(memory_BSD) if self.cross_attention else None
             return layer(x_BTD, memory, view, memory_view, train=train)[0]
 
-        decode = nn.remat(decode) if self.remat and train else decode
+        decode = nn.remat(decode) if self.options.remat and train else decode
         for layer in self.layers:
             x_BTD = decode(layer, x_BTD, memory_BSD)
-        return self.norm(x_BTD) if self.final_norm else x_BTD
+        return self.norm(x_BTD) if self.options.final_norm else x_BTD
 
     def project(self, memory_BSD: Array) -> list[KeysValues]:
         """Projects a memory to the keys and values of each layer's cross-attention, for `step`."""
@@ -190,19 +218,19 @@ class Decoder(nn.Module):
         """
         updated = []
         for layer, memory, cache in zip(
-            self.layers, memories or [None] * self.num_layers, keys_values, strict=True
+            self.layers, memories or [None] * self.options.num_layers, keys_values, strict=True
         ):
             x_BQD, cache = layer(
                 x_BQD, memory, view, memory_view, cache=cache, slot=slot, train=False
             )
             updated.append(cache)
-        return self.norm(x_BQD) if self.final_norm else x_BQD, updated
+        return self.norm(x_BQD) if self.options.final_norm else x_BQD, updated
 
 
-def head_sizes(model: nn.Module) -> tuple[int, int]:
+def head_sizes(options: LayerOptions) -> tuple[int, int]:
     """Returns (K, C), the sizes of one head's keys and values; a field of 0 is d_model / heads."""
-    size = model.d_model // model.num_heads
-    return model.key_size or size, model.value_size or size
+    size = options.d_model // options.num_heads
+    return options.key_size or size, options.value_size or size
 
 
 def attention_weights(sown: dict) -> dict[str, Array]:
@@ -224,27 +252,27 @@ def attention_weights(sown: dict) -> dict[str, Array]:
     return weights
 
 
-def multiply_adds(model: nn.Module, length: int) -> tuple[int, int]:
+def multiply_adds(options: LayerOptions, length: int) -> tuple[int, int]:
     """Returns the multiply-adds of one position in (attention over `length`, rest of a layer)."""
-    K, C = head_sizes(model)
+    K, C = head_sizes(options)
     # Attention: four projections, and the position's scores and sums over all positions.
-    attention = (2 * model.d_model + length) * model.num_heads * (K + C)
-    attention += model.num_heads * K * K if model.score == "general" else 0
+    attention = (2 * options.d_model + length) * options.num_heads * (K + C)
+    attention += options.num_heads * K * K if options.score == "general" else 0
     # The rest: the feed-forward network, and the scores and sums of self-attention's distances.
-    distances = 2 * model.max_distance + 1 if model.positions == "shaw" else 0
-    return attention, 2 * model.d_model * model.d_ff + distances * model.num_heads * (K + C)
+    distances = 2 * options.max_distance + 1 if options.positions == "shaw" else 0
+    return attention, 2 * options.d_model * options.d_ff + distances * options.num_heads * (K + C)
 
 
-def check_numbers(model: nn.Module) -> None:
-    """Raises UserError for an invalid size or rate among the fields that this file reads."""
-    fields.check_at_least(model, 1, ("d_model", "d_ff", "num_heads", "num_layers"))
-    fields.check_at_least(model, 0, ("key_size", "value_size", "norm_epsilon", "max_distance"))
-    rates = ("dropout_rate", "attention_dropout_rate", "activation_dropout_rate")
-    fields.check_rates(model, rates)
-    sizes_given = model.key_size and model.value_size
-    if model.d_model % model.num_heads and not sizes_given:
+def check(model: nn.Module) -> None:
+    """Raises UserError for an invalid value in a model's options, and for an invalid dtype."""
+    options = model.options
+    fields.check_choices(model, {"dtype": DTYPES})
+    check_values("model", vars(options), {**CHOICES, **RANGES})
+    sizes_given = options.key_size and options.value_size
+    if options.d_model % options.num_heads and not sizes_given:
         raise UserError(
-            f"config.model.d_model={model.d_model} has to be a multiple of "
-            f"config.model.num_heads={model.num_heads} (or give key_size and value_size)"
+            f"config.model.d_model={options.d_model} must be a multiple of "
+            f"config.model.num_heads={options.num_heads} (or give key_size and value_size)"
         )
-    positions.check(model.positions, model.score, head_sizes(model)[0], model.max_distance)
+    key_size, _ = head_sizes(options)
+    positions.check(options.positions, options.score, key_size, options.max_distance)

@@ -1,5 +1,6 @@
 """The encoder-decoder Transformer (paper section 3): encode, decode, and one step of decoding."""
 
+import dataclasses
 import functools
 
 import flax.linen as nn
@@ -12,13 +13,11 @@ from transformer.models import dense, fields, stack
 from transformer.models.attention import KeysValues, View, same_segment
 from transformer.models.cache import KVCache
 from transformer.models.positions import PositionEncoding, most_positions
+from transformer.models.stack import LayerOptions
 
 Array = jax.Array
 
-CHOICES = {
-    **stack.CHOICES,
-    "tied_embeddings": ("all", "target", "none"),
-}
+CHOICES = {"tied_embeddings": ("all", "target", "none")}
 
 
 class Transformer(nn.Module):
@@ -30,49 +29,29 @@ class Transformer(nn.Module):
 
     source_vocab_size: int
     target_vocab_size: int
-    d_model: int
-    d_ff: int
-    num_heads: int
-    num_layers: int  # in the encoder
+    options: LayerOptions  # num_layers is that of the encoder
     num_decoder_layers: int  # 0: as many as in the encoder
-    key_size: int  # of one head; 0: d_model / num_heads
-    value_size: int  # likewise
-    score: str  # of queries and keys: 'scaled_dot' (the paper's), or another of scores.py
-    norm: str  # 'post' (the paper's) or 'pre'
-    final_norm: bool  # one more normalisation on top of each stack; the paper has none
-    norm_kind: str  # 'layer' (the paper's), 'rms' or 'none'
-    norm_epsilon: float
-    residual: bool  # False: without residual connections
-    positions: str  # 'interleaved' sinusoids (the paper's), or another of positions.KINDS
     first_position: int  # the number of the first position: 0, or 1 as in OpenNMT-tf
     max_positions: int  # how many positions are learned; the others have no limit
-    max_distance: int  # of 'shaw': farther keys are as this far
     tied_embeddings: str  # which are one matrix: 'all'; 'target' and output; 'none'
-    activation: str  # 'relu' (the paper's), or another of layers.ACTIVATIONS
-    attention_bias: bool
     output_bias: bool  # of the logits
-    dropout_rate: float  # of sub-layers' outputs and of the embedded input
-    attention_dropout_rate: float
-    activation_dropout_rate: float  # inside the feed-forward network
     dtype: str
-    remat: bool  # in training, compute each layer's activations again in the backward pass
 
     def setup(self) -> None:
         self._check()
-        stack_fields = {
-            "sublayers": stack.sublayers(self),
-            "final_norm": self.final_norm,
-            "remat": self.remat,
-        }
-        self.encoder = stack.Encoder(num_layers=self.num_layers, **stack_fields)
+        sublayers = stack.sublayers(self.options, self.dtype)
+        self.encoder = stack.Encoder(options=self.options, sublayers=sublayers)
         self.decoder = stack.Decoder(
-            num_layers=self.decoder_depth, **stack_fields, cross_attention=True
+            options=dataclasses.replace(self.options, num_layers=self.decoder_depth),
+            sublayers=sublayers,
+            cross_attention=True,
         )
 
         # The paper shares one matrix (3.4) and does not give its initial values. A lookup is
         # multiplied by sqrt(d_model), so N(0, 1/d_model) gives an input of variance 1.
-        normal = nn.initializers.normal(self.d_model**-0.5)
-        embedding_table = functools.partial(nn.Embed, features=self.d_model, embedding_init=normal)
+        D = self.options.d_model
+        normal = nn.initializers.normal(D**-0.5)
+        embedding_table = functools.partial(nn.Embed, features=D, embedding_init=normal)
         self.target_embedding = embedding_table(num_embeddings=self.target_vocab_size)
         self.source_embedding = self.output_embedding = self.target_embedding
         if self.tied_embeddings != "all":
@@ -83,10 +62,10 @@ class Transformer(nn.Module):
             zeros = nn.initializers.zeros
             self.bias_V = self.param("output_bias", zeros, (self.target_vocab_size,))
         encoding = functools.partial(
-            PositionEncoding, kind=self.positions, max_positions=self.max_positions
+            PositionEncoding, kind=self.options.positions, max_positions=self.max_positions
         )
         self.source_positions, self.target_positions = encoding(), encoding()
-        self.dropout = dense.Dropout(rate=self.dropout_rate)
+        self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
         """Returns logits [B, T, V] in float32; the inputs are those of `hidden`."""
@@ -180,7 +159,7 @@ class Transformer(nn.Module):
     @property
     def decoder_depth(self) -> int:
         """Returns the number of the decoder's layers."""
-        return self.num_decoder_layers or self.num_layers
+        return self.num_decoder_layers or self.options.num_layers
 
     position_limit = property(most_positions)
 
@@ -190,10 +169,11 @@ class Transformer(nn.Module):
         A multiply-add is two. Only matrix products count, attention between all positions of a row,
         padding included; the backward pass is two forward passes, and `remat` is not counted.
         """
-        attention, rest = stack.multiply_adds(self, length)
-        encoder = self.num_layers * (attention + rest)
+        options = self.options
+        attention, rest = stack.multiply_adds(options, length)
+        encoder = options.num_layers * (attention + rest)
         decoder = self.decoder_depth * (2 * attention + rest)
-        logits = self.d_model * self.target_vocab_size
+        logits = options.d_model * self.target_vocab_size
         return 3 * 2 * rows * length * (encoder + decoder + logits)
 
     def _embed_target(self, target: Array, positions: Array, *, train: bool) -> Array:
@@ -211,16 +191,16 @@ class Transformer(nn.Module):
     ) -> Array:
         """Adds positions to sqrt(d_model) times the embeddings; dropout (paper 3.4, 3.5, 5.4)."""
         positions_BT = positions_BT + self.first_position
-        x_BTD = add_positions(embedding(ids_BT) * self.d_model**0.5, positions_BT)
+        x_BTD = add_positions(embedding(ids_BT) * embedding.features**0.5, positions_BT)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
+        stack.check(self)
         fields.check_choices(self, CHOICES)
-        stack.check_numbers(self)
         fields.check_at_least(self, 0, ("max_positions", "num_decoder_layers", "first_position"))
-        fields.check_even(self, 4, ("d_model",))
-        if self.first_position and self.positions == "learned":
+        fields.check_even(self.options, 4, ("d_model",))
+        if self.first_position and self.options.positions == "learned":
             raise UserError(
                 f"config.model.first_position={self.first_position} is of sinusoids; learned "
                 "positions begin at 0"

@@ -13,6 +13,7 @@ from configs import image_classification
 from transformer.errors import UserError
 from transformer.families.images.patches import interpolate
 from transformer.families.images.vision import VisionTransformer
+from transformer.models import fields
 
 ARGUMENTS = {
     **image_classification.get_config().model,  # the paper's, but for
@@ -34,7 +35,7 @@ POOLING = pytest.mark.parametrize("pooling", ["token", "mean"])
 
 
 def vision(**changes):
-    return VisionTransformer(**{**ARGUMENTS, **changes})
+    return fields.make(VisionTransformer, **{**ARGUMENTS, **changes})
 
 
 def images(count=3, size=12, seed=0):
@@ -128,10 +129,10 @@ def test_parameters_of_the_papers_models():
         ({"d_model": 384, "d_ff": 1536, "num_heads": 6}, 22_050_664),
     ):
         model = image_classification.get_config().model.to_dict() | changes
-        model = VisionTransformer(num_classes=1000, image_size=224, **model)
+        model = fields.make(VisionTransformer, num_classes=1000, image_size=224, **model)
         shapes = tiny.shapes(model, {"images": np.zeros((1, 224, 224, 3), np.uint8)})
         count = sum(math.prod(x.shape) for x in jax.tree.leaves(shapes))
-        assert count == expected - model.d_model
+        assert count == expected - model.options.d_model
 
 
 @pytest.mark.parametrize(

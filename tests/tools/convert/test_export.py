@@ -15,6 +15,7 @@ from transformer.errors import UserError
 from transformer.families.images.vision import VisionTransformer
 from transformer.families.labels import class_names
 from transformer.families.texts.text_encoder import MaskedLanguageModel
+from transformer.models import fields
 from transformer.modes import command_line
 from transformer.runtime import checksums
 from transformer.tasks import trained, translation
@@ -220,7 +221,7 @@ def test_a_language_model_without_that_form_is_said_and_exported_as_safetensors(
 
 def test_a_masked_language_model_is_exported_as_megatron_bert(tmp_path, monkeypatch):
     vocab = huggingface.learn()
-    model = MaskedLanguageModel(vocab_size=len(vocab), **huggingface.ENCODER)
+    model = fields.make(MaskedLanguageModel, vocab_size=len(vocab), **huggingface.ENCODER)
     params = tiny.parameters(model, huggingface.masked_inputs(len(vocab)))
     original, load = trained.Trained(model, params, [7], 7), trained.load
     monkeypatch.setattr(trained, "load", lambda *_: original)
@@ -240,7 +241,7 @@ def test_a_masked_language_model_is_exported_as_megatron_bert(tmp_path, monkeypa
 
 
 def test_a_vision_model_is_exported_as_vit_with_the_names_of_its_classes(tmp_path, monkeypatch):
-    model = VisionTransformer(**huggingface.VISION)
+    model = fields.make(VisionTransformer, **huggingface.VISION)
     params = tiny.parameters(model, {"images": huggingface.images(model, 1)})
     original, load = trained.Trained(model, params, [7], 7), trained.load
     monkeypatch.setattr(trained, "load", lambda *_: original)

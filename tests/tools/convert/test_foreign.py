@@ -10,6 +10,7 @@ from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.families.images.vision import VisionTransformer
 from transformer.families.texts.text_encoder import MaskedLanguageModel
+from transformer.models import fields, stack
 from transformer.tools.convert import (
     arrays,
     ctranslate2_write,
@@ -91,8 +92,8 @@ CHECKS = {
     "marian": (tiny.model(**MARIAN), marian_config.check_exportable),
     "ctranslate2": (tiny.model(**MARIAN), ctranslate2_write.check),
     "gpt2": (language.model(**huggingface.HEADS), gpt2.check),
-    "megatron_bert": (MaskedLanguageModel(**ENCODER), megatron_bert.check),
-    "vit": (VisionTransformer(**huggingface.VISION), vit.check),
+    "megatron_bert": (fields.make(MaskedLanguageModel, **ENCODER), megatron_bert.check),
+    "vit": (fields.make(VisionTransformer, **huggingface.VISION), vit.check),
 }
 
 
@@ -105,10 +106,16 @@ def test_a_field_that_a_form_does_not_know_is_refused(program):
     class Forked(type(model)):
         soft_cap: float = 30.0  # of the scores
 
-    fields = {f.name: getattr(model, f.name) for f in dataclasses.fields(model)}
-    forked = Forked(**{name: fields[name] for name in fields.keys() - {"parent", "name"}})
     with pytest.raises(UserError, match=r"has no form for config.model.soft_cap=30.0: use [^\n]*$"):
-        check(forked)
+        check(fields.make(Forked, **fields.values(model)))
+
+    @dataclasses.dataclass(frozen=True)
+    class MoreOptions(stack.LayerOptions):
+        window: int = 128
+
+    options = MoreOptions(**vars(model.options))
+    with pytest.raises(UserError, match=r"has no form for config.model.window=128: use [^\n]*$"):
+        check(model.clone(options=options))
 
 
 @pytest.mark.parametrize(

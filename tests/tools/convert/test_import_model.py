@@ -33,7 +33,7 @@ def run(tmp_path_factory):
 
 def test_a_workdir_is_loaded_like_a_run_s(run):
     config, folder, loaded = run
-    assert loaded.model.positions == "halves"
+    assert loaded.model.options.positions == "halves"
     assert config.decode.length_penalty == "power"
     assert loaded.vocabulary.fingerprint == config.vocabulary.fingerprint
     assert loaded.steps == [0]

@@ -93,7 +93,7 @@ def test_our_own_model_is_the_same_function_there(tmp_path, tied, shared, bias):
     params = tiny.parameters(model, inputs)
     marian.write(tmp_path, model, flatten(params), vocab, {"max_length": 64})
     _, there, read_params, read_vocab = read(tmp_path)
-    assert there.positions == "halves"
+    assert there.options.positions == "halves"
     assert there.tied_embeddings == tied
     assert read_vocab.source.encode(["abc f"]) == vocab.source.encode(["abc f"])
     assert read_vocab.target.decode(vocab.target.encode(["abc f"])) == ["abc f"]
@@ -122,7 +122,7 @@ def test_an_output_begins_with_the_padding_there_whose_vector_is_zeros(tmp_path)
     assert generation["bad_words_ids"] == [[last]]
     assert generation["forced_eos_token_id"] == config["eos_token_id"] == ids["</s>"]
     with arrays.opened(tmp_path) as (_, shapes, load):
-        assert shapes["model.shared.weight"] == (last + 1, model.d_model)
+        assert shapes["model.shared.weight"] == (last + 1, model.options.d_model)
         assert not np.asarray(load("model.shared.weight"))[-1].any()
 
 

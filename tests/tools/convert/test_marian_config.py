@@ -6,6 +6,7 @@ import pytest
 from helpers import tiny
 
 from transformer.errors import UserError
+from transformer.models import fields
 from transformer.tools.convert import marian_config
 
 # What Marian's form has.
@@ -19,8 +20,8 @@ def test_a_config_s_fields_are_those_it_was_made_of(tied, activation):
     model = tiny.model(**OURS, **changes, **{"attention_bias": True, "output_bias": True})
     orders = [*range(tiny.VOCABULARY)], [*range(tiny.VOCABULARY)]
     config = marian_config.config_of(model, orders, max_positions=64)
-    fields = marian_config.fields_of(config, pathlib.Path("config.json"))
-    assert {name: getattr(model, name) for name in fields} == fields
+    read = marian_config.fields_of(config, pathlib.Path("config.json"))
+    assert read.items() <= fields.values(model).items()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from helpers import browser, insides, miniature_images, tiny, workdirs
 from PIL import Image
 
 from transformer.families.images.vision import VisionTransformer
+from transformer.models import fields
 from transformer.tasks import attention_weights
 from transformer.tools.pages import page
 from transformer.tools.report import image_attention
@@ -39,9 +40,10 @@ def runs(tmp_path_factory):
     items = [dict(zip(("image", "label", "prediction"), x, strict=True)) for x in lines]
 
     def make(pooling):
-        fields = run.config.model.to_dict() | {"d_model": 8, "d_ff": 12, "num_heads": 2}
-        fields |= {"num_layers": 2, "patch_size": 4, "mean": (0.5,), "std": (0.5,)}
-        model = VisionTransformer(**fields | {"pooling": pooling}, num_classes=3, image_size=SIZE)
+        keys = run.config.model.to_dict() | {"d_model": 8, "d_ff": 12, "num_heads": 2}
+        keys |= {"num_layers": 2, "patch_size": 4, "mean": (0.5,), "std": (0.5,)}
+        keys |= {"pooling": pooling, "num_classes": 3, "image_size": SIZE}
+        model = fields.make(VisionTransformer, **keys)
         params = tiny.parameters(model, {"images": pixels[..., None]})
         return insides.of(run, model, params, items), pixels
 

@@ -10,22 +10,16 @@ from transformer.errors import UserError
 from transformer.families.images import patches
 from transformer.models import dense, fields, stack
 from transformer.models.attention import View
+from transformer.models.stack import LayerOptions
 
 Array = jax.Array
-CHOICES = {
-    **stack.CHOICES,
-    "stem": ("patches", "convolutions"),
-    "pooling": ("token", "mean"),
-    # 'rotary' and 'shaw' are relative to the patches' order, row by row.
-    "positions": ("learned", "none", "rotary", "shaw"),
-}
+CHOICES = {"stem": ("patches", "convolutions"), "pooling": ("token", "mean")}
+# 'rotary' and 'shaw' are relative to the patches' order, row by row.
+POSITIONS = ("learned", "none", "rotary", "shaw")
 
 
 class VisionTransformer(nn.Module):
-    """Maps images to logits of their classes.
-
-    The fields that are not explained here are those of `stack.py`. Params are float32.
-    """
+    """Maps images to logits of their classes. Params are float32."""
 
     num_classes: int
     image_size: int  # height and width that `flops` is for; images of other sizes work, too
@@ -34,56 +28,34 @@ class VisionTransformer(nn.Module):
     # 'convolutions' (Xiao et al. 2021, "Early convolutions help transformers see better").
     stem: str
     pooling: str  # what is classified: 'token', a learned one beside the patches, or their 'mean'
-    positions: str  # 'learned' ones are added to the patches
     position_grid: int  # height and width of the learned positions; another grid interpolates them
-    max_distance: int
     mean: tuple  # of the pixels of each channel, from 0 to 1: what the model gets is
     std: tuple  # (pixel / 255 - mean) / std
-    d_model: int
-    d_ff: int
-    num_heads: int
-    num_layers: int
-    key_size: int
-    value_size: int
-    score: str
-    norm: str  # 'pre' in the paper
-    norm_kind: str
-    final_norm: bool  # True in the paper
-    norm_epsilon: float
-    residual: bool
-    activation: str  # 'gelu' in the paper
-    attention_bias: bool
-    dropout_rate: float
-    attention_dropout_rate: float
-    activation_dropout_rate: float
+    options: LayerOptions  # 'learned' positions are added to the patches
     dtype: str
-    remat: bool
 
     attention_weights = staticmethod(stack.attention_weights)
 
     def setup(self) -> None:
         self._check()
-        options = {"d_model": self.d_model, "dtype": jnp.dtype(self.dtype)}
+        D = self.options.d_model
+        options = {"d_model": D, "dtype": jnp.dtype(self.dtype)}
         if self.stem == "patches":
             self.patches = patches.LinearPatches(patch_size=self.patch_size, **options)
         else:
             halvings = int(math.log2(self.patch_size))
-            options["norm_epsilon"] = self.norm_epsilon
+            options["norm_epsilon"] = self.options.norm_epsilon
             self.patches = patches.ConvolutionalStem(num_halvings=halvings, **options)
         normal = nn.initializers.normal(0.02)
-        if self.positions == "learned":
+        if self.options.positions == "learned":
             grid = (self.position_grid, self.position_grid)
-            self.grid_HWD = self.param("position_grid", normal, (*grid, self.d_model))
+            self.grid_HWD = self.param("position_grid", normal, (*grid, D))
         if self.pooling == "token":
             # The paper adds a learned position to the learned token: one vector is their sum.
-            self.token = self.param("token", normal, (1, 1, self.d_model))
-        self.dropout = dense.Dropout(rate=self.dropout_rate)
-        self.encoder = stack.Encoder(
-            num_layers=self.num_layers,
-            sublayers=stack.sublayers(self),
-            final_norm=self.final_norm,
-            remat=self.remat,
-        )
+            self.token = self.param("token", normal, (1, 1, D))
+        self.dropout = dense.Dropout(rate=self.options.dropout_rate)
+        sublayers = stack.sublayers(self.options, self.dtype)
+        self.encoder = stack.Encoder(options=self.options, sublayers=sublayers)
         # Zeros, as in the paper's code: all classes are equally likely at first.
         self.head = nn.Dense(self.num_classes, kernel_init=nn.initializers.zeros)
 
@@ -106,7 +78,7 @@ class VisionTransformer(nn.Module):
         normalised = ((images / 255.0 - mean) / std).astype(self.dtype)
         x_BHWD = self.patches(normalised)
         B, H, W, D = x_BHWD.shape
-        if self.positions == "learned":
+        if self.options.positions == "learned":
             x_BHWD += patches.interpolate(self.grid_HWD, (H, W))
         x_BSD = x_BHWD.reshape(B, -1, D)
         if self.pooling == "token":
@@ -122,16 +94,18 @@ class VisionTransformer(nn.Module):
         del length
         num_patches = math.ceil(self.image_size / self.patch_size) ** 2
         positions = num_patches + (self.pooling == "token")
-        encoder = self.num_layers * sum(stack.multiply_adds(self, positions))
-        stem = self.patch_size**2 * len(self.mean) * self.d_model
-        head = self.d_model * self.num_classes
+        D = self.options.d_model
+        encoder = self.options.num_layers * sum(stack.multiply_adds(self.options, positions))
+        stem = self.patch_size**2 * len(self.mean) * D
+        head = D * self.num_classes
         return 3 * 2 * rows * (positions * encoder + num_patches * stem + head)
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
         fields.check_choices(self, CHOICES)
+        fields.check_choices(self.options, {"positions": POSITIONS})
         fields.check_at_least(self, 1, ("patch_size", "position_grid"))
-        stack.check_numbers(self)
+        stack.check(self)
         if self.stem == "patches" and self.image_size % self.patch_size:
             raise UserError(
                 f"config.data.size={self.image_size} must be a multiple of "

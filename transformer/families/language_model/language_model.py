@@ -12,6 +12,7 @@ from transformer.models import dense, fields, stack
 from transformer.models.attention import View, same_segment
 from transformer.models.cache import KVCache
 from transformer.models.positions import PositionEncoding, most_positions
+from transformer.models.stack import LayerOptions
 
 Array = jax.Array
 
@@ -24,48 +25,30 @@ class LanguageModel(nn.Module):
     """
 
     vocab_size: int
-    d_model: int
-    d_ff: int
-    num_heads: int
-    num_layers: int
-    key_size: int  # of one head; 0: d_model / num_heads
-    value_size: int  # likewise
-    score: str  # of queries and keys: 'scaled_dot', or another of scores.py
-    norm: str  # 'pre' (GPT-2's) or 'post'
-    norm_kind: str  # 'layer', 'rms' or 'none'
-    final_norm: bool  # one more normalisation on top, as pre-norm needs
-    norm_epsilon: float
-    residual: bool  # False: without residual connections
-    positions: str  # 'learned' (GPT's), or another of positions.KINDS
+    options: LayerOptions
     max_positions: int  # how many positions are learned; the others have no limit
-    max_distance: int  # of 'shaw': farther keys are as this far
     tied_embeddings: bool  # whether embedding and output are one matrix
-    activation: str  # 'gelu' or 'relu'
-    attention_bias: bool
-    dropout_rate: float  # of sub-layers' outputs and of the embedded input
-    attention_dropout_rate: float
-    activation_dropout_rate: float  # inside the feed-forward network
     dtype: str
-    remat: bool  # in training, compute each layer's activations again in the backward pass
 
     def setup(self) -> None:
-        fields.check_choices(self, stack.CHOICES)
-        fields.check_at_least(self, 1 if self.positions == "learned" else 0, ("max_positions",))
-        fields.check_even(self, 4, ("d_model",))
-        stack.check_numbers(self)
+        stack.check(self)
+        fields.check_even(self.options, 4, ("d_model",))
+        least = 1 if self.options.positions == "learned" else 0
+        fields.check_at_least(self, least, ("max_positions",))
         self.decoder = stack.Decoder(
-            num_layers=self.num_layers,
-            sublayers=stack.sublayers(self),
+            options=self.options,
+            sublayers=stack.sublayers(self.options, self.dtype),
             cross_attention=False,
-            final_norm=self.final_norm,
-            remat=self.remat,
         )
-        normal = nn.initializers.normal(self.d_model**-0.5)
-        self.embedding = nn.Embed(self.vocab_size, self.d_model, embedding_init=normal)
+        D = self.options.d_model
+        normal = nn.initializers.normal(D**-0.5)
+        self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
         if not self.tied_embeddings:
-            self.output_embedding = nn.Embed(self.vocab_size, self.d_model, embedding_init=normal)
-        self.add_positions = PositionEncoding(kind=self.positions, max_positions=self.max_positions)
-        self.dropout = dense.Dropout(rate=self.dropout_rate)
+            self.output_embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
+        self.add_positions = PositionEncoding(
+            kind=self.options.positions, max_positions=self.max_positions
+        )
+        self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
         """Returns logits [B, T, V] in float32; the inputs are those of `hidden`."""
@@ -98,7 +81,7 @@ class LanguageModel(nn.Module):
         self, memory: tuple[()], memory_mask_BS: Array, room: int, num_beams: int
     ) -> tuple[tuple[()], KVCache]:
         """Returns the memory, and a cache with room for `room` tokens; of the mask B counts."""
-        x_B1D = jnp.zeros((len(memory_mask_BS), 1, self.d_model), self.dtype)
+        x_B1D = jnp.zeros((len(memory_mask_BS), 1, self.options.d_model), self.dtype)
         return memory, self.decoder.empty_cache(x_B1D, room, num_beams)
 
     def step(
@@ -130,13 +113,14 @@ class LanguageModel(nn.Module):
 
         They are counted as in `Transformer.flops`.
         """
-        layers = self.num_layers * sum(stack.multiply_adds(self, length))
-        return 3 * 2 * rows * length * (layers + self.d_model * self.vocab_size)
+        layers = self.options.num_layers * sum(stack.multiply_adds(self.options, length))
+        return 3 * 2 * rows * length * (layers + self.options.d_model * self.vocab_size)
 
     def _embed(self, tokens_BT: Array, positions_BT: Array, *, train: bool) -> Array:
         """Adds positions to the embeddings, which are of variance 1; dropout."""
-        x_BTD, scale = self.embedding(tokens_BT), self.d_model**0.5
-        if self.positions == "learned":  # both tables are N(0, 1/d_model), as GPT's are alike
+        x_BTD, scale = self.embedding(tokens_BT), self.options.d_model**0.5
+        if self.options.positions == "learned":
+            # Both tables are N(0, 1/d_model), as GPT's are alike.
             x_BTD = self.add_positions(x_BTD, positions_BT) * scale
         else:
             x_BTD = self.add_positions(x_BTD * scale, positions_BT)

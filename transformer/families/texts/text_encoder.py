@@ -11,6 +11,7 @@ from transformer.models import dense, fields, stack
 from transformer.models.attention import View, same_segment
 from transformer.models.layers import ACTIVATIONS
 from transformer.models.positions import PositionEncoding, most_positions
+from transformer.models.stack import LayerOptions
 
 Array = jax.Array
 
@@ -23,42 +24,24 @@ class TextEncoder(nn.Module):
     """
 
     vocab_size: int
-    d_model: int
-    d_ff: int
-    num_heads: int
-    num_layers: int
-    key_size: int
-    value_size: int
-    score: str
-    norm: str
-    norm_kind: str
-    final_norm: bool
-    norm_epsilon: float
-    residual: bool
-    positions: str
+    options: LayerOptions
     max_positions: int
-    max_distance: int
-    activation: str
-    attention_bias: bool
-    dropout_rate: float
-    attention_dropout_rate: float
-    activation_dropout_rate: float
     dtype: str
-    remat: bool
 
     attention_weights = staticmethod(stack.attention_weights)
 
     def setup(self) -> None:
-        fields.check_choices(self, stack.CHOICES)
-        fields.check_even(self, 4, ("d_model",))
-        stack.check_numbers(self)
-        fields.check_at_least(self, 1 if self.positions == "learned" else 0, ("max_positions",))
-        normal = nn.initializers.normal(self.d_model**-0.5)
-        self.embedding = nn.Embed(self.vocab_size, self.d_model, embedding_init=normal)
-        self.add_positions = PositionEncoding(self.positions, self.max_positions)
-        options = {"sublayers": stack.sublayers(self), "final_norm": self.final_norm}
-        self.encoder = stack.Encoder(num_layers=self.num_layers, remat=self.remat, **options)
-        self.dropout = dense.Dropout(rate=self.dropout_rate)
+        stack.check(self)
+        fields.check_even(self.options, 4, ("d_model",))
+        least = 1 if self.options.positions == "learned" else 0
+        fields.check_at_least(self, least, ("max_positions",))
+        D = self.options.d_model
+        normal = nn.initializers.normal(D**-0.5)
+        self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
+        self.add_positions = PositionEncoding(self.options.positions, self.max_positions)
+        sublayers = stack.sublayers(self.options, self.dtype)
+        self.encoder = stack.Encoder(options=self.options, sublayers=sublayers)
+        self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
     def encode(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns a vector for each token, [B, S, D].
@@ -66,7 +49,7 @@ class TextEncoder(nn.Module):
         All inputs are int [B, S]. Segments number the texts of a packed row from 1, 0 is padding; a
         token attends to its own text only. Positions count from 0 in each text.
         """
-        x_BSD = self.add_positions(self.embedding(ids) * self.d_model**0.5, positions)
+        x_BSD = self.add_positions(self.embedding(ids) * self.options.d_model**0.5, positions)
         x_BSD = self.dropout(x_BSD.astype(self.dtype), deterministic=not train)
         view = View(same_segment(segments, segments), positions, positions)
         return self.encoder(x_BSD, view, train=train)
@@ -75,7 +58,8 @@ class TextEncoder(nn.Module):
 
     def encoder_flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step but for the head: three forward passes."""
-        return 3 * 2 * rows * length * self.num_layers * sum(stack.multiply_adds(self, length))
+        layers = self.options.num_layers * sum(stack.multiply_adds(self.options, length))
+        return 3 * 2 * rows * length * layers
 
 
 class MaskedLanguageModel(TextEncoder):
@@ -85,7 +69,8 @@ class MaskedLanguageModel(TextEncoder):
 
     def setup(self) -> None:
         super().setup()
-        self.head = MaskedHead(self.activation, self.norm_epsilon, jnp.dtype(self.dtype))
+        options = self.options
+        self.head = MaskedHead(options.activation, options.norm_epsilon, jnp.dtype(self.dtype))
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
         """Returns logits [B, T, V] of the T masked tokens; the inputs are those of `hidden`."""
@@ -104,7 +89,7 @@ class MaskedLanguageModel(TextEncoder):
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step."""
-        head = self.d_model * (self.d_model + self.vocab_size)
+        head = self.options.d_model * (self.options.d_model + self.vocab_size)
         masked = int(self.mask_share * length) + 1  # columns of the input `masked`
         return self.encoder_flops(rows, length) + 3 * 2 * rows * masked * head
 
@@ -144,7 +129,8 @@ class TextClassifier(TextEncoder):
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step."""
-        return self.encoder_flops(rows, length) + 3 * 2 * rows * self.d_model * self.num_classes
+        head = self.options.d_model * self.num_classes
+        return self.encoder_flops(rows, length) + 3 * 2 * rows * head
 
 
 def mean(x_BSD: Array, real_BS: Array) -> Array:

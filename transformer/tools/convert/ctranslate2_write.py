@@ -57,12 +57,13 @@ def write(
             "ctranslate2"
         ) from error
     check(model)
+    options = model.options
     spec = transformer_spec.TransformerSpec.from_config(
-        (model.num_layers, model.decoder_depth),
-        model.num_heads,
-        pre_norm=model.norm == "pre",
-        no_final_norm=not model.final_norm,
-        activation={ours: number for number, ours in ACTIVATIONS.items()}[model.activation],
+        (options.num_layers, model.decoder_depth),
+        options.num_heads,
+        pre_norm=options.norm == "pre",
+        no_final_norm=not options.final_norm,
+        activation={ours: number for number, ours in ACTIVATIONS.items()}[options.activation],
     )
     parts = {}  # {their name: {part: array}}
     for path, array in params.items():
@@ -81,7 +82,7 @@ def write(
     for half, side in (("encoder", "source"), ("decoder", "target")):
         encodings = _encodings(model, params, side, max(positions, LONGEST))
         getattr(spec, half).position_encodings.encodings = encodings
-    spec.config.layer_norm_epsilon = model.norm_epsilon
+    spec.config.layer_norm_epsilon = options.norm_epsilon
     spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]
     spec.config.eos_token, spec.config.unk_token = pieces[1][END], pieces[1][UNKNOWN]
     spec.config.add_source_eos = source_end
@@ -114,7 +115,8 @@ def _encodings(
     model: nn.Module, params: dict[str, np.ndarray], side: str, count: int
 ) -> np.ndarray:
     """Returns the position encodings [P, D] from the model's first position on."""
-    if model.positions == "learned":
+    options = model.options
+    if options.positions == "learned":
         return np.asarray(params[f"{side}_positions/embedding"])
     positions = np.arange(count)[None] + model.first_position
-    return np.asarray(sinusoids(positions, model.d_model, model.positions))[0]
+    return np.asarray(sinusoids(positions, options.d_model, options.positions))[0]

@@ -1,6 +1,5 @@
 """A model of another program, in our terms."""
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ import numpy as np
 
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
+from transformer.models import fields
 from transformer.tools.convert import arrays, matrices
 
 MOST_LAYERS = 256  # a model of more is damaged, and would take long to build
@@ -132,7 +132,6 @@ ANY = dict.fromkeys(
         *("d_model", "d_ff", "num_heads", "num_layers", "key_size", "value_size", "norm_epsilon"),
         *("attention_bias", "tied_embeddings", "max_positions", "max_distance", "dtype", "remat"),
         *("dropout_rate", "attention_dropout_rate", "activation_dropout_rate"),
-        *("parent", "name"),  # flax's own
     ),
     (),
 )
@@ -150,15 +149,16 @@ def check_form(model: nn.Module, program: str, allowed: dict[str, tuple], format
     no form. `formats` are the values of config.export.format to use instead. The heads there have
     d_model / num_heads dimensions.
     """
-    for name in (field.name for field in dataclasses.fields(model)):
-        value, values = getattr(model, name), allowed.get(name)
+    for name, value in fields.values(model).items():
+        values = allowed.get(name)
         if values is None or (values and value not in values):
             only = f", only for {', '.join(map(repr, values))}" if values else ""
             raise UserError(
                 f"{program} has no form for config.model.{name}={value!r}{only}: use "
                 f"--config.export.format={formats}"
             )
-    if {model.key_size, model.value_size} - {0, model.d_model / model.num_heads}:
+    options = model.options
+    if {options.key_size, options.value_size} - {0, options.d_model / options.num_heads}:
         raise UserError(
             f"{program} has heads of d_model / num_heads: config.model.key_size and value_size "
             "have other sizes"

@@ -54,6 +54,7 @@ def write(
     is generated.
     """
     check(model)
+    options = model.options
     written = arrays_of(model, params, context)
     arrays.write(folder / "model.safetensors", written)
     ids = {"bos_token_id": END, "eos_token_id": END, "pad_token_id": PAD}
@@ -64,16 +65,16 @@ def write(
             "model_type": "gpt2",
             "vocab_size": model.vocab_size,
             "n_positions": len(written["transformer.wpe.weight"]),
-            "n_embd": model.d_model,
-            "n_inner": model.d_ff,
-            "n_layer": model.num_layers,
-            "n_head": model.num_heads,
+            "n_embd": options.d_model,
+            "n_inner": options.d_ff,
+            "n_layer": options.num_layers,
+            "n_head": options.num_heads,
             "activation_function": activation_of(model),
-            "layer_norm_epsilon": model.norm_epsilon,
-            "scale_attn_weights": model.score == "scaled_dot",
-            "embd_pdrop": model.dropout_rate,
-            "resid_pdrop": model.dropout_rate,
-            "attn_pdrop": model.attention_dropout_rate,
+            "layer_norm_epsilon": options.norm_epsilon,
+            "scale_attn_weights": options.score == "scaled_dot",
+            "embd_pdrop": options.dropout_rate,
+            "resid_pdrop": options.dropout_rate,
+            "attn_pdrop": options.attention_dropout_rate,
             "tie_word_embeddings": False,
             **ids,
             "torch_dtype": "float32",
@@ -89,9 +90,9 @@ def arrays_of(
     model: nn.Module, params: dict[str, np.ndarray], context: int
 ) -> dict[str, np.ndarray]:
     """Returns their arrays, {name: array}."""
-    embedding, scale = params["embedding/embedding"], model.d_model**0.5
+    embedding, scale = params["embedding/embedding"], model.options.d_model**0.5
     positions_PD = matrices.positions(model, params, context)
-    if model.positions == "learned":
+    if model.options.positions == "learned":
         positions_PD = positions_PD * scale
     return {
         "transformer.wte.weight": embedding * scale,
@@ -105,20 +106,20 @@ def params_of(
     model: nn.Module, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray]:
     """Returns our params of what `arrays_of` gives; KeyError or ValueError for other arrays."""
-    output, scale = arrays["lm_head.weight"], model.d_model**0.5
+    output, scale = arrays["lm_head.weight"], model.options.d_model**0.5
     params = matrices.params_of(_transposed(arrays), _paths(model), shapes)
     if model.tied_embeddings:
         params["embedding/embedding"] = output
     else:
         params["embedding/embedding"] = arrays["transformer.wte.weight"] / scale
         params["output_embedding/embedding"] = output
-    if model.positions == "learned":
+    if model.options.positions == "learned":
         params["add_positions/embedding"] = arrays["transformer.wpe.weight"] / scale
     return params
 
 
 def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    paths = matrices.layers("transformer.h", "decoder", model.num_layers, LAYER)
+    paths = matrices.layers("transformer.h", "decoder", model.options.num_layers, LAYER)
     return {**paths, "transformer.ln_f": ("decoder/norm",)}
 
 

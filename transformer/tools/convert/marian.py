@@ -168,7 +168,7 @@ def write(
     """
     for line in marian_config.check_exportable(model):
         logging.warning("export: %s", line)
-    if model.positions == "interleaved":
+    if model.options.positions == "interleaved":
         params = matrices.halves(params)
     longest = max(longest, generation["max_length"])
     orders = marian_tokenizer.order_there(vocabulary)
@@ -211,7 +211,8 @@ def _beginning_with_padding(
     embedding_VD[PAD] = 0.0
     table, start_D = {}, embedding_VD[START]
     if start_D.any():
-        positions_PD = np.array(sinusoids(np.arange(count)[None], model.d_model, "halves")[0])
-        positions_PD[0] += start_D * model.d_model**0.5
+        D = model.options.d_model
+        positions_PD = np.array(sinusoids(np.arange(count)[None], D, "halves")[0])
+        positions_PD[0] += start_D * D**0.5
         table = {SINUSOIDS[1]: positions_PD}
     return {**params, "target_embedding/embedding": embedding_VD, "output_bias": bias_V}, table

@@ -80,25 +80,26 @@ def ties(config: dict, file: Path) -> tuple[str, bool]:
 
 def activation_of(model: nn.Module) -> str:
     """Returns Hugging Face's name of a model's activation."""
-    return {ours: theirs for theirs, ours in ACTIVATIONS.items()}[model.activation]
+    return {ours: theirs for theirs, ours in ACTIVATIONS.items()}[model.options.activation]
 
 
 def config_of(
     model: nn.Module, orders: tuple[list[int], list[int]], *, max_positions: int
 ) -> dict[str, Any]:
     """Returns the config.json of MarianMTModel; `orders` are our ids in the order there."""
+    options = model.options
     pad, end = map(orders[1].index, (PAD, END))
-    size = {"attention_heads": model.num_heads, "ffn_dim": model.d_ff}
+    size = {"attention_heads": options.num_heads, "ffn_dim": options.d_ff}
     halves = ("encoder", "decoder")
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
-        "d_model": model.d_model,
+        "d_model": options.d_model,
         **{f"{half}_{name}": value for half in halves for name, value in size.items()},
-        "encoder_layers": model.num_layers,
+        "encoder_layers": options.num_layers,
         "decoder_layers": model.decoder_depth,
-        "num_hidden_layers": model.num_layers,
+        "num_hidden_layers": options.num_layers,
         "vocab_size": len(orders[0]),
         "decoder_vocab_size": len(orders[1]),
         "share_encoder_decoder_embeddings": model.tied_embeddings == "all",
@@ -107,7 +108,7 @@ def config_of(
         "static_position_embeddings": True,
         "max_position_embeddings": max_positions,
         "activation_function": activation_of(model),
-        **{theirs: getattr(model, ours) for theirs, ours in RATES.items()},
+        **{theirs: getattr(options, ours) for theirs, ours in RATES.items()},
         **{"pad_token_id": pad, "decoder_start_token_id": pad},
         **{"eos_token_id": end, "forced_eos_token_id": end},  # forced at max_length, as here
         "torch_dtype": "float32",
@@ -125,6 +126,6 @@ def check_exportable(model: nn.Module) -> list[str]:
         **dict.fromkeys(("num_decoder_layers", "output_bias"), ()),
     }
     check_form(model, "Hugging Face's Marian", allowed, "ctranslate2 or safetensors")
-    if model.norm_epsilon != EPSILON:
-        return [f"LayerNorm's epsilon is {EPSILON:g} there, {model.norm_epsilon:g} here"]
+    if model.options.norm_epsilon != EPSILON:
+        return [f"LayerNorm's epsilon is {EPSILON:g} there, {model.options.norm_epsilon:g} here"]
     return []

@@ -98,11 +98,12 @@ def positions(model: nn.Module, params: dict[str, np.ndarray], count: int) -> np
 
     Learned ones have as many rows as were learned, sinusoids and 'none' (zeros) have `count`.
     """
-    if model.positions == "learned":
+    D, kind = model.options.d_model, model.options.positions
+    if kind == "learned":
         return params["add_positions/embedding"]
-    if model.positions == "none":
-        return np.zeros((count, model.d_model), np.float32)
-    return np.asarray(sinusoids(np.arange(count)[None], model.d_model, model.positions))[0]
+    if kind == "none":
+        return np.zeros((count, D), np.float32)
+    return np.asarray(sinusoids(np.arange(count)[None], D, kind))[0]
 
 
 def are_sinusoids(table: np.ndarray, d_model: int, kind: str, first: int) -> bool:

@@ -54,6 +54,7 @@ def write(
     UserError for a model of another form. `max_length` is how many ids a text has at most.
     """
     check(model)
+    options = model.options
     written = arrays_of(model, params, max_length)
     arrays.write(folder / "model.safetensors", written)
     json_files.write(
@@ -64,14 +65,14 @@ def write(
             "vocab_size": model.vocab_size,
             "max_position_embeddings": len(written["bert.embeddings.position_embeddings.weight"]),
             "type_vocab_size": 1,
-            "hidden_size": model.d_model,
-            "intermediate_size": model.d_ff,
-            "num_hidden_layers": model.num_layers,
-            "num_attention_heads": model.num_heads,
+            "hidden_size": options.d_model,
+            "intermediate_size": options.d_ff,
+            "num_hidden_layers": options.num_layers,
+            "num_attention_heads": options.num_heads,
             "hidden_act": activation_of(model),
-            "layer_norm_eps": model.norm_epsilon,
-            "hidden_dropout_prob": model.dropout_rate,
-            "attention_probs_dropout_prob": model.attention_dropout_rate,
+            "layer_norm_eps": options.norm_epsilon,
+            "hidden_dropout_prob": options.dropout_rate,
+            "attention_probs_dropout_prob": options.attention_dropout_rate,
             "tie_word_embeddings": False,
             "pad_token_id": PAD,
             "torch_dtype": "float32",
@@ -84,11 +85,11 @@ def arrays_of(
     model: nn.Module, params: dict[str, np.ndarray], max_length: int
 ) -> dict[str, np.ndarray]:
     """Returns their arrays, {name: array}."""
-    embedding = params["embedding/embedding"]
+    embedding, D = params["embedding/embedding"], model.options.d_model
     return {
-        "bert.embeddings.word_embeddings.weight": embedding * model.d_model**0.5,
+        "bert.embeddings.word_embeddings.weight": embedding * D**0.5,
         "bert.embeddings.position_embeddings.weight": matrices.positions(model, params, max_length),
-        "bert.embeddings.token_type_embeddings.weight": np.zeros((1, model.d_model), np.float32),
+        "bert.embeddings.token_type_embeddings.weight": np.zeros((1, D), np.float32),
         f"{HEAD}.decoder.weight": embedding,
         f"{HEAD}.decoder.bias": params["head/bias"],
         f"{HEAD}.bias": params["head/bias"],
@@ -103,14 +104,14 @@ def params_of(
     params = matrices.params_of(arrays, _paths(model), shapes)
     params["embedding/embedding"] = arrays[f"{HEAD}.decoder.weight"]
     params["head/bias"] = arrays[f"{HEAD}.bias"]
-    if model.positions == "learned":
+    if model.options.positions == "learned":
         params["add_positions/embedding"] = arrays["bert.embeddings.position_embeddings.weight"]
     return params
 
 
 def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
     return {
-        **matrices.layers("bert.encoder.layer", "encoder", model.num_layers, LAYER),
+        **matrices.layers("bert.encoder.layer", "encoder", model.options.num_layers, LAYER),
         "bert.encoder.ln": ("encoder/norm",),
         f"{HEAD}.transform.dense": ("head/transform",),
         f"{HEAD}.transform.LayerNorm": ("head/norm",),

@@ -51,6 +51,7 @@ def write(
     share of an image's shorter side that the model sees.
     """
     check(model)
+    options = model.options
     arrays.write(folder / "model.safetensors", arrays_of(model, params))
     size, names = model.image_size, {str(i): label for i, label in enumerate(labels)}
     json_files.write(
@@ -61,15 +62,15 @@ def write(
             "image_size": size,
             "patch_size": model.patch_size,
             "num_channels": len(model.mean),
-            "hidden_size": model.d_model,
-            "intermediate_size": model.d_ff,
-            "num_hidden_layers": model.num_layers,
-            "num_attention_heads": model.num_heads,
+            "hidden_size": options.d_model,
+            "intermediate_size": options.d_ff,
+            "num_hidden_layers": options.num_layers,
+            "num_attention_heads": options.num_heads,
             "hidden_act": activation_of(model),
-            "layer_norm_eps": model.norm_epsilon,
+            "layer_norm_eps": options.norm_epsilon,
             "qkv_bias": True,
-            "hidden_dropout_prob": model.dropout_rate,
-            "attention_probs_dropout_prob": model.attention_dropout_rate,
+            "hidden_dropout_prob": options.dropout_rate,
+            "attention_probs_dropout_prob": options.attention_dropout_rate,
             "id2label": names,
             "label2id": {label: int(i) for i, label in names.items()},
             "torch_dtype": "float32",
@@ -99,10 +100,10 @@ def arrays_of(model: nn.Module, params: dict[str, np.ndarray]) -> dict[str, np.n
     """Returns their arrays, {name: array}."""
     from transformer.families.images.patches import interpolate
 
-    D, side = model.d_model, side_of(model)
+    D, side = model.options.d_model, side_of(model)
     # Our token has its position in it, so that theirs is zeros.
     positions_PD = np.zeros((1 + side * side, D), np.float32)
-    if model.positions == "learned":
+    if model.options.positions == "learned":
         grid_HWD = interpolate(params["position_grid"], (side, side))
         positions_PD[1:] = np.asarray(grid_HWD).reshape(-1, D)
     return {
@@ -126,7 +127,7 @@ def params_of(
     params["token"] = arrays[TOKEN]
     params["patches/linear/kernel"] = arrays[f"{PATCHES}.weight"].transpose(2, 3, 1, 0)
     params["patches/linear/bias"] = arrays[f"{PATCHES}.bias"]
-    if model.positions == "learned":
+    if model.options.positions == "learned":
         params["position_grid"] = arrays[POSITIONS][0, 1:].reshape(shapes["position_grid"])
     return params
 
@@ -137,5 +138,5 @@ def side_of(model: nn.Module) -> int:
 
 
 def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    paths = matrices.layers("vit.encoder.layer", "encoder", model.num_layers, LAYER)
+    paths = matrices.layers("vit.encoder.layer", "encoder", model.options.num_layers, LAYER)
     return {**paths, "vit.layernorm": ("encoder/norm",), "classifier": ("head",)}
