@@ -1,7 +1,8 @@
-"""UserError: a mistake of the user's, which launch.py reports in one line; and checks of values."""
+"""UserError: a mistake of the user's, reported in one line; the checks and words of messages."""
 
+import difflib
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 COMPARISONS = {
@@ -34,10 +35,11 @@ def check_values(
         if isinstance(rule, str):
             is_right = all(_holds(value, part) for part in rule.split(" and "))
         else:
-            is_right = value in rule
-            rule = f"one of {', '.join(repr(x) for x in rule)}"
+            is_right, choices = value in rule, rule
+            rule = f"one of {', '.join(map(repr, choices))}"
         if not is_right:
-            raise UserError(f"config.{section}.{key} must be {rule}, found {value!r}")
+            hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+            raise UserError(f"config.{section}.{key} must be {rule}, found {value!r}{hint}")
 
 
 def _holds(value: float, part: str) -> bool:
@@ -47,3 +49,14 @@ def _holds(value: float, part: str) -> bool:
     words, _, number = part.rpartition(" ")
     bound = 2**31 if number == "2^31" else float(number)
     return COMPARISONS[words](np.float32(value) if isinstance(value, float) else value, bound)
+
+
+def quantity(number: int, noun: str, plural: str = "") -> str:
+    """Returns a number with its noun: 1 line, 24,000 lines, 2 processes."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def did_you_mean(name: str, right: Iterable[str]) -> str:
+    """Returns '; did you mean X?' for the closest right name, '' if none is close."""
+    nearest = difflib.get_close_matches(name, list(right), 1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""

@@ -130,7 +130,7 @@ def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
 def test_unknown_names(tmp_path):
     with pytest.raises(ValueError, match="did you mean wmt14_translate/de-en") as error:
         catalogue("wmt14/de-en", "train", tmp_path)
-    assert "builtin, parallel_text, wmt14_translate/" in one_line(error)
+    assert "'builtin', 'parallel_text', 'wmt14_translate/" in one_line(error)
     with pytest.raises(ValueError, match="train, validation, test, found 'dev'"):
         catalogue("wmt14_translate/de-en", "dev", tmp_path)
     with pytest.raises(ValueError, match="'de' and 'en', found source 'fr' and target 'en'"):

@@ -13,8 +13,8 @@ from transformer.checkpoints.param_paths import flatten, is_below, prefixes, unf
 from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
 from transformer.checkpoints.weights import DamagedError
 from transformer.distributed.layout import Layout, from_saved, to_restore
-from transformer.errors import UserError
-from transformer.runtime import paths, progress
+from transformer.errors import UserError, quantity
+from transformer.runtime import paths
 
 Tree = Any
 
@@ -55,7 +55,7 @@ def load(
     new = [path for path in sorted(flatten(params)) if is_below(path, skip)]
     logging.info(
         "starting from %s, step %d: %s; %s",
-        *(folder, step, progress.quantity(sum(x.size for x in kept.values()), "parameter")),
+        *(folder, step, quantity(sum(x.size for x in kept.values()), "parameter")),
         f"{', '.join(new[:10])}{', ...' if len(new) > 10 else ''} start anew"
         if new
         else "no parameter starts anew",

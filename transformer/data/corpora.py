@@ -7,7 +7,6 @@ the 1.5 s that --mode=translate, which reads no corpus, would take for a line.
 """
 
 import dataclasses
-import difflib
 import functools
 import hashlib
 import os
@@ -17,7 +16,7 @@ from typing import Any
 
 from transformer import registry
 from transformer.data import text_files
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.runtime import paths
 
 SPLITS = ("train", "validation", "test")
@@ -104,12 +103,7 @@ def load(
     data_dir = local_folder(data_dir)
     languages = source_language, target_language
     known = (*registry.CORPORA, "parallel_text", *wmt.CORPORA)
-    if corpus not in known:
-        nearest = difflib.get_close_matches(corpus, known, n=1, cutoff=0.0)[0]
-        raise UserError(
-            f"config.data.corpus must be one of {', '.join(known)}, found {corpus!r}; did you mean "
-            f"{nearest}?"
-        )
+    check_values("data", {"corpus": corpus}, {"corpus": known})
     files, check = [], lambda: None
     if corpus == "parallel_text":
         files = text_files.find(pathlib.Path(os.path.expanduser(directory)), split, languages, key)

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from transformer.errors import UserError
-from transformer.runtime import progress
+from transformer.errors import UserError, quantity
 
 SUFFIXES = "", ".gz", ".xz"
 GZIP = b"\x1f\x8b"  # the magic number of gzip; no UTF-8 text begins with it
@@ -223,7 +222,7 @@ def empty(part: Part) -> UserError:
         return UserError(f"{part.file} is empty")
     return UserError(
         f"{part.file}, from {part.start} to {part.stop} %, is empty: the file has "
-        f"{progress.quantity(count, 'line')}"
+        f"{quantity(count, 'line')}"
     )
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from absl import flags
 from ml_collections import ConfigDict
 
-from transformer.errors import UserError
-from transformer.modes.near_names import did_you_mean, did_you_mean_key
+from transformer.errors import UserError, did_you_mean
+from transformer.modes.near_names import did_you_mean_key
 from transformer.modes.overrides import key_of, override
 from transformer.registry import MODES, TASKS
 from transformer.runtime import paths

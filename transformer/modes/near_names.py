@@ -31,12 +31,6 @@ ALSO_CALLED = {
 }
 
 
-def did_you_mean(name: str, right: Iterable[str]) -> str:
-    """Returns '; did you mean X?' for the closest right name, '' if none is close."""
-    nearest = difflib.get_close_matches(name, list(right), 1)
-    return f"; did you mean {nearest[0]}?" if nearest else ""
-
-
 def did_you_mean_key(name: str, keys: Mapping, flag_names: Iterable[str] = ()) -> str:
     """Returns '; did you mean X?' for the likely keys (with values) or flags, '' if none is likely.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import ml_collections
 
 from transformer.decoding.translator import Hypothesis, Request, Translator
+from transformer.errors import quantity
 from transformer.modes import lines
 from transformer.runtime import progress
 from transformer.tasks import translation
@@ -56,7 +57,7 @@ def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
             for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
                 lines.write(sys.stdout.buffer, line)
     if translator.num_split:
-        split = progress.quantity(translator.num_split, "over-long line")
+        split = quantity(translator.num_split, "over-long line")
         logging.warning("%s translated in parts", split)
 
 

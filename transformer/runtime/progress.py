@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 import jax
 import tqdm
 
+from transformer.errors import quantity
+
 
 def progress(
     iterable: Iterable,
@@ -222,11 +224,6 @@ def in_lines(head: str, parts: Iterable[str]) -> str:
     text = ", ".join(part.replace(" ", "\u00a0") for part in parts)
     options = {"width": 111, "subsequent_indent": "    ", "break_on_hyphens": False}
     return textwrap.fill(f"{head} {text}", **options).replace("\u00a0", " ")
-
-
-def quantity(number: int, noun: str, plural: str = "") -> str:
-    """Returns a number with its noun: 1 line, 24,000 lines, 2 processes."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _rounded(rate: float) -> str:

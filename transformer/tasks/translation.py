@@ -19,9 +19,8 @@ from transformer.data import packing, pairs, tokenizer, vocabulary
 from transformer.data.batches import Batches
 from transformer.data.corpora import Corpus
 from transformer.decoding.translator import Translator
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_values, quantity
 from transformer.models.ensemble import Ensemble
-from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, translation_evaluator, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import (
@@ -78,7 +77,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     tokens = splits.prepared_tokens(config, vocab)
     batches = training_batches(config, tokens)
     source, target = pairs.fill_fractions(batches, tokens)
-    pieces = [progress.quantity(len(side), "piece") for side in vocab]
+    pieces = [quantity(len(side), "piece") for side in vocab]
     logging.info("token ids are in %s", tokens.directory)
     return make_task(
         model=trained_model,
@@ -92,8 +91,8 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
         summarise=losses.summarise,
         identity=identity(config),
         about=(
-            f"{progress.quantity(len(batches.items), 'training pair')} in "
-            f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
+            f"{quantity(len(batches.items), 'training pair')} in "
+            f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
             f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
             f"{100 * source:.1f} % of source positions filled; vocabulary of "
             f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"

@@ -25,7 +25,7 @@ from transformer.distributed.parallel_step import (
     shard_batch,
 )
 from transformer.distributed.processes import stop_signals
-from transformer.errors import check_values
+from transformer.errors import check_values, quantity
 from transformer.runtime import memory, progress
 from transformer.runtime.profiles import traced
 from transformer.tasks.task import Task, check_section
@@ -201,7 +201,7 @@ def rehearse(
         state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
     logging.info(
         "dry run done: validation in %.1f s, steps with rows of %s in %.1f s",
-        *(middle - start, progress.quantity(len(batch_numbers), "length")),
+        *(middle - start, quantity(len(batch_numbers), "length")),
         time.perf_counter() - middle,
     )
     return state

@@ -10,6 +10,7 @@ import flax.linen as nn
 import jax
 
 from transformer.distributed.layout import Layout, bytes_per_device
+from transformer.errors import quantity
 from transformer.runtime import progress
 from transformer.runtime.devices import peak
 from transformer.runtime.progress import Progress
@@ -134,10 +135,10 @@ def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, Any]:
     }
     logging.info(
         "%s in %s, %.1f MB of state per device; %s, %s (%s), %s, (data, fsdp, tensor) = %s",
-        progress.quantity(facts["parameters"], "parameter"),
+        quantity(facts["parameters"], "parameter"),
         *(facts["dtype"], facts["bytes_per_device"] / 1e6),
-        progress.quantity(facts["processes"], "process", "processes"),
-        progress.quantity(facts["devices"], "device"),
+        quantity(facts["processes"], "process", "processes"),
+        quantity(facts["devices"], "device"),
         *(facts["device"], facts["strategy"], facts["mesh"]),
     )
     logging.info("%s", task.about)

@@ -16,7 +16,8 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import RecordWriter
 
 from transformer.distributed import processes
-from transformer.runtime import json_files, paths, progress
+from transformer.errors import quantity
+from transformer.runtime import json_files, paths
 from transformer.workdir import trackers
 from transformer.workdir.trackers import Tracker
 
@@ -177,7 +178,7 @@ def read(workdir: Path, name: str = METRICS) -> list[dict]:
         else:
             skipped.append(number)
     if skipped:
-        what = progress.quantity(len(skipped), "line")
+        what = quantity(len(skipped), "line")
         logging.warning("%s: %s skipped, from line %d on: not log lines", path, what, skipped[0])
     return lines
 

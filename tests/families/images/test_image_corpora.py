@@ -138,7 +138,7 @@ def test_without_archives_the_error_names_the_remedy(load, tmp_path, no_network)
     for corpus, message in {
         "imagenet2012": r"downloads/manual/ILSVRC2012_img_train.tar and .*register at https",
         "cifar10": r"cannot download https://www.cs.toronto.edu.*own_images",
-        "cifar": r"config.data.corpus must be one of own_images, cifar10.*did you mean cifar10",
+        "cifar": r"config.data.corpus must be one of 'own_images', 'cifar10'.*did you mean cifar10",
     }.items():
         with pytest.raises(UserError, match=message) as error:
             load("train", corpus)

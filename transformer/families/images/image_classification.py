@@ -11,11 +11,10 @@ import numpy as np
 
 from transformer.data.batches import Batches
 from transformer.data.packing import Rows
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_values, quantity
 from transformer.families.images import images
 from transformer.families.images.images import LabelledImages, View
 from transformer.families.labels import class_names, classifiers
-from transformer.runtime import progress
 from transformer.tasks import splits
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
@@ -145,8 +144,8 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
         summarise=lambda means: {},
         identity=identity(config),
         about=(
-            f"{progress.quantity(len(corpus), 'training image')} of {len(names)} classes in "
-            f"{progress.quantity(len(batches), 'batch', 'batches')} of {config.data.batch_images} "
+            f"{quantity(len(corpus), 'training image')} of {len(names)} classes in "
+            f"{quantity(len(batches), 'batch', 'batches')} of {config.data.batch_images} "
             "an epoch"
         ),
     )

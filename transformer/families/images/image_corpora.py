@@ -4,7 +4,6 @@ A split is prepared once, as ArrayRecord files under `data_dir`, and read by ind
 """
 
 import dataclasses
-import difflib
 import functools
 import hashlib
 import io
@@ -26,7 +25,7 @@ from tensorflow_datasets.image_classification import cifar
 
 from transformer.data import downloads, preparation
 from transformer.data.corpora import local_folder
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.families.images import image_files
 from transformer.families.images.image_files import ImageFiles
 from transformer.families.images.images import LabelledImages
@@ -135,12 +134,7 @@ def load(
     'train[90%:]'. For OWN it is a stem in `directory`, see `image_files.find`. UserError, of one
     line, for what the user can mend. `key` is the config key of the split, for error messages.
     """
-    if corpus not in (OWN, *KNOWN):
-        nearest = difflib.get_close_matches(corpus, (OWN, *KNOWN), n=1, cutoff=0.0)[0]
-        raise UserError(
-            f"config.data.corpus must be one of {', '.join((OWN, *KNOWN))}, found {corpus!r}; did "
-            f"you mean {nearest}?"
-        )
+    check_values("data", {"corpus": corpus}, {"corpus": (OWN, *KNOWN)})
     data_dir = local_folder(data_dir)
     stem, bracket, part = split.partition("[")
     files = ()

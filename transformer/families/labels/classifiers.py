@@ -12,8 +12,7 @@ import jax
 import numpy as np
 
 from transformer.data.batches import Batches
-from transformer.errors import check_values
-from transformer.runtime import progress
+from transformer.errors import check_values, quantity
 from transformer.tasks import losses
 from transformer.tasks.evaluation import Evaluation, SplitSums, never
 
@@ -116,7 +115,7 @@ def evaluation(
 
     def rows(scores: dict) -> dict[str, str]:
         return {
-            "accuracy": f"{scores['accuracy']:.2%} of {progress.quantity(count, unit)}",
+            "accuracy": f"{scores['accuracy']:.2%} of {quantity(count, unit)}",
             "macro F1": f"{scores['macro_f1']:.4f} of {len(labels)} classes",
             "loss": f"{scores['loss']:.4f}",
         }

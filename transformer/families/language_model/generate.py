@@ -12,6 +12,7 @@ import ml_collections
 import numpy as np
 
 from transformer.decoding import compiled
+from transformer.errors import quantity
 from transformer.families.language_model.continuations import (
     BLOCK,
     check,
@@ -106,7 +107,7 @@ def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -
         if unknown := ids.count(vocabulary.unknown):
             logging.warning(
                 "line %d: the prompt has %s unknown to the vocabulary",
-                *(number + 1, progress.quantity(unknown, "character")),
+                *(number + 1, quantity(unknown, "character")),
             )
         yield Prompt(number, line, ids)
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.data.batches import Batches
-from transformer.errors import UserError
+from transformer.errors import UserError, quantity
 from transformer.families.language_model import streams
 from transformer.families.language_model.continuations import unprompted
-from transformer.runtime import memory, progress
+from transformer.runtime import memory
 from transformer.tasks import losses, splits
 from transformer.tasks.evaluation import Evaluation, SplitSums, never
 from transformer.workdir.workdir import Vocabulary
@@ -47,7 +47,7 @@ def evaluation(
     if unknown:
         logging.warning(
             "split %s: %s of %d are unknown to the vocabulary, and count as one token each",
-            *(split, progress.quantity(unknown, "character"), len(ids)),
+            *(split, quantity(unknown, "character"), len(ids)),
         )
     size = {"tokens": len(ids), **counts(dataset["text"]), "unknown": unknown}
     batches = Batches(

@@ -13,10 +13,9 @@ import flax.linen as nn
 import ml_collections
 
 from transformer.data.batches import Batches
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_values, quantity
 from transformer.families.language_model import continuations, language_evaluator, streams
 from transformer.models import fields
-from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
@@ -114,9 +113,9 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
         summarise=losses.summarise,
         identity=identity(config),
         about=(
-            f"{progress.quantity(len(ids), 'training token')} in "
-            f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
+            f"{quantity(len(ids), 'training token')} in "
+            f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
             f"{config.data.batch_tokens:,} tokens, rows of {config.data.context_length}; "
-            f"vocabulary of {progress.quantity(len(vocab), 'token')}"
+            f"vocabulary of {quantity(len(vocab), 'token')}"
         ),
     )

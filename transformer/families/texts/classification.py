@@ -11,11 +11,10 @@ import numpy as np
 
 from transformer.data import packing
 from transformer.data.batches import Batches
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_values, quantity
 from transformer.families.labels import class_names, classifiers
 from transformer.families.texts import labelled_text, texts
 from transformer.families.texts.labelled_text import LabelledText
-from transformer.runtime import progress
 from transformer.tasks import splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
@@ -164,9 +163,9 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
         summarise=lambda means: {},
         identity=identity(config),
         about=(
-            f"{progress.quantity(len(train), 'training text')} of {len(names)} classes "
+            f"{quantity(len(train), 'training text')} of {len(names)} classes "
             f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in "
-            f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
+            f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
             f"{config.data.batch_tokens:,} positions"
         ),
     )

@@ -16,9 +16,8 @@ from transformer.data import packing
 from transformer.data.batches import Batches
 from transformer.data.corpora import Text
 from transformer.data.tokens import Tokens
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_values, quantity
 from transformer.families.texts import classification, labelled_text, texts
-from transformer.runtime import progress
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums, never
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
@@ -192,8 +191,8 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
         summarise=losses.summarise,
         identity=identity(config),
         about=(
-            f"{progress.quantity(len(batches.items), 'training text')} in "
-            f"{progress.quantity(len(batches), 'batch', 'batches')} an epoch of "
+            f"{quantity(len(batches.items), 'training text')} in "
+            f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
             f"{config.data.batch_tokens:,} positions, {config.data.mask_share:.0%} of them masked"
         ),
     )

@@ -14,7 +14,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from transformer.data import corpora, text_files, vocabulary
-from transformer.errors import UserError
+from transformer.errors import UserError, quantity
 from transformer.runtime import paths, progress
 from transformer.tasks import splits
 from transformer.tools.audit import (
@@ -65,7 +65,7 @@ def audit(config: ConfigDict, folder: Path) -> None:
         print("\n\n".join(tables), flush=True)
     else:
         logging.info("%s", "\n\n".join(["the faults of each split:", *tables]))
-    logging.info("%s in %.1f s", progress.quantity(count, "pair"), seconds)
+    logging.info("%s in %.1f s", quantity(count, "pair"), seconds)
     if config.audit.page:
         write_page(config, examined, result)
     if config.audit.lines:
@@ -207,13 +207,13 @@ def summary(split: Split) -> dict:
 
 def table(split: str, values: dict) -> str:
     """Returns a split's part of the result as text for people, with what was found only."""
-    count = progress.quantity(values["pairs"], "pair")
+    count = quantity(values["pairs"], "pair")
     rows = [f"{split}: {count}, {values['ratio']:.2f} target characters for one of the source"]
     rows += [f"  {file}" for file in values["files"]]
     heading, difference = len(rows), values["target_lines"] - values["source_lines"]
     if difference:
         side = "target" if difference > 0 else "source"
-        rows.append(f"  the {side} has {progress.quantity(abs(difference), 'line')} more")
+        rows.append(f"  the {side} has {quantity(abs(difference), 'line')} more")
     rows += [f"  misaligned: {words_of(run)}" for run in values["misaligned"][:SHOWN]]
     for name, fault in values["faults"].items():
         if number := fault["pairs"]:
@@ -261,9 +261,7 @@ def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
         if name == "train":
             if masks:
                 cleaning.write_list(folder / "dropped.tsv", name, split.pairs, masks)
-            logging.info(
-                "%s: dropped %s of train", folder, progress.quantity(int(dropped.sum()), "pair")
-            )
+            logging.info("%s: dropped %s of train", folder, quantity(int(dropped.sum()), "pair"))
         else:
             dropped[:] = False  # a test set is scored whole
         cleaning.write_copy(folder, name, split.pairs, languages, ~dropped)

@@ -12,8 +12,8 @@ import ml_collections
 import numpy as np
 
 from transformer.checkpoints import param_paths, store
-from transformer.errors import UserError
-from transformer.runtime import checksums, drafts, progress
+from transformer.errors import UserError, quantity
+from transformer.runtime import checksums, drafts
 from transformer.tasks import trained
 from transformer.tools.convert import (
     arrays,
@@ -64,7 +64,7 @@ def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> Non
     logging.info(
         "exported step %d of %s into %s: %s",
         *(run.step, source, folder),
-        progress.quantity(sum(array.size for array in params.values()), "parameter"),
+        quantity(sum(array.size for array in params.values()), "parameter"),
     )
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from transformer.checkpoints import param_paths, store
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
-from transformer.errors import UserError
-from transformer.runtime import drafts, json_files, progress
+from transformer.errors import UserError, quantity
+from transformer.runtime import drafts, json_files
 from transformer.tasks import translation
 from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.convert import (
@@ -129,7 +129,7 @@ def check_same(folder: Path, source: export.Source) -> None:
 
 
 def _log(folder: Path, target: Path, params: dict[str, np.ndarray]) -> None:
-    number = progress.quantity(sum(x.size for x in params.values()), "parameter")
+    number = quantity(sum(x.size for x in params.values()), "parameter")
     logging.info("imported %s into %s: %s", folder, target, number)
 
 

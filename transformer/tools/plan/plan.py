@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 
 from transformer.distributed.layout import Layout, bytes_per_device, make_layout, to_restore
 from transformer.distributed.parallel_step import compile_step, rows_for_devices
-from transformer.errors import UserError
+from transformer.errors import UserError, quantity
 from transformer.modes import prepare
 from transformer.runtime import progress, startup
 from transformer.runtime.devices import PEAKS, hardware, peak
@@ -113,9 +113,9 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     logging.info(
         "compiling the step for %s, (data, fsdp, tensor) = %s, %s of %s; this takes "
         "seconds, or minutes for a large model",
-        progress.quantity(layout.mesh.size, "device"),
+        quantity(layout.mesh.size, "device"),
         tuple(layout.mesh.shape.values()),
-        *(progress.quantity(rows, "row"), progress.quantity(length, "position")),
+        *(quantity(rows, "row"), quantity(length, "position")),
     )
     batch = batch_on(layout, task_module.example(config, rows))
     with progress.waiting("compile the step"):

@@ -3,7 +3,7 @@
 No mode, but a part of the mode plan.
 """
 
-from transformer.runtime import progress
+from transformer.errors import quantity
 
 
 def in_words(estimates: dict) -> list[str]:
@@ -13,8 +13,8 @@ def in_words(estimates: dict) -> list[str]:
     lines = [
         f"{estimates['parameters']:,} parameters",
         f"a checkpoint has {size(estimates['checkpoint_bytes'])}",
-        f"a batch has {progress.quantity(estimates['rows'], 'row')} of "
-        f"{progress.quantity(estimates['length'], 'position')} per side, "
+        f"a batch has {quantity(estimates['rows'], 'row')} of "
+        f"{quantity(estimates['length'], 'position')} per side, "
         f"{estimates['empty_rows']:,} of them padding",
         "on each device:",
         *(f"  {size(count):>10}  {name}" for name, count in estimates["bytes_per_device"].items()),

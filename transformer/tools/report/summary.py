@@ -4,7 +4,7 @@ import itertools
 
 from sacrebleu.metrics import BLEU, CHRF
 
-from transformer.errors import UserError
+from transformer.errors import UserError, quantity
 from transformer.runtime import progress
 from transformer.tools.pages import measures
 from transformer.tools.pages.evaluated import tokenizer
@@ -48,7 +48,7 @@ def _model(run: Run) -> str:
     name = run.config.get("architecture", run.config.task).replace("_", " ")
     dtype = run.config.model.get("dtype", "float32")
     try:
-        return f"{name}, {progress.quantity(num_parameters(run), 'parameter')}, {dtype}"
+        return f"{name}, {quantity(num_parameters(run), 'parameter')}, {dtype}"
     except UserError as error:  # such as a missing vocabulary
         return f"{name}, {dtype}; how many parameters is not known: {error}"
 
@@ -62,7 +62,7 @@ def _devices(run: Run) -> str:
     if not run.starts:
         return "not recorded: the workdir has no starts.jsonl"
     start = run.starts[-1]
-    processes = progress.quantity(start["processes"], "process", "processes")
+    processes = quantity(start["processes"], "process", "processes")
     return f"{start['devices']} × {start['device']}, {processes}, {start['strategy']}"
 
 
@@ -112,7 +112,7 @@ def _result(run: Run) -> dict[str, str]:
     newest = run.evaluations[-1]
     result = newest.result
     units = [unit for unit in ("sentences", "texts", "images", "tokens") if unit in result]
-    sizes = (progress.quantity(result[unit], unit.removesuffix("s")) for unit in units)
+    sizes = (quantity(result[unit], unit.removesuffix("s")) for unit in units)
     steps = ", ".join(f"{step:,}" for step in result.get("steps", []))
     rows = {
         "Result": _score(run, newest),
