@@ -486,6 +486,7 @@ def test_cached_search_is_the_search_by_full_passes(changes, n):
             assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-4)
 
 
+@pytest.mark.slow
 def test_a_cache_that_grows_changes_nothing():
     """In stages with room for 4, 8, 16 and 20 tokens; beams are reordered before and after."""
     model, params = random_model(0)

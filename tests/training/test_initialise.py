@@ -36,7 +36,7 @@ def parts(function):
     ("strategy", "mesh"),
     slow_but([("pmap", (1, 1, 1)), ("pmap", (8, 1, 1)), ("jit", (2, 2, 2))], ("jit", (2, 2, 2))),
 )
-@pytest.mark.parametrize("model", [layouts.model(), RECURRENT])
+@pytest.mark.parametrize("model", slow_but([RECURRENT, layouts.model()], layouts.model()))
 def test_a_state_is_that_of_one_program_on_one_device(model, strategy, mesh):
     layout = layouts.layout_of(strategy, np.prod(mesh), mesh)
     inputs = tiny.unpacked(tiny.pairs())["inputs"]

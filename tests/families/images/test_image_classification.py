@@ -101,6 +101,7 @@ def test_stripes_are_told_apart(digits):
     assert "padding" not in first
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_resumed_to_the_bit(folder, digits, tmp_path, monkeypatch):
     """Augmentation included: it is drawn from the seed, the step and the image."""
 
@@ -144,14 +145,9 @@ def params_after_steps(digits):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("strategy", "mesh"),
-    [
-        ("pmap", (8, 1, 1)),
-        pytest.param("jit", (8, 1, 1), marks=pytest.mark.slow),
-        pytest.param("jit", (2, 2, 2), marks=pytest.mark.slow),
-    ],
-    ids=str,
+    ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
 )
 def test_strategies_and_devices_give_the_same_params(params_after_steps, strategy, mesh):
     expected = params_after_steps("pmap", (1, 1, 1))
