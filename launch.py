@@ -9,12 +9,13 @@ The modes, all of registry.py; DIR is runs/CONFIG by default, and may be gs://BU
 MODES
 
 Any key of a config can be set: --config.model.d_model=256 --config.train.num_steps=1000. To see the
-keys and their values: python launch.py --config=configs/quickstart.py --help. A config is Python
-code that is executed: only use configs that you trust.
+keys and their values: python launch.py --config=configs/quickstart.py --help. A mode may have keys
+of its own: python launch.py --mode=plan --config=configs/quickstart.py --help shows those, too. A
+config is Python code that is executed: only use configs that you trust.
 
 What starts from a trained workdir takes the config from there, except the keys that belong to a
 machine (compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.init_from,
-vocabulary.model, compare): these have their defaults unless set on the command line.
+vocabulary.model) and a mode's own: these have their defaults unless set on the command line.
 
 Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a mistake
 of the user, explained in one line; 143 training was signalled to stop (SIGTERM, SIGHUP, SIGUSR1,
@@ -70,7 +71,7 @@ def main(arguments: list[str]) -> None:
     without_help = [a for a in arguments if a not in ("-h", "--help")]
     if without_help != arguments:
         print(__doc__.replace("MODES", modes_help()))
-        if any(a.startswith(("--config", "--workdir")) for a in without_help):
+        if any(not a.startswith("--mode") for a in without_help):
             print(f"The config of {' '.join(without_help)}:\n\n{parse(without_help)[2]}")
         return
     mode, workdir, config = parse(arguments)

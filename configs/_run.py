@@ -61,24 +61,4 @@ def get_config() -> ConfigDict:
     # Comma-separated workdirs to ensemble with: probabilities are averaged.
     config.evaluate.ensemble = ""
     config.evaluate.patience = 0  # early stopping: validations without a better score; 0: off
-
-    config.plan = ConfigDict()  # read by --mode=plan only
-    config.plan.num_devices = 0  # devices to plan for, simulated on the CPU; 0: those present
-    # A TPU slice such as 'v5e:4x4', compiled by libtpu's own compiler; needs libtpu, but no TPU.
-    config.plan.topology = ""
-    config.plan.device = ""  # 'TPU v5e', 'H100', ... (runtime/devices.py); "": the one present
-    config.plan.share_of_peak = 0.4  # MFU to assume: achieved FLOP/s over peak FLOP/s
-    config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: look up in runtime/devices.py
-
-    config.export = ConfigDict()  # read by --mode=export only
-    config.export.format = "huggingface"  # or 'safetensors': our params by their paths
-    config.export.licence = ""  # for the model card, such as 'cc-by-4.0'
-
-    config.compare = ConfigDict()  # read by --mode=compare only
-    config.compare.set = ""  # a test set's name; "": the one that was last evaluated
-    config.compare.page = "compare.html"  # the file to write, in the current folder; "": none
-    # An .svg of BLEU by sentence length, for a document; "": none.
-    config.compare.picture = ""
-    config.compare.sentences = 20  # those to show on which the runs differ most
-    config.compare.resamples = 1000  # of the bootstrap, for p-values and 95 % intervals
     return config

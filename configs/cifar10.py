@@ -24,6 +24,7 @@ def get_config() -> ConfigDict:
     config.data.min_area = 0.0
     config.data.batch_images = 256
     config.data.num_threads = 1  # tiny images are decoded faster without
+    config.data.num_classes = 10
     config.model.patch_size = 4
     config.model.stem = "convolutions"
     config.model.pooling = "mean"
@@ -42,5 +43,4 @@ def get_config() -> ConfigDict:
     config.train.num_steps = 17_600
     config.train.save_every = 880
     config.evaluate.every = 880  # five epochs
-    config.plan.num_classes = 10
     return config

@@ -34,6 +34,7 @@ def get_config() -> ConfigDict:
     config.data.test = "test.tsv"  # "": none, the final score is of validation
     config.data.max_length = 128  # pieces, with the start symbol; the rest of a text is not read
     config.data.batch_tokens = 8192  # positions of a batch, padding included
+    config.data.num_classes = 2  # for --mode=plan; a run fills in those of its texts
     config.data.fingerprint = ""  # hash of the training texts; filled in by the run
 
     config.vocabulary = ConfigDict()
@@ -87,6 +88,4 @@ def get_config() -> ConfigDict:
     config.classify.format = "text"  # LABEL<tab>PROBABILITY; or 'json', with every class
     config.classify.batch_size = 256  # lines that are computed at a time
     config.classify.chunk_lines = 4096  # lines to sort by length at a time
-
-    config.plan.num_classes = 2  # classes to plan for; a run counts those of its training texts
     return config

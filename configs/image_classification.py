@@ -36,6 +36,7 @@ def get_config() -> ConfigDict:
     config.data.min_area = 0.05
     config.data.batch_images = 4096
     config.data.num_threads = 0  # threads that decode images; 0: one a core
+    config.data.num_classes = 1000  # for --mode=plan; a run fills in those of its images
     config.data.fingerprint = ""  # hash of the training images; filled in by the run
 
     config.vocabulary = ConfigDict()
@@ -85,6 +86,4 @@ def get_config() -> ConfigDict:
     config.classify.format = "text"  # LABEL<tab>PROBABILITY, or 'json': every class's probability
     config.classify.batch_size = 256  # images at a time
     config.classify.chunk_lines = 1024  # lines to read at a time
-
-    config.plan.num_classes = 1000  # read by --mode=plan; a run has those of its training images
     return config

@@ -22,7 +22,7 @@ def get_config() -> ConfigDict:
     config = classification.get_config()
     config.task = "masked_language"
     config.architecture = "masked_language_model"
-    del config.model.pooling, config.classify, config.plan.num_classes
+    del config.model.pooling, config.classify, config.data.num_classes
     del config.vocabulary.labels_fingerprint
 
     # Files of a text a line, or parts of them: 'all.txt[:90%]', 'a.txt,b.txt'.

@@ -26,6 +26,7 @@ def get_config() -> ConfigDict:
     config.data.min_area = 0.0
     config.data.batch_images = 128
     config.data.num_threads = 1  # tiny images are decoded faster without
+    config.data.num_classes = 10
     config.model.patch_size = 8  # 4 x 4 patches
     config.model.stem = "convolutions"
     config.model.pooling = "mean"
@@ -44,5 +45,4 @@ def get_config() -> ConfigDict:
     config.train.num_steps = 6000  # 14 epochs
     config.train.save_every = 500
     config.evaluate.every = 500
-    config.plan.num_classes = 10
     return config

@@ -27,6 +27,7 @@ def get_config() -> ConfigDict:
     config.data.central_crop = 1.0
     config.data.min_area = 0.3
     config.data.batch_images = 64
+    config.data.num_classes = 10
     config.model.patch_size = 8
     config.model.stem = "convolutions"
     config.model.pooling = "mean"
@@ -43,5 +44,4 @@ def get_config() -> ConfigDict:
     config.train.num_steps = 5000
     config.train.save_every = 250
     config.evaluate.every = 250
-    config.plan.num_classes = 10
     return config

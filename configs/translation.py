@@ -105,26 +105,4 @@ def get_config() -> ConfigDict:
     config.translate.format = "text"  # or 'json': one object per line, with 'source' (and 'prefix')
     # Input lines are SOURCE<tab>PREFIX; the translation begins with PREFIX (forced decoding).
     config.translate.prefix = False
-
-    # Of --mode=export with config.export.format=ctranslate2, which translation has, too: or 'int8',
-    # 'int16', 'float16', 'bfloat16'.
-    config.export.quantization = "float32"
-    # Of config.export.format=huggingface: how many pieces an output has at most when transformers
-    # generates; 0: decode.max_length + decode.extra_length.
-    config.export.max_length = 0
-
-    config.attention = ConfigDict()  # read by --mode=align only
-    config.attention.layer = 0  # decoder layer to align by, from 1; 0: the mean of all layers
-    config.attention.head = 0  # head to align by, from 1; 0: the mean of all heads
-    config.attention.pairs = 100  # pairs whose attention weights are saved in attention.npz
-
-    config.audit = ConfigDict()  # read by --mode=audit only
-    config.audit.page = "audit.html"  # the file to write, in the current folder; "": none
-    config.audit.lines = ""  # a file for all faulty pairs: split, line, faults, source, target
-    # A folder for a copy of the splits, of which train lacks the pairs that have one of the faults
-    # in `drop` (docs/auditing.md lists all); it gets dropped.tsv, too. "": no copy.
-    config.audit.clean = ""
-    config.audit.drop = (
-        "blank,misaligned,broken,tags,script,swapped,language,copied,length,duplicate,overlap"
-    )
     return config

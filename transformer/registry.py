@@ -15,6 +15,7 @@ class Mode(NamedTuple):
     start: str  # 'config', 'workdir' (a trained one), 'workdirs' (several), 'foreign' (no run)
     arguments: str  # of --mode=NAME, for --help
     about: str  # what it does, one sentence
+    keys: str = ""  # "module:function" of the keys that only this mode reads; imports no JAX
     tasks: tuple[str, ...] = ()  # the tasks that have it; (): all
     folder: bool = False  # takes --mode=NAME FOLDER, and gets (folder, workdir) as its workdir
     reads_input: bool = False  # reads standard input
@@ -90,6 +91,7 @@ MODES = {
         start="workdir",
         arguments="--workdir=DIR < pairs.tsv",
         about="Aligns the words of each SOURCE<tab>TARGET; DIR/attention.npz has the weights.",
+        keys="transformer.modes.align_keys:keys",
         tasks=("translation",),
         reads_input=True,
     ),
@@ -126,6 +128,7 @@ MODES = {
         start="workdirs",
         arguments="DIR DIR ... [--config.compare.set=SET]",
         about="Compares evaluated runs with the first, with p-values; writes ./compare.html.",
+        keys="transformer.tools.compare.compare_keys:keys",
     ),
     "import": Mode(
         "transformer.tools.convert.import_model:import_model",
@@ -139,6 +142,7 @@ MODES = {
         start="workdir",
         arguments="FOLDER --workdir=DIR [--config.export.format=ctranslate2]",
         about="Writes a model for another program: huggingface, ctranslate2 or safetensors.",
+        keys="transformer.tools.convert.export_keys:keys",
         folder=True,
     ),
     "plan": Mode(
@@ -146,12 +150,14 @@ MODES = {
         start="config",
         arguments='--config=FILE --config.plan.num_devices=64 --config.plan.device="TPU v5e"',
         about="Estimates memory, communication and time of a run, without corpus and devices.",
+        keys="transformer.tools.plan.plan_keys:keys",
     ),
     "audit": Mode(
         "transformer.tools.audit.audit:audit",
         start="config",
         arguments="--config=FILE --config.data.directory=FOLDER",
         about="Looks for faults in sentence pairs, shows them in ./audit.html, drops them.",
+        keys="transformer.tools.audit.audit_keys:keys",
         tasks=("translation",),
     ),
 }

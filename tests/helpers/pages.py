@@ -12,6 +12,7 @@ from pathlib import Path
 import optax
 from ml_collections import ConfigDict
 
+from transformer import registry
 from transformer.errors import UserError
 from transformer.modes import command_line, overrides
 from transformer.runtime import checksums
@@ -74,9 +75,10 @@ def configs():
 
 @functools.cache
 def keys():
-    """Returns {key: a config that has it}, of groups, too; None for arguments of a schedule."""
+    """Returns {key: a config that has it}, of groups and of modes, too; None for arguments of a
+    schedule."""
     of_key = {}
-    for config in configs().values():
+    for config in (*configs().values(), *map(overrides.mode_keys, registry.MODES)):
         for key in config_files.flatten(config):
             groups = itertools.accumulate(key.split("."), "{}.{}".format)
             of_key |= dict.fromkeys(groups, config)

@@ -120,7 +120,7 @@ def test_reversed_letters_are_aligned_with_themselves(reversal_run):
     for source in reversal.sentences(10, seed=6000, shortest=3):
         target = reversal.reverse(source)
         cross = attention_weights.of_pair(run, source, target)["cross"]
-        pairs = align.alignment(run.vocabulary, source, target, cross, config.attention)
+        pairs = align.alignment(run.vocabulary, source, target, cross, options())
         last = len(target.split()) - 1
         assert [t for _, t in pairs] == list(range(last + 1))
         right += sum(s == last - t for s, t in pairs)
@@ -175,7 +175,7 @@ def test_lines_out_and_weights_in_a_file(copied):
     for number, line in enumerate(LINES):
         source, target = line.split("\t")
         weights = attention_weights.of_pair(run, source, target)
-        pairs = align.alignment(run.vocabulary, source, target, weights["cross"], config.attention)
+        pairs = align.alignment(run.vocabulary, source, target, weights["cross"], options())
         assert lines[number] == " ".join(f"{s}-{t}" for s, t in pairs)
         if number < 2:
             for name in SHAPES:

@@ -1,5 +1,7 @@
 """The command line: what it understands, and one line for each mistake."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -174,6 +176,41 @@ def test_a_run_is_resumed_by_its_workdir_s_config(tmp_path, caplog):
     assert (longer.train.num_steps, longer.optimizer.schedule.decay_steps) == (99, 200)
     left = "data.data_dir='/a', parallel.mesh=(1,)"
     assert line == f"not taken from {tmp_path}/config.json, as from no workdir's: {left}"
+
+
+def test_a_mode_has_its_own_keys_and_no_other_has_them(tmp_path):
+    _, _, config = typed("--mode=plan", QUICK, "--config.plan.num_devices=3")
+    assert (config.plan.num_devices, config.plan.share_of_peak) == (3, 0.4)
+    assert typed("--mode=plan", QUICK)[2].plan.num_devices == 0
+    assert {*config} - {"plan"} == {*quickstart.get_config()}
+    said = mistake(QUICK, "--config.plan.device=H100")
+    assert said == "--config.plan.device=H100: config.plan.device is read by --mode=plan only"
+    said = mistake("--mode=plan", QUICK, "--config.plan.num_device=3")
+    assert said.endswith("no key config.plan.num_device; did you mean config.plan.num_devices?")
+    assert "mean --config.plan.bandwidth?" in mistake("--mode=plan", QUICK, "--bandwith=1")
+    said = mistake("--mode=translate", trained(tmp_path, {}), "--config.attention.layer=2")
+    assert said.endswith("is read by --mode=align only")
+
+
+def test_a_config_file_may_set_a_modes_keys(tmp_path):
+    config = "from configs import quickstart\n\n\ndef get_config():\n    "
+    config += "return type(x := quickstart.get_config())({**x, 'plan': {'device': %s}})\n"
+    (tmp_path / "own.py").write_text(config % "'H100'")
+    arguments = ["--mode=plan", f"--config={tmp_path}/own.py"]
+    _, _, config_of_plan = typed(*arguments, "--config.plan.num_devices=8")
+    found = config_of_plan.plan
+    assert (found.device, found.num_devices, found.share_of_peak) == ("H100", 8, 0.4)
+    (tmp_path / "own.py").write_text(config % "100")
+    assert "own.py: config.plan.device is a string, such as '', found 100" in mistake(*arguments)
+
+
+def test_the_keys_of_modes_are_found_without_jax():
+    """Importing it takes 0.4 s, and a mistyped command is answered at once."""
+    command = "from transformer.modes import command_line as x, overrides; import sys; "
+    command += "[overrides.mode_keys(mode) for mode in x.MODES]; print({*sys.modules} & %s)"
+    names = {"jax", "flax", "tensorflow_datasets", "sentencepiece", "orbax"}
+    done = subprocess.run([sys.executable, "-c", command % names], capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
 
 
 @pytest.mark.parametrize("mode", [name for name, mode in MODES if mode.folder])

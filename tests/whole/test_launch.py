@@ -31,6 +31,9 @@ def test_help(capsys):
     out = capsys.readouterr().out
     assert "d_model: 128" in out
     assert "num_steps: " in out
+    assert "share_of_peak: " not in out
+    launch.main(["--mode=plan", QUICK, "--help"])
+    assert "share_of_peak: " in capsys.readouterr().out
 
 
 # Mistakes

@@ -21,6 +21,22 @@ def test_keys_that_another_version_did_not_know_take_their_default(tmp_path, cap
     assert "it has decode.older, gone, which nothing reads" in line
 
 
+def test_a_modes_own_keys_are_never_taken_from_a_workdir(tmp_path, caplog):
+    """They name files to write, and a workdir may be somebody else's."""
+    caplog.set_level("INFO")
+    changes = {"export.format": "safetensors", "compare.page": "/elsewhere.html"}
+    _, _, config = typed("--mode=export", "folder", trained(tmp_path, changes))
+    assert config.export.format == "huggingface"
+    [line] = [record.getMessage() for record in caplog.records]
+    assert "it has compare.page, export.format, which nothing reads" in line
+    assert "export" not in typed("--mode=evaluate", f"--workdir={tmp_path}")[2]
+    other = tmp_path / "other"
+    other.mkdir()
+    trained(other, {})
+    _, _, config = typed("--mode=compare", str(tmp_path), str(other))
+    assert config.compare.page == "compare.html"
+
+
 @pytest.mark.parametrize("key", ["architecture", "model.norm", "vocabulary.shared"])
 def test_what_the_parameters_depend_on_has_no_default(tmp_path, key):
     said = mistake("--mode=translate", trained(tmp_path, {key: None}))

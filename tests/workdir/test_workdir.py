@@ -12,7 +12,9 @@ from helpers.damage import one_line_naming
 from ml_collections import ConfigDict
 
 from configs import classification, korean_reviews, own_text, quickstart
+from transformer import registry
 from transformer.errors import UserError
+from transformer.modes import overrides
 from transformer.workdir import config_files, workdir
 
 
@@ -34,6 +36,7 @@ def test_config_names_vocabulary_and_versions(tiny_run):
     for name, version in config["versions"].items():
         assert version == metadata.version(name)
     assert config["model"] == tiny_run.config.model.to_dict()
+    assert not config.keys() & {x for mode in registry.MODES for x in overrides.mode_keys(mode)}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from transformer.errors import UserError, did_you_mean
 from transformer.modes.near_names import did_you_mean_key
-from transformer.modes.overrides import key_of, override
+from transformer.modes.overrides import key_of, mode_keys, override
 from transformer.registry import MODES, TASKS
 from transformer.runtime import paths
 from transformer.workdir.config_files import (
@@ -84,7 +84,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         )
     if start == "workdirs":
         places = workdirs_of(mode, folders, {"--config": file, "--workdir": workdir})
-        return mode, places, override(trained_config(places[0], rest), rest)
+        return mode, places, override(trained_config(places[0], rest), rest, mode)
     if start == "workdir" and not workdir:
         raise UserError(f"--mode={mode} needs --workdir=DIR, the folder of a trained run")
     if start == "foreign" and (file or not workdir):
@@ -92,7 +92,8 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     if start == "config" and file:
         config = load_config(file)
         defaults = default_config(task_of(config, f"--config={file}"))
-        check_types(config, defaults, f"--config={file}")
+        for keys in (defaults, mode_keys(mode)):
+            check_types(config, keys, f"--config={file}")
         check_keys(config, defaults, f"--config={file}")
         name, _, variant = Path(file).name.partition(":")
         workdir = workdir or "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
@@ -110,7 +111,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         config = default_config("translation")
         # Not WMT's text and languages: `import_model` fills in what the model names.
         config.data.update(corpus="parallel_text", source_language="", target_language="")
-    config = override(config, rest)
+    config = override(config, rest, mode)
     if MODES[mode].tasks and config.task not in MODES[mode].tasks:
         own = [name for name, x in MODES.items() if config.task in x.tasks]
         others = own or [name for name, x in MODES.items() if not x.tasks]
@@ -197,7 +198,8 @@ def hint(argument: str, mode: str, file: str) -> str:
     if argument.startswith("-"):
         name = argument.lstrip("-").partition("=")[0]
         config = load_config(file) if file else default_config()
-        return did_you_mean_key(name, flatten(config), ("config", "workdir", "mode"))
+        keys = flatten(config) | flatten(mode_keys(mode))
+        return did_you_mean_key(name, keys, ("config", "workdir", "mode"))
     if argument in MODES:
         flag = "--mode="
     elif Path(argument).is_dir():

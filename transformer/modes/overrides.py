@@ -8,16 +8,31 @@ from ml_collections import ConfigDict, config_flags
 
 from transformer.errors import UserError
 from transformer.modes.near_names import did_you_mean_key
+from transformer.registry import MODES, load
 from transformer.workdir.config_files import KINDS, flatten
 
 
-def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
-    """Returns the config with --config.KEY=VALUE arguments applied; UserError for wrong ones."""
+def mode_keys(mode: str) -> ConfigDict:
+    """Returns the keys that only this mode reads, with their defaults."""
+    return load(MODES[mode].keys)() if MODES[mode].keys else ConfigDict()
+
+
+def override(config: ConfigDict, arguments: list[str], mode: str = "train") -> ConfigDict:
+    """Returns the config with the mode's own keys added and --config.KEY=VALUE arguments applied.
+
+    A config file may have set some of a mode's keys. UserError for wrong arguments.
+    """
+    for group, keys in mode_keys(mode).items():
+        keys.update(config.get(group, {}))
+        config[group] = keys
     set_optimizer_arguments(config, arguments)
     current = flatten(config)
     for argument in arguments:
         key, has_value = key_of(argument), "=" in argument
         if key not in current:
+            for name in MODES:
+                if key in flatten(mode_keys(name)):
+                    raise UserError(f"{argument}: config.{key} is read by --mode={name} only")
             group = [f"config.{k}" for k in current if k.startswith(f"{key}.")]
             keys = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, current)
             raise UserError(f"{argument}: there is no key config.{key}{keys}")
@@ -27,19 +42,14 @@ def override(config: ConfigDict, arguments: list[str]) -> ConfigDict:
             raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {current[key]!r}")
     values = flags.FlagValues()
     config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
-    try:
-        values([sys.argv[0], *arguments])
-    except flags.IllegalFlagValueError as error:
-        # Finds the argument that absl's message is about. A flag may be given twice, so prefer the
-        # one whose value the message quotes.
-        same_key = [a for a in arguments if a.partition("=")[0] in str(error)]
-        same_value = [a for a in same_key if repr(a.partition("=")[2]) in str(error)]
-        wrong = (same_value or same_key)[-1]
-        key, value = key_of(wrong), current[key_of(wrong)]
-        raise UserError(
-            f"{wrong}: config.{key} is {KINDS[type(value)]}, such as {value!r}"
-        ) from error
-    return values.config
+    for argument in arguments:
+        try:
+            values([sys.argv[0], argument])
+        except flags.IllegalFlagValueError as error:
+            value = current[key := key_of(argument)]
+            kind = f"{KINDS[type(value)]}, such as {value!r}"
+            raise UserError(f"{argument}: config.{key} is {kind}") from error
+    return config
 
 
 def set_optimizer_arguments(config: ConfigDict, arguments: list[str]) -> None:

@@ -38,7 +38,7 @@ Tree = dict
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
-    *("decode.", "translate.", "attention.", "audit."),
+    *("decode.", "translate."),
 )
 
 TAKEN_OVER = ("table", "characters")  # kinds of vocabularies of pairs that are not learnt

@@ -36,7 +36,7 @@ KINDS = {
 # which may be from an untrusted source: JAX executes the native code in a compilation cache.
 MACHINE = (
     *("compilation_cache", "data.data_dir", "parallel.", "evaluate.ensemble", "train.init_from"),
-    *("vocabulary.model", "compare."),
+    "vocabulary.model",
 )
 # What modes read and write in a workdir, with the files in evaluation/: none may be a link that
 # leads outside. checkpoints/, best/ and vocabulary/ may be links, such as to a larger disk.

@@ -90,7 +90,7 @@ FREE = (
     *("train.num_steps", "train.accumulate", "train.profile", "train.log_every"),
     *("train.save_every", "train.keep", "train.trackers", "optimizer.schedule."),
     *("train.init_from", "train.init_skip"),  # read by a new run only
-    *("parallel.", "evaluate.", "plan.", "compare.", "export.", "compilation_cache"),
+    *("parallel.", "evaluate.", "compilation_cache"),
 )
 
 

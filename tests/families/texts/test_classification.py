@@ -17,7 +17,7 @@ from transformer.errors import UserError
 from transformer.families.texts import classification, labelled_text
 from transformer.modes import evaluate, train
 from transformer.tasks.task import abstract_params
-from transformer.tools.plan import plan
+from transformer.tools.plan import plan, plan_keys
 from transformer.workdir import config_files
 from transformer.workdir.log import read
 
@@ -170,7 +170,8 @@ def test_a_long_text_is_cut(configure, trained):
 
 @pytest.mark.slow
 def test_a_plan_needs_no_text(configure, capsys):
-    config = configure(**{"data.directory": "/nowhere", "plan.num_classes": 7})
+    config = configure(**{"data.directory": "/nowhere", "data.num_classes": 7})
+    config.update(plan_keys.keys())
     plan.plan(config, None)
     assert json.loads(capsys.readouterr().out)["flops_per_step"] > 0
 

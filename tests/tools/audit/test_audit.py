@@ -10,7 +10,7 @@ from helpers import corpora, parallel
 
 import launch
 from transformer.errors import UserError
-from transformer.tools.audit import audit
+from transformer.tools.audit import audit, audit_keys
 from transformer.workdir import workdir
 
 
@@ -216,6 +216,7 @@ def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, ca
     values |= {"data.source_language": "xx", "data.target_language": "yy"}
     values |= {"data.validation": "", "data.test": "", "data.max_length": 3}
     config = tiny_config(values)
+    config.update(audit_keys.keys())
     (tmp_path / "my.model").write_bytes(model)
     (tmp_path / "run/vocabulary").mkdir(parents=True)
     workdir.write_vocabulary(tmp_path / "run", config, [model])

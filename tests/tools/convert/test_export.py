@@ -19,7 +19,7 @@ from transformer.models import fields
 from transformer.modes import command_line
 from transformer.runtime import checksums
 from transformer.tasks import trained, translation
-from transformer.tools.convert import arrays
+from transformer.tools.convert import arrays, export_keys
 from transformer.tools.convert import export as export_mode
 from transformer.tools.convert.export import export
 from transformer.tools.convert.import_model import import_model
@@ -27,8 +27,14 @@ from transformer.workdir import config_files, workdir
 from transformer.workdir.config_files import default_config
 
 
+def with_keys(config):
+    """A config as --mode=export has it."""
+    config.update(export_keys.keys())
+    return config
+
+
 def config_of(run, **changes):
-    config = config_files.read_config(run.workdir)
+    config = with_keys(config_files.read_config(run.workdir))
     config.evaluate.weights = "best"
     config.update_from_flattened_dict({k.replace("__", "."): v for k, v in changes.items()})
     return config
@@ -60,7 +66,8 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
     search = json.loads((given / "generation_config.json").read_text()) | {"max_length": 60}
     (given / "generation_config.json").write_text(json.dumps(search))
     import_model(default_config("translation"), (given, tmp_path / "run"))
-    export(config_files.read_config(tmp_path / "run"), (tmp_path / "again", tmp_path / "run"))
+    config = with_keys(config_files.read_config(tmp_path / "run"))
+    export(config, (tmp_path / "again", tmp_path / "run"))
     for name in ("generation_config.json", "vocab.json"):
         again = json.loads((tmp_path / "again" / name).read_text())
         assert again == json.loads((given / name).read_text())
@@ -127,6 +134,7 @@ def test_safetensors_are_a_workdir_again(tiny_run, tmp_path):
     assert run.model == original.model
     tiny.assert_same_bits(run.params, original.params)
     assert again.vocabulary.to_dict() == config.vocabulary.to_dict()
+    assert "export" not in config_files.read_config(tmp_path / "model")
     assert again.data.directory == ""  # a folder of the machine that it was trained on
     config.data.update(directory="", data_dir=again.data.data_dir)  # another machine has its own
     assert again.data.to_dict() == config.data.to_dict()
@@ -148,7 +156,7 @@ def language_run(tmp_path, monkeypatch):
         )
         folder = tmp_path / "run"
         workdir.write_vocabulary(folder, config, [b" abcdefg"])
-        return config, folder
+        return with_keys(config), folder
 
     return run
 
@@ -225,7 +233,7 @@ def test_a_masked_language_model_is_exported_as_megatron_bert(tmp_path, monkeypa
     params = tiny.parameters(model, huggingface.masked_inputs(len(vocab)))
     original, load = trained.Trained(model, params, [7], 7), trained.load
     monkeypatch.setattr(trained, "load", lambda *_: original)
-    config = default_config("masked_language")
+    config = with_keys(default_config("masked_language"))
     config.model.update({k: x for k, x in huggingface.ENCODER.items() if k != "mask_share"})
     contents = [vocab.processor.serialized_model_proto()]
     workdir.write_vocabulary(tmp_path / "run", config, contents)
@@ -246,7 +254,7 @@ def test_a_vision_model_is_exported_as_vit_with_the_names_of_its_classes(tmp_pat
     original, load = trained.Trained(model, params, [7], 7), trained.load
     monkeypatch.setattr(trained, "load", lambda *_: original)
     class_names.write(tmp_path / "run", ["cat", "dog", "bee"])
-    config = default_config("image_classification")
+    config = with_keys(default_config("image_classification"))
     sizes = ("num_classes", "image_size")
     config.model.update({k: x for k, x in huggingface.VISION.items() if k not in sizes})
     config.data.update(size=model.image_size, channels=1)

@@ -20,7 +20,7 @@ from transformer.data import tokens
 from transformer.distributed import layout, parallel_step
 from transformer.distributed.layout import STRATEGIES, make_layout
 from transformer.tasks import translation
-from transformer.tools.plan import collectives, plan
+from transformer.tools.plan import collectives, plan, plan_keys
 
 ROOT = Path(__file__).resolve().parents[3]
 # A model that mostly communicates params; all sharded dimensions are divisible by eight.
@@ -35,6 +35,7 @@ PARAMETERS = 1024 * 128 + 12 * 128**2 + 4 * 128 * 512 + 2 * (512 + 128) + 2 * 5 
 
 def config_of(**changes):
     config = wmt_base.get_config()
+    config.update(plan_keys.keys())
     changes = {name.replace("__", "."): value for name, value in changes.items()}
     config.update_from_flattened_dict({**SMALL, **changes})
     return config
@@ -112,12 +113,14 @@ def test_the_total_is_what_the_program_asks_for(plain):
 TRAINING = """
 import resource, sys
 import jax, numpy as np
-from transformer.checkpoints import config_files
 from transformer.distributed import layout as layouts
-from transformer.modes import overrides, plan
+from transformer.modes import overrides
 from transformer.tasks import translation
+from transformer.tools.plan import plan
+from transformer.workdir import config_files
 
-config = overrides.override(config_files.load_config("configs/wmt_base.py"), sys.argv[1:])
+config = config_files.load_config("configs/wmt_base.py")
+config = overrides.override(config, sys.argv[1:], "plan")
 layout = layouts.make_layout("jit")
 model = translation.model(config, translation.sizes(config, None))
 batch = plan.batch_on(layout, translation.example(config, 0))

@@ -21,7 +21,7 @@ from transformer.tasks.task import Task, abstract_params, build_model, check_sec
 
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("data.num_threads", "model.dtype", "model.remat", "classify."),
+    *("data.num_threads", "data.num_classes", "model.dtype", "model.remat", "classify."),
 )
 CHUNK_IMAGES = 1024  # images in memory at once, where only their names and labels are read
 
@@ -67,6 +67,7 @@ def prepare(
             )
         names = class_names.read(folder, saved_config.vocabulary.labels_fingerprint)
     config.vocabulary.labels_fingerprint = class_names.fingerprint(names)
+    config.data.num_classes = len(names)
     for split, corpus in corpora.items():
         class_ids(corpus, names, split)
     return config
@@ -79,7 +80,7 @@ def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
 
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the number of classes and the images' size; without a workdir from the config."""
-    num_classes = config.plan.num_classes
+    num_classes = config.data.num_classes
     if folder is not None:
         num_classes = len(class_names.read(folder, config.vocabulary.labels_fingerprint))
     return {"num_classes": num_classes, "image_size": config.data.size}

@@ -22,7 +22,7 @@ from transformer.workdir import workdir
 
 FREE = (
     *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("model.dtype", "model.remat", "vocabulary.model", "classify."),
+    *("data.num_classes", "model.dtype", "model.remat", "vocabulary.model", "classify."),
 )
 
 model = build_model
@@ -80,6 +80,7 @@ def prepare(
     for corpus in corpora.values():
         class_names.class_ids(corpus.labels, names, place=corpus.place)
     config.vocabulary.labels_fingerprint = class_names.fingerprint(names)
+    config.data.num_classes = len(names)
     learn = vocabularies.learn_text
     vocab = vocabularies.prepare(config, folder, saved_config, train, learn)
     if saved_config is None:
@@ -98,7 +99,7 @@ def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the numbers of pieces and classes: of the workdir, or without one of the config."""
     if folder is None:
-        return {"vocab_size": config.vocabulary.size, "num_classes": config.plan.num_classes}
+        return {"vocab_size": config.vocabulary.size, "num_classes": config.data.num_classes}
     vocab = workdir.read_vocabulary(folder, config)
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     return {"vocab_size": len(vocab), "num_classes": len(names)}

@@ -79,8 +79,7 @@ def _settings(of_run: evaluated.Evaluated) -> dict[str, object]:
     settings = flatten(of_run.run.config)
     settings |= {key: x for key, x in raw.items() if key.startswith((*MACHINE, "versions."))}
     settings |= {f"decode.{key}": x for key, x in result.get("decode", {}).items()}
-    settings |= {f"evaluate.{key}": result.get(key, "") for key in ("weights", "ensemble")}
-    return {k: x for k, x in settings.items() if not k.startswith(("compare.", "plan."))}
+    return settings | {f"evaluate.{key}": result.get(key, "") for key in ("weights", "ensemble")}
 
 
 def _text(compared: Comparison) -> str:

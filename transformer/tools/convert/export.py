@@ -75,7 +75,7 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
         raise UserError(
             f"config.export.format is one of {', '.join(FORMATS)}, found {options.format!r}"
         )
-    quantization = options.get("quantization", "float32")
+    quantization = options.quantization
     if quantization not in ctranslate2_write.QUANTIZATIONS:
         known = ", ".join(ctranslate2_write.QUANTIZATIONS)
         raise UserError(f"config.export.quantization is one of {known}, found {quantization!r}")
@@ -124,7 +124,9 @@ def write_run(folder: Path, source: Source, **changes: int) -> None:
     These are the run's config.json, without the folder of its data, and its vocabulary. `changes`
     are fields of the model that are others there.
     """
-    config = source.config.copy_and_resolve_references()
+    values = source.config.copy_and_resolve_references().to_dict()
+    values.pop("export", None)  # which no run reads
+    config = ml_collections.ConfigDict(values)
     config.data.directory = ""
     config.model.update(changes)
     workdir.write_config(config, folder)
@@ -151,10 +153,11 @@ def _marian(folder: Path, source: Source) -> None:
     decode = source.config.decode
     alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
     longest = decode.max_length + decode.extra_length
+    imported = source.config.vocabulary.get("max_length", 0)
     generation = {
         **{"num_beams": decode.beam_width, "length_penalty": alpha},
         "early_stopping": decode.stopping == "full",
-        "max_length": source.config.export.max_length or longest,
+        "max_length": source.config.export.max_length or imported or longest,
     }
     data = source.config.data
     marian.write(

@@ -55,7 +55,8 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     config.model.update(foreign.fields)
     set_languages(config, foreign.languages)
     config.vocabulary.normalisation = ""
-    config.update_from_flattened_dict(foreign.config)
+    with config.unlocked():
+        config.update_from_flattened_dict(foreign.config)
     config.evaluate.weights = "best"
     names = ("source_vocab_size", "target_vocab_size")
     sizes = dict(zip(names, (len(order.pieces) for order in foreign.orders), strict=True))
@@ -78,7 +79,6 @@ def restore(config: ml_collections.ConfigDict, folder: Path, run: Path, target: 
     `run` is where its config.json and vocabulary are.
     """
     config.evaluate.weights = "best"
-    config.export.format = "huggingface"  # the default; the folder's may be another
     task = load_task(config.task)
     model = task.model(config, task.sizes(config, run))
     expected = param_paths.flatten(abstract_params(model, task.example(config, 1)))
@@ -108,7 +108,7 @@ def check_same(folder: Path, source: export.Source) -> None:
     """
     with tempfile.TemporaryDirectory() as place:
         expected = Path(place)
-        export.write(expected, source)
+        export.HUGGINGFACE[source.config.architecture](expected, source)
         for file in expected.glob("*.json"):
             found, wanted = (json_files.read_object(x / file.name) for x in (folder, expected))
             keys = found.keys() | wanted.keys()

@@ -77,7 +77,8 @@ def read(folder: Path) -> Foreign:
             # Theirs is log P / length^alpha.
             "decode.length_penalty": "power",
             "decode.length_alpha": get("length_penalty", float, 1.0, least=0, most=100),
-            "export.max_length": get("max_length", int, 0, least=0, most=1 << 30),
+            # Of an output there; --mode=export gives it back.
+            "vocabulary.max_length": get("max_length", int, 0, least=0, most=1 << 30),
             # Theirs counts the start symbol.
             "decode.min_length": max(0, get("min_length", int, 0, least=0, most=1024) - 1),
             "decode.stopping": "full" if search.get("early_stopping") is True else "best",

@@ -6,7 +6,7 @@ from transformer.workdir.config_files import default_config, flatten
 
 SAME = "the same"
 # Where things are, and what results do not depend on.
-APART = ("plan.", "versions.", "parallel.", "compilation_cache", "data.data_dir", "data.directory")
+APART = ("versions.", "parallel.", "compilation_cache", "data.data_dir", "data.directory")
 
 
 def section(run: Run) -> Section:

@@ -1,0 +1,15 @@
+"""The keys that only --mode=plan reads."""
+
+from ml_collections import ConfigDict
+
+
+def keys() -> ConfigDict:
+    config = ConfigDict()
+    config.plan = ConfigDict()
+    config.plan.num_devices = 0  # devices to plan for, simulated on the CPU; 0: those present
+    # A TPU slice such as 'v5e:4x4', compiled by libtpu's own compiler; needs libtpu, but no TPU.
+    config.plan.topology = ""
+    config.plan.device = ""  # 'TPU v5e', 'H100', ... (runtime/devices.py); "": the one present
+    config.plan.share_of_peak = 0.4  # MFU to assume: achieved FLOP/s over peak FLOP/s
+    config.plan.bandwidth = 0.0  # bytes/s that a device sends; 0: look up in runtime/devices.py
+    return config
