@@ -90,6 +90,7 @@ def test_stripes_are_told_apart(digits):
     [result] = [json.loads(x) for x in (digits / "evaluations.jsonl").read_text().splitlines()]
     assert (result["accuracy"], result["images"], result["split"]) == (1.0, 30, "test")
     _, labels = patterns(30, seed=1)
+    assert read_config(digits).data.num_classes == len({*labels})
     read_lines = lambda name: (
         (digits / "evaluation" / f"{result['set']}.{name}").read_text().splitlines()
     )

@@ -69,6 +69,7 @@ def test_a_run_learns_and_is_scored(trained):
     assert (start["step"], start["devices"], start["processes"]) == (0, 8, 1)
     assert "training texts of 3 classes" in start["data"]
     assert (trained / "vocabulary" / "labels.txt").read_text() == "bad\ngood\nodd\n"
+    assert config_files.read_config(trained).data.num_classes == 3
 
 
 def test_the_best_validation_is_what_evaluate_says(trained, tmp_path, capsys):
