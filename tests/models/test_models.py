@@ -32,7 +32,7 @@ def test_an_entry_of_the_table_is_enough(monkeypatch):
     model = models.build("counter", {"step_size": 3}, **SIZE)
     assert isinstance(model, Counter)
     assert (model.step_size, model.target_vocab_size) == (3, tiny.VOCABULARY)
-    with pytest.raises(UserError, match=r"config\.model\.d_model is no field of Counter"):
+    with pytest.raises(UserError, match=r"config\.model\.d_model is not a field of Counter"):
         models.build("counter", {"step_size": 3, "d_model": 8}, **SIZE)
 
 
@@ -58,10 +58,10 @@ def test_only_names_of_the_table_are_imported(name):
     [
         (
             {**FIELDS, "d_modle": 8},
-            "d_modle is no field of Transformer: the fields are activation, ",
+            "d_modle is not a field of Transformer: the fields are activation, ",
         ),
         ({k: v for k, v in FIELDS.items() if k != "d_ff"}, "d_ff is missing: the fields are "),
-        ({**FIELDS, "name": "x"}, "name is no field of Transformer"),
+        ({**FIELDS, "name": "x"}, "name is not a field of Transformer"),
     ],
 )
 def test_fields_are_exactly_the_models(fields, line):

@@ -11,8 +11,8 @@ A model is a Flax module, a pure function of its params and its inputs. `config.
 name in registry.MODELS, `config.model` has its fields. A classifier's `__call__(..., *, train)`
 returns logits_BV; families/texts/texts.py has the inputs of a text, families/images/images.py
 those of an image. It may sow values [B] into the collection 'losses', which are added to the loss.
-A language model's returns the logits_BTV of the token behind each, see
-families/language_model/streams.py. What a translation model has to have:
+A language model returns logits_BTV, at each position those of the next token (see
+families/language_model/streams.py). A translation model must have:
 
     __call__(source, target, source_positions, target_positions, source_segments, target_segments,
              *, train) -> logits_BTV
@@ -21,7 +21,7 @@ of int [B, S] and [B, T], as `Transformer.hidden` describes them; `pairs.assembl
 example. A row holds several sentence pairs one after the other, padding last: a position may only
 see its own pair, so attention masks the others, and a recurrent model starts anew where the segment
 changes (or sets config.data.pack to False). Nothing warns of a model that mixes the pairs of a row;
-its loss is just worse. To be decoded it needs besides
+its loss is just worse. Decoding also needs
 
     encode(source, source_positions, source_segments, *, train) -> memory
     prepare(memory, memory_mask_BS, room, num_beams) -> (memory, cache)
@@ -86,7 +86,7 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
         model = getattr(importlib.import_module(module), name, None)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
-            raise  # the model's own import
+            raise  # an import inside the model's module failed
         model = None
     if model is None:
         raise UserError(
@@ -99,8 +99,9 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
             f"config.architecture={architecture!r} is a model of another task: {name} has no "
             f"{', '.join(sorted(lacking))}"
         )
+    # What is left must be the keys of config.model: neither more nor fewer.
     known -= sizes.keys()
     for field in sorted(known ^ fields.keys()):
-        lacks = f"is no field of {name}" if field in fields else "is missing"
+        lacks = f"is not a field of {name}" if field in fields else "is missing"
         raise UserError(f"config.model.{field} {lacks}: the fields are {', '.join(sorted(known))}")
     return model_fields.make(model, **fields, **sizes)

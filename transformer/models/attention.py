@@ -41,13 +41,13 @@ def attend(
     mask_BTS: Array,
     values_BHSC: Array,
     dropout: Callable[[Array], Array],
-    further: Callable[[Array], Array] | None = None,
+    extra_context: Callable[[Array], Array] | None = None,
 ) -> tuple[Array, Array]:
     """Returns (context_BTHC, weights_BHTS): sums of values, weighted by the softmax of the scores.
 
     The softmax is over the keys where the mask is True, in float32; a query without such a key gets
     zeros and no gradient. `dropout` is applied to the weights of the sum, not to those returned.
-    `further` maps the weights of the sum to what is added to it [B, T, H, C].
+    `extra_context`, if given, maps these weights to a further summand [B, T, H, C].
     """
     mask_BHTS = mask_BTS[:, None]
     # Masked scores are the lowest number, not -inf: a softmax of -inf alone is NaN, as is its
@@ -59,8 +59,8 @@ def attend(
     # einsum("BHTS,BHSC->BHTC")
     context_BHTC = dense.dot_general(dropped_BHTS, values_BHSC, (((3,), (2,)), ((0, 1), (0, 1))))
     context_BTHC = context_BHTC.swapaxes(1, 2)
-    if further is not None:
-        context_BTHC += further(dropped_BHTS)
+    if extra_context is not None:
+        context_BTHC += extra_context(dropped_BHTS)
     return context_BTHC, weights_BHTS
 
 
@@ -111,6 +111,7 @@ class MultiHeadAttention(nn.Module):
         k_BSHK, v_BSHC = self.key(memory_BSD), self.value(memory_BSD)
         if self.positions == "rotary":
             k_BSHK = positions.rotate(k_BSHK, positions_BS)
+        # [B, S, H, K] -> [B, H, K, S] and [B, S, H, C] -> [B, H, S, C]: see KeysValues.
         return k_BSHK.transpose(0, 2, 3, 1), v_BSHC.swapaxes(1, 2)
 
     def __call__(
@@ -135,14 +136,14 @@ class MultiHeadAttention(nn.Module):
         return self.output(context_BTHC)
 
     def _distance_scores(self, q_BTHK: Array) -> Array:
-        """Returns the score [B, H, T, R] of each distance, a key of its own (equation 5)."""
+        """Returns scores_BHTR: each distance is scored as a key (Shaw et al. 2018, equation 5)."""
         keys_HKR = self.distance_keys.astype(q_BTHK.dtype)
         # For each row: XLA on CPUs has no bfloat16 product without the batch dimension of k_BHKS.
         keys_BHKR = jnp.broadcast_to(keys_HKR, (len(q_BTHK), *keys_HKR.shape))
         return self.score_function(q_BTHK, keys_BHKR)
 
     def _distance_values(self, weights_BHTS: Array, rows_BTS: Array) -> Array:
-        """Returns the sum [B, T, H, C] of the distances' values (Shaw et al. 2018, equation 3)."""
+        """Returns the weighted sum [B, T, H, C] of the distances' values (equation 3)."""
         values_HRC = self.distance_values.astype(weights_BHTS.dtype)
         # Summed in float32: many keys may be at the farthest distance.
         weights_BHTS = weights_BHTS.astype(jnp.float32)

@@ -49,7 +49,7 @@ def empty_cache(memory: list[KeysValues], room: int, num_beams: int) -> KVCache:
 
 
 def write(kept: KeysValues, slot: Array, new: KeysValues) -> KeysValues:
-    """Writes new keys and values of a layer into the slots from `slot` on; returns all slots'."""
+    """Writes new keys and values of a layer from slot `slot` on; returns those of all slots."""
 
     def write_along(axis: int, old: Array, new: Array) -> Array:
         if old.dtype != jnp.bfloat16:
@@ -59,6 +59,7 @@ def write(kept: KeysValues, slot: Array, new: KeysValues) -> KeysValues:
         written = jax.lax.dynamic_update_slice_in_dim(old, new, slot, axis)
         return jax.lax.bitcast_convert_type(written, jnp.bfloat16)
 
+    # Slots are the last axis of keys_BHKN, and axis 2 of values_BHNC.
     return write_along(3, kept[0], new[0]), write_along(2, kept[1], new[1])
 
 
@@ -66,20 +67,23 @@ def write_ancestry(ancestry_BWP: Array, position: Array, num_tokens: int) -> Arr
     """Returns the ancestry after each beam has written `num_tokens` tokens from `position` on."""
     B, W, _ = ancestry_BWP.shape
     beams = jnp.arange(W, dtype=jnp.int32)
+    # Beam w is its own writer at the new positions.
     writers_BWT = jnp.broadcast_to(beams[:, None], (B, W, num_tokens))
     return jax.lax.dynamic_update_slice(ancestry_BWP, writers_BWT, (0, 0, position))
 
 
 def history_mask(ancestry_BWP: Array, positions_T: Array) -> Array:
-    """Returns where query q = t * W + w, token t of beam w, may attend to slot n = p * W + v.
+    """Returns the causal mask [B, Q, N] of queries over the slots of a KV cache.
 
-    Bool [B, Q, N]: position p is not after the token's, and w's ancestry names beam v there.
+    Query t * W + w (token t of beam w) sees slot p * W + v if position p is not after its own, and
+    if the ancestry of beam w names beam v at position p.
     """
     B, W, P = ancestry_BWP.shape
     past_TP = jnp.arange(P) <= positions_T[:, None]
     # Axes of the mask: sentence, token, beam that asks, position, beam that wrote.
     wrote_BWPW = ancestry_BWP[..., None] == jnp.arange(W)
     mask_BTWPW = past_TP[None, :, None, :, None] & wrote_BWPW[:, None]
+    # Query t * W + w and slot p * W + v: with W = 2, slot 5 is beam 1's at position 2.
     return mask_BTWPW.reshape(B, len(positions_T) * W, P * W)
 
 
@@ -103,11 +107,13 @@ class Queries(NamedTuple):
 def queries(tokens_BWT: Array, position: Array, ancestry_BWP: Array) -> Queries:
     """Returns the queries of tokens from `position` on, for a step of a decoder with a KV cache."""
     B, W, T = tokens_BWT.shape
+    # With position 5, T = 2 and W = 2 the queries are at 5 5 6 6.
     positions_T = position + jnp.arange(T)
     positions_BQ = jnp.broadcast_to(jnp.repeat(positions_T, W), (B, T * W))
     ancestry_BWP = write_ancestry(ancestry_BWP, position, T)
     mask_BQN = history_mask(ancestry_BWP, positions_T)
     view = View(mask_BQN, positions_BQ, slot_positions(ancestry_BWP))
+    # [B, W, T] -> [B, T, W] -> [B, Q]: beams vary fastest, as in the slots.
     tokens_BQ = tokens_BWT.swapaxes(1, 2).reshape(B, T * W)
     return Queries(tokens_BQ, view, position * W, ancestry_BWP)
 
@@ -127,7 +133,7 @@ def reorder(cache: KVCache, parents_BW: Array) -> KVCache:
 
 
 def take_parents(x_BWN: Array, parents_BW: Array) -> Array:
-    """Replaces what x has of beam w by what it has of beam parents[w].
+    """Gathers x by beam: x_BWN[b, w] becomes x_BWN[b, parents[b, w]].
 
     Parents are known to be in bounds: jnp's default mode adds 17 operations of checks.
     """

@@ -50,43 +50,46 @@ def _product_backward(
     # which XLA on CPUs has no fast product.
     x, y = operands
     gradient = gradient.astype(x.dtype)
-    of_x, of_y, of_product = _letters(x.ndim, y.ndim, dimensions)
+    x_letters, y_letters, product_letters = _letters(x.ndim, y.ndim, dimensions)
     product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
-    x_gradient = product(f"{of_product},{of_y}->{of_x}", gradient, y).astype(x.dtype)
-    y_gradient = product(f"{of_x},{of_product}->{of_y}", x, gradient).astype(y.dtype)
+    x_gradient = product(f"{product_letters},{y_letters}->{x_letters}", gradient, y).astype(x.dtype)
+    y_gradient = product(f"{x_letters},{product_letters}->{y_letters}", x, gradient).astype(y.dtype)
     (contracted, _), (batch, _) = dimensions
-    last = of_x[-len(contracted) :]
-    if not batch and of_y.startswith(last):  # a dense layer, x_BTD and y_DF
+    last = x_letters[-len(contracted) :]
+    if not batch and y_letters.startswith(last):  # a dense layer, x_BTD and y_DF
         pair = x, gradient
-    elif not batch and of_y.endswith(last):  # the logits, x_BTD and y_VD
+    elif not batch and y_letters.endswith(last):  # the logits, x_BTD and y_VD
         pair = gradient, x
     else:
         return x_gradient, y_gradient
-    y_gradient = jax.lax.platform_dependent(*pair, y_gradient, cpu=_of_matrices, default=_as_it_is)
+    y_gradient = jax.lax.platform_dependent(*pair, y_gradient, cpu=_as_matrices, default=_unchanged)
     return x_gradient, y_gradient
 
 
 def _letters(x_ndim: int, y_ndim: int, dimensions: Any) -> tuple[str, str, str]:
     """Returns einsum's letters for the dimensions of x, of y and of their product.
 
-    Example: 'abc', 'cd' and 'abd' for x_BTD and y_DF.
+    Example: 'abc', 'cB' and 'abB' for x_BTD and y_DF.
     """
     (contracted_x, contracted_y), (batch_x, batch_y) = dimensions
-    of_x = string.ascii_lowercase[:x_ndim]
+    x_letters = string.ascii_lowercase[:x_ndim]
     same = dict(zip((*contracted_y, *batch_y), (*contracted_x, *batch_x), strict=True))
-    of_y = "".join(of_x[same[i]] if i in same else string.ascii_uppercase[i] for i in range(y_ndim))
-    contracted = {of_x[i] for i in contracted_x}
-    batch = "".join(of_x[i] for i in batch_x)
-    rest = "".join(c for c in of_x if c not in contracted and c not in batch)
-    return of_x, of_y, batch + rest + "".join(c for c in of_y if c not in of_x)
+    y_letters = "".join(
+        x_letters[same[i]] if i in same else string.ascii_uppercase[i] for i in range(y_ndim)
+    )
+    contracted = {x_letters[i] for i in contracted_x}
+    batch = "".join(x_letters[i] for i in batch_x)
+    x_rest = "".join(c for c in x_letters if c not in contracted and c not in batch)
+    y_rest = "".join(c for c in y_letters if c not in x_letters)
+    return x_letters, y_letters, batch + x_rest + y_rest
 
 
-def _of_matrices(x: Array, y: Array, product: Array) -> Array:
-    """Returns a sum over the first dimensions of x and y as a product of two matrices.
+def _as_matrices(x: Array, y: Array, product: Array) -> Array:
+    """Sums over the first dimensions of x and y, as a product of two matrices.
 
-    `product` has its shape and type. Example: x_BTD and y_BTHK as [B * T, D] and [B * T, H * K]:
-    with one dimension to sum over XLA on CPUs need not transpose both first. With Dropout below, a
-    step takes 0.46 instead of 0.57 s (small), 1.53 instead of 1.78 s (base).
+    The result has the shape and type of `product`. Example: x_BTD and y_BTHK become [B * T, D] and
+    [B * T, H * K]. With one dimension to sum over, XLA on CPUs need not transpose both first. With
+    Dropout below, a step takes 0.46 instead of 0.57 s (small), 1.53 instead of 1.78 s (base).
     """
     summed = (x.ndim + y.ndim - product.ndim) // 2
     rows = math.prod(x.shape[:summed])
@@ -101,7 +104,7 @@ def _of_matrices(x: Array, y: Array, product: Array) -> Array:
     return matrix.astype(product.dtype).reshape(product.shape)
 
 
-def _as_it_is(x: Array, y: Array, product: Array) -> Array:
+def _unchanged(x: Array, y: Array, product: Array) -> Array:
     """Returns the product over two dimensions.
 
     A TPU keeps heads of 64 features in another order, and would copy them for a reshape: 4.2 ms of

@@ -26,7 +26,7 @@ class Ensemble(nn.Module):
 
     @property
     def position_limit(self) -> float:
-        """Returns how many positions a sequence may have: as many as each member allows."""
+        """Returns the number of positions that every member allows."""
         return min(getattr(model, "position_limit", math.inf) for model in self.members)
 
     def __call__(self, *inputs: Array, train: bool, **named: Array) -> Array:
@@ -71,4 +71,5 @@ class Ensemble(nn.Module):
 def _log_mean_probs(logits: Sequence[Array]) -> Array:
     """Returns the log of the mean of the members' probabilities, [..., V]."""
     log_probs = jnp.stack([jax.nn.log_softmax(x.astype(jnp.float32)) for x in logits])
+    # log(sum of probabilities / count), without leaving log space, where small ones would be 0.
     return jax.nn.logsumexp(log_probs, axis=0) - math.log(len(logits))

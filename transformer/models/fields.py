@@ -15,8 +15,9 @@ FLAX = {"parent", "name"}  # fields that every flax module has
 
 
 def names(model: type[nn.Module]) -> set[str]:
-    """Returns the names of a model's fields, with those of its records in these records' place."""
+    """Returns the names of a model's fields; a record is replaced by the fields in it."""
     flat = {f.name for f in dataclasses.fields(model)} - FLAX
+    # {options, dtype} becomes {d_model, d_ff, ..., dtype}.
     for name, record in _records(model).items():
         flat = flat - {name} | {f.name for f in dataclasses.fields(record)}
     return flat
@@ -38,8 +39,9 @@ def values(model: nn.Module) -> dict[str, Any]:
 
 
 def _records(model: nn.Module | type[nn.Module]) -> dict[str, type]:
-    """Returns {field: its type} of those fields of a model that are records."""
+    """Returns {field: type} for the fields of a model that are records."""
     types = {f.name: f.type for f in dataclasses.fields(model)}
+    # Modules are dataclasses, too, but they are layers, not values.
     is_record = lambda x: dataclasses.is_dataclass(x) and not issubclass(x, nn.Module)
     return {name: x for name, x in types.items() if is_record(x)}
 
@@ -65,7 +67,7 @@ def check_even(model: Any, least: int, names: tuple[str, ...]) -> None:
 def check_methods(model: nn.Module, names: tuple[str, ...], otherwise: str = "") -> None:
     """Raises UserError for a model that lacks one of the methods that decoding calls.
 
-    `otherwise` says what else would be right.
+    `otherwise` ends the message: what the user can choose instead.
     """
     if lacking := [name for name in names if not hasattr(model, name)]:
         raise UserError(
@@ -77,7 +79,7 @@ def check_methods(model: nn.Module, names: tuple[str, ...], otherwise: str = "")
 def check_shared_vocabulary(model: nn.Module, *, otherwise: str) -> None:
     """Raises UserError for tied_embeddings='all' with two vocabularies.
 
-    `otherwise` says which other value of the model's tied_embeddings would be right.
+    `otherwise` ends the message: which other tied_embeddings the model has.
     """
     if model.tied_embeddings == "all" and model.source_vocab_size != model.target_vocab_size:
         raise UserError(

@@ -37,6 +37,7 @@ class FeedForward(nn.Module):
             dtype=self.dtype,
             dot_general=dense.dot_general,
         )
+        # max(0, x W1 + b1) W2 + b2; only the inner activations are d_ff wide.
         h_BTF = ACTIVATIONS[self.activation](linear(features=self.d_ff, name="inner")(x_BTD))
         h_BTF = dense.Dropout(rate=self.dropout_rate)(h_BTF, deterministic=not train)
         return linear(features=x_BTD.shape[-1], name="outer")(h_BTF)
@@ -72,6 +73,7 @@ class Residual(nn.Module):
 
     @nn.compact
     def __call__(self, x_BTD: Array, sublayer: Callable[[Array], Array], *, train: bool) -> Array:
+        # The name is part of the params' paths, so that checkpoints tell LayerNorm from RMSNorm.
         name = f"{self.norm_kind}_norm"
         normalise = normalisation(
             self.norm_kind, epsilon=self.norm_epsilon, dtype=self.dtype, name=name
@@ -80,6 +82,7 @@ class Residual(nn.Module):
             dense.Dropout(rate=self.dropout_rate, name="dropout"), deterministic=not train
         )
         add = lambda y_BTD: x_BTD + y_BTD if self.residual else y_BTD
+        # Departure: the paper's text is 'post', in which deep stacks are hard to train.
         if self.norm == "pre":
             return add(dropout(sublayer(normalise(x_BTD))))
         return normalise(add(dropout(sublayer(x_BTD))))
@@ -96,6 +99,7 @@ class EncoderLayer(nn.Module):
     def __call__(self, x_BSD: Array, view: View, *, train: bool) -> Array:
         """Returns the layer's output [B, S, D]; `view` is the self-attention mask and positions."""
 
+        # Projects inside the residual wrapper: pre-norm applies to keys and values, too.
         def self_attention(y_BSD: Array) -> Array:
             keys_values = self.self_attention.project(y_BSD, view.query_positions_BT)
             return self.self_attention(y_BSD, keys_values, view, train=train)
@@ -137,6 +141,7 @@ class DecoderLayer(nn.Module):
         def self_attention(y_BTD: Array) -> Array:
             nonlocal cache  # a sub-layer returns its output only; see Residual
             keys_values = self.self_attention.project(y_BTD, view.query_positions_BT)
+            # Written before it is read: a token attends to itself, too.
             if cache is not None:
                 keys_values = cache = write(cache, slot, keys_values)
             return self.self_attention(y_BTD, keys_values, view, train=train)
@@ -146,6 +151,7 @@ class DecoderLayer(nn.Module):
 
         feed_forward = functools.partial(self.feed_forward, train=train)
         x_BTD = self.self_attention_residual(x_BTD, self_attention, train=train)
+        # The memory's keys and values are normalised once, by the encoder, not in each layer.
         if self.cross_attention is not None:
             x_BTD = self.cross_attention_residual(x_BTD, cross_attention, train=train)
         return self.feed_forward_residual(x_BTD, feed_forward, train=train), cache

@@ -1,7 +1,7 @@
 """Positional encodings: of the input (paper 3.5), or of self-attention's queries and keys.
 
-The latter are relative. Cross-attention then sees no positions but those that the states of encoder
-and decoder tell of.
+The latter are relative. Cross-attention then knows positions only from the states of encoder and
+decoder.
 """
 
 import math
@@ -31,8 +31,8 @@ def check(kind: str, score: str, key_size: int, max_distance: int) -> None:
         )
     if kind == "rotary" and key_size % 2:
         raise UserError(
-            f"config.model.positions='rotary' rotates pairs: the size of a head's keys is even, "
-            f"found {key_size} (config.model.key_size, or d_model / num_heads)"
+            f"config.model.positions='rotary' rotates pairs: the size of a head's keys must "
+            f"be even, found {key_size} (config.model.key_size, or d_model / num_heads)"
         )
     if kind == "shaw" and not max_distance:
         raise UserError(
@@ -76,11 +76,13 @@ def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:
     'concatenated' is from tensor2tensor (the authors' code, get_timing_signal_1d): all sines, then
     all cosines, of pos / 10000^(i/(D/2-1)).
     """
+    # Wave i has exponent i / half, the paper's 2i / D: with D = 8 they are 0, 1/4, 2/4 and 3/4.
     half = d_model // 2
     exponents = jnp.arange(half) / (half - 1 if layout == "concatenated" else half)
     angles = positions_BT[..., None].astype(jnp.float32) * 10000.0**-exponents
     waves = [jnp.sin(angles), jnp.cos(angles)]
     if layout == "interleaved":
+        # sin 0, cos 0, sin 1, cos 1, ...
         return jnp.stack(waves, axis=-1).reshape(*positions_BT.shape, d_model)
     return jnp.concatenate(waves, axis=-1)
 
@@ -92,8 +94,10 @@ def rotate(x_BTHK: Array, positions_BT: Array) -> Array:
     of a query at t and a key at s then depends on s - t, not on t and s.
     """
     waves_BTK = sinusoids(positions_BT, x_BTHK.shape[-1], "interleaved")
+    # One angle a pair: sines are at the even components, cosines at the odd ones.
     sin, cos = waves_BTK[:, :, None, 0::2], waves_BTK[:, :, None, 1::2]
     even, odd = x_BTHK[..., 0::2], x_BTHK[..., 1::2]
+    # (even, odd) is a vector of the plane, rotated counter-clockwise; pairs stay interleaved.
     rotated = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
     return rotated.reshape(x_BTHK.shape).astype(x_BTHK.dtype)
 
@@ -109,9 +113,9 @@ def distance_rows(query_positions_BT: Array, key_positions_BS: Array, max_distan
 
 
 def take_distances(x_BHTR: Array, rows_BTS: Array) -> Array:
-    """Returns x_BHTS: for each key what x has for its distance from the query.
+    """Looks up x at each key's distance from the query: x_BHTS[..., s] = x_BHTR[..., rows[s]].
 
-    Neither this nor the sum below makes an array [B, T, S, K] (Shaw et al. 2018, 3.3). On a CPU
+    Neither this nor `sum_distances` makes an array [B, T, S, K] (Shaw et al. 2018, 3.3). On a CPU
     attention takes half the time that it does with products of one-hot distances.
     """
     return jnp.take_along_axis(x_BHTR, rows_BTS[:, None], axis=-1)

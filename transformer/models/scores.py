@@ -27,6 +27,7 @@ class Score(nn.Module):
         (H, K), dtype = q_BTHK.shape[-2:], q_BTHK.dtype
         if self.kind == "additive":
             v_HK = self.param("v", nn.initializers.normal(K**-0.5), (H, K)).astype(dtype)
+            # Broadcast: [B, H, T, 1, K] + [B, H, 1, S, K], every query with every key.
             sums_BHTSK = q_BTHK.swapaxes(1, 2)[:, :, :, None] + k_BHKS.swapaxes(2, 3)[:, :, None]
             return jnp.einsum("BHTSK,HK->BHTS", jnp.tanh(sums_BHTSK), v_HK).astype(jnp.float32)
         if self.kind == "scaled_dot":

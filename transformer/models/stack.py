@@ -48,14 +48,14 @@ class LayerOptions:
     num_layers: int
     key_size: int  # of one head; 0: d_model / num_heads
     value_size: int  # likewise
-    score: str  # of queries and keys: 'scaled_dot' (the paper's), or another of scores.py
+    score: str  # 'scaled_dot' (the paper's), or another function of scores.py
     norm: str  # 'post' (the paper's) or 'pre'
     norm_kind: str  # 'layer' (the paper's), 'rms' or 'none'
     final_norm: bool  # one more normalisation on top, as pre-norm needs; the paper has none
     norm_epsilon: float
     residual: bool  # False: without residual connections
     positions: str  # 'interleaved' sinusoids (the paper's), or another of positions.KINDS
-    max_distance: int  # of 'shaw': farther keys are as this far
+    max_distance: int  # of 'shaw': farther keys count as this far
     activation: str  # 'relu' (the paper's), or another of layers.ACTIVATIONS
     attention_bias: bool
     dropout_rate: float  # of sub-layers' outputs and of the embedded input
@@ -75,7 +75,7 @@ class Sublayers(NamedTuple):
 
 
 def sublayers(options: LayerOptions, dtype: str) -> Sublayers:
-    """Returns the constructors of sub-layers with these options, whose activations have `dtype`."""
+    """Returns the constructors of sub-layers with these options; activations have `dtype`."""
     dtype = jnp.dtype(dtype)
     key_size, value_size = head_sizes(options)
     attention = functools.partial(
@@ -89,6 +89,7 @@ def sublayers(options: LayerOptions, dtype: str) -> Sublayers:
         dropout_rate=options.attention_dropout_rate,
         dtype=dtype,
     )
+    # Only self-attention compares positions: from a target to a source there is no distance.
     return Sublayers(
         self_attention=functools.partial(
             attention, positions=options.positions, max_distance=options.max_distance
@@ -183,6 +184,7 @@ class Decoder(nn.Module):
     ) -> Array:
         """Returns the output [B, T, D] at all target positions at once."""
 
+        # The memory is projected inside: with `remat` its keys and values are recomputed, too.
         def decode(layer: nn.Module, x_BTD: Array, memory_BSD: Array | None) -> Array:
             memory = layer.cross_attention.project(memory_BSD) if self.cross_attention else None
             return layer(x_BTD, memory, view, memory_view, train=train)[0]
@@ -198,6 +200,7 @@ class Decoder(nn.Module):
 
     def empty_cache(self, x_BTD: Array, room: int, num_beams: int) -> KVCache:
         """Returns a KV cache of zeros for inputs like x, of which only the shape is used."""
+        # Only the shapes of these keys and values are read: XLA drops the products.
         positions_BT = jnp.zeros(x_BTD.shape[:2], jnp.int32)
         keys_values = [layer.self_attention.project(x_BTD, positions_BT) for layer in self.layers]
         return kv_cache.empty_cache(keys_values, room, num_beams)
@@ -211,11 +214,12 @@ class Decoder(nn.Module):
         keys_values: list[KeysValues],
         slot: Array,
     ) -> tuple[Array, list[KeysValues]]:
-        """Returns the output [B, Q, D] of some queries, and the layers' updated keys and values.
+        """Returns the output [B, Q, D] of Q queries, and each layer's updated keys and values.
 
-        `memories` are from `project`. What each query sees among the slots of the KV cache is in
-        `view`; its own keys and values are written from `slot` on.
+        `memories` come from `project`. The mask of `view` says which slots of the KV cache each
+        query sees; the queries' keys and values are written to the slots from `slot` on.
         """
+        # A decoder-only model has no memories: None for each layer.
         updated = []
         for layer, memory, cache in zip(
             self.layers, memories or [None] * self.options.num_layers, keys_values, strict=True
@@ -234,16 +238,17 @@ def head_sizes(options: LayerOptions) -> tuple[int, int]:
 
 
 def attention_weights(sown: dict) -> dict[str, Array]:
-    """Returns the weights of each kind of attention of a model, out of what was sown.
+    """Returns the attention weights of a model by kind, stacked over its layers.
 
-    'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T], and 'cross' [L, B, H, T, S] if there are
-    both. The keys of what a decoder sees later have weight 0.
+    'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T], and 'cross' [L, B, H, T, S] where there
+    are both. `sown` is the collection 'intermediates'. Keys after a decoder's query have weight 0.
     """
     kinds = {
         "encoder": ("encoder", "self_attention"),
         "decoder": ("decoder", "self_attention"),
         "cross": ("decoder", "cross_attention"),
     }
+    # Flax sows a tuple with one entry per call: [0] is the only one.
     weights = {}
     for kind, (half, part) in kinds.items():
         layers = [sown[half][f"layers_{i}"] for i in range(len(sown.get(half, ())))]
@@ -255,7 +260,8 @@ def attention_weights(sown: dict) -> dict[str, Array]:
 def multiply_adds(options: LayerOptions, length: int) -> tuple[int, int]:
     """Returns the multiply-adds of one position in (attention over `length`, rest of a layer)."""
     K, C = head_sizes(options)
-    # Attention: four projections, and the position's scores and sums over all positions.
+    # Attention: four projections (of queries and keys D * H * K, of values and output D * H * C),
+    # and the position's scores and sums over all positions.
     attention = (2 * options.d_model + length) * options.num_heads * (K + C)
     attention += options.num_heads * K * K if options.score == "general" else 0
     # The rest: the feed-forward network, and the scores and sums of self-attention's distances.

@@ -47,8 +47,8 @@ class Transformer(nn.Module):
             cross_attention=True,
         )
 
-        # The paper shares one matrix (3.4) and does not give its initial values. A lookup is
-        # multiplied by sqrt(d_model), so N(0, 1/d_model) gives an input of variance 1.
+        # Embeddings. The paper shares one matrix (3.4) and does not give its initial values. A
+        # lookup is multiplied by sqrt(d_model), so N(0, 1/d_model) gives an input of variance 1.
         D = self.options.d_model
         normal = nn.initializers.normal(D**-0.5)
         embedding_table = functools.partial(nn.Embed, features=D, embedding_init=normal)
@@ -59,8 +59,10 @@ class Transformer(nn.Module):
         if self.tied_embeddings == "none":
             self.output_embedding = embedding_table(num_embeddings=self.target_vocab_size)
         if self.output_bias:
+            # Departure from the paper, whose logits have no bias: Marian's checkpoints have one.
             zeros = nn.initializers.zeros
             self.bias_V = self.param("output_bias", zeros, (self.target_vocab_size,))
+        # Two modules, because learned positions are two tables: one for each side.
         encoding = functools.partial(
             PositionEncoding, kind=self.options.positions, max_positions=self.max_positions
         )
@@ -93,6 +95,7 @@ class Transformer(nn.Module):
         # Causal within each pair. Segments 1 1 2 0, positions 0 1 0 0: rows 1000 1100 0010 0000.
         mask_BTT = same_segment(target_segments, target_segments)
         mask_BTT &= target_positions[:, :, None] >= target_positions[:, None, :]
+        # Cross-attention: target segments 1 1 2 and source segments 1 2 2 give 100 100 011.
         memory_mask_BTS = same_segment(target_segments, source_segments)
         view = View(mask_BTT, target_positions, target_positions)
         memory_view = View(memory_mask_BTS, target_positions, source_positions)
@@ -109,17 +112,20 @@ class Transformer(nn.Module):
         """Returns the encoder's output [B, S, D], the memory; the inputs are those of `hidden`."""
         embeddings = self.source_embedding, self.source_positions
         x_BSD = self._embed(*embeddings, source, source_positions, train=train)
+        # Not causal: a source position sees its whole sentence, but not its neighbours in the row.
         mask_BSS = same_segment(source_segments, source_segments)
         return self.encoder(x_BSD, View(mask_BSS, source_positions, source_positions), train=train)
 
     def prepare(
         self, memory_BSD: Array, memory_mask_BS: Array, room: int, num_beams: int
     ) -> tuple[tuple[list[KeysValues], Array], KVCache]:
-        """Returns the (memory, cache) that `step` takes; `room` is the cache's target positions.
+        """Returns the (memory, cache) that `step` takes; `room` is for target positions.
 
-        Each row of `memory_BSD` is one sentence, from position 0 on, projected to each layer's keys
-        and values here, once. The W beams of a sentence share these and its KV cache.
+        Each row of `memory_BSD` is one sentence, from position 0 on. The memory is projected to the
+        keys and values of each layer here, once. The W beams of a sentence share them and the KV
+        cache.
         """
+        # One position is enough: only its shape and type are read, for the heads and their sizes.
         cache = self.decoder.empty_cache(memory_BSD[:, :1], room, num_beams)
         return (self.decoder.project(memory_BSD), memory_mask_BS), cache
 
@@ -139,9 +145,11 @@ class Transformer(nn.Module):
         memories, memory_mask_BS = memory
         queries = kv_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
         positions_BQ = queries.view.query_positions_BT
+        # Unpacked rows: source position s of every row is s.
         memory_positions_BS = jnp.broadcast_to(
             jnp.arange(memory_mask_BS.shape[1]), memory_mask_BS.shape
         )
+        # One mask [B, 1, S] for all queries: each sees its whole source.
         memory_view = View(memory_mask_BS[:, None, :], positions_BQ, memory_positions_BS)
         # The positions of one row are those of all: sinusoids are computed once.
         x_BQD = self._embed_target(queries.tokens_BQ, positions_BQ[:1], train=False)
@@ -174,6 +182,7 @@ class Transformer(nn.Module):
         encoder = options.num_layers * (attention + rest)
         decoder = self.decoder_depth * (2 * attention + rest)
         logits = options.d_model * self.target_vocab_size
+        # 3: forward, and the gradients of inputs and of weights. 2: a multiply and an add.
         return 3 * 2 * rows * length * (encoder + decoder + logits)
 
     def _embed_target(self, target: Array, positions: Array, *, train: bool) -> Array:
@@ -190,6 +199,7 @@ class Transformer(nn.Module):
         train: bool,
     ) -> Array:
         """Adds positions to sqrt(d_model) times the embeddings; dropout (paper 3.4, 3.5, 5.4)."""
+        # Departure: the first position is 0 in the paper, 1 in OpenNMT-tf.
         positions_BT = positions_BT + self.first_position
         x_BTD = add_positions(embedding(ids_BT) * embedding.features**0.5, positions_BT)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
@@ -202,7 +212,7 @@ class Transformer(nn.Module):
         fields.check_even(self.options, 4, ("d_model",))
         if self.first_position and self.options.positions == "learned":
             raise UserError(
-                f"config.model.first_position={self.first_position} is of sinusoids; learned "
-                "positions begin at 0"
+                f"config.model.first_position={self.first_position} must be 0 for learned "
+                "positions: only sinusoids can begin elsewhere"
             )
         fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")
