@@ -34,6 +34,7 @@ def get_config() -> ConfigDict:
 '''
 
 FREE = ()
+SCORE = {"best_by": "error", "best_is": "lowest", "unit": "item"}
 
 
 class Linear(nn.Module):
@@ -112,16 +113,6 @@ def evaluator(config, workdir, model, split):
 def build(config, workdir):
     linear, count = model(config, {}), config.data.count
     rows = Rows(1, np.arange(count), np.arange(count + 1))
-    return make_task(
-        model=linear,
-        example=example(config, 1),
-        evaluation=evaluator(config, workdir, linear, "validation"),
-        batches=Batches([rows], 16, config.train.seed, assemble),
-        loss=loss(config, linear),
-        best_by="error",
-        best_is="lowest",
-        unit="item",
-        summarise=lambda means: {},
-        identity={},
-        about=f"{count} items",
-    )
+    batches = Batches([rows], 16, config.train.seed, assemble)
+    validation = evaluator(config, workdir, linear, "validation")
+    return make_task(config, linear, batches, validation, f"{count} items")

@@ -5,6 +5,9 @@ file configs/TASK.py with all of its keys. A module has
 
     FREE                   tuple of config keys, or prefixes of keys, that may change when a run is
                            resumed: ("decode.", "model.dtype")
+    SCORE                  {"best_by": the score that chooses best/ and early stopping, "best_is":
+                           'highest' or 'lowest', "unit": what 'weight' counts, such as 'token'}
+    summarise(means)       {name: value} to log besides the means per unit; may be left out
     check(config)          raises UserError for invalid values, before anything is written or
                            compiled
     prepare(config, workdir, saved_config) -> config
@@ -28,7 +31,8 @@ file configs/TASK.py with all of its keys. A module has
                            is how many positions are no padding, where that is to be logged
     evaluator(config, workdir, model, split)
                            the `Evaluation` (evaluation.py) of split "validation" or "final"
-    build(config, workdir) the `Task` of a prepared workdir: all that the training loop reads
+    build(config, workdir) the `Task` of a prepared workdir, by `make_task`: all that the training
+                           loop reads
     reader(config, workdir)
                            only with the mode "classify": a function (line, number) -> {input:
                            array}, the model's inputs for one row, without the batch dimension

@@ -41,19 +41,31 @@ class Task(NamedTuple):
     about: str  # one line that describes the data, for the log
 
 
-def make_task(*, model: nn.Module, example: dict, evaluation: Evaluation, **fields: Any) -> Task:
-    """Returns the `Task` of a model, a batch of shapes and the evaluation of its validation."""
+def make_task(
+    config: ml_collections.ConfigDict,
+    model: nn.Module,
+    batches: Batches,
+    validation: Evaluation,
+    about: str,
+) -> Task:
+    """Returns the `Task` of a run; what all its runs have in common is its module's."""
+    module = load_task(config.task)
 
     def evaluate(params: Tree, should_stop: Callable[[], bool]) -> dict | None:
-        outcome = evaluation.score(params, should_stop)
+        outcome = validation.score(params, should_stop)
         return None if outcome is None else outcome[0]
 
     return Task(
         model=model,
-        init=functools.partial(init_params, model, example),
+        init=functools.partial(init_params, model, module.example(config, 1)),
+        batches=batches,
+        loss=module.loss(config, model),
         evaluate=evaluate,
-        rehearse=evaluation.rehearse,
-        **fields,
+        rehearse=validation.rehearse,
+        summarise=getattr(module, "summarise", lambda means: {}),
+        identity=module.identity(config),
+        about=about,
+        **module.SCORE,
     )
 
 

@@ -43,8 +43,10 @@ FREE = (
 
 TAKEN_OVER = ("table", "characters")  # kinds of vocabularies of pairs that are not learnt
 
+SCORE = {"best_by": "bleu", "best_is": "highest", "unit": "token"}
 identity = vocabularies.identity
 model = build_model
+summarise = losses.summarise
 
 
 def prepare(
@@ -79,25 +81,14 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     source, target = pairs.fill_fractions(batches, tokens)
     pieces = [quantity(len(side), "piece") for side in vocab]
     logging.info("token ids are in %s", tokens.directory)
-    return make_task(
-        model=trained_model,
-        example=example(config, 1),
-        evaluation=validation,
-        batches=batches,
-        loss=loss(config, trained_model),
-        best_by="bleu",
-        best_is="highest",
-        unit="token",
-        summarise=losses.summarise,
-        identity=identity(config),
-        about=(
-            f"{quantity(len(batches.items), 'training pair')} in "
-            f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
-            f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
-            f"{100 * source:.1f} % of source positions filled; vocabulary of "
-            f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"
-        ),
+    about = (
+        f"{quantity(len(batches.items), 'training pair')} in "
+        f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
+        f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
+        f"{100 * source:.1f} % of source positions filled; vocabulary of "
+        f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"
     )
+    return make_task(config, trained_model, batches, validation, about)
 
 
 def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -> Batches:

@@ -25,6 +25,7 @@ FREE = (
 )
 CHUNK_IMAGES = 1024  # images in memory at once, where only their names and labels are read
 
+SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "image"}
 model = build_model
 
 
@@ -133,23 +134,12 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     corpus = labelled_images(config, "train")
     ids = class_ids(corpus, names, "train")
     batches = batches_of(config, corpus, ids, training_view(config), config.train.seed)
-    return make_task(
-        model=trained_model,
-        example=example(config, 1),
-        evaluation=validation,
-        batches=batches,
-        loss=loss(config, trained_model),
-        best_by="accuracy",
-        best_is="highest",
-        unit="image",
-        summarise=lambda means: {},
-        identity=identity(config),
-        about=(
-            f"{quantity(len(corpus), 'training image')} of {len(names)} classes in "
-            f"{quantity(len(batches), 'batch', 'batches')} of {config.data.batch_images} "
-            "an epoch"
-        ),
+    about = (
+        f"{quantity(len(corpus), 'training image')} of {len(names)} classes in "
+        f"{quantity(len(batches), 'batch', 'batches')} of {config.data.batch_images} "
+        "an epoch"
     )
+    return make_task(config, trained_model, batches, validation, about)
 
 
 def reader(

@@ -26,9 +26,11 @@ FREE = (
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model", "generate."),
 )
 
+SCORE = {"best_by": "nats_per_token", "best_is": "lowest", "unit": "token"}
 sizes = vocabularies.text_sizes
 identity = vocabularies.identity
 model = build_model
+summarise = losses.summarise
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -101,21 +103,10 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     rows = streams.windows(len(ids), config.data.context_length)
     assemble = functools.partial(streams.assemble_shifted, ids)
     batches = Batches([rows], config.data.batch_tokens, config.train.seed, assemble)
-    return make_task(
-        model=trained_model,
-        example=example(config, 1),
-        evaluation=validation,
-        batches=batches,
-        loss=loss(config, trained_model),
-        best_by="nats_per_token",
-        best_is="lowest",
-        unit="token",
-        summarise=losses.summarise,
-        identity=identity(config),
-        about=(
-            f"{quantity(len(ids), 'training token')} in "
-            f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
-            f"{config.data.batch_tokens:,} tokens, rows of {config.data.context_length}; "
-            f"vocabulary of {quantity(len(vocab), 'token')}"
-        ),
+    about = (
+        f"{quantity(len(ids), 'training token')} in "
+        f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
+        f"{config.data.batch_tokens:,} tokens, rows of {config.data.context_length}; "
+        f"vocabulary of {quantity(len(vocab), 'token')}"
     )
+    return make_task(config, trained_model, batches, validation, about)

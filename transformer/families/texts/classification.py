@@ -25,6 +25,7 @@ FREE = (
     *("data.num_classes", "model.dtype", "model.remat", "vocabulary.model", "classify."),
 )
 
+SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "text"}
 model = build_model
 
 LABELLED = (
@@ -152,24 +153,13 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     validation = evaluator(config, folder, trained_model, "validation")
     train = labelled(config, "train")
     batches = batches_of(config, folder, train, config.train.seed)
-    return make_task(
-        model=trained_model,
-        example=example(config, 1),
-        evaluation=validation,
-        batches=batches,
-        loss=loss(config, trained_model),
-        best_by="accuracy",
-        best_is="highest",
-        unit="text",
-        summarise=lambda means: {},
-        identity=identity(config),
-        about=(
-            f"{quantity(len(train), 'training text')} of {len(names)} classes "
-            f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in "
-            f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
-            f"{config.data.batch_tokens:,} positions"
-        ),
+    about = (
+        f"{quantity(len(train), 'training text')} of {len(names)} classes "
+        f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in "
+        f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
+        f"{config.data.batch_tokens:,} positions"
     )
+    return make_task(config, trained_model, batches, validation, about)
 
 
 def batches_of(

@@ -31,8 +31,10 @@ FREE = (
     *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
 )
 
+SCORE = {"best_by": "nats_per_token", "best_is": "lowest", "unit": "masked_token"}
 identity = vocabularies.identity
 model = build_model
+summarise = losses.summarise
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -179,20 +181,9 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     vocab = workdir.read_vocabulary(folder, config)
     tokens = splits.prepared_tokens(config, vocab)
     batches = batches_of(config, vocab, tokens, config.train.seed)
-    return make_task(
-        model=trained_model,
-        example=example(config, 1),
-        evaluation=validation,
-        batches=batches,
-        loss=loss(config, trained_model),
-        best_by="nats_per_token",
-        best_is="lowest",
-        unit="masked_token",
-        summarise=losses.summarise,
-        identity=identity(config),
-        about=(
-            f"{quantity(len(batches.items), 'training text')} in "
-            f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
-            f"{config.data.batch_tokens:,} positions, {config.data.mask_share:.0%} of them masked"
-        ),
+    about = (
+        f"{quantity(len(batches.items), 'training text')} in "
+        f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
+        f"{config.data.batch_tokens:,} positions, {config.data.mask_share:.0%} of them masked"
     )
+    return make_task(config, trained_model, batches, validation, about)
