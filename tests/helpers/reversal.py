@@ -14,6 +14,7 @@ from helpers import shared, tiny
 from configs import wmt_base
 from transformer.checkpoints import manager
 from transformer.data import tokenizer
+from transformer.models import fields
 from transformer.runtime import paths
 from transformer.tasks import losses
 
@@ -136,9 +137,8 @@ def trained(steps=1500):
 
 def write_workdir(folder, params=None, step=7):
     """A run as training would have left it, by default one that can reverse."""
-    fields = {k: v for k, v in vars(model()).items() if k in wmt_base.get_config().model}
-    config = wmt_base.get_config()
-    config.model.update(fields)
+    config, values = wmt_base.get_config(), fields.values(model())
+    config.model.update({name: values[name] for name in config.model})
     config.vocabulary.size = len(vocabulary().source)
     config.vocabulary.fingerprint = vocabulary().fingerprint
     config.evaluate.weights = "latest"
