@@ -35,11 +35,7 @@ from transformer.workdir import workdir
 
 Tree = dict
 
-FREE = (
-    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
-    *("decode.", "translate."),
-)
+FREE = ("decode.", "translate.")
 
 TAKEN_OVER = ("table", "characters")  # kinds of vocabularies of pairs that are not learnt
 

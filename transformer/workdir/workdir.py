@@ -91,6 +91,9 @@ FREE = (
     *("train.save_every", "train.keep", "train.trackers", "optimizer.schedule."),
     *("train.init_from", "train.init_skip"),  # read by a new run only
     *("parallel.", "evaluate.", "compilation_cache"),
+    # The texts themselves have a fingerprint, which may not change.
+    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
+    *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
 )
 
 

@@ -19,10 +19,7 @@ from transformer.tasks import splits
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
 
-FREE = (
-    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("data.num_threads", "data.num_classes", "model.dtype", "model.remat", "classify."),
-)
+FREE = ("data.num_threads", "data.num_classes", "classify.")
 CHUNK_IMAGES = 1024  # images in memory at once, where only their names and labels are read
 
 SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "image"}

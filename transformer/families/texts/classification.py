@@ -20,11 +20,7 @@ from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
 from transformer.workdir import workdir
 
-FREE = (
-    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("data.num_classes", "model.dtype", "model.remat", "vocabulary.model", "classify."),
-)
-
+FREE = ("data.num_classes", "classify.")
 SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "text"}
 model = build_model
 

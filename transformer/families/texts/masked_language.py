@@ -26,11 +26,7 @@ from transformer.workdir.workdir import Vocabulary
 
 Tree = dict
 
-FREE = (
-    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
-)
-
+FREE = ()
 SCORE = {"best_by": "nats_per_token", "best_is": "lowest", "unit": "masked_token"}
 identity = vocabularies.identity
 model = build_model
