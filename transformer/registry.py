@@ -12,9 +12,9 @@ class Mode(NamedTuple):
     """What a value of --mode does: a function of (config, workdir) that launch.py calls."""
 
     code: str
-    start: str  # 'config', 'workdir' (a trained one), 'workdirs' (several), 'foreign' (no run)
-    arguments: str  # of --mode=NAME, for --help
-    about: str  # what it does, one sentence
+    about: str  # what it does, one sentence for --help
+    arguments: str = "--workdir=DIR"  # of --mode=NAME, for --help
+    start: str = "workdir"  # of a run; or 'config', 'workdirs' (several), 'foreign' (of no run)
     keys: str = ""  # "module:function" of the keys that only this mode reads; imports no JAX
     tasks: tuple[str, ...] = ()  # the tasks that have it; (): all
     folder: bool = False  # takes --mode=NAME FOLDER, and gets (folder, workdir) as its workdir
@@ -51,112 +51,101 @@ CORPORA = {
 MODES = {
     "train": Mode(
         "transformer.modes.train:train",
-        start="config",
+        "Trains, or resumes if DIR has a checkpoint, then scores the test set. The default.",
         arguments="--config=FILE [--workdir=DIR], or --workdir=DIR to resume by its own config",
-        about="Trains, or resumes if DIR has a checkpoint, then scores the test set. The default.",
+        start="config",
         collective=True,
     ),
     "prepare": Mode(
         "transformer.modes.prepare:prepare",
-        start="config",
+        "Builds corpus, vocabulary and token ids, without training.",
         arguments="--config=FILE",
-        about="Builds corpus, vocabulary and token ids, without training.",
+        start="config",
         collective=True,
     ),
     "evaluate": Mode(
         "transformer.modes.evaluate:evaluate",
-        start="workdir",
+        "Scores a run: one JSON line (a table on a terminal), and in DIR/evaluations.jsonl.",
         arguments="--workdir=DIR [--config.evaluate.split=validation]",
-        about="Scores a run: one JSON line (a table on a terminal), and in DIR/evaluations.jsonl.",
         collective=True,
     ),
     "translate": Mode(
         "transformer.modes.translate:translate",
-        start="workdir",
+        "Translates each line.",
         arguments="--workdir=DIR < source.txt > target.txt",
-        about="Translates each line.",
         tasks=("translation",),
         reads_input=True,
     ),
     "score": Mode(
         "transformer.modes.score:score",
-        start="workdir",
+        "Scores each SOURCE<tab>TARGET by forced decoding.",
         arguments="--workdir=DIR < pairs.tsv",
-        about="Scores each SOURCE<tab>TARGET by forced decoding.",
         tasks=("translation",),
         reads_input=True,
     ),
     "align": Mode(
         "transformer.modes.align:align",
-        start="workdir",
+        "Aligns the words of each SOURCE<tab>TARGET; DIR/attention.npz has the weights.",
         arguments="--workdir=DIR < pairs.tsv",
-        about="Aligns the words of each SOURCE<tab>TARGET; DIR/attention.npz has the weights.",
         keys="transformer.modes.align_keys:keys",
         tasks=("translation",),
         reads_input=True,
     ),
     "verify": Mode(
         "transformer.modes.verify:verify",
-        start="workdir",
-        arguments="--workdir=DIR",
-        about="Compares the files of all checkpoints with their checksums.",
+        "Compares the files of all checkpoints with their checksums.",
     ),
     "classify": Mode(
         "transformer.families.labels.classify:classify",
-        start="workdir",
+        "Writes LABEL<tab>PROBABILITY for each line, a text or the path of an image.",
         arguments="--workdir=DIR < texts.txt",
-        about="Writes LABEL<tab>PROBABILITY for each line, a text or the path of an image.",
         tasks=("classification", "image_classification"),
         reads_input=True,
     ),
     "generate": Mode(
         "transformer.families.language_model.generate:generate",
-        start="workdir",
+        "Continues each line by a language model.",
         arguments="--workdir=DIR < prompts.txt",
-        about="Continues each line by a language model.",
         tasks=("language_modelling",),
         reads_input=True,
     ),
     "report": Mode(
         "transformer.tools.report.report:report",
-        start="workdir",
-        arguments="--workdir=DIR",
-        about="Writes DIR/report.html, one file that shows a run: curves, scores, sentences, ...",
+        "Writes DIR/report.html, one file that shows a run: curves, scores, sentences, ...",
     ),
     "compare": Mode(
         "transformer.tools.compare.compare:compare",
-        start="workdirs",
+        "Compares evaluated runs with the first, with p-values; writes ./compare.html.",
         arguments="DIR DIR ... [--config.compare.set=SET]",
-        about="Compares evaluated runs with the first, with p-values; writes ./compare.html.",
+        start="workdirs",
         keys="transformer.tools.compare.compare_keys:keys",
     ),
     "import": Mode(
         "transformer.tools.convert.import_model:import_model",
-        start="foreign",
+        "Makes a workdir of a model of Hugging Face's Marian, of CTranslate2, or exported.",
         arguments="FOLDER --workdir=DIR",
-        about="Makes a workdir of a model of Hugging Face's Marian, of CTranslate2, or exported.",
+        start="foreign",
         folder=True,
     ),
     "export": Mode(
         "transformer.tools.convert.export:export",
-        start="workdir",
+        "Writes a model for another program: huggingface, ctranslate2 or safetensors.",
         arguments="FOLDER --workdir=DIR [--config.export.format=ctranslate2]",
-        about="Writes a model for another program: huggingface, ctranslate2 or safetensors.",
         keys="transformer.tools.convert.export_keys:keys",
         folder=True,
     ),
     "plan": Mode(
         "transformer.tools.plan.plan:plan",
-        start="config",
+        "Estimates memory, communication and time of a run, without corpus and devices.",
         arguments='--config=FILE --config.plan.num_devices=64 --config.plan.device="TPU v5e"',
-        about="Estimates memory, communication and time of a run, without corpus and devices.",
+        start="config",
         keys="transformer.tools.plan.plan_keys:keys",
     ),
     "audit": Mode(
         "transformer.tools.audit.audit:audit",
-        start="config",
+        "Looks for faults in sentence pairs, shows them in ./audit.html, drops them.",
         arguments="--config=FILE --config.data.directory=FOLDER",
-        about="Looks for faults in sentence pairs, shows them in ./audit.html, drops them.",
+        start="config",
         keys="transformer.tools.audit.audit_keys:keys",
         tasks=("translation",),
     ),
