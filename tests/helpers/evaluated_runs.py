@@ -37,7 +37,8 @@ def classifications(folder, predictions, labels, **changes):
     truth, guess = (np.array([names.index(x) for x in side]) for side in (labels, predictions))
     f1 = classifiers.precision_recall_f1(classifiers.confusion(truth, guess, len(names)))[2]
     scores = {"accuracy": float((truth == guess).mean()), "macro_f1": float(np.nanmean(f1))}
-    outputs = {**dataset, "prediction": predictions}
+    probability = ["0.9"] * len(labels)
+    outputs = {**dataset, "prediction": predictions, "probability": probability}
     return write(folder, "test", dataset, outputs, scores, task="classification", **changes)
 
 
@@ -59,8 +60,10 @@ def write(folder, name, dataset, outputs, scores, **changes):
 
 def write_result(folder, name, dataset, outputs, scores):
     """Adds a result to a workdir, as --mode=evaluate does."""
+    named = (x for x in workdirs.COLUMNS.values() if x.items() and {*x.values()} <= {*outputs})
     result = {
         **{"set": name, "split": "test", "step": 200, "weights": "best", **scores, "files": []},
+        "columns": max(named, key=len, default={}),
         **{"checksum": results.checksum(dataset), "steps": [200], "ensemble": "", "versions": {}},
     }
     results.keep(folder, result, outputs)

@@ -9,7 +9,8 @@ SOURCES = ["a b c", "d e f g", "h", "b b"]
 
 def of(run, model, params, items):
     """An `Inside` of all these items."""
-    return Inside(run, model, params, items, list(range(1, len(items) + 1)))
+    columns = run.evaluations[-1].result["columns"] if run and run.evaluations else {}
+    return Inside(run, model, params, items, list(range(1, len(items) + 1)), columns)
 
 
 def translating(folder, **changes):
@@ -24,5 +25,5 @@ def translating(folder, **changes):
     workdirs.write(folder, **decode, **options)
     (folder / "vocabulary").mkdir()
     (folder / "vocabulary" / "shared.model").write_bytes(reversal.vocabulary_model())
-    items = [{"source": text, "hypothesis": text.upper().lower()[::-1]} for text in SOURCES]
+    items = [{"input": text, "output": text.upper().lower()[::-1]} for text in SOURCES]
     return of(workdirs.load(folder), model, params, items)

@@ -7,6 +7,15 @@ from transformer.workdir import config_files
 from transformer.workdir.config_files import read_config
 
 SIDES = ("source", "hypothesis", "reference")
+# What the results of a task name as their columns.
+LABELLED = {"reference": "label", "output": "prediction", "measure": "probability"}
+COLUMNS = {
+    "translation": {"input": "source", "reference": "reference", "output": "hypothesis"},
+    "classification": {"input": "text", **LABELLED},
+    "image_classification": {"input": "image", **LABELLED},
+    "language_modelling": {"input": "text", "measure": "nats"},
+    "masked_language": {"input": "text"},
+}
 
 HOSTILE = (
     "</script><script>document.title = 'taken'</script><!-- <img src=x onerror=alert(1)> &amp;"
@@ -39,6 +48,7 @@ def write(folder, *, task="translation", log=(), starts=(), results=(), files=No
     values = {**config.to_dict(), "versions": {"jax": "0.10.2"}}
     (folder / "config.json").write_text(json.dumps(values))
     starts = [{**START, **start} for start in starts]
+    results = [{"columns": COLUMNS.get(task, {}), **result} for result in results]
     logs = {"metrics.jsonl": log, "starts.jsonl": starts, "evaluations.jsonl": results}
     for name, values in logs.items():
         if values:
@@ -82,6 +92,7 @@ def classified(folder, names=("bad", "good", "odd"), **logs):
         "test.classes": [f"{name}\t2\t0.5\t0.5\t0.5" for name in names],
         "test.confusion": [f"{a}\t{b}\t{pairs.count((a, b))}" for a, b in sorted(set(pairs))],
     }
-    result = {"set": "test", "step": 200, "steps": [200], "accuracy": 0.5, "texts": 6}
+    result = {"set": "test", "step": 200, "steps": [200], "texts": 6}
+    result |= {"accuracy": 0.5, "macro_f1": 0.5}
     written = write(folder / "run", task="classification", results=[result], files=texts, **logs)
     return load(written)

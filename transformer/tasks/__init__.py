@@ -34,8 +34,9 @@ file configs/TASK.py with all of its keys. A module has
     build(config, workdir) the `Task` of a prepared workdir, by `make_task`: all that the training
                            loop reads
     reader(config, workdir)
-                           only with the mode "classify": a function (line, number) -> {input:
-                           array}, the model's inputs for one row, without the batch dimension
+                           only with the mode "classify", and for the attention in a report: a
+                           function (line, number) -> {input: array}, the model's inputs for one
+                           row, without the batch dimension
 
 Read task.py (the record, and helpers of every task), trained.py (workdirs -> model and params),
 attention_weights.py, translation.py, then losses.py, splits.py, vocabularies.py,

@@ -10,19 +10,25 @@ from transformer.tools.pages.measures import Interval
 from transformer.tools.pages.run import Run
 
 
-def evaluated(name, sides):
-    result = {"set": "test", "checksum": "c0ffee", "step": 9, "steps": [8, 9], "weights": "average"}
-    return Evaluated(Run(name, None, {}, [], [], [], [], None), result, sides)
+def evaluated(name, score):
+    result = {
+        score: 1.0,
+        "set": "test",
+        "checksum": "c0ffee",
+        "step": 9,
+        "steps": [8, 9],
+        "weights": "average",
+    }
+    return Evaluated(Run(name, None, {}, [], [], [], [], None), result, {"source": ["x"]})
 
 
-def compared(output="hypothesis", **changes):
-    sides = {"source": ["x"], output: ["y"]}
+def compared(score="bleu", **changes):
     intervals = (38.712, 37.5, 39.8), (30.0, 28.0, 32.0), (38.0, 36.5, 39.499)
     pairs = zip(intervals, (1.0, 1 / 1001, 0.123), strict=True)
     scores = [Score(Interval(*interval), p) for interval, p in pairs]
     measure = Measure(scores, "how")
     values = Comparison(
-        runs=[evaluated(name, sides) for name in "abc"],
+        runs=[evaluated(name, score) for name in "abc"],
         names=list("abc"),
         parameters=[1_000_000, 2, 3],
         measures={"bleu": measure},
@@ -75,10 +81,11 @@ def test_config():
 
 
 @pytest.mark.parametrize(
-    ("output", "text"), [("hypothesis", "chrF 1.0"), ("prediction", "right"), ("nats", "1.00 bits")]
+    ("score", "text"),
+    [("bleu", "chrF 1.0"), ("macro_f1", "right"), ("bits_per_character", "1.00 bits")],
 )
-def test_the_score_of_a_line(output, text):
-    assert tables.score_of_line(compared(output), 1.0) == text
+def test_the_score_of_a_line(score, text):
+    assert tables.score_of_line(compared(score), 1.0) == text
 
 
 def test_another_scoring_is_said_of_the_keys_that_scores_depend_on():

@@ -104,7 +104,8 @@ def test_other_text(pair, tmp_path):
     outputs = {**dataset, "hypothesis": SOURCES}
     evaluated_runs.write_result(other, "both", dataset, outputs, {})
     evaluated_runs.write_result(pair[0], "both", dataset, outputs, {})
-    evaluated_runs.write_result(pair[0], "mine", {"source": [], "reference": []}, {}, {})
+    empty = {"source": [], "reference": []}
+    evaluated_runs.write_result(pair[0], "mine", empty, {**empty, "hypothesis": []}, {})
     refused(
         lambda: check(pair[0], other), "Both have been evaluated on both: --config.compare.set=b"
     )
@@ -112,7 +113,9 @@ def test_other_text(pair, tmp_path):
 
 def test_other_tasks(pair, tmp_path):
     other = evaluated_runs.classifications(tmp_path / "other", ["a"], ["a"])
-    refused(lambda: check(pair[0], other), "different tasks, translation and classification")
+    refused(
+        lambda: check(pair[0], other), "different tasks", "source, reference, hypothesis and text"
+    )
 
 
 def test_another_tokenizer(pair):

@@ -11,7 +11,7 @@ def test_what_differs_from_the_default_is_marked(tmp_path):
     this = workdirs.load(workdirs.write(tmp_path / "run", **changes))
     about, differing, everything = settings.section(this).parts
     # The schedule follows d_model.
-    assert about == "Keys that differ from configs/translation.py, the paper's base model: 3."
+    assert about == "Keys that differ from configs/translation.py: 3."
     assert differing.rows == [
         ["model.d_model", "64", "512"],
         ["optimizer.schedule.d_model", "64", "512"],

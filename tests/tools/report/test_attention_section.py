@@ -63,8 +63,8 @@ def classified(tmp_path_factory):
     config = classification.prepare(config, folder / "run", None)
     workdir.write_config(config, folder / "run")
     items = [
-        {"text": "goodly film", "label": "good", "prediction": "good"},
-        {"text": "the badly", "label": "bad", "prediction": "odd"},
+        {"input": "goodly film", "reference": "good", "output": "good"},
+        {"input": "the badly", "reference": "bad", "output": "odd"},
     ]
     return workdirs.load(folder / "run"), items
 
@@ -102,7 +102,7 @@ def test_a_language_model_s_past(tmp_path):
     characters = vocabulary.load({"text.characters": b" abcdehnst"})
     run.config.update(config)
     model = language.model(vocab_size=len(characters), max_positions=12)
-    this = insides.of(run, model, language.parameters(model), [{"text": "the cat"}])
+    this = insides.of(run, model, language.parameters(model), [{"input": "the cat"}])
     (run.workdir / "vocabulary").mkdir()
     for name in workdir.vocabulary_files(run.workdir, run.config):
         name.write_text(" abcdehnst")
@@ -123,7 +123,7 @@ def test_a_masked_language_model_s_texts(tmp_path):
         name.write_text(" abcdehnst")
     model = texts.masked_model(vocab_size=14)
     params = tiny.parameters(model, {**texts.inputs(), "masked": np.zeros((3, 1), np.int32)})
-    this = insides.of(run, model, params, [{"text": "the cat"}])
+    this = insides.of(run, model, params, [{"input": "the cat"}])
     [example] = shown(attention_section.section(this))
     [m] = example["maps"]
     assert m["queries"] == m["keys"] == ["<s>", *"the␣cat"]

@@ -33,7 +33,7 @@ def test_each_hidden_piece_is_beside_the_likeliest(run):
         return logits_TV[None]
 
     model = types.SimpleNamespace(apply=apply)
-    section = guesses.section(insides.of(run, model, {}, [{"text": text} for text in TEXTS]))
+    section = guesses.section(insides.of(run, model, {}, [{"input": text} for text in TEXTS]))
     assert len(seen) == len(TEXTS)
     for text, shown, table in zip(
         TEXTS[::-1], section.parts[1::2], section.parts[2::2], strict=True

@@ -37,7 +37,7 @@ def runs(tmp_path_factory):
     task = {"task": "image_classification", "results": [result], "files": files}
     run = workdirs.load(workdirs.write(folder / "run", **task, **config))
     lines = zip(*files.values(), strict=True)
-    items = [dict(zip(("image", "label", "prediction"), x, strict=True)) for x in lines]
+    items = [dict(zip(("input", "reference", "output"), x, strict=True)) for x in lines]
 
     def make(pooling):
         keys = run.config.model.to_dict() | {"d_model": 8, "d_ff": 12, "num_heads": 2}
@@ -67,7 +67,7 @@ def test_the_attention_is_of_what_is_classified(runs, pooling):
     weights_LBHTS = np.asarray(sown["encoder"])
     for image, title, weights in zip(images, titles, shares, strict=True):
         [i] = np.flatnonzero((pixels == image[::8, ::8]).all(axis=(1, 2)))  # 12 pixels to 96
-        assert title == f"{this.items[i]['label']}, predicted 1"
+        assert title == f"{this.items[i]['reference']}, predicted 1"
         if pooling == "token":
             expected_LHP = weights_LBHTS[:, i, :, 0, 1:]
         else:

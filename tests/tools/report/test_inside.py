@@ -14,33 +14,33 @@ def of_items(items):
 
 def test_sentences_have_lengths_evenly_spaced():
     texts = ["w" * (1 + 5 * ((7 * i) % 30)) for i in range(30)]
-    kept = inside.sentences(of_items([{"source": text} for text in texts]), "source", 4)
-    lengths = [len(item["source"].strip()) for item in kept.items]
+    kept = inside.sentences(of_items([{"input": text} for text in texts]), 4)
+    lengths = [len(item["input"].strip()) for item in kept.items]
     assert lengths == [16, 41, 61, 86]  # of 2 to MOST_CHARACTERS
-    assert [texts[number - 1] for number in kept.numbers] == [x["source"] for x in kept.items]
+    assert [texts[number - 1] for number in kept.numbers] == [x["input"] for x in kept.items]
 
 
 def test_where_all_are_long_the_shortest_are_taken():
     texts = [" " * i + "w" * (130 + (7 * i) % 30) for i in range(30)]
-    kept = inside.sentences(of_items([{"text": text} for text in texts]), "text", 3)
-    assert [len(item["text"].strip()) for item in kept.items] == [130, 131, 132]
-    kept = inside.sentences(of_items([{"text": text} for text in texts]), "text", 2, 149)
-    assert [len(item["text"].strip()) for item in kept.items] == [135, 145]
+    kept = inside.sentences(of_items([{"input": text} for text in texts]), 3)
+    assert [len(item["input"].strip()) for item in kept.items] == [130, 131, 132]
+    kept = inside.sentences(of_items([{"input": text} for text in texts]), 2, 149)
+    assert [len(item["input"].strip()) for item in kept.items] == [135, 145]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_few_sentences_are_all_taken(count):
-    kept = inside.sentences(of_items([{"text": f"a {i}"} for i in range(count)]), "text", 4)
+    kept = inside.sentences(of_items([{"input": f"a {i}"} for i in range(count)]), 4)
     assert len(kept.items) == count
 
 
 def test_a_third_of_the_labelled_is_wrong():
-    items = [{"label": "a", "prediction": "ab"[i % 5 == 0], "text": str(i)} for i in range(40)]
+    items = [{"reference": "a", "output": "ab"[i % 5 == 0], "input": str(i)} for i in range(40)]
     kept = inside.labelled(of_items(items), 6)
-    wrong = [item["text"] for item in kept.items if item["label"] != item["prediction"]]
+    wrong = [item["input"] for item in kept.items if item["reference"] != item["output"]]
     assert len(kept.items) == len(set(kept.numbers)) == 6
     assert wrong == ["10", "30"]
-    right = inside.labelled(of_items([x for x in items if x["prediction"] == "a"]), 6)
+    right = inside.labelled(of_items([x for x in items if x["output"] == "a"]), 6)
     assert len(right.items) == 6
 
 

@@ -1,11 +1,15 @@
 """--mode=report writes one page beside the run, that a browser shows without a fault."""
 
+import json
+
 import pytest
-from helpers import browser, reversal, tiny, workdirs
+from helpers import browser, reversal, tiny, toy_task, workdirs
 
 import launch
+from transformer import registry
 from transformer.errors import UserError
 from transformer.families.language_model import language_evaluator
+from transformer.workdir import config_files, results
 
 
 def test_the_page_is_beside_the_run(tmp_path, capsys):
@@ -16,6 +20,36 @@ def test_the_page_is_beside_the_run(tmp_path, capsys):
     assert "<h1>run</h1>" in text
     assert "<h2>Curves</h2>" in text
     assert len(text) < 3e6
+
+
+def test_a_new_task_has_a_page_and_a_comparison(tmp_path, monkeypatch, capsys):
+    """By what its results name, without an edit of a tool."""
+    (tmp_path / "toy.py").write_text(toy_task.CONFIG)
+    monkeypatch.setattr(config_files, "CONFIGS", tmp_path)
+    monkeypatch.setitem(registry.TASKS, "toy", "helpers.toy_task")
+    dataset = {"numbers": ["1 2", "3 4"], "sum": ["3", "7"]}
+    columns = {"input": "numbers", "reference": "sum", "output": "guess"}
+    for name, error in (("a", 0.25), ("b", 0.5)):
+        result = {
+            **{"set": "test", "split": "test", "step": 5, "steps": [5], "weights": "best"},
+            **{"error": error, "items": 2, "columns": columns, "files": []},
+            "checksum": results.checksum(dataset),
+        }
+        files = {f"test.{x}": lines for x, lines in {**dataset, "guess": ["3", "8"]}.items()}
+        log, starts = [*workdirs.lines(unit="item")], [{"step": 0, "time": "2026-01-01"}]
+        wrote = {"log": log, "starts": starts, "results": [result], "files": files}
+        workdirs.write(tmp_path / name, task="toy", **wrote)
+    launch.main(["--mode=report", f"--workdir={tmp_path / 'a'}"])
+    text = (tmp_path / "a" / "report.html").read_text()
+    assert "Toy. error 0.2500 on test." in text
+    assert "test, 2 items" in text
+    page = tmp_path / "compare.html"
+    folders = [str(tmp_path / name) for name in "ab"]
+    launch.main(["--mode=compare", *folders, f"--config.compare.page={page}"])
+    *_, line = capsys.readouterr().out.splitlines()
+    scores = [run["scores"] for run in json.loads(line)["runs"]]
+    assert scores == [{"error": {"value": 0.25}}, {"error": {"value": 0.5}}]
+    assert "<h2>Curves</h2>" in page.read_text()
 
 
 def test_what_is_no_workdir_is_refused(tmp_path):

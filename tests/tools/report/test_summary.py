@@ -62,7 +62,10 @@ def test_steps_after_the_last_logged_one_count(tmp_path):
 def test_an_accuracy_has_an_interval(tmp_path):
     facts = rows(workdirs.classified(tmp_path))
     words = facts["Result"].replace("\u00a0", " ")
-    assert words == "accuracy 0.5000 [0.1876, 0.8124]; in brackets is the 95 % interval"
+    assert (
+        words
+        == "accuracy 0.5000 [0.1876, 0.8124], macro F1 0.5000; in brackets is the 95 % interval"
+    )
 
 
 def test_bleu_is_of_the_tokenizer_that_scored_the_result(tmp_path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import flax.linen as nn
 import ml_collections
+import numpy as np
 
 from transformer.data.batches import Batches
 from transformer.errors import UserError, check_values, quantity
@@ -86,6 +87,21 @@ def evaluator(
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
     vocab, split = workdir.read_vocabulary(folder, config), splits.resolve(config, split)
     return language_evaluator.evaluation(config, vocab, model, split)
+
+
+def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
+    """Returns a function (line, number) -> the model's inputs for one text, cut like a window."""
+    vocab = workdir.read_vocabulary(folder, config)
+
+    def read(line: str, number: int) -> dict[str, np.ndarray]:
+        ids, zero = (
+            np.array(vocab.encode([line])[0][: config.data.context_length]),
+            np.zeros(1, int),
+        )
+        inputs = streams.assemble(ids, zero, zero, (1, len(ids)))["inputs"]
+        return {name: x[0] for name, x in inputs.items()}
+
+    return read
 
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:

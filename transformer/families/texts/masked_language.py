@@ -11,6 +11,7 @@ from pathlib import Path
 
 import flax.linen as nn
 import ml_collections
+import numpy as np
 
 from transformer.data import packing
 from transformer.data.batches import Batches
@@ -168,6 +169,18 @@ def rows(scores: dict) -> dict[str, str]:
         "perplexity": f"{scores['perplexity']:.3f}",
         "accuracy": f"{scores['accuracy']:.2%} of masked tokens",
     }
+
+
+def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
+    """Returns a function (line, number) -> the model's inputs for one text, cut like all texts, of
+    which nothing is masked."""
+    vocab = workdir.read_vocabulary(folder, config)
+
+    def read(line: str, number: int) -> dict[str, np.ndarray]:
+        ids = vocab.encode([line])[0][: config.data.max_length]
+        return texts.one_text(ids, len(ids)) | {"masked": np.zeros(1, int)}
+
+    return read
 
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:

@@ -14,6 +14,7 @@ from transformer.runtime import paths
 from transformer.tools.compare import comparison, comparison_page
 from transformer.tools.compare import comparison_tables as tables
 from transformer.tools.compare.comparison import Comparison
+from transformer.tools.compare.kinds import kind_of
 from transformer.tools.pages import charts, evaluated, measures, page, run
 from transformer.workdir.config_files import MACHINE, flatten, read_config
 
@@ -31,6 +32,12 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
     read = [run.read(trained_config(workdir, []), workdir) for workdir in workdirs]
     runs = [evaluated.read(x, options.set) for x in read]
     evaluated.check_same(runs)
+    kind = kind_of(runs[0])
+    if options.picture and not (kind and kind.has_lengths):
+        raise UserError(
+            f"config.compare.picture={options.picture!r} is of BLEU by sentence length, which the "
+            f"results of {workdirs[0]} do not have"
+        )
     compared = comparison.compare(
         runs,
         [_settings(x) for x in runs],
@@ -66,11 +73,6 @@ def check(config: ConfigDict) -> None:
     for key in ("page", "picture"):
         if options[key]:
             paths.check_writable(Path(options[key]), f"config.compare.{key}")
-    if options.picture and config.task != "translation":
-        raise UserError(
-            f"config.compare.picture={options.picture!r} is of BLEU by sentence length, which the "
-            f"task {config.task!r} does not have"
-        )
 
 
 def _settings(of_run: evaluated.Evaluated) -> dict[str, object]:

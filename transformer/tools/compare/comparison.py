@@ -6,26 +6,21 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import sacrebleu
 
 from transformer.errors import UserError
-from transformer.tools.compare import significance
+from transformer.tools.compare.kinds import kind_of
 from transformer.tools.compare.significance import Measure
 from transformer.tools.pages import lengths
-from transformer.tools.pages.evaluated import Evaluated, tokenizer
+from transformer.tools.pages.evaluated import Evaluated
 from transformer.workdir import results
 
-NOT_SCORES = {"step", "texts", "images", "sentences", "tokens", "words", "characters", "unknown"}
 SCORING = ("decode.", "evaluate.weights", "evaluate.ensemble")
 OF_SPEED = ("decode.batch_tokens", "decode.chunk_lines", "decode.workers")
 
 
 class Item(NamedTuple):
-    """A line of the test set: its number from 1, the line itself, and what each run made of it.
-
-    `score` is, of each run, the chrF of a translation, whether a prediction is right (1 or 0), or
-    the bits per character of a text.
-    """
+    """A line of the test set: its number from 1, the line itself, what each run made of it, and how
+    the kind of result scores that (kinds.py)."""
 
     number: int
     line: dict[str, str]
@@ -66,10 +61,9 @@ def compare(
     measures = measure(runs, resamples)
     for name, scores in measures.items():
         _check_saved(runs, name, scores)
-    numbers = [
-        {key: x for key, x in run.result.items() if isinstance(x, int | float)} for run in runs
-    ]
-    others = [key for key in dict.fromkeys(itertools.chain(*numbers)) if key not in NOT_SCORES]
+    # Whole numbers are counts.
+    numbers = [{key: x for key, x in run.result.items() if isinstance(x, float)} for run in runs]
+    others = dict.fromkeys(itertools.chain(*numbers))
     return Comparison(
         list(runs),
         _names(runs),
@@ -84,9 +78,10 @@ def compare(
 
 def by_length(runs: Sequence[Evaluated], resamples: int) -> tuple[str, dict[str, Bucket]]:
     """Returns the scores of translations by the length of their source, and its unit."""
-    if "hypothesis" not in runs[0].sides:
+    kind = kind_of(runs[0])
+    if not (kind and kind.has_lengths):
         return "", {}
-    unit, of_source = lengths.length_of(runs[0].sides["source"])
+    unit, of_source = lengths.length_of(runs[0].side("input"))
     buckets = {}
     for name, lines in lengths.buckets(of_source, lengths.edges(of_source)).items():
         chosen = [
@@ -99,19 +94,8 @@ def by_length(runs: Sequence[Evaluated], resamples: int) -> tuple[str, dict[str,
 
 def measure(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
     """Returns the scores that the runs' outputs of single items have; {} where there are none."""
-    sides = runs[0].sides
-    if "hypothesis" in sides:
-        hypotheses, tokenize = [run.sides["hypothesis"] for run in runs], tokenizer(runs[0].result)
-        return significance.translations(
-            hypotheses, sides["reference"], tokenize=tokenize, resamples=resamples
-        )
-    if "prediction" in sides:
-        predictions = [run.sides["prediction"] for run in runs]
-        return significance.classifications(predictions, sides["label"], resamples=resamples)
-    if "nats" in sides:
-        nats = [np.array(run.sides["nats"], float) for run in runs]
-        return significance.texts(nats, _characters(sides["text"]), resamples=resamples)
-    return {}
+    kind = kind_of(runs[0])
+    return kind.measure(runs, resamples) if kind else {}
 
 
 def _names(runs: Sequence[Evaluated]) -> list[str]:
@@ -137,11 +121,6 @@ def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None
             )
 
 
-def _characters(lines: Sequence[str]) -> np.ndarray:
-    """Returns each line's number of characters, with its line break."""
-    return np.array([len(line) + 1 for line in lines])
-
-
 def differing(configs: Sequence[dict[str, object]]) -> dict[str, list]:
     """Returns the keys whose values differ, with the value of each config, None where it has none.
 
@@ -163,10 +142,11 @@ def scoring(comparison: Comparison) -> dict[str, list]:
 
 def most_different(runs: Sequence[Evaluated], count: int) -> list[Item]:
     """Returns the lines whose scores differ most between the best and the worst run."""
-    *dataset, output = runs[0].sides or [""]
-    if not dataset:
+    kind, columns, dataset = kind_of(runs[0]), runs[0].result["columns"], runs[0].dataset()
+    if not kind:
         return []
-    scores = np.array([_line_scores(run) for run in runs])  # [runs, lines]
+    output = columns.get("output", columns.get("measure"))
+    scores = np.array([kind.line_scores(run) for run in runs])  # [runs, lines]
     spread = scores.max(axis=0) - scores.min(axis=0)
     order = np.argsort(-spread, kind="stable")[:count]
     return [
@@ -179,18 +159,6 @@ def most_different(runs: Sequence[Evaluated], count: int) -> list[Item]:
         for i in order
         if spread[i] > 0
     ]
-
-
-def _line_scores(run: Evaluated) -> list[float]:
-    sides = run.sides
-    if "hypothesis" in sides:
-        chrf = sacrebleu.CHRF()
-        pairs = zip(sides["hypothesis"], sides["reference"], strict=True)
-        return [chrf.sentence_score(ours, [theirs]).score for ours, theirs in pairs]
-    if "prediction" in sides:
-        pairs = zip(sides["prediction"], sides["label"], strict=True)
-        return [float(ours == label) for ours, label in pairs]
-    return (np.array(sides["nats"], float) / np.log(2) / _characters(sides["text"])).tolist()
 
 
 def values(comparison: Comparison) -> dict:

@@ -2,6 +2,7 @@
 
 from transformer.tools.compare import comparison_tables as tables
 from transformer.tools.compare.comparison import Comparison
+from transformer.tools.compare.kinds import kind_of
 from transformer.tools.pages import curves, lengths, sentences
 from transformer.tools.pages.measures import SCORES, TRAINED, in_digits, spelt
 from transformer.tools.pages.page import Plot, Section, Table
@@ -125,23 +126,16 @@ def _lines(compared: Comparison) -> Section | None:
     """Returns the lines on which the runs differ most, with each run's output."""
     if not compared.items:
         return None
-    output, shown = next(reversed(compared.runs[0].sides)), []
+    kind, shown = kind_of(compared.runs[0]), []
     for item in compared.items:
         outputs = dict(zip(compared.names, item.outputs, strict=True))
         scores = (tables.score_of_line(compared, score) for score in item.scores)
         about = ", ".join(f"{name} {x}" for name, x in zip(compared.names, scores, strict=True))
         rows = {f"line {item.number:,}": about, **item.line}
-        if output == "hypothesis":
-            shown.append(sentences.item(rows, outputs, item.line["reference"]))
+        if kind.is_text:
+            reference = item.line[compared.runs[0].result["columns"]["reference"]]
+            shown.append(sentences.item(rows, outputs, reference))
         else:
             shown.append(sentences.item({**rows, **outputs}, {}, ""))
-    return Section("Where the runs differ most", [WHAT[output], sentences.markup(shown)])
-
-
-WHAT = {
-    "hypothesis": (
-        f"By the difference between the sentence's best and worst chrF. {sentences.MARKED}"
-    ),
-    "prediction": "The first lines that some of the runs have right and some wrong.",
-    "nats": "Lines by the difference of their bits per character; fewer are better.",
-}
+    text = f"{kind.about} {sentences.MARKED}" if kind.is_text else kind.about
+    return Section("Where the runs differ most", [text, sentences.markup(shown)])

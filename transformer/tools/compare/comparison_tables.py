@@ -2,6 +2,7 @@
 
 from transformer.tools.compare import comparison
 from transformer.tools.compare.comparison import Comparison
+from transformer.tools.compare.kinds import kind_of
 from transformer.tools.pages import settings
 from transformer.tools.pages.measures import in_digits, spelt
 
@@ -69,9 +70,7 @@ def config_table(compared: Comparison) -> Rows:
 
 def score_of_line(compared: Comparison, score: float) -> str:
     """Returns the score of an Item as text."""
-    if "prediction" in compared.runs[0].sides:
-        return "right" if score else "wrong"
-    return f"chrF {score:.1f}" if "hypothesis" in compared.runs[0].sides else f"{score:.2f} bits"
+    return kind_of(compared.runs[0]).shown(score)
 
 
 def setting(value: object) -> str:

@@ -11,17 +11,8 @@ from transformer.errors import UserError
 from transformer.tools.pages.run import Run
 from transformer.workdir import results
 
-# (output, sides of the test set): which files an evaluation keeps, an item a line. In a language
-# model's, the line of .nats is the cross entropy of the line of .text.
-KINDS = (
-    ("hypothesis", ("source", "reference")),
-    ("prediction", ("text", "label")),
-    ("prediction", ("image", "label")),
-    ("nats", ("text",)),
-)
-
-
-NEEDED = ("split", "checksum", "step", "steps", "weights", "files")  # of a result
+NEEDED = ("split", "checksum", "step", "steps", "weights", "files", "columns")  # of a result
+DATASET = ("input", "reference")  # the columns that are of the test set; others are the run's
 
 
 class Evaluated(NamedTuple):
@@ -33,6 +24,15 @@ class Evaluated(NamedTuple):
     run: Run
     result: dict
     sides: dict[str, list[str]]
+
+    def side(self, role: str) -> list[str]:
+        """Returns the lines of the column that the result names so: 'input', 'output', ..."""
+        return self.sides[self.result["columns"][role]]
+
+    def dataset(self) -> list[str]:
+        """Returns the names of the sides that are of the test set."""
+        columns = self.result["columns"]
+        return [columns[role] for role in DATASET if role in columns]
 
 
 def read(run: Run, wanted: str = "") -> Evaluated:
@@ -53,20 +53,20 @@ def read(run: Run, wanted: str = "") -> Evaluated:
     result, what = by_name[name].result, run.workdir / results.FOLDER / name
     if lacking := [key for key in NEEDED if key not in result]:
         raise UserError(f"damaged: {what}.json has no {lacking[0]}; evaluate again: {again}")
-    for output, dataset in KINDS:
-        try:
-            columns = by_name[name].columns(*dataset, output)
-        except UserError as error:
-            raise UserError(f"{run.workdir} is {error}: {again}") from error
-        if columns:
-            sides = dict(zip((*dataset, output), columns, strict=True))
-            if results.checksum({side: sides[side] for side in dataset}) != result["checksum"]:
-                raise UserError(
-                    f"damaged: {what}.{', .'.join(dataset)} do not have the checksum of the "
-                    f"result; evaluate again: {again}"
-                )
-            return Evaluated(run, result, sides)
-    return Evaluated(run, result, {})
+    names = result["columns"].values()
+    try:
+        columns = by_name[name].columns(*names)
+    except UserError as error:
+        raise UserError(f"{run.workdir} is {error}: {again}") from error
+    read = Evaluated(run, result, dict(zip(names, columns or [[]] * len(names), strict=True)))
+    if not columns:
+        return read._replace(sides={})
+    if results.checksum({side: read.sides[side] for side in read.dataset()}) != result["checksum"]:
+        raise UserError(
+            f"damaged: {what}.{', .'.join(read.dataset())} do not have the checksum of the result; "
+            f"evaluate again: {again}"
+        )
+    return read
 
 
 def check_same(runs: Sequence[Evaluated]) -> None:
@@ -74,10 +74,11 @@ def check_same(runs: Sequence[Evaluated]) -> None:
     first, *others = runs
     for other in others:
         both = f"{first.run.workdir} and {other.run.workdir}"
-        tasks = [run.run.config.task for run in (first, other)]
-        if tasks[0] != tasks[1]:
+        columns = [", ".join(run.result["columns"].values()) for run in (first, other)]
+        if columns[0] != columns[1]:
             raise UserError(
-                f"{both} are of different tasks, {tasks[0]} and {tasks[1]}: compare runs of one"
+                f"{both} are of different tasks, whose results have {columns[0]} and {columns[1]}: "
+                "compare runs of one"
             )
         texts = [run.result["checksum"] for run in (first, other)]
         if texts[0] != texts[1]:

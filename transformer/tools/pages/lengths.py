@@ -20,8 +20,8 @@ FEWEST = 25  # sentences of a bucket, so that its score means something
 
 def section(run: Run) -> Section | None:
     """Returns BLEU and chrF of the newest test set by the length of its sources."""
-    sides = run.evaluations and run.evaluations[-1].columns("source", "hypothesis", "reference")
-    if run.config.task != "translation" or not sides:
+    sides = run.evaluations and run.evaluations[-1].named("input", "output", "reference")
+    if not sides or "bleu" not in run.evaluations[-1].result:
         return None
     unit, lengths = length_of(sides[0])
     rows = buckets(lengths, edges(lengths))

@@ -18,6 +18,12 @@ class Evaluation(NamedTuple):
     result: dict
     outputs: dict[str, list[str]]  # {"source": lines, "hypothesis": lines, ...}
 
+    def named(self, *roles: str) -> list[list[str]] | None:
+        """Returns the `columns` that the result names as its 'input', 'reference', 'output' and
+        'measure'; None if it names no such column."""
+        names = self.result.get("columns", {})
+        return self.columns(*(names[x] for x in roles)) if names.keys() >= set(roles) else None
+
     def columns(self, *names: str) -> list[list[str]] | None:
         """Returns the lines of these files, one of each an item; None if there is no such file.
 
@@ -90,7 +96,8 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
     for file in sorted((folder / results.FOLDER).glob("*.json")):
         try:
             result = json_files.read_object(file)
-            if not log.is_line(result, results.NAME):
+            columns = result.get("columns", {})
+            if not log.is_line(result, results.NAME) or not isinstance(columns, dict):
                 raise UserError(f"damaged: {file} is not a result")
         except UserError as error:
             raise UserError(f"{error}: evaluate the run again") from error

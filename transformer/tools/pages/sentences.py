@@ -24,7 +24,7 @@ MARKED = "Words that the reference has in the same order are underlined; ✓ is 
 
 def samples(run: Run) -> Section | None:
     """Returns a few sentences of the validation set, as they were translated step by step."""
-    if run.config.task != "translation":
+    if "decode" not in run.config:
         return None
     seen = {}  # {(source, reference): {step: translation}}
     for line in run.of_kind("validation"):
@@ -70,10 +70,10 @@ def evenly(by_step: Collection[int]) -> list[int]:
 def chosen(run: Run) -> Section | None:
     """Returns the worst translations of the newest test set, and some at random, which say what to
     expect; the best of a good run are all perfect, and say nothing."""
-    if run.config.task != "translation":
+    if "decode" not in run.config:
         return None
     title = "Sentences"
-    sides = run.evaluations and run.evaluations[-1].columns("source", "hypothesis", "reference")
+    sides = run.evaluations and run.evaluations[-1].named("input", "output", "reference")
     if not sides:
         return Section(title, [f"No test set is translated yet: `{run.command('evaluate')}`"])
     metric = CHRF()

@@ -12,7 +12,6 @@ APART = ("versions.", "parallel.", "compilation_cache", "data.data_dir", "data.d
 def section(run: Run) -> Section:
     """Returns the config, with the default of each key that differs from it or has none."""
     task = run.config.task
-    paper = ", the paper's base model" if task == "translation" else ""
     defaults, config = flatten(default_config(task)), flatten(run.config)
     rows = [[key, show(value), _mark(key, value, defaults)] for key, value in config.items()]
     differing = [
@@ -23,7 +22,7 @@ def section(run: Run) -> Section:
     return Section(
         "Config",
         [
-            f"Keys that differ from configs/{task}.py{paper}: {len(differing)}.",
+            f"Keys that differ from configs/{task}.py: {len(differing)}.",
             Table(["key", "this run", "default"], differing),
             Table(["key", "value", "default"], rows, folded=f"All {len(config)} keys"),
         ],

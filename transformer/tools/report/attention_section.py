@@ -1,7 +1,5 @@
 """The section on attention: which words a trained model attends to, in a few sentences."""
 
-from collections.abc import Callable
-
 import jax
 import numpy as np
 
@@ -34,16 +32,21 @@ KINDS = {
 
 
 def section(this: Inside) -> Section | None:
-    """Returns the attention in a few sentences of the test set; None if the model has none.
+    """Returns the attention in a few texts of the test set; None if the model has none.
 
     Images have a section of their own.
     """
-    examples = EXAMPLES.get(this.run.config.task)
-    if examples is None or not hasattr(this.model, "attention_weights"):
+    if not hasattr(this.model, "attention_weights"):
         return None
     if not this.items:
         return Section("Attention", [f"No test set is evaluated: {this.run.command('evaluate')}"])
-    shown = examples(this)
+    shown = []
+    if "decode" in this.run.config:
+        shown = _translations(this)
+    elif this.columns.get("input") != "image" and hasattr(
+        load_task(this.run.config.task), "reader"
+    ):
+        shown = _texts(this)
     if not shown or not shown[0].maps:
         return None
     return Section("Attention", [ABOUT, attention_view.view(shown)])
@@ -51,12 +54,12 @@ def section(this: Inside) -> Section | None:
 
 def _translations(this: Inside) -> list[Example]:
     """Returns the attention while the run's own translations are predicted."""
-    this = inside.sentences(this, "source", SENTENCES)
+    this = inside.sentences(this, SENTENCES)
     vocabulary = read_vocabulary(this.run.workdir, this.run.config)
     translator = translation.TrainedTranslator(this.model, vocabulary, this.params, [])
     examples = []
     for item in this.items:
-        arrays = attention_weights.of_pair(translator, item["source"], item["hypothesis"])
+        arrays = attention_weights.of_pair(translator, item["input"], item["output"])
         source, target = (readable(arrays[side].tolist()) for side in ("source", "target"))
         seen = ["<s>", *target[:-1]]
         columns = {
@@ -69,25 +72,42 @@ def _translations(this: Inside) -> list[Example]:
             for kind, (left, queries, right, keys) in columns.items()
             if kind in arrays
         ]
-        examples.append(Example(f"{item['source']} → {item['hypothesis']}", maps))
+        examples.append(Example(f"{item['input']} → {item['output']}", maps))
     return examples
 
 
-def _classified(this: Inside) -> list[Example]:
-    """Returns the attention in texts that were classified, right and wrong."""
+def _texts(this: Inside) -> list[Example]:
+    """Returns the attention in texts, as the task's `reader` gives them to the model: right and
+    wrong ones, where something is predicted of each."""
     config = this.run.config
-    this = inside.labelled(inside.sentences(this, "text", len(this.items)), SENTENCES)
+    is_labelled = {"reference", "output"} <= this.items[0].keys()
+    this = inside.sentences(this, len(this.items) if is_labelled else SENTENCES)
+    this = inside.labelled(this, SENTENCES) if is_labelled else this
     read = load_task(config.task).reader(config, this.run.workdir)
     examples = []
     for item, number in zip(this.items, this.numbers, strict=True):
-        row = read(item["text"], number)
-        length = int((row["segments"] > 0).sum())
-        pieces = _pieces(this, row["ids"][:length])
-        [(kind, weights_LHTS)] = _weights(this, row).items()
-        verdict = f"{item['label']}, predicted {item['prediction']}"
-        m = _hops(pieces, weights_LHTS) if kind == "hops" else _pooled(this, pieces, weights_LHTS)
-        examples.append(Example(f"{item['text']} ({verdict})", [m]))
+        title = item["input"]
+        if is_labelled:
+            title += f" ({item['reference']}, predicted {item['output']})"
+        m = _within(this, item["input"], read(item["input"], number), is_labelled)
+        examples.append(Example(title, [m]))
     return examples
+
+
+def _within(this: Inside, text: str, row: dict[str, np.ndarray], is_labelled: bool) -> Map:
+    """Returns the attention in a text, whose `row` the model is given."""
+    vocabulary = read_vocabulary(this.run.workdir, this.run.config)
+    [(kind, weights_LHTS)] = _weights(this, row).items()
+    if kind == "decoder":  # each token is predicted from those before it
+        T = min(MOST_TOKENS, len(row["tokens"]))
+        targets = readable(vocabulary.pieces(vocabulary.encode([text])[0][:T]))
+        seen = readable(vocabulary.pieces(row["tokens"][:T]))
+        return Map(KINDS[kind], targets, seen, weights_LHTS[:, :, :T, :T], "predicts", "has seen")
+    pieces = readable(vocabulary.pieces(row["ids"][row["segments"] > 0]))
+    if kind == "hops":
+        return _hops(pieces, weights_LHTS)
+    pooling = getattr(this.model, "pooling", "mean") if is_labelled else ""
+    return _encoded(pieces, weights_LHTS, pooling)
 
 
 def _hops(pieces: list[str], weights_LHTS: np.ndarray) -> Map:
@@ -97,38 +117,19 @@ def _hops(pieces: list[str], weights_LHTS: np.ndarray) -> Map:
     return Map("hops", hops, pieces, weights_LHTS, "hop", "text")
 
 
-def _pooled(this: Inside, pieces: list[str], weights_LHTS: np.ndarray) -> Map:
-    """Returns the attention within a text, and first of what is classified.
+def _encoded(pieces: list[str], weights_LHTS: np.ndarray, pooling: str) -> Map:
+    """Returns the attention within a text, and first of what is classified, if anything is.
 
-    That is the vector of the first position, or the mean over all, whose attention is the mean.
+    That is the vector of the 'first' position, or the 'mean' over all, whose attention is the mean.
     """
-    S = len(pieces)
+    S, queries = len(pieces), pieces
     weights_LHTS = weights_LHTS[:, :, :S, :S]
-    if getattr(this.model, "pooling", "mean") == "first":
-        return Map(KINDS["encoder"], pieces, pieces, weights_LHTS, "from", "to", first=0)
-    mean_LH1S = weights_LHTS.mean(axis=2, keepdims=True)
-    with_mean = np.concatenate([mean_LH1S, weights_LHTS], axis=2)
-    return Map(KINDS["encoder"], ["all, mean", *pieces], pieces, with_mean, "from", "to", first=0)
-
-
-def _continued(this: Inside) -> list[Example]:
-    """Returns the attention while each token of a text is predicted from those before it."""
-    from transformer.families.language_model import streams
-
-    this = inside.sentences(this, "text", SENTENCES)
-    vocabulary = read_vocabulary(this.run.workdir, this.run.config)
-    examples = []
-    for item in this.items:
-        most = min(MOST_TOKENS, this.run.config.data.context_length)
-        ids = np.array(vocabulary.encode([item["text"]])[0][:most])
-        zero = np.zeros(1, int)
-        batch = streams.assemble(ids, zero, zero, (1, len(ids)))
-        row = {name: x[0] for name, x in batch["inputs"].items()}
-        targets, seen = _pieces(this, ids), _pieces(this, row["tokens"])
-        weights = _weights(this, row)["decoder"]
-        m = Map(KINDS["decoder"], targets, seen, weights, "predicts", "has seen")
-        examples.append(Example(item["text"], [m]))
-    return examples
+    if pooling == "mean":
+        mean_LH1S = weights_LHTS.mean(axis=2, keepdims=True)
+        weights_LHTS = np.concatenate([mean_LH1S, weights_LHTS], axis=2)
+        queries = ["all, mean", *pieces]
+    first = 0 if pooling else -1
+    return Map(KINDS["encoder"], queries, pieces, weights_LHTS, "from", "to", first)
 
 
 def _weights(this: Inside, row: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -136,32 +137,3 @@ def _weights(this: Inside, row: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     inputs = {name: x[None] for name, x in row.items()}
     of_kinds = attention_weights.of_batch(this.params, inputs, model=this.model)
     return {kind: np.asarray(weights[:, 0]) for kind, weights in jax.device_get(of_kinds).items()}
-
-
-def _pieces(this: Inside, ids: np.ndarray) -> list[str]:
-    """Returns the pieces or characters of ids, readable."""
-    return readable(read_vocabulary(this.run.workdir, this.run.config).pieces(ids))
-
-
-def _encoded(this: Inside) -> list[Example]:
-    """Returns the attention within texts, of which no token is masked."""
-    from transformer.families.texts import texts
-
-    data = this.run.config.data
-    vocabulary = read_vocabulary(this.run.workdir, this.run.config)
-    examples = []
-    for item in inside.sentences(this, "text", SENTENCES).items:
-        ids = vocabulary.encode([item["text"]])[0][: min(MOST_TOKENS, data.max_length)]
-        row = texts.one_text(ids, len(ids)) | {"masked": np.zeros(1, int)}
-        pieces = _pieces(this, row["ids"])
-        m = Map(KINDS["encoder"], pieces, pieces, _weights(this, row)["encoder"])
-        examples.append(Example(item["text"], [m]))
-    return examples
-
-
-EXAMPLES: dict[str, Callable[[Inside], list[Example]]] = {
-    "translation": _translations,
-    "classification": _classified,
-    "language_modelling": _continued,
-    "masked_language": _encoded,
-}

@@ -51,18 +51,18 @@ class Node(NamedTuple):
 def section(this: Inside) -> Section | None:
     """Returns the paths of a few sentences; None for a run that does not translate by a beam."""
     config = this.run.config
-    if config.task != "translation" or config.decode.method != "beam" or not this.items:
+    if "decode" not in config or config.decode.method != "beam" or not this.items:
         return None
     vocabulary = read_vocabulary(this.run.workdir, config)
     translator = Translator(this.model, vocabulary, **config.decode)
     params = compiled.cast_params(this.params, dtype=getattr(this.model, "dtype", "float32"))
     parts = [ABOUT]
-    for item in inside.sentences(this, "source", SENTENCES, MOST_CHARACTERS).items:
-        [ids] = vocabulary.source.encode([item["source"]])
+    for item in inside.sentences(this, SENTENCES, MOST_CHARACTERS).items:
+        [ids] = vocabulary.source.encode([item["input"]])
         if len(ids) <= config.decode.max_length:  # a longer line is searched in parts
             steps = beam_path.beam_path(translator.batch_decoder, params, Part(tuple(ids)))
             # A paragraph between the plots keeps them below each other.
-            parts += [item["source"], plot("", nodes(list(steps)), vocabulary.target)]
+            parts += [item["input"], plot("", nodes(list(steps)), vocabulary.target)]
     return Section("The beam, step by step", parts) if len(parts) > 1 else None
 
 

@@ -22,16 +22,16 @@ def section(this: Inside) -> Section | None:
     """Returns guesses of hidden pieces in a few texts of the test set; None for another task."""
     from transformer.families.texts import texts
 
-    if this.run.config.task != "masked_language":
+    if "mask_share" not in this.run.config.data:
         return None
     if not this.items:
         return Section("Hidden pieces", [f"Not evaluated yet: `{this.run.command('evaluate')}`"])
     data = this.run.config.data
     vocabulary = read_vocabulary(this.run.workdir, this.run.config)
     columns = ["hidden", *map(str, range(1, GUESSES + 1))]
-    parts, this = [ABOUT], inside.sentences(this, "text", SENTENCES)
+    parts, this = [ABOUT], inside.sentences(this, SENTENCES)
     for item, number in zip(this.items, this.numbers, strict=True):
-        ids = vocabulary.encode([item["text"]])[0][: data.max_length]
+        ids = vocabulary.encode([item["input"]])[0][: data.max_length]
         row = texts.one_text(ids, len(ids))
         count = max(1, round(data.mask_share * (len(ids) - 1)))
         hidden = 1 + np.sort(np.random.default_rng(number).permutation(len(ids) - 1)[:count])
@@ -44,7 +44,7 @@ def section(this: Inside) -> Section | None:
             [_named(vocabulary, p_V, i) for i in (target, *np.argsort(-p_V)[:GUESSES])]
             for target, p_V in zip(truth, probabilities_TV, strict=True)
         ]
-        surfaces = [text for _, text in vocabulary.surfaces(item["text"])][: len(ids) - 1]
+        surfaces = [text for _, text in vocabulary.surfaces(item["input"])][: len(ids) - 1]
         for i in hidden - 1:
             surfaces[i] = " " * surfaces[i].startswith(" ") + "____"
         parts += ["".join(surfaces), Table(columns, rows)]

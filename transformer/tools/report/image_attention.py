@@ -40,12 +40,10 @@ class Picture(NamedTuple):
 
 
 def section(this: Inside) -> Section | None:
-    """Returns the attention over a few images of the test set; None for another task."""
-    config = this.run.config
-    if config.task != "image_classification" or not hasattr(this.model, "attention_weights"):
+    """Returns the attention over a few images of the test set; None for others."""
+    is_image = this.columns.get("input") == "image"
+    if not (is_image and this.items and hasattr(this.model, "attention_weights")):
         return None
-    if not this.items:
-        return Section("Attention", [f"No test set is evaluated: {this.run.command('evaluate')}"])
     this = inside.labelled(this, IMAGES)
     try:
         pixels = _pixels(this)
@@ -54,7 +52,7 @@ def section(this: Inside) -> Section | None:
     sown = attention_weights.of_batch(this.params, {"images": pixels}, model=this.model)
     weights_LBHP = of_patches(np.asarray(sown["encoder"]), this.model.pooling)
     shown = [
-        Picture(f"{item['label']}, predicted {item['prediction']}", pixels[i], weights_LBHP[:, i])
+        Picture(f"{item['reference']}, predicted {item['output']}", pixels[i], weights_LBHP[:, i])
         for i, item in enumerate(this.items)
     ]
     rest = "; what is missing to 100 it gives itself" if this.model.pooling == "token" else ""

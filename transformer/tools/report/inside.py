@@ -16,24 +16,15 @@ Tree = Any
 MOST_CHARACTERS = 100  # of a sentence: a picture of a longer one cannot be read
 
 
-# Of a task: what is shown of its test set, names of files in evaluation/.
-SIDES = {
-    "translation": ("source", "hypothesis"),
-    "classification": ("text", "label", "prediction"),
-    "image_classification": ("image", "label", "prediction"),
-    "language_modelling": ("text",),
-    "masked_language": ("text",),
-}
-
-
 class Inside(NamedTuple):
     """A run's trained model, and items of its newest test set."""
 
     run: Run
     model: nn.Module
     params: Tree
-    items: list[dict[str, str]]  # a line of each of SIDES: {"source": ..., "hypothesis": ...}
+    items: list[dict[str, str]]  # {"input": text, "output": text}, and what else the result names
     numbers: list[int]  # of the lines, from 1
+    columns: dict[str, str]  # what the result names so: {"input": "source", ...}
 
 
 def load(run: Run) -> Inside | None:
@@ -44,10 +35,10 @@ def load(run: Run) -> Inside | None:
     if not store.steps(run.workdir / weights.folder_name(config.evaluate.weights)):
         return None
     loaded = trained.load(config, run.workdir)
-    sides = SIDES.get(config.task, ())
-    columns = sides and run.evaluations and run.evaluations[-1].columns(*sides)
-    items = [dict(zip(sides, lines, strict=True)) for lines in zip(*(columns or ()), strict=True)]
-    return Inside(run, loaded.model, loaded.params, items, list(range(1, len(items) + 1)))
+    roles = run.evaluations[-1].result.get("columns", {}) if run.evaluations else {}
+    columns = roles and run.evaluations[-1].named(*roles)
+    items = [dict(zip(roles, lines, strict=True)) for lines in zip(*(columns or ()), strict=True)]
+    return Inside(run, loaded.model, loaded.params, items, list(range(1, len(items) + 1)), roles)
 
 
 def missing(run: Run) -> Section:
@@ -63,13 +54,13 @@ def missing(run: Run) -> Section:
     )
 
 
-def sentences(inside: Inside, side: str, count: int, most: int = MOST_CHARACTERS) -> Inside:
-    """Keeps `count` items whose texts have different lengths, short ones first.
+def sentences(inside: Inside, count: int, most: int = MOST_CHARACTERS) -> Inside:
+    """Keeps `count` items whose inputs have different lengths, short ones first.
 
-    They are evenly spaced among the texts of 2 to `most` characters, or where these are too few,
+    They are evenly spaced among those of 2 to `most` characters, or where these are too few,
     the shortest ones.
     """
-    lengths = np.array([len(item[side].strip()) for item in inside.items], int)
+    lengths = np.array([len(item["input"].strip()) for item in inside.items], int)
     ordered = np.argsort(lengths, kind="stable")
     ordered = ordered[lengths[ordered] > 1]
     ordered = ordered[: max(count, int((lengths[ordered] <= most).sum()))]
@@ -78,7 +69,7 @@ def sentences(inside: Inside, side: str, count: int, most: int = MOST_CHARACTERS
 
 def labelled(inside: Inside, count: int) -> Inside:
     """Keeps `count` items, of which a third has a wrong prediction; more where few are right."""
-    is_right = np.array([item["label"] == item["prediction"] for item in inside.items], bool)
+    is_right = np.array([item["reference"] == item["output"] for item in inside.items], bool)
     right, wrong = np.flatnonzero(is_right), np.flatnonzero(~is_right)
     wrong = wrong[_spaced(len(wrong), max(count // 3, count - len(right)))]
     right = right[_spaced(len(right), count - len(wrong))]

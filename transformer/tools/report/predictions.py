@@ -12,11 +12,10 @@ MOST_ITEMS = 20
 
 
 def section(run: Run) -> Section | None:
-    """Returns F1 by class, the confusion matrix and the most confident errors of a test set."""
-    if run.config.task not in ("classification", "image_classification"):
+    """Returns F1 by class, the confusion matrix and the most confident errors of a test set; None
+    where no classes were told apart."""
+    if not run.evaluations or "classes" not in run.evaluations[-1].outputs:
         return None
-    if not run.evaluations:
-        return Section("Predictions", [f"Not evaluated yet: `{run.command('evaluate')}`"])
     newest = run.evaluations[-1]
     per_class = [line.split("\t") for line in newest.outputs.get("classes", [])]
     counts = [line.split("\t") for line in newest.outputs.get("confusion", [])]
@@ -80,11 +79,10 @@ def _size(count: int) -> dict:
 
 def errors(evaluation: Evaluation, run: Run) -> list[str | Table | Markup]:
     """Returns the errors whose prediction had the highest probability."""
-    item = "image" if run.config.task == "image_classification" else "text"
-    columns = evaluation.columns(item, "label", "prediction", "probability")
+    columns = evaluation.named("input", "reference", "output", "measure")
     if not columns:
         again = f"evaluate again to see it: `{run.command('evaluate')}`"
-        return [f"How sure the model was of each {item} is not in this older result; {again}"]
+        return [f"How sure the model was of each item is not in this result; {again}"]
     rows = [
         (float(probability), label, prediction, text, line)
         for line, (text, label, prediction, probability) in enumerate(zip(*columns, strict=True))
@@ -94,11 +92,11 @@ def errors(evaluation: Evaluation, run: Run) -> list[str | Table | Markup]:
     chosen = rows[:MOST_ITEMS]
     caption = f"Wrong and sure of it: {len(chosen)} of {len(rows):,} errors"
     table = Table(
-        ["probability", "label", "prediction", item],
+        ["probability", "label", "prediction", evaluation.result["columns"]["input"]],
         [(*row[:3], shortened(row[3])) for row in chosen],
         caption,
     )
-    if item == "text" or not chosen:
+    if "image" not in table.columns or not chosen:
         return [table]
     try:
         urls = pictures.urls(run, evaluation, [row[4] for row in chosen])

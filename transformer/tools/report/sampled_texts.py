@@ -18,7 +18,7 @@ def samples(run: Run) -> Section | None:
     """Returns the texts that were written in training after each validation."""
     from transformer.families.language_model import language_evaluator
 
-    if run.config.task != "language_modelling":
+    if "generate" not in run.config:
         return None
     title, by_step = "Learning to write", {}
     for line in run.of_kind("validation"):
@@ -36,7 +36,7 @@ LEARNING = "Texts without a prompt, by the same random draws after each validati
 
 def section(run: Run) -> Section | None:
     """Returns a few texts that a language model writes without a prompt."""
-    if run.config.task != "language_modelling":
+    if "generate" not in run.config:
         return None
     try:
         step, texts = sampled(run)

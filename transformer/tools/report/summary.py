@@ -111,29 +111,28 @@ def _result(run: Run) -> dict[str, str]:
         return {"Result": f"not evaluated yet: `{run.command('evaluate')}`"}
     newest = run.evaluations[-1]
     result = newest.result
-    units = [unit for unit in ("sentences", "texts", "images", "tokens") if unit in result]
-    sizes = (quantity(result[unit], unit.removesuffix("s")) for unit in units)
+    counts = {name: x for name, x in result.items() if isinstance(x, int) and name != "step"}
+    sizes = (f"{count:,} {name}" for name, count in counts.items())
     steps = ", ".join(f"{step:,}" for step in result.get("steps", []))
     rows = {
-        "Result": _score(run, newest),
+        "Result": _score(newest),
         "Test set": ", ".join([result["set"], *sizes]),
         "Weights": f"{result.get('weights', '')}, of step {steps}",
     }
     return rows | ({"Signature": result["signature"]} if "signature" in result else {})
 
 
-def _score(run: Run, evaluation: Evaluation) -> str:
+def _score(evaluation: Evaluation) -> str:
     """Returns a result's scores with their 95 % intervals."""
     scores = {k: v for k, v in evaluation.result.items() if isinstance(v, float)}
-    if run.config.task == "translation" and (
-        sides := evaluation.columns("hypothesis", "reference")
-    ):
+    sides = evaluation.named("output", "reference")
+    if sides and "bleu" in scores:
         metrics = {"bleu": BLEU(tokenize=tokenizer(evaluation.result)), "chrf": CHRF()}
         scores |= {name: measures.bootstrap(metric, *sides) for name, metric in metrics.items()}
         how = f"; in brackets are 95 % intervals of {measures.RESAMPLES:,} bootstrap resamples"
-    elif "accuracy" in scores and (columns := evaluation.columns("label", "prediction")):
-        right = sum(label == prediction for label, prediction in zip(*columns, strict=True))
-        scores["accuracy"] = measures.wilson(right, len(columns[0]))
+    elif sides and "macro_f1" in scores:
+        right = sum(prediction == label for prediction, label in zip(*sides, strict=True))
+        scores["accuracy"] = measures.wilson(right, len(sides[0]))
         how = "; in brackets is the 95 % interval"
     else:
         how = ""
