@@ -99,8 +99,8 @@ def test_safetensors_are_our_params(tiny_run, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"export__format": "onnx"}, r"config.export.format is one of .*found 'onnx'"),
-        ({"export__quantization": "int4"}, r"config.export.quantization is one of"),
+        ({"export__format": "onnx"}, r"config.export.format must be one of .*found 'onnx'"),
+        ({"export__quantization": "int4"}, r"config.export.quantization must be one of"),
         ({"export__quantization": "int8"}, r"goes with config.export.format=ctranslate2"),
         ({"evaluate__ensemble": "x"}, r"needs a single model"),
         ({"vocabulary__kind": "characters"}, r"no form for config.vocabulary.kind='characters'"),
@@ -193,12 +193,17 @@ def change_array(folder, name):
     ("damage", "said"),
     [
         (lambda x: shutil.rmtree(x / "run"), r"--mode=export writes .*found model_type='gpt2'"),
-        (lambda x: change(x / "config.json", n_head=1), r"config.json: n_head is not what --mode"),
-        (lambda x: change(x / "config.json", add_cross_attention=True), r"add_cross_attention is"),
-        (lambda x: change(x / "tokenizer.json", truncation=9), r"tokenizer.json: truncation is"),
-        (lambda x: change_array(x, "transformer.wte.weight"), r"transformer.wte.weight is not wh"),
-        (lambda x: change_array(x, "transformer.wpe.weight"), r"transformer.wpe.weight is not wh"),
-        (lambda x: arrays.write(x / "model.safetensors", {"a": np.zeros(1)}), r"has not the arra"),
+        (
+            lambda x: change(x / "config.json", n_head=1),
+            r"config.json .* is not what --mode=export",
+        ),
+        (lambda x: change(x / "tokenizer.json", truncation=9), r"tokenizer.json .* is not what"),
+        (
+            lambda x: change(x / "run" / "config.json", compilation_cache="x"),
+            r"run/config.json .* is not what",
+        ),
+        (lambda x: change_array(x, "transformer.wpe.weight"), r"model.safetensors .* is not what"),
+        (lambda x: (x / "checksums.json").unlink(), r"lacks checksums.json, which --mode=export"),
     ],
 )
 def test_a_folder_that_is_no_longer_what_was_written_is_refused(

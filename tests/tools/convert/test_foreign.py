@@ -17,6 +17,7 @@ from transformer.tools.convert import (
     foreign,
     gpt2,
     marian_config,
+    matrices,
     megatron_bert,
     vit,
 )
@@ -80,7 +81,9 @@ def test_what_is_written_is_read_again(write, program, changes, tmp_path, vocab)
     flat = huggingface.flat(params)
     with arrays.opened(tmp_path) as (_, names, load):
         there = {name: np.asarray(load(name)) for name in names}
-    read = program.params_of(model, there, {path: x.shape for path, x in flat.items()})
+    read = matrices.params_of(
+        program.table(model), there, {path: x.shape for path, x in flat.items()}
+    )
     assert read.keys() == flat.keys()
     for path, array in flat.items():
         np.testing.assert_allclose(read[path], array, rtol=1e-6, err_msg=path)
@@ -131,3 +134,12 @@ def test_a_model_without_a_form_there_is_refused(write, changes, tmp_path, vocab
     with pytest.raises(UserError, match=rf"config.model.{next(iter(changes))}"):
         write(tmp_path, vocab, **changes)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_parameter_that_a_form_does_not_know_is_refused(vocab):
+    """A fork's layer may have one, without a field: that it is left out would be silent."""
+    model = language.model(vocab_size=len(vocab), **huggingface.HEADS)
+    params = huggingface.flat(language.parameters(model))
+    params["decoder/layers_0/self_attention/distance_bias"] = np.zeros(3)
+    with pytest.raises(UserError, match=r"^the parameter .*/distance_bias has no form there: use "):
+        matrices.arrays_of(gpt2.table(model), params)

@@ -116,33 +116,22 @@ def place_of(path: str) -> tuple[str, int, int]:
         return f"{path.split('/')[0]}/layer_norm/{last or 'beta'}", 0, 1
     half, layer, block, module, _ = path.split("/")
     place = f"{half}/{layer.replace('layers', 'layer')}"
-    theirs = {"self_attention": "self_attention", "cross_attention": "attention"}
     block = block.removesuffix("_residual")
+    place = f"{place}/{BLOCKS[block]}"
     if module == "layer_norm":
-        return f"{place}/{theirs.get(block, 'ffn')}/layer_norm/{last or 'beta'}", 0, 1
-    if block == "feed_forward":
-        linear, part, parts = {"inner": 0, "outer": 1}[module], 0, 1
-        block = "ffn"
-    else:
-        linear, part, parts = LINEARS[block][module]
-        block = theirs[block]
-    return f"{place}/{block}/linear_{linear}/{last or 'bias'}", part, parts
+        return f"{place}/layer_norm/{last or 'beta'}", 0, 1
+    linear = next(i for i, modules in enumerate(LINEARS[block]) if module in modules)
+    modules = LINEARS[block][linear]
+    name = f"{place}/linear_{linear}/{last or 'bias'}"
+    return name, modules.index(module), len(modules)
 
 
-# {block: {module: (number of the linear map, part, parts)}}
+BLOCKS = {"self_attention": "self_attention", "cross_attention": "attention", "feed_forward": "ffn"}
+# {block: the modules that are one linear map there, for each of its maps}
 LINEARS = {
-    "self_attention": {
-        "query": (0, 0, 3),
-        "key": (0, 1, 3),
-        "value": (0, 2, 3),
-        "output": (1, 0, 1),
-    },
-    "cross_attention": {
-        "query": (0, 0, 1),
-        "key": (1, 0, 2),
-        "value": (1, 1, 2),
-        "output": (2, 0, 1),
-    },
+    "self_attention": (("query", "key", "value"), ("output",)),
+    "cross_attention": (("query",), ("key", "value"), ("output",)),
+    "feed_forward": (("inner",), ("outer",)),
 }
 
 

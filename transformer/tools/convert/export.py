@@ -12,7 +12,7 @@ import ml_collections
 import numpy as np
 
 from transformer.checkpoints import param_paths, store
-from transformer.errors import UserError, quantity
+from transformer.errors import UserError, check_values, quantity
 from transformer.runtime import checksums, drafts
 from transformer.tasks import trained
 from transformer.tools.convert import (
@@ -71,15 +71,9 @@ def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> Non
 def check(config: ml_collections.ConfigDict, folder: Path) -> None:
     """Raises UserError for what cannot be exported, before anything is loaded."""
     options = config.export
-    if options.format not in FORMATS:
-        raise UserError(
-            f"config.export.format is one of {', '.join(FORMATS)}, found {options.format!r}"
-        )
-    quantization = options.quantization
-    if quantization not in ctranslate2_write.QUANTIZATIONS:
-        known = ", ".join(ctranslate2_write.QUANTIZATIONS)
-        raise UserError(f"config.export.quantization is one of {known}, found {quantization!r}")
-    if quantization != "float32" and options.format != "ctranslate2":
+    quantizations = ctranslate2_write.QUANTIZATIONS
+    check_values("export", options, {"format": FORMATS, "quantization": quantizations})
+    if options.quantization != "float32" and options.format != "ctranslate2":
         raise UserError(
             "config.export.quantization goes with config.export.format=ctranslate2 only"
         )

@@ -23,6 +23,7 @@ FORM = {
     **{"score": ("scaled_dot", "dot"), "positions": ("learned", *matrices.SINUSOIDS, "none")},
     "vocab_size": (),
 }
+POSITIONS = "transformer.wpe.weight"
 # {their module: ours}, in each layer.
 LAYER = {
     "ln_1": ("self_attention_residual/layer_norm",),
@@ -55,7 +56,7 @@ def write(
     """
     check(model)
     options = model.options
-    written = arrays_of(model, params, context)
+    written = matrices.arrays_of(table(model, context), params)
     arrays.write(folder / "model.safetensors", written)
     ids = {"bos_token_id": END, "eos_token_id": END, "pad_token_id": PAD}
     json_files.write(
@@ -64,7 +65,7 @@ def write(
             "architectures": ["GPT2LMHeadModel"],
             "model_type": "gpt2",
             "vocab_size": model.vocab_size,
-            "n_positions": len(written["transformer.wpe.weight"]),
+            "n_positions": len(written[POSITIONS]),
             "n_embd": options.d_model,
             "n_inner": options.d_ff,
             "n_layer": options.num_layers,
@@ -86,43 +87,17 @@ def write(
     tokenizer_json.write(folder, vocabulary, max_length=context, lines=True)
 
 
-def arrays_of(
-    model: nn.Module, params: dict[str, np.ndarray], context: int
-) -> dict[str, np.ndarray]:
-    """Returns their arrays, {name: array}."""
-    embedding, scale = params["embedding/embedding"], model.options.d_model**0.5
-    positions_PD = matrices.positions(model, params, context)
-    if model.options.positions == "learned":
-        positions_PD = positions_PD * scale
-    return {
-        "transformer.wte.weight": embedding * scale,
-        "transformer.wpe.weight": positions_PD,
-        "lm_head.weight": params.get("output_embedding/embedding", embedding),
-        **_transposed(matrices.modules(params, _paths(model))),
+def table(model: nn.Module, context: int = 0) -> matrices.Table:
+    """Returns where GPT2LMHeadModel has our params."""
+    options, scale = model.options, model.options.d_model**0.5
+    output = "embedding" if model.tied_embeddings else "output_embedding"
+    arrays = {
+        "transformer.wte.weight": matrices.scaled("embedding/embedding", scale),
+        "lm_head.weight": matrices.scaled(f"{output}/embedding"),
     }
-
-
-def params_of(
-    model: nn.Module, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
-) -> dict[str, np.ndarray]:
-    """Returns our params of what `arrays_of` gives; KeyError or ValueError for other arrays."""
-    output, scale = arrays["lm_head.weight"], model.options.d_model**0.5
-    params = matrices.params_of(_transposed(arrays), _paths(model), shapes)
-    if model.tied_embeddings:
-        params["embedding/embedding"] = output
-    else:
-        params["embedding/embedding"] = arrays["transformer.wte.weight"] / scale
-        params["output_embedding/embedding"] = output
-    if model.options.positions == "learned":
-        params["add_positions/embedding"] = arrays["transformer.wpe.weight"] / scale
-    return params
-
-
-def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    paths = matrices.layers("transformer.h", "decoder", model.options.num_layers, LAYER)
-    return {**paths, "transformer.ln_f": ("decoder/norm",)}
-
-
-def _transposed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns arrays whose matrices are [in, out], as theirs are in this model; or back."""
-    return {name: array.T for name, array in arrays.items()}
+    if options.positions == "learned":
+        arrays[POSITIONS] = matrices.scaled("add_positions/embedding", scale)
+    layers = matrices.layers("transformer.h", "decoder", options.num_layers, LAYER)
+    modules = {**layers, "transformer.ln_f": ("decoder/norm",)}
+    constants = {POSITIONS: matrices.fixed_positions(model, context)}
+    return matrices.Table(modules, arrays, constants, transposed=True)

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import shutil
-import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -14,15 +13,15 @@ import numpy as np
 from transformer.checkpoints import param_paths, store
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError, quantity
-from transformer.runtime import drafts, json_files
+from transformer.runtime import checksums, drafts, json_files
 from transformer.tasks import translation
 from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.convert import (
     arrays,
     ctranslate2_read,
-    export,
     gpt2,
     marian,
+    matrices,
     megatron_bert,
     vit,
 )
@@ -31,11 +30,11 @@ from transformer.workdir.config_files import exported_run
 
 # {model_type of a config.json: what reads such a folder of Hugging Face's}
 HUGGINGFACE = {"marian": marian}
-# {config.architecture: what reads the arrays of it that --mode=export has written in another form}
+# {config.architecture: where the arrays are that --mode=export has written in another form}
 EXPORTED = {
-    "language_model": gpt2,
-    "masked_language_model": megatron_bert,
-    "vision_transformer": vit,
+    "language_model": gpt2.table,
+    "masked_language_model": megatron_bert.table,
+    "vision_transformer": vit.table,
 }
 
 
@@ -78,6 +77,9 @@ def restore(config: ml_collections.ConfigDict, folder: Path, run: Path, target: 
 
     `run` is where its config.json and vocabulary are.
     """
+    table = EXPORTED.get(config.architecture) if run != folder else None
+    if table:
+        check_same(folder)
     config.evaluate.weights = "best"
     task = load_task(config.task)
     model = task.model(config, task.sizes(config, run))
@@ -86,46 +88,33 @@ def restore(config: ml_collections.ConfigDict, folder: Path, run: Path, target: 
     with arrays.opened(folder) as source:
         file = source.file
         there = {name: source.read(name, shape) for name, shape in source.shapes.items()}
-    program = EXPORTED.get(config.architecture) if run != folder else None
     try:
-        params = program.params_of(model, there, shapes) if program else there
+        params = matrices.params_of(table(model), there, shapes) if table else there
     except (KeyError, ValueError) as error:
         raise UserError(f"{file} has not the arrays of the model in {run}: {error}") from error
     if {path: x.shape for path, x in params.items()} != shapes:
         raise UserError(f"{file} has not the arrays of the model in {run}: other names or shapes")
-    if program:
-        check_same(folder, export.Source(config, run, model, params))
     with drafts.new_folder(target) as written:
         shutil.copytree(run / "vocabulary", written / "vocabulary")
         save(written, params, config)
     _log(folder, target, params)
 
 
-def check_same(folder: Path, source: export.Source) -> None:
-    """Raises UserError unless a folder holds what --mode=export writes of a model.
+def check_same(folder: Path) -> None:
+    """Raises UserError for a folder whose files are not those that --mode=export has written.
 
     So nothing in it that is not read, such as a table of sinusoids, makes it another model.
     """
-    with tempfile.TemporaryDirectory() as place:
-        expected = Path(place)
-        export.HUGGINGFACE[source.config.architecture](expected, source)
-        for file in expected.glob("*.json"):
-            found, wanted = (json_files.read_object(x / file.name) for x in (folder, expected))
-            keys = found.keys() | wanted.keys()
-            if wrong := sorted(key for key in keys if found.get(key) != wanted.get(key)):
-                raise UserError(
-                    f"{folder / file.name}: {wrong[0]} is not what --mode=export has written: the "
-                    "model has changed in a way that has no form here"
-                )
-        with arrays.opened(folder) as found, arrays.opened(expected) as wanted:
-            for name in sorted({*found.shapes, *wanted.shapes}):
-                same = found.shapes.get(name) == wanted.shapes.get(name)
-                if not same or not np.allclose(found.load(name), wanted.load(name), atol=1e-6):
-                    raise UserError(
-                        f"{found.file}: {name} is not what follows from the other arrays, as in "
-                        "what --mode=export writes: the model has changed in a way that has no "
-                        "form here"
-                    )
+    free = ("README.md", checksums.NAME)  # the vocabulary has a checksum file of its own
+    read = lambda name: Path(name).name not in free and not name.startswith(".")
+    corrupt = checksums.corrupt_files(folder, wanted=read, alone=True)
+    if corrupt is None:
+        raise UserError(f"{folder} lacks {checksums.NAME}, which --mode=export has written")
+    if corrupt:
+        raise UserError(
+            f"{folder}: {', '.join(corrupt)} is not what --mode=export has written: a model that "
+            "was changed there cannot be imported"
+        )
 
 
 def _log(folder: Path, target: Path, params: dict[str, np.ndarray]) -> None:

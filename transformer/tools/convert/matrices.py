@@ -5,10 +5,13 @@ query [D, H, K], of an attention's output [H, C, D], of the feed-forward network
 """
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import flax.linen as nn
 import numpy as np
 
+from transformer.errors import UserError
 from transformer.models.positions import sinusoids
 
 SINUSOIDS = ("interleaved", "halves", "concatenated")
@@ -31,48 +34,63 @@ def matrix_shape(path: str, shape: tuple[int, ...]) -> tuple[int, int]:
     return math.prod(shape) // size, size
 
 
-def linear(params: dict[str, np.ndarray], path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a linear map's matrix [out, in], and its bias: zeros where ours has none."""
-    weights_OI = matrix(path, params[f"{path}/kernel"])
-    bias = params.get(f"{path}/bias", np.zeros(len(weights_OI), np.float32))
-    return weights_OI, bias.reshape(-1)
+class Table(NamedTuple):
+    """Where another program has our params; `arrays_of` writes by it, and `params_of` reads."""
+
+    # {their module, a linear map or a normalisation: ours}; of several theirs is one, with their
+    # outputs one behind the other.
+    modules: dict[str, tuple[str, ...]]
+    # {their array: (ours, what makes theirs of it, what makes ours of theirs)}
+    arrays: dict[str, tuple[str, Callable, Callable]]
+    constants: dict[str, np.ndarray]  # which are not read
+    transposed: bool = False  # matrices are [in, out] there
 
 
-def modules(
-    params: dict[str, np.ndarray], paths: dict[str, tuple[str, ...]]
-) -> dict[str, np.ndarray]:
-    """Returns the weights and biases of linear maps and normalisations; `paths` has ours by theirs.
+def scaled(path: str, factor: float = 1.0) -> tuple[str, Callable, Callable]:
+    """Returns the entry of an array that is ours times a factor."""
+    return path, lambda x: x * factor, lambda x: x / factor
 
-    Example: {"classifier": ("head",)} gives classifier.weight and classifier.bias. Of several of
-    ours theirs is one, with their outputs one behind the other.
+
+def arrays_of(table: Table, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns their arrays of our params; UserError for a param that the table does not have.
+
+    Example: with modules {"classifier": ("head",)} they are classifier.weight and classifier.bias,
+    which is zeros where ours has none.
     """
-    written = {}
-    for name, ours in paths.items():
+    arrays, written = dict(table.constants), {path for path, *_ in table.arrays.values()}
+    for name, ours in table.modules.items():
         weights, biases = zip(*(_module(params, path) for path in ours), strict=True)
-        written[f"{name}.weight"] = np.concatenate(weights)
-        written[f"{name}.bias"] = np.concatenate(biases)
-    return written
+        weight = np.concatenate(weights)
+        arrays[f"{name}.weight"] = weight.T if table.transposed else weight
+        arrays[f"{name}.bias"] = np.concatenate(biases)
+        written |= {f"{path}/{name}" for path in ours for name in ("scale", "kernel", "bias")}
+    if unknown := sorted(params.keys() - written):
+        raise UserError(
+            f"the parameter {unknown[0]} has no form there: use --config.export.format=safetensors"
+        )
+    return arrays | {name: to(params[path]) for name, (path, to, _) in table.arrays.items()}
 
 
 def _module(params: dict[str, np.ndarray], path: str) -> tuple[np.ndarray, np.ndarray]:
-    if f"{path}/scale" in params:
-        return params[f"{path}/scale"], params[f"{path}/bias"]
-    return linear(params, path)
+    """Returns a matrix [out, in] or a scale, and the bias."""
+    if (weight := params.get(f"{path}/scale")) is None:
+        weight = matrix(path, params[f"{path}/kernel"])
+    return weight, params.get(f"{path}/bias", np.zeros(len(weight), np.float32)).reshape(-1)
 
 
 def params_of(
-    arrays: dict[str, np.ndarray],
-    paths: dict[str, tuple[str, ...]],
-    shapes: dict[str, tuple[int, ...]],
+    table: Table, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray]:
-    """Returns our params of what `modules` has written; `shapes` are {path: shape} of all params.
+    """Returns our params of their arrays; `shapes` are {path: shape} of all params.
 
     KeyError or ValueError for an array that is missing or has another shape.
     """
-    params = {}
-    for name, ours in paths.items():
-        parts = (np.split(arrays[f"{name}.{x}"], len(ours)) for x in ("weight", "bias"))
-        for path, weight, bias in zip(ours, *parts, strict=True):
+    params = {path: back(arrays[name]) for name, (path, _, back) in table.arrays.items()}
+    for name, ours in table.modules.items():
+        weight = arrays[f"{name}.weight"]
+        weights = np.split(weight.T if table.transposed else weight, len(ours))
+        biases = np.split(arrays[f"{name}.bias"], len(ours))
+        for path, weight, bias in zip(ours, weights, biases, strict=True):
             if f"{path}/scale" in shapes:
                 params[f"{path}/scale"] = weight
             else:
@@ -85,7 +103,7 @@ def params_of(
 def layers(
     theirs: str, ours: str, count: int, paths: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Returns the paths for `modules` of `count` layers alike; `paths` are those within a layer."""
+    """Returns the `modules` of `count` layers alike; `paths` are those within a layer."""
     return {
         f"{theirs}.{i}.{name}": tuple(f"{ours}/layers_{i}/{part}" for part in parts)
         for i in range(count)
@@ -93,15 +111,10 @@ def layers(
     }
 
 
-def positions(model: nn.Module, params: dict[str, np.ndarray], count: int) -> np.ndarray:
-    """Returns the positions of a model without source as a table: what is added to its input.
-
-    Learned ones have as many rows as were learned, sinusoids and 'none' (zeros) have `count`.
-    """
+def fixed_positions(model: nn.Module, count: int) -> np.ndarray:
+    """Returns what a model without a source adds to `count` positions, where it is not learned."""
     D, kind = model.options.d_model, model.options.positions
-    if kind == "learned":
-        return params["add_positions/embedding"]
-    if kind == "none":
+    if kind not in SINUSOIDS:
         return np.zeros((count, D), np.float32)
     return np.asarray(sinusoids(np.arange(count)[None], D, kind))[0]
 

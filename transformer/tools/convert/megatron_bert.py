@@ -34,6 +34,7 @@ LAYER = {
     "output.dense": ("feed_forward/outer",),
 }
 HEAD = "cls.predictions"
+POSITIONS = "bert.embeddings.position_embeddings.weight"
 
 
 def check(model: nn.Module) -> None:
@@ -55,7 +56,7 @@ def write(
     """
     check(model)
     options = model.options
-    written = arrays_of(model, params, max_length)
+    written = matrices.arrays_of(table(model, max_length), params)
     arrays.write(folder / "model.safetensors", written)
     json_files.write(
         folder / "config.json",
@@ -63,7 +64,7 @@ def write(
             "architectures": ["MegatronBertForMaskedLM"],
             "model_type": "megatron-bert",
             "vocab_size": model.vocab_size,
-            "max_position_embeddings": len(written["bert.embeddings.position_embeddings.weight"]),
+            "max_position_embeddings": len(written[POSITIONS]),
             "type_vocab_size": 1,
             "hidden_size": options.d_model,
             "intermediate_size": options.d_ff,
@@ -81,38 +82,25 @@ def write(
     tokenizer_json.write(folder, vocabulary, max_length=max_length, mask=True)
 
 
-def arrays_of(
-    model: nn.Module, params: dict[str, np.ndarray], max_length: int
-) -> dict[str, np.ndarray]:
-    """Returns their arrays, {name: array}."""
-    embedding, D = params["embedding/embedding"], model.options.d_model
-    return {
-        "bert.embeddings.word_embeddings.weight": embedding * D**0.5,
-        "bert.embeddings.position_embeddings.weight": matrices.positions(model, params, max_length),
-        "bert.embeddings.token_type_embeddings.weight": np.zeros((1, D), np.float32),
-        f"{HEAD}.decoder.weight": embedding,
-        f"{HEAD}.decoder.bias": params["head/bias"],
-        f"{HEAD}.bias": params["head/bias"],
-        **matrices.modules(params, _paths(model)),
+def table(model: nn.Module, max_length: int = 0) -> matrices.Table:
+    """Returns where MegatronBertForMaskedLM has our params."""
+    options, words = model.options, "embedding/embedding"
+    arrays = {
+        "bert.embeddings.word_embeddings.weight": matrices.scaled(words, options.d_model**0.5),
+        f"{HEAD}.decoder.weight": matrices.scaled(words),
+        f"{HEAD}.decoder.bias": matrices.scaled("head/bias"),
+        f"{HEAD}.bias": matrices.scaled("head/bias"),
     }
-
-
-def params_of(
-    model: nn.Module, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
-) -> dict[str, np.ndarray]:
-    """Returns our params of what `arrays_of` gives; KeyError or ValueError for other arrays."""
-    params = matrices.params_of(arrays, _paths(model), shapes)
-    params["embedding/embedding"] = arrays[f"{HEAD}.decoder.weight"]
-    params["head/bias"] = arrays[f"{HEAD}.bias"]
-    if model.options.positions == "learned":
-        params["add_positions/embedding"] = arrays["bert.embeddings.position_embeddings.weight"]
-    return params
-
-
-def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    return {
-        **matrices.layers("bert.encoder.layer", "encoder", model.options.num_layers, LAYER),
+    if options.positions == "learned":
+        arrays[POSITIONS] = matrices.scaled("add_positions/embedding")
+    constants = {
+        "bert.embeddings.token_type_embeddings.weight": np.zeros((1, options.d_model)),
+        POSITIONS: matrices.fixed_positions(model, max_length),
+    }
+    modules = {
+        **matrices.layers("bert.encoder.layer", "encoder", options.num_layers, LAYER),
         "bert.encoder.ln": ("encoder/norm",),
         f"{HEAD}.transform.dense": ("head/transform",),
         f"{HEAD}.transform.LayerNorm": ("head/norm",),
     }
+    return matrices.Table(modules, arrays, constants)

@@ -23,6 +23,10 @@ TASKS = {
     ),
 }
 
+NO_LICENCE = """
+The licence is not stated: name it above (`license:`) before you share the model.
+"""
+
 
 def text(
     *,
@@ -39,29 +43,19 @@ def text(
     `languages` are source and target of translation; none of other tasks, or where unknown.
     """
     pipeline, model = TASKS.get(task, ("other", f"A model of the task `{task}`"))
+    tags = ""
     if languages:
         model += " from `{}` to `{}`".format(*languages)
-    header = "\n".join(
-        [
-            "---",
-            *(("language:", *(f"- {language}" for language in languages)) if languages else ()),
-            f"license: {licence or 'other'}",
-            f"pipeline_tag: {pipeline}",
-            "tags:",
-            f"- {pipeline}",
-            "- jax",
-            "---",
-        ]
-    )
+        tags = "language:\n" + "".join(f"- {language}\n" for language in languages)
     rows = "\n".join(f"| {key} | {value} |" for key, value in facts.items())
-    missing = (
-        ""
-        if licence
-        else (
-            "\nThe licence is not stated: name it above (`license:`) before you share the model.\n"
-        )
-    )
-    return f"""{header}
+    missing = "" if licence else NO_LICENCE
+    return f"""---
+{tags}license: {licence or "other"}
+pipeline_tag: {pipeline}
+tags:
+- {pipeline}
+- jax
+---
 
 # {name}
 

@@ -28,7 +28,7 @@ LAYER = {
     "intermediate.dense": ("feed_forward/inner",),
     "output.dense": ("feed_forward/outer",),
 }
-TOKEN, POSITIONS = "vit.embeddings.cls_token", "vit.embeddings.position_embeddings"
+POSITIONS = "vit.embeddings.position_embeddings"
 PATCHES = "vit.embeddings.patch_embeddings.projection"
 
 
@@ -52,7 +52,7 @@ def write(
     """
     check(model)
     options = model.options
-    arrays.write(folder / "model.safetensors", arrays_of(model, params))
+    arrays.write(folder / "model.safetensors", matrices.arrays_of(table(model), params))
     size, names = model.image_size, {str(i): label for i, label in enumerate(labels)}
     json_files.write(
         folder / "config.json",
@@ -96,47 +96,35 @@ def write(
     )
 
 
-def arrays_of(model: nn.Module, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns their arrays, {name: array}."""
+def table(model: nn.Module) -> matrices.Table:
+    """Returns where ViTForImageClassification has our params; read, position_grid is `side_of`."""
     from transformer.families.images.patches import interpolate
 
-    D, side = model.options.d_model, side_of(model)
-    # Our token has its position in it, so that theirs is zeros.
-    positions_PD = np.zeros((1 + side * side, D), np.float32)
-    if model.options.positions == "learned":
-        grid_HWD = interpolate(params["position_grid"], (side, side))
-        positions_PD[1:] = np.asarray(grid_HWD).reshape(-1, D)
-    return {
-        TOKEN: params["token"],
-        POSITIONS: positions_PD[None],
+    side, D = side_of(model), model.options.d_model
+
+    def positions(grid_HWD: np.ndarray) -> np.ndarray:
+        grid_PD = np.asarray(interpolate(grid_HWD, (side, side))).reshape(-1, D)
+        # Our token has its position in it, so that theirs is zeros.
+        return np.concatenate([np.zeros((1, D)), grid_PD])[None]
+
+    arrays = {
+        "vit.embeddings.cls_token": matrices.scaled("token"),
         # [height, width, channels, D] is [D, channels, height, width] there.
-        f"{PATCHES}.weight": params["patches/linear/kernel"].transpose(3, 2, 0, 1),
-        f"{PATCHES}.bias": params["patches/linear/bias"],
-        **matrices.modules(params, _paths(model)),
+        f"{PATCHES}.weight": (
+            "patches/linear/kernel",
+            lambda x: x.transpose(3, 2, 0, 1),
+            lambda x: x.transpose(2, 3, 1, 0),
+        ),
+        f"{PATCHES}.bias": matrices.scaled("patches/linear/bias"),
     }
-
-
-def params_of(
-    model: nn.Module, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
-) -> dict[str, np.ndarray]:
-    """Returns our params of what `arrays_of` gives; KeyError or ValueError for other arrays.
-
-    The model's position_grid is `side_of` it.
-    """
-    params = matrices.params_of(arrays, _paths(model), shapes)
-    params["token"] = arrays[TOKEN]
-    params["patches/linear/kernel"] = arrays[f"{PATCHES}.weight"].transpose(2, 3, 1, 0)
-    params["patches/linear/bias"] = arrays[f"{PATCHES}.bias"]
     if model.options.positions == "learned":
-        params["position_grid"] = arrays[POSITIONS][0, 1:].reshape(shapes["position_grid"])
-    return params
+        grid = lambda x: x[0, 1:].reshape(side, side, D)
+        arrays[POSITIONS] = ("position_grid", positions, grid)
+    layers = matrices.layers("vit.encoder.layer", "encoder", model.options.num_layers, LAYER)
+    modules = {**layers, "vit.layernorm": ("encoder/norm",), "classifier": ("head",)}
+    return matrices.Table(modules, arrays, {POSITIONS: np.zeros((1, 1 + side * side, D))})
 
 
 def side_of(model: nn.Module) -> int:
     """Returns how many patches an image has in a row."""
     return model.image_size // model.patch_size
-
-
-def _paths(model: nn.Module) -> dict[str, tuple[str, ...]]:
-    paths = matrices.layers("vit.encoder.layer", "encoder", model.options.num_layers, LAYER)
-    return {**paths, "vit.layernorm": ("encoder/norm",), "classifier": ("head",)}
