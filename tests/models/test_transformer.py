@@ -401,7 +401,7 @@ def test_every_option_builds_runs_and_matters(changes):
         ({"source_vocab_size": 11}, "tied_embeddings='all'"),
         ({"positions": "shaw"}, "positions='shaw' needs config.model.max_distance"),
         ({"max_distance": -1}, "max_distance must be at least 0"),
-        ({"positions": "rotary", "key_size": 5}, "positions='rotary' .* is even, found 5"),
+        ({"positions": "rotary", "key_size": 5}, "positions='rotary' .* be even, found 5"),
         ({"positions": "rotary", "score": "general"}, "score='general' does not go with .*rotary"),
         ({"positions": "shaw", "max_distance": 2, "score": "cosine"}, "score='cosine' does not go"),
     ],
