@@ -26,7 +26,7 @@ from transformer.decoding import compiled, shapes
 from transformer.decoding.parts import (
     Hypotheses,
     Part,
-    bounds_of,
+    batch_bounds,
     divide,
     finished,
     numbered,
@@ -108,6 +108,7 @@ class BatchDecoder:
         waits. Several devices share each batch: batches then come one after the other, in the
         thread that calls `finish`, because two threads must not launch programs of all devices.
         """
+        # Queue of batches, the longest first: what is left for the last workers is short.
         longest = [max(len(part.source), len(part.prefix)) for part in parts]
         devices = inference.num_devices(params)
         batches = self._divide(longest, self._workers.count if devices == 1 else 1, devices)
@@ -121,20 +122,22 @@ class BatchDecoder:
             results = (future.result() for future in futures)
             if devices > 1:
                 results = map(search, numbered_parts)
-            hypotheses_of_part = [[] for _ in parts]
+            # (i, number) -> part i; a part's samples come from all of its searches.
+            hypotheses_by_part = [[] for _ in parts]
             num_done = 0
             try:
-                for batch, hypotheses_of_row in zip(batches, results, strict=True):
+                for batch, hypotheses_by_row in zip(batches, results, strict=True):
                     num_done += len(batch)
                     report(num_done / (len(parts) * self._num_searches))
-                    for (i, _), hypotheses in zip(batch, hypotheses_of_row, strict=True):
-                        hypotheses_of_part[i] += hypotheses
+                    for (i, _), hypotheses in zip(batch, hypotheses_by_row, strict=True):
+                        hypotheses_by_part[i] += hypotheses
             except Exception:  # not of Ctrl-C, which need not wait for a batch
                 cancel()
                 raise
-            return [hypotheses[: self._num_returned] for hypotheses in hypotheses_of_part]
+            return [hypotheses[: self._num_returned] for hypotheses in hypotheses_by_part]
 
         def cancel() -> None:
+            # `future.cancel` is False for a batch that has begun: a thread cannot be interrupted.
             begun = [future for future in futures if not future.cancel()]
             concurrent.futures.wait(begun)
 
@@ -143,7 +146,7 @@ class BatchDecoder:
     def rehearse(self, params: Tree, lengths: list[int]) -> None:
         """Runs the last step of a search in the largest shape that sources of these lengths need.
 
-        UserError if it does not fit into the devices' memory. The steps before it need about as
+        UserError if the step does not fit into the devices' memory. Earlier steps need about as
         much or less.
         """
         devices = inference.num_devices(params)
@@ -156,7 +159,7 @@ class BatchDecoder:
         batches = self._divide(lengths, 1, devices)
         batch = max(batches, key=size)
         length = lengths[batch[0][0]]
-        part = Part((*[tokenizer.UNKNOWN] * (length - 1), tokenizer.END))
+        part = Part((tokenizer.UNKNOWN,) * (length - 1) + (tokenizer.END,))
         with self._fits([part] * len(batch)):
             search, most_room = self.begin(params, [part] * len(batch))
             rows = np.arange(len(search[1].tokens_BWT))
@@ -165,38 +168,40 @@ class BatchDecoder:
                 search = compiled.resize(search, rows, model=self.model, room=room)
                 search = inference.shard_rows(search, params)
             memory, state, bounds, rng_B = search
+            # Only the last step: t = most_room - 1 attends to the whole KV cache.
             state = state._replace(t=state.t + most_room - 1)
             until_active = shapes.fewer_rows(len(rows), devices)
             state = self._advance(params, memory, state, bounds, rng_B, until_active=until_active)
             jax.block_until_ready(state)
 
     def _search_or_out_of_memory(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
-        """Searches a batch; UserError if it does not fit into the devices' memory."""
+        """Searches a batch; UserError if it runs out of memory."""
         with self._fits(batch):
             return self._search_batch(params, batch)
 
     def _fits(self, batch: list[Part]) -> contextlib.AbstractContextManager[None]:
-        """Raises UserError in its `with` block if a batch does not fit into the devices' memory."""
+        """Context manager: turns out-of-memory inside into a UserError that names the batch."""
         longest = max(len(part.source) for part in batch)
         size = f"{len(batch)} sentences of {longest} pieces, {self._num_beams} beams each,"
         return fits_in_memory(f"a search of {size}", "lower config.decode.batch_tokens")
 
     def begin(self, params: Tree, batch: list[Part]) -> tuple[tuple, int]:
-        """Encodes a batch: (memory, state, bounds, rng_B), and the most room its search can need.
+        """Encodes a batch; returns ((memory, state, bounds, rng_B), the most room it can need).
 
-        Rows are padded to a power of 4 on each device; the room is the least that
-        `shapes.next_room` gives so many.
+        Rows are padded to a power of 4 on each device. The first room is the smallest that
+        `shapes.next_room` gives for so many rows.
         """
         devices = inference.num_devices(params)
         num_rows = shapes.rows_in_powers_of_4(len(batch), devices)
         longest = max(len(part.source) for part in batch)
         memory_length = shapes.next_memory_length(longest)
-        bounds, most_room = bounds_of(
+        bounds, most_room = batch_bounds(
             batch, num_rows, min_length=self._min_length, extra_length=self._extra_length
         )
         room = min(most_room, shapes.next_room(1, num_rows // devices))
         sources = [part.source for part in batch]
         source_BS = tokenizer.padded(sources, num_rows, shapes.next_fine_length(longest))
+        # (line, part, search) of each row, 0 0 0 for beam search, which draws nothing.
         keys = np.zeros((num_rows, 3), np.int32)
         keys[: len(batch), : len(batch[0].random_key)] = [part.random_key for part in batch]
 
@@ -223,6 +228,7 @@ class BatchDecoder:
                 state = self._advance(
                     params, memory, state, bounds, rng_B, until_active=until_active
                 )
+            # Blocks until the stage is computed; other workers compute theirs meanwhile.
             active, t = np.asarray(state.active_B), int(state.t)
             done = is_open[rows] & (~active | (t == most_room))
             for row, tokens, scores in zip(
@@ -243,10 +249,12 @@ class BatchDecoder:
             remaining = np.arange(size)
             if size < len(rows):
                 remaining = np.argsort(~active, kind="stable")[:size]
+            # Room is a power of two: enough for position t, the one to be written next.
             room = max(room, min(most_room, shapes.next_room(t + 1, size // devices)))
             with self._workers.compiling("resize", *shape, size, room):
                 resized = compiled.resize(
                     (memory, state, bounds, rng_B), remaining, model=self.model, room=room
                 )
             memory, state, bounds, rng_B = inference.shard_rows(resized, params)
+            # Rows 8 9 5 of the whole batch and remaining 2 0 leave rows 5 8.
             rows = rows[remaining]

@@ -33,9 +33,9 @@ Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
 
 PENALTIES = ("gnmt", "power", "none")
-# When the search of a sentence ends: as many hypotheses are finished as there are beams and no live
-# beam is ahead of those returned; as many are finished, as in fairseq and CTranslate2; or those to
-# be returned are finished and no live beam is ahead of them.
+# Stopping criterion of a sentence's search, with W beams. 'best': W hypotheses are finished, and no
+# live beam is ahead of those to return. 'full': W are finished, as in fairseq and CTranslate2.
+# 'ahead': those to return are finished, and no live beam is ahead of them.
 STOPPING = ("best", "full", "ahead")
 
 
@@ -116,6 +116,7 @@ def candidates(
     step: Step, memory: Any, state: DecodingState, bounds: Bounds, never: tuple[int, ...] = ()
 ) -> tuple[Candidates, Any]:
     """Returns the candidates for hypotheses of t + 1 tokens, and the cache after the live ones."""
+    # KV cache: `step` writes the live beams' last tokens; `select` reorders it afterwards.
     t, W = state.t, state.scores_BW.shape[1]
     logits_BWV, total_BW, cache = next_logits(step, memory, state)
     forbidden_BF, forced_B = constraints(t, bounds, never)
@@ -164,10 +165,12 @@ def select(
     scores_BE = log_probs_BE / length_penalty(t + 1, penalty, alpha)
     scores_BE = jnp.where(finishes_BE, scores_BE, -jnp.inf)
     scores_BW, best_BW = jax.lax.top_k(jnp.concatenate([state.scores_BW, scores_BE], 1), W)
+    # Slots of both: the W finished so far, then the E candidates.
     finished = jnp.concatenate([state.tokens_BWT, tokens_BET], axis=1)
 
     # The best W candidates that do not end live on.
     live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BE, -jnp.inf, log_probs_BE), W)
+    # Early stopping: an inactive sentence stays so, and its finished hypotheses stay, too.
     can_improve_B = _can_improve(
         live_log_probs_BW[:, 0],
         scores_BW[:, num_hypotheses - 1],
@@ -195,11 +198,11 @@ def _can_improve(
     penalty_at_limit_B: Array,
     stopping: str,
 ) -> Array:
-    """Returns whether the search of a sentence goes on: it is ended early if possible (paper 6.1).
+    """Returns whether the search of a sentence goes on; early stopping as in paper 6.1.
 
-    It ends when the best live beam cannot reach the worst returned score at any length. Before that
-    it ends, with 'full', when W hypotheses are finished; with 'ahead', when no live beam beats that
-    score at its present length; with 'best', when both are so.
+    The search ends when the best live beam cannot reach the worst returned score at any length.
+    Before that it ends, with 'full', when W hypotheses are finished; with 'ahead', when no live
+    beam beats that score at its present length; with 'best', when both hold.
     """
     # Log P only falls and the penalty only grows with the length: an upper bound of the score.
     reachable_B = best_live_log_prob_B / penalty_at_limit_B
@@ -215,7 +218,7 @@ def _can_improve(
 
 
 def is_unfinished(until_active: int, state: DecodingState) -> Array:
-    """Returns whether there is room for a token and more than `until_active` active sentences."""
+    """Returns whether the loop goes on: room for a token, over `until_active` active sentences."""
     has_room = state.t < state.tokens_BWT.shape[-1]
     return has_room & (state.active_B.sum() > until_active)
 
@@ -223,9 +226,10 @@ def is_unfinished(until_active: int, state: DecodingState) -> Array:
 def next_logits(step: Step, memory: Any, state: DecodingState) -> tuple[Array, Array, Any]:
     """Returns the logits of each beam's next token [B, W, V], their logsumexp [B, W], the cache.
 
-    A logit less the logsumexp is log P.
+    log P of a token is its logit minus the logsumexp.
     """
     logits, cache = step(_last(state.live_tokens_BWT, state.t), state.t, memory, state.cache)
+    # T = 1: one new token a beam.
     logits_BWV = logits[:, :, 0].astype(jnp.float32)
     return logits_BWV, jax.nn.logsumexp(logits_BWV, axis=-1), cache
 

@@ -1,4 +1,4 @@
-"""What each sentence's output must and must not be: its length, its prefix, forbidden tokens."""
+"""Constraints on each sentence's output: its length, its prefix, forbidden tokens."""
 
 from typing import NamedTuple
 
@@ -23,15 +23,16 @@ class Bounds(NamedTuple):
 
 
 def constraints(t: Array, bounds: Bounds, never: tuple[int, ...]) -> tuple[Array, Array]:
-    """Returns which of the first tokens are forbidden at t, bool [B, F], and the forced token [B].
+    """Returns (forbidden_BF, forced_B) at position t: a mask over the first F ids, and an id.
 
-    Tokens of `never` are forbidden at all positions, the end symbol before min_length; they keep
-    their share of the probability. Forced are the prefix's tokens, and the end symbol from
-    max_length on; where PAD stands, none is.
+    Forbidden: `never` everywhere, </s> before min_length (probabilities are not renormalised).
+    Forced: the prefix, and </s> from max_length on; PAD means that no token is forced.
     """
+    # F = 4 for END = 1 and never = (0, 3): the mask is that short, whatever the vocabulary's size.
     tokens = jnp.arange(max((END, *never)) + 1)
     is_never = (tokens[:, None] == jnp.array(never)).any(axis=1)
     is_too_early_B1 = (t < bounds.min_length_B)[:, None]
     forbidden_BF = is_never | ((tokens == END) & is_too_early_B1)
+    # The column of position t; behind a prefix it is PAD.
     prefix_B = jax.lax.dynamic_slice_in_dim(bounds.prefix_BM, t, 1, axis=1)[:, 0]
     return forbidden_BF, jnp.where(t < bounds.max_length_B, prefix_B, END)

@@ -20,9 +20,9 @@ NEVER = (PAD, START)  # no output has them, though a model trained elsewhere may
 
 @functools.partial(jax.jit, static_argnames="dtype")
 def cast_params(params: Tree, *, dtype: str) -> Tree:
-    """Casts all params but vectors (LayerNorm, biases of one dimension) to the activations' type.
+    """Casts all params to the activations' type, but vectors (LayerNorm, biases).
 
-    Once per call, instead of at each step.
+    Called once for a text, so that no step of decoding casts them again.
     """
     return jax.tree.map(lambda x: x.astype(dtype) if x.ndim > 1 else x, params)
 
@@ -45,13 +45,16 @@ def start(
     compiled for many lengths and wastes little, the decoder for few. The columns of `random_keys`,
     int [B, n], are folded into the seed.
     """
+    # One sentence a row: segment 1, and 0 on padding.
     apply = functools.partial(model.apply, {"params": params})
     B, S = source_BS.shape
     positions_BS, segments_BS = pairs.positions_and_segments(source_BS)
     memory = apply(source_BS, positions_BS, segments_BS, train=False, method="encode")
-    pad = lambda x: jnp.pad(x, ((0, 0), (0, source_length - S), *[(0, 0)] * (x.ndim - 2)))
+    # Axis 1 grows from S to source_length, in x_BSD as in x_BS; the mask is padded with False.
+    pad = lambda x: jnp.pad(x, [(0, source_length - S if i == 1 else 0) for i in range(x.ndim)])
     memory = jax.tree.map(pad, memory)
     memory, cache = apply(memory, pad(segments_BS > 0), room, num_beams, method="prepare")
+    # A sentence's random numbers depend on its line, part and search, not on its row or batch.
     rng_B = jnp.broadcast_to(jax.random.key(seed), (B,))
     for number_B in random_keys.T:
         rng_B = jax.vmap(jax.random.fold_in)(rng_B, number_B)
@@ -80,6 +83,7 @@ def advance(
     `beam` is beam search, else sampling; `options` are the keyword arguments of either, as pairs.
     """
     step = functools.partial(model.apply, {"params": params}, method="step")
+    # Static arguments are hashable: options come as pairs.
     options = {**dict(options), "until_active": until_active, "never": NEVER}
     if beam:
         return beam_search.beam_search(
@@ -109,7 +113,7 @@ def extend(
 def resize(batch: tuple, rows: jax.Array, *, model: nn.Module, room: int) -> tuple:
     """Gathers `rows` of (memory, state, bounds, rng_B) and grows their room for tokens.
 
-    As many rows as there are have to be all of them, in order: these are not gathered.
+    If `rows` has as many rows as the batch, it must be all of them in order: none is gathered.
     """
     if len(rows) < len(batch[1].active_B):
         # Scalars, such as the state's t, are common to all rows.

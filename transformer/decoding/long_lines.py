@@ -30,15 +30,16 @@ def split(
 
 def _parts(ids: list[int], vocabulary: SideVocabulary, max_length: int) -> Iterator[list[int]]:
     """Yields the ids of a text in parts; nothing if there is only the end symbol."""
-    most = max_length - 1  # pieces of a part, without the end symbol
+    max_pieces = max_length - 1  # pieces of a part, without the end symbol
     start = 0
-    while len(ids) - 1 - start > most:
+    while len(ids) - 1 - start > max_pieces:
+        # From the last possible cut back to the middle of the part: the first word start found.
         word_starts = (
             i
-            for i in range(start + most, start + most // 2, -1)
+            for i in range(start + max_pieces, start + max_pieces // 2, -1)
             if vocabulary.pieces(ids[i : i + 1])[0].startswith("▁")
         )
-        stop = next(word_starts, start + most)
+        stop = next(word_starts, start + max_pieces)
         yield [*ids[start:stop], vocabulary.end]
         start = stop
     if len(ids) - 1 > start:

@@ -18,6 +18,7 @@ def rank(texts: Sequence[str], *, utility: str) -> list[tuple[str, float]]:
     metric = sacrebleu.CHRF() if utility == "chrf" else sacrebleu.BLEU(effective_order=True)
     counts = collections.Counter(texts)
     ranking = []
+    # Each distinct text is scored once against each distinct reference, weighted by its count.
     for text in counts:
         total = sum(
             count * metric.sentence_score(text, [reference]).score

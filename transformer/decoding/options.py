@@ -32,6 +32,6 @@ def check(options: dict[str, int | float | str]) -> None:
     limit = {"beam": "beam_width", "mbr": "num_samples"}.get(options["method"])
     if limit and options["num_hypotheses"] > options[limit]:
         raise UserError(
-            f"config.decode.num_hypotheses={options['num_hypotheses']} is more than "
-            f"config.decode.{limit}={options[limit]} finds"
+            f"config.decode.num_hypotheses={options['num_hypotheses']} must be at most "
+            f"config.decode.{limit}={options[limit]}"
         )

@@ -1,4 +1,4 @@
-"""Parts of lines: which are searched together, what bounds their search, what it finds."""
+"""Parts of lines: their division into batches, the bounds of a search, and its hypotheses."""
 
 from typing import NamedTuple
 
@@ -29,11 +29,12 @@ def divide(
     batch_tokens: int,
     extra_length: int,
 ) -> list[list[tuple[int, int]]]:
-    """Divides all (part, number of the search) into batches, the longest parts first.
+    """Divides all pairs (index of a part, number of its search) into batches, longest parts first.
 
     Rows are a power of 4 on each device, within `batch_tokens`: where 7 rows fit, 4. Sorting makes
     the lengths in a batch alike, which saves padding.
     """
+    # Of parts of 3, 9 and 5 ids with 2 searches each: (1, 0) (1, 1) (2, 0) (2, 1) (0, 0) (0, 1).
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     order = [(i, number) for i in order for number in range(num_searches)]
     share = len(order) // (workers * devices)  # a larger batch would leave a worker idle
@@ -56,7 +57,7 @@ def positions_per_row(length: int, extra_length: int) -> int:
     return shapes.next_power_of_two(length) + extra_length
 
 
-def bounds_of(
+def batch_bounds(
     batch: list[Part], rows: int, *, min_length: int, extra_length: int
 ) -> tuple[Bounds, int]:
     """Returns the bounds of a batch padded to `rows`, and the most room its search can need.
@@ -64,12 +65,12 @@ def bounds_of(
     max_length is the source's length + extra_length (paper 6.1), or the prefix's length or
     min_length if one of these is larger. Padded rows have 0: they end at the first step.
     """
-    # Without the source's end symbol.
+    # The source's length is without its end symbol.
     limits = [
         max(len(part.source) - 1 + extra_length, min_length, len(part.prefix)) for part in batch
     ]
-    # Of the longest source's length, rounded up, so that most_room takes few values;
-    # max(limits) + 1 (the end symbol) is larger only for a long prefix or min_length.
+    # From the padded length of the longest source, so that most_room takes few values. Only a long
+    # prefix or min_length makes max(limits) + 1 (the end symbol) larger.
     usual = positions_per_row(max(len(part.source) for part in batch), extra_length)
     most_room = shapes.next_power_of_two(max(usual, max(limits) + 1))
     padding = [0] * (rows - len(batch))
@@ -90,6 +91,7 @@ def finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
     """Returns one sentence's finished hypotheses; FloatingPointError if there are none."""
     hypotheses = []
     for ids, score in zip(tokens_WT.tolist(), scores_W.tolist(), strict=True):
+        # -inf marks an empty slot: fewer hypotheses than beams were finished.
         if score > -np.inf:
             hypotheses.append((ids[: ids.index(tokenizer.END)], score))
     if not hypotheses:

@@ -48,6 +48,7 @@ def sample(
     def extend(state: DecodingState) -> DecodingState:
         t = state.t
         logits_BWV, total_BW, cache = next_logits(step, memory, state)
+        # total_BW is taken from all logits: forbidden tokens keep their share of P.
         allowed_BV = _allowed(logits_BWV.shape[-1], *constraints(t, bounds, never))
         log_probs_BWV = logits_BWV - total_BW[:, :, None]
         log_probs_BWV = jnp.where(allowed_BV[:, None], log_probs_BWV, -jnp.inf)
@@ -60,6 +61,7 @@ def sample(
         live_tokens_BWT = state.live_tokens_BWT.at[:, :, t].set(token_BW)
         # A dead beam draws tokens, too; its log P is -inf, and they are never copied.
         ends_BW = (token_BW == END) & (state.live_log_probs_BW > -jnp.inf)
+        # W samples, each in the slot of its beam: unlike in a search, nothing is sorted or moved.
         scores_BW = log_probs_BW / length_penalty(t + 1, penalty, alpha)
         live_log_probs_BW = jnp.where(token_BW == END, -jnp.inf, log_probs_BW)
         return DecodingState(
@@ -76,7 +78,7 @@ def sample(
 
 
 def _allowed(num_tokens: int, forbidden_BF: Array, forced_B: Array) -> Array:
-    """Returns which tokens may be drawn, bool [B, V], under bounds.constraints."""
+    """Returns the mask [B, V] of the tokens that bounds.constraints allows."""
     tokens, (_, F), forced_B1 = jnp.arange(num_tokens), forbidden_BF.shape, forced_B[:, None]
     is_forbidden_BV = jnp.pad(forbidden_BF, ((0, 0), (0, num_tokens - F)))
     return jnp.where(forced_B1 == PAD, ~is_forbidden_BV, tokens == forced_B1)
@@ -92,6 +94,7 @@ def truncate(logits_BWV: Array, *, top_k: int, top_p: float) -> Array:
     V = logits_BWV.shape[-1]
     if 0 < top_k < V:
         least_BW1 = jax.lax.top_k(logits_BWV, top_k)[0][..., -1:]
+        # Compared by value, so that ties with the k-th are kept.
         logits_BWV = jnp.where(logits_BWV < least_BW1, -jnp.inf, logits_BWV)
     if top_p < 1:
         probs_BWV = jax.nn.softmax(logits_BWV)

@@ -1,9 +1,9 @@
-"""Sizes rounded up, so that few static shapes are compiled."""
+"""Rounds sizes up, so that few static shapes are compiled."""
 
 SHORTEST = 16
 FEW_ROWS = 16  # on a device; their steps take little time, so that too much room costs little
 SHORTEST_OF_FEW_ROWS = 64  # 16 would save 1 % of the time, and need a third more programs
-SHORTEST_MEMORY = 32  # 16 would save 1 % of the time, and a third more programs be compiled
+SHORTEST_MEMORY = 32  # 16 would save 1 % of the time, and need a third more programs
 
 
 def next_power_of_two(length: int) -> int:
@@ -25,6 +25,7 @@ def next_fine_length(length: int) -> int:
     Four per octave would save the encoder 8 % of its positions, which is 0.6 % of the time to
     translate a file, and need 16 programs instead of 11.
     """
+    # Multiples of a quarter of the next power of two: 17 to 31 ids have steps of 8, so 24 or 32.
     step = max(2, next_power(2, length + 1) // 4)
     return -(-length // step) * step
 
@@ -43,12 +44,13 @@ def rows_in_powers_of_4(rows: int, devices: int) -> int:
 
 
 def fewer_rows(rows: int, devices: int) -> int:
-    """Returns the next smaller size of a batch that shrinks, alike on each device; 0 if none is.
+    """Returns the next smaller size of a shrinking batch, alike on each device; 0 if there is none.
 
-    A quarter, but not 1 row: 64 16 4. With 32 and 1 as well, a file would be translated in 1 to 4 %
-    less time, but its process would have to load 58 programs instead of 36, a tenth of a second
-    each.
+    A quarter of the rows, but never 1 row: 64 16 4. With 32 and 1 as well, a file would be
+    translated in 1 to 4 % less time, but its process would have to load 58 programs instead of 36,
+    a tenth of a second each.
     """
+    # On each device 64 -> 16 -> 4 -> 0: the integer division drops what is below 16.
     return devices * (rows // devices // 16 * 4)
 
 

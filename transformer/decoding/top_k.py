@@ -1,4 +1,4 @@
-"""The likeliest of very many continuations."""
+"""Top-k over all beams and the whole vocabulary, in two stages."""
 
 import functools
 

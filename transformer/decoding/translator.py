@@ -46,7 +46,7 @@ class Hypothesis(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Lines that are being searched, and which of the searched parts make up each."""
+    """Lines in a search: line i is made of the parts numbered parts_of_line[i]."""
 
     parts_of_line: list[list[int]]
     search: Search
@@ -120,6 +120,7 @@ class Translator:
         small, and the search of a chunk begins before the answers of the one before are yielded.
         """
         params = compiled.cast_params(params, dtype=self._dtype)
+        # A queue of chunks, lazily: no more lines are read than the chunks in progress need.
         numbers = itertools.count() if numbers is None else iter(numbers)
         requests = iter(requests)
         first = itertools.islice(requests, FIRST_CHUNK if read_ahead else 0)
@@ -173,6 +174,7 @@ class Translator:
                     f"config.decode.max_length={self._max_length}"
                 )
             parts_of_line.append([])
+            # The prefix begins the line's translation: it binds the first part only.
             for i, ids in enumerate(source):
                 # Samples of equal parts differ, because `random_key` is part of what is compared.
                 random_key = () if self.batch_decoder.method == "beam" else (number, i)
@@ -185,17 +187,19 @@ class Translator:
         parts_of_line, search = chunk
         num_done = 0
 
+        # `finish` reports fractions, `advance` takes lines: the difference since the last report.
         def report(share: float) -> None:
             nonlocal num_done
             before, num_done = num_done, int(share * len(parts_of_line))
             advance(num_done - before)
 
-        hypotheses_of_part = self._texts(search.finish(report))
+        hypotheses_by_part = self._texts(search.finish(report))
         report(1)
         ready = []  # the texts of parts 0, 1, ..., made only when their line comes
+        # Parts are numbered by first use: a line needs those up to its largest number.
         for parts in parts_of_line:
             missing = max(parts, default=-1) + 1 - len(ready)
-            ready.extend(itertools.islice(hypotheses_of_part, max(0, missing)))
+            ready.extend(itertools.islice(hypotheses_by_part, max(0, missing)))
             yield _joined([ready[i] for i in parts]) if parts else [Hypothesis("", 0.0)]
 
     def _sources(self, lines: list[str], numbers: list[int]) -> Iterator[list[list[int]]]:
@@ -211,15 +215,15 @@ class Translator:
                 )
             yield parts
 
-    def _texts(self, hypotheses_of_part: list[Hypotheses]) -> Iterator[list[Hypothesis]]:
+    def _texts(self, hypotheses_by_part: list[Hypotheses]) -> Iterator[list[Hypothesis]]:
         """Detokenises each part's hypotheses, ranks samples with 'mbr', keeps num_hypotheses."""
-        flat = [ids for hypotheses in hypotheses_of_part for ids, _ in hypotheses]
+        flat = [ids for hypotheses in hypotheses_by_part for ids, _ in hypotheses]
         # Byte pieces can spell a line break, but each line of input is one line of output.
         texts = iter(
             text.replace("\n", " ").replace("\r", " ")
             for text in self.vocabulary.target.decode(flat)
         )
-        for hypotheses in hypotheses_of_part:
+        for hypotheses in hypotheses_by_part:
             scored = [(next(texts), score) for _, score in hypotheses]
             if self.batch_decoder.method == "mbr":
                 scored = mbr.rank([text for text, _ in scored], utility=self._utility)
@@ -227,9 +231,10 @@ class Translator:
 
 
 def _one_ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Yields each chunk once the search of the next one is begun, and cancels that at the end.
+    """Yields each chunk once the search of the next one has begun.
 
-    The lines before an error, such as a malformed line, are translated first.
+    Lines before an error, such as a malformed line, are translated first. Searches of chunks that
+    were not yielded are cancelled at the end.
     """
     begun = []
     try:
@@ -253,6 +258,7 @@ def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
     """
     if len(parts) == 1:
         return parts[0]
+    # zip(*): from hypotheses by part to the k-th hypotheses of all parts.
     count = min(map(len, parts))
     lines = zip(*(part[:count] for part in parts), strict=True)
     return [
