@@ -108,7 +108,7 @@ DECAY = {"name": "cosine_decay_schedule", "init_value": 1.0, "decay_steps": 0}
 @pytest.mark.parametrize(
     ("name", "arguments", "schedule", "words"),
     [
-        ("adma", {}, CONSTANT, ".name is an optimizer of optax .* found 'adma'"),
+        ("adma", {}, CONSTANT, ".name must be an optimizer of optax .* found 'adma'"),
         *((name, {}, CONSTANT, f".* found '{name}'") for name in ("tree", "chain")),
         ("schedule_free_adamw", {}, CONSTANT, ".* found 'schedule_free_adamw'"),
         ("lion", {"eps": 1e-9}, CONSTANT, ".arguments.eps: lion has no such argument; .*b1"),
@@ -230,7 +230,7 @@ def test_no_gradient_is_computed_for_frozen_params():
     [
         (
             "head,hea",
-            "config.optimizer.frozen: 'hea' is no prefix .* begin with head, header, such as "
+            "config.optimizer.frozen: 'hea' is not a prefix .* begin with head, header, such as "
             "'head/bias'",
         ),
         ("head,header", "config.optimizer.frozen=head,header leaves nothing to train"),

@@ -208,11 +208,11 @@ class Translator:
         for number, line, parts in zip(numbers, lines, sources, strict=True):
             if len(parts) > 1:
                 self.num_split += 1
-                logging.warning(
+                message = (
                     "line %d (%d characters) has more than config.decode.max_length=%d pieces: "
-                    "translated in %d parts",
-                    *(number + 1, len(line), self._max_length, len(parts)),
+                    "translated in %d parts"
                 )
+                logging.warning(message, number + 1, len(line), self._max_length, len(parts))
             yield parts
 
     def _texts(self, hypotheses_by_part: list[Hypotheses]) -> Iterator[list[Hypothesis]]:

@@ -1,4 +1,4 @@
-"""Runs a traced function of a random key by many small programs instead of a large one."""
+"""Runs the traced initialisation of a state as many small programs instead of a large one."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -9,12 +9,12 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as
 
 
 def by_parts(traced: ClosedJaxpr, key: jax.Array, shardings: Sequence) -> list[jax.Array]:
-    """Returns the outputs of a function that was traced with a random key, each with its sharding.
+    """Returns the outputs of a function traced with a random key, each with its sharding.
 
-    They are those of the jitted function, bit by bit, but compiled in a third of the time: as one
-    program, XLA compiles the initialiser of every parameter. Here each output has a program, of the
-    equations that lead to it. Its random key is an argument, so that outputs with the same
-    initialiser and shape share their program:
+    The outputs are bit by bit those of the jitted function, but take a third of the time to
+    compile: in one program, XLA compiles the initialiser of every parameter. Here each output has a
+    program of its own, made of the equations that lead to it. The random key is an argument of the
+    program, so that outputs with the same initialiser and shape share one:
 
         a = normal(fold_in(key, 1), (2, 3))
         b = normal(fold_in(key, 2), (2, 3))    # the program of a, with another key
@@ -27,6 +27,7 @@ def by_parts(traced: ClosedJaxpr, key: jax.Array, shardings: Sequence) -> list[j
     programs, outputs = {}, []
     for output, sharding in zip(jaxpr.outvars, shardings, strict=True):
         body = []
+        # Backward slice of the jaxpr; equations that derive a key are run at once, not collected.
         for i in _leading_to(output, jaxpr.eqns, producers, known=values):
             eqn = jaxpr.eqns[i]
             inputs = _variables(eqn.invars)
@@ -35,13 +36,14 @@ def by_parts(traced: ClosedJaxpr, key: jax.Array, shardings: Sequence) -> list[j
                 values[eqn.outvars[0]] = derive(*map(values.get, inputs))[0]
             else:
                 body.append(eqn)
-        read = [*(x for eqn in body for x in eqn.invars), output]
-        inputs = [x for x in _variables(read) if x in values]
-        same = _signature(inputs, output, body), sharding
-        if same not in programs:
+        read = _variables([x for eqn in body for x in eqn.invars] + [output])
+        inputs = [x for x in read if x in values]
+        # Cache of programs: outputs of the same signature and sharding share one.
+        signature = _signature(inputs, output, body), sharding
+        if signature not in programs:
             function = _program(jaxpr, inputs, output, body)
-            programs[same] = jax.jit(function, out_shardings=[sharding])
-        outputs += programs[same](*map(values.get, inputs))
+            programs[signature] = jax.jit(function, out_shardings=[sharding])
+        outputs += programs[signature](*map(values.get, inputs))
     return outputs
 
 
@@ -54,6 +56,7 @@ def _leading_to(
 ) -> list[int]:
     """Returns the indices of the equations that compute `output` from variables in `known`."""
     indices, wanted = set(), _variables([output])
+    # Reachability from the output, against the direction of the data.
     while wanted:
         if (x := wanted.pop()) not in known and producers[x] not in indices:
             indices.add(producers[x])
@@ -62,12 +65,12 @@ def _leading_to(
 
 
 def _signature(inputs: list[Var], output: Var | Literal, equations: list[JaxprEqn]) -> tuple:
-    """Returns what two programs have in common if and only if they compute the same.
+    """Returns a key that is equal for two programs if and only if they compute the same.
 
     Variables are numbered, so that their identity does not matter. Jaxprs inside of an equation,
     such as that of jax.random.normal for a shape, are the same object if JAX traced them once.
     """
-    defined = [*inputs, *(x for eqn in equations for x in eqn.outvars)]
+    defined = inputs + [x for eqn in equations for x in eqn.outvars]
     numbers = {x: i for i, x in enumerate(defined)}
 
     def name(x: Var | Literal) -> tuple:

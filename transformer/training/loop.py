@@ -52,7 +52,7 @@ def run(
     load = functools.partial(load_batch, task.batches, layout, config.train.accumulate)
 
     def validation_is_due(step: int) -> bool:
-        """Whether to validate after a step: every `evaluate.every` steps, and after the last."""
+        """Returns whether to validate after a step: every `evaluate.every` steps, and the last."""
         period = config.evaluate.every
         return step == num_steps or bool(period and step and step % period == 0)
 
@@ -65,7 +65,7 @@ def run(
         checkpoints.finish()
         return checkpoints.newest()
 
-    # A run may start at its end: finished before, or out of patience.
+    # Early stopping is decided at the start, too: a run may start at its end.
     step = last_save = int(state.step)  # last_save: the newest step whose save was started
     facts = describe(task, state, layout)
     tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
@@ -76,6 +76,7 @@ def run(
         log.started(step, facts)
     elif not validation_is_due(step) or log.has_validation(step):
         logging.info("already at step %d of %d: nothing left to train", step, num_steps)
+    # A signal reaches one process; all must leave the loop after the same step.
     stopping = False
     any_process = make_any_process(layout)  # (bool) -> whether it is true in any process
     log_every = config.train.log_every
@@ -198,12 +199,11 @@ def rehearse(
         with progress.waiting(f"compile {what}"), fits, jax.debug_nans(False):
             state, _ = compiled_step(state, jax.tree.map(lambda x: x * 0, batch))
             jax.block_until_ready(state)
+        # The dry run's step is undone: batch numbers and the schedule begin where they were.
         state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
-    logging.info(
-        "dry run done: validation in %.1f s, steps with rows of %s in %.1f s",
-        *(middle - start, quantity(len(batch_numbers), "length")),
-        time.perf_counter() - middle,
-    )
+    end, lengths = time.perf_counter(), quantity(len(batch_numbers), "length")
+    message = "dry run done: validation in %.1f s, steps with rows of %s in %.1f s"
+    logging.info(message, middle - start, lengths, end - middle)
     return state
 
 

@@ -39,8 +39,11 @@ class Meters:
         every: int,
         newest: Callable[[], int | None],
     ):
-        """Logs every `every` steps from `step` to `num_steps`; `newest()` is the newest saved step,
-        which the error after repeated non-finite updates names."""
+        """Logs every `every` steps from `step` to `num_steps`.
+
+        `newest()` returns the newest saved step, quoted in the error when every update is
+        non-finite.
+        """
         self._task, self._log, self._every = task, log, every
         self._progress = Progress(step, num_steps)
         self._anomalies = Anomalies(newest)
@@ -54,23 +57,24 @@ class Meters:
 
     @contextlib.contextmanager
     def waiting_for_data(self) -> Iterator[None]:
-        """Counts the time inside as waiting for data, if the device is idle at its end."""
+        """Counts the time of its body as waiting for data, if the device is idle at the end."""
+        # The newest queued step is still computed: then the device does not wait for the host.
         computing = lambda: bool(self._late) and not self._late[-1][1]["loss"].is_ready()
         with self._progress.waiting(computing):
             yield
 
     def paused(self) -> contextlib.AbstractContextManager:
-        """Excludes the time inside from the step time."""
+        """Excludes the time of its body from the step time."""
         return self._progress.paused()
 
     def add(self, step: int, metrics: dict, *, shape: tuple[int, int], lag: int) -> None:
-        """Queues a step's metrics, for a batch of `shape` (rows, length), and logs the steps that
-        are at least `lag` steps older."""
+        """Queues a step's metrics (`shape` is (rows, length)); logs steps at least `lag` older."""
         rows, length = shape
         seconds = seconds_at_peak(self._task.model, rows, length)
         extra = {"positions": rows * length, "seconds_at_peak": seconds}
         self._late.append((step, {**metrics, **extra}))
-        ready = [self._late.popleft() for _ in range(len(self._late) - lag)]  # lag 0: all
+        # Queue: with lag 2, steps 7 8 9 make 7 ready; lag 0 empties it.
+        ready = [self._late.popleft() for _ in range(len(self._late) - lag)]
         jax.block_until_ready(ready)
         for i, (step, metrics) in enumerate(ready):
             self._log_step(step, metrics, ahead=len(ready) - 1 - i)
@@ -78,7 +82,7 @@ class Meters:
     def _log_step(self, step: int, metrics: dict, *, ahead: int) -> None:
         """Checks a step's metrics for anomalies, and logs them if the step is due.
 
-        It shares its time with the `ahead` steps that are read after it, at once.
+        `ahead` further steps are read together with it: the elapsed time is divided among them.
         """
         metrics = {name: float(value) for name, value in metrics.items()}
         self._progress.advance()
@@ -92,24 +96,21 @@ class Meters:
         filled = metrics.pop("filled", None)  # of the target side
         # The loss first. (Compiled functions return dicts sorted by key.)
         names = sorted(metrics, key=lambda name: (name != "loss", name))
+        # Sums over the batch become means per token or image.
         means = {name: metrics[name] / weight for name in names}
         means |= self._task.summarise(means)
         times = self._progress.lap(ahead)
-        values = {
-            **means,
-            **rates,
-            "skipped": skipped,
-            **({} if filled is None else {"padding": 1 - filled / positions}),
-            f"{unit}s_per_second": weight / times["step_seconds"],
-            **times,
-        }
+        values = {**means, **rates, "skipped": skipped}
+        if filled is not None:
+            values["padding"] = 1 - filled / positions
+        values |= {f"{unit}s_per_second": weight / times["step_seconds"], **times}
         if at_peak:
             values["mfu"] = at_peak / times["step_seconds"]
         self._log.write("train", step, values)
         self._progress.show(means, values, unit)
 
     def validation(self, step: int, scores: dict, is_best: bool) -> None:
-        """Logs the scores of a validation, which also marks the validation as done."""
+        """Logs the scores of a validation; the line in the log marks the validation as done."""
         self._log.write("validation", step, scores)
         best_by = self._task.best_by
         numbers = {name: value for name, value in scores.items() if not isinstance(value, str)}
@@ -136,10 +137,13 @@ def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, Any]:
     logging.info(
         "%s in %s, %.1f MB of state per device; %s, %s (%s), %s, (data, fsdp, tensor) = %s",
         quantity(facts["parameters"], "parameter"),
-        *(facts["dtype"], facts["bytes_per_device"] / 1e6),
+        facts["dtype"],
+        facts["bytes_per_device"] / 1e6,
         quantity(facts["processes"], "process", "processes"),
         quantity(facts["devices"], "device"),
-        *(facts["device"], facts["strategy"], facts["mesh"]),
+        facts["device"],
+        facts["strategy"],
+        facts["mesh"],
     )
     logging.info("%s", task.about)
     return facts

@@ -26,6 +26,7 @@ def inverse_square_root(
     Linear warm-up for `warmup_steps` updates, then decay with step^-0.5. `factor` 1 is the paper's.
     """
     step = jnp.asarray(step, jnp.float32)
+    # The two terms meet at step = warmup_steps, the peak.
     return factor * d_model**-0.5 * jnp.minimum(step**-0.5, step * warmup_steps**-1.5)
 
 
@@ -40,13 +41,13 @@ def make_schedule(name: str, **arguments: float) -> Schedule:
     make = getattr(optax.schedules, name, None)
     if not callable(make):
         raise UserError(
-            "config.optimizer.schedule.name is inverse_square_root or a schedule of optax, such as "
-            f"warmup_cosine_decay_schedule, found {name!r}"
+            "config.optimizer.schedule.name must be inverse_square_root or a schedule of optax, "
+            f"such as warmup_cosine_decay_schedule, found {name!r}"
         )
     if {"warmup_steps", "decay_steps"} <= arguments.keys():
         # A trial of a few steps may end within the warm-up; optax wants a step of decay behind it.
-        most = max(arguments["decay_steps"], arguments["warmup_steps"] + 1)
-        arguments = {**arguments, "decay_steps": most}
+        decay_steps = max(arguments["decay_steps"], arguments["warmup_steps"] + 1)
+        arguments = {**arguments, "decay_steps": decay_steps}
     # Optax's schedules count from 0, ours from 1: update 1 gets optax's rate of count 0.
     bound = _bound(make, "config.optimizer.schedule", arguments)
     try:
@@ -64,25 +65,26 @@ def make_optimizer(
     arguments: Mapping[str, float],
     frozen: str = "",
 ) -> optax.GradientTransformation:
-    """Returns `optax.NAME(learning_rate, **arguments)`, after clipping by global norm if
-    `clip_norm` > 0.
+    """Returns `optax.NAME(learning_rate, **arguments)`, clipping before it if `clip_norm` > 0.
 
-    The paper uses Adam (Kingma and Ba 2015) without clipping. `schedule` is called with the number
-    of the update, counted from 1; skipped updates do not count. Parameters below the prefixes of
-    paths in `frozen` are not updated, and have no state.
+    Gradients are clipped by their global norm. The paper uses Adam (Kingma and Ba 2015) without
+    clipping. `schedule` is called with the number of the update, counted from 1; skipped updates do
+    not count. Parameters below the prefixes of paths in `frozen` are not updated, and have no
+    state.
     """
     make = getattr(optax, name, None) or getattr(optax.contrib, name, None)
-    # What is schedule-free would have to be scored with other params than those in training; what
-    # begins with scale_by is a part of an optimizer.
+    # Schedule-free optimizers would have to be evaluated with other params than those in training;
+    # names that begin with scale_by are parts of an optimizer.
     usable = callable(make) and not name.startswith(("schedule_free", "scale_by"))
     if not usable or "learning_rate" not in inspect.signature(make).parameters:
         raise UserError(
-            "config.optimizer.name is an optimizer of optax with a learning rate, such as adam, "
-            f"adamw, sgd, lion, adafactor or muon, found {name!r}"
+            "config.optimizer.name must be an optimizer of optax with a learning rate, such as "
+            f"adam, adamw, sgd, lion, adafactor or muon, found {name!r}"
         )
     if make is optax.contrib.muon:
         arguments = {"muon_weight_dimension_numbers": hidden_matrices, **arguments}
     make = _bound(make, "config.optimizer.arguments", arguments, later="learning_rate")
+    # Optax counts the updates before this one: update 1 has count 0.
     optimizer = make(learning_rate=lambda count: schedule(count + 1))
     if clip_norm:
         optimizer = optax.chain(optax.clip_by_global_norm(clip_norm), optimizer)
@@ -94,7 +96,7 @@ def make_optimizer(
 
 
 def hidden_matrices(params: Tree) -> Tree:
-    """Returns which axes of a parameter are the rows and columns of Muon's matrix; None: no matrix.
+    """Returns, for each parameter, the axes of rows and columns of Muon's matrix, or None.
 
     Matrices are the kernels of hidden layers, with all heads of a projection in one. The first and
     the last layer (embeddings, patches, classes), biases and norms are left to Adam, as its author
@@ -112,7 +114,7 @@ def hidden_matrices(params: Tree) -> Tree:
 
 
 def stop_gradients(params: Tree, frozen: str) -> Tree:
-    """Returns params of which those below the prefixes in `frozen` are constants to a gradient."""
+    """Stops gradients of the params below the prefixes in `frozen`, and returns all params."""
     prefixes = param_paths.prefixes(frozen)
     return param_paths.unflatten(
         {
@@ -123,12 +125,12 @@ def stop_gradients(params: Tree, frozen: str) -> Tree:
 
 
 def _parts(frozen: list[str], params: Tree) -> Tree:
-    """Returns a tree of 'frozen' and 'trained'; UserError if a prefix, or the rest, is empty."""
+    """Labels each parameter 'frozen' or 'trained'; UserError if a prefix or the rest is empty."""
     is_below, flat = param_paths.is_below, param_paths.flatten(params)
     for prefix in frozen:
         if not any(is_below(path, [prefix]) for path in flat):
             raise UserError(
-                f"config.optimizer.frozen: {prefix!r} is no prefix of a parameter's path: they "
+                f"config.optimizer.frozen: {prefix!r} is not a prefix of a parameter's path: paths "
                 f"begin with {', '.join(sorted(params))}, such as {min(flat)!r}"
             )
     parts = {path: "frozen" if is_below(path, frozen) else "trained" for path in flat}
@@ -140,9 +142,9 @@ def _parts(frozen: list[str], params: Tree) -> Tree:
 def _bound(
     function: Callable, where: str, arguments: Mapping[str, float], later: str = ""
 ) -> Callable:
-    """Returns the function with these keyword arguments bound.
+    """Binds keyword arguments to a function, all but `later`, which is given at the call.
 
-    UserError for an unknown or a missing argument; the one called `later` is given at the call.
+    UserError for an unknown or a missing argument.
     """
     known = dict(inspect.signature(function).parameters)
     known.pop(later, None)
@@ -162,7 +164,7 @@ def _bound(
 def check(
     *, name: str, clip_norm: float, arguments: Mapping, schedule: Mapping, frozen: str
 ) -> None:
-    """Raises UserError for invalid values of `config.optimizer`; of `frozen` the run does."""
+    """Raises UserError for invalid values of `config.optimizer`; `frozen` is checked by the run."""
     del frozen  # which parameters there are is known when the model is built
     where = "config.optimizer"
     check_values("optimizer", {"clip_norm": clip_norm}, {"clip_norm": "at least 0"})
@@ -178,6 +180,7 @@ def check(
     if "warmup_steps" in schedule:
         rules["warmup_steps"] = "at least 1"
     check_values("optimizer.schedule", schedule, rules)
+    # A trial update of abstract params: what optax refuses, it refuses now.
     rate = make_schedule(**schedule)
     shapes = {"kernel": (2, 3), "bias": (3,)}
     params = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}

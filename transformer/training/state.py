@@ -44,18 +44,19 @@ def restore_or_init(
 ) -> TrainState:
     """Returns the state of the newest undamaged checkpoint, or one with random params.
 
-    Where there is no checkpoint, `load_params(shapes)` gives {path: array}, which take the place of
-    random params.
+    Without a checkpoint, the arrays of `load_params(shapes)`, {path: array}, replace random params.
+    Collective.
     """
     initialise = functools.partial(init_state, init, optimizer)
     key = jax.random.key(seed)
     traced, shapes = jax.make_jaxpr(initialise, return_shape=True)(key)
-    like = to_restore(shapes, layout)
-    if checkpoints and (restored := checkpoints.restore(like.params, _with_skipped(like))):
+    # Abstract state: no params are initialised where a checkpoint is restored.
+    abstract = to_restore(shapes, layout)
+    if checkpoints and (restored := checkpoints.restore(abstract.params, _with_skipped(abstract))):
         number, params, rest = restored
         logging.info("resuming from step %d", number)
         # jit, because only a compiled program can make an array on devices of several processes.
-        step = jax.jit(lambda: jnp.int32(number), out_shardings=like.step.sharding)()
+        step = jax.jit(lambda: jnp.int32(number), out_shardings=abstract.step.sharding)()
         state = TrainState(step, rest["skipped"], params, rest["opt_state"])
         return from_saved(state, layout)
     loaded = load_params(shapes.params) if load_params else {}  # first: it refuses a mismatch
@@ -72,6 +73,7 @@ def restore_or_init(
 
 def save(checkpoints: Checkpoints, step: int, state: TrainState, layout: Layout) -> None:
     """Starts saving a state; its arrays may be donated on return."""
+    # Global arrays, as the checkpoint manager requires of every process.
     saved_state = to_save(state, layout)
     checkpoints.save(step, saved_state.params, _with_skipped(saved_state))
 

@@ -57,6 +57,7 @@ def train_step(
     global batch: with a mean of per-device means, the weight of a token would depend on how many
     tokens its device has.
     """
+    # A step's random numbers depend on (seed, step) alone: a resumed run draws the same.
     rng = jax.random.fold_in(jax.random.key(seed), state.step)
     rng = random_per_device(rng, axis)
     gradients, sums = _summed_gradient(loss, state.params, micro_batches(batch, accumulate), rng)
@@ -87,7 +88,7 @@ def _updated_if(
     weight: jax.Array,
     state: TrainState,
 ) -> tuple[Tree, Tree]:
-    """Returns params and optimizer state: updated by gradients / weight, or as they are."""
+    """Returns params and optimizer state: updated by gradients / weight, or unchanged."""
 
     @jax.jit  # traced once, for both platforms below
     def update(gradients: Tree, weight: jax.Array, state: TrainState) -> tuple[Tree, Tree]:
@@ -125,6 +126,7 @@ def micro_batches(batch: Tree, accumulate: int) -> Tree:
     Each micro-batch takes rows from every device, so that none of them is moved. Example: of rows
     0 to 7 on 2 devices, 2 micro-batches have 0, 2, 4, 6 and 1, 3, 5, 7.
     """
+    # Row i is row i // accumulate of micro-batch i % accumulate.
     return jax.tree.map(lambda x: x.reshape(-1, accumulate, *x.shape[1:]).swapaxes(0, 1), batch)
 
 
@@ -144,6 +146,7 @@ def _summed_gradient(loss: Callable, params: Tree, parts: Tree, rng: jax.Array) 
     if accumulate == 1:
         return gradient(params, first, rng)
 
+    # Gradient accumulation: a scan holds the activations of one micro-batch at a time.
     def add(total: Tree, numbered_part: tuple) -> tuple[Tree, None]:
         number, part = numbered_part
         return jax.tree.map(
