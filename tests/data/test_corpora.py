@@ -135,7 +135,7 @@ def test_unknown_names(tmp_path):
         catalogue("wmt14_translate/de-en", "dev", tmp_path)
     with pytest.raises(ValueError, match="'de' and 'en', found source 'fr' and target 'en'"):
         catalogue("wmt14_translate/de-en", "train", tmp_path, "fr", "en")
-    with pytest.raises(ValueError, match=r"\Aconfig\.data\.data_dir is a local folder"):
+    with pytest.raises(ValueError, match=r"\Aconfig\.data\.data_dir must be a local folder"):
         catalogue("builtin", "train", "gs://bucket/data", "ko", "en")
     assert list(tmp_path.iterdir()) == []
 

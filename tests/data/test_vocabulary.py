@@ -71,7 +71,7 @@ def test_models_are_read_from_one_file_or_two(tmp_path):
         (".", "shared.model", r"shared.model does not exist: expected .* same config.*kind"),
         (".", "source.model target.model shared.pieces", "source.model does not exist: expected"),
         ("wrong", "shared.model", "wrong is not a SentencePiece model"),
-        ("wrong", "text.characters", "wrong is no folder: expected WORKDIR/vocabulary"),
+        ("wrong", "text.characters", "wrong is not a folder: expected WORKDIR/vocabulary"),
     ],
 )
 def test_files_that_cannot_be_a_vocabulary_are_one_line(

@@ -29,10 +29,10 @@ class Batches:
     alone, so that the rows do not depend on the host that assembles them.
 
     A batch has rows of one group, `batch_positions // length` of them; the last batch of a group
-    may have fewer, and is padded with empty rows. seed None, for evaluation: one epoch after the
-    other, in order, and a group that is less than one batch has a batch of the next power of two,
-    so that less than half of it is empty and splits share static shapes: 24 rows where 128 fit are
-    a batch of 32.
+    may have fewer, and is padded with empty rows. With seed None, for evaluation, epochs follow
+    each other in order; a group smaller than one batch then has a batch of the next power of two,
+    so that less than half of it is empty and splits share static shapes: 24 rows where 128 fit
+    become a batch of 32.
 
     Example: groups of 5 and 3 rows, 2 rows per batch, give 3 + 2 batches per epoch, numbered 0 1 2
     of group 0 and 3 4 of group 1. A permutation of 0 to 4 orders the batches of an epoch, and a
@@ -48,8 +48,10 @@ class Batches:
         """Returns rows start to stop of batch t; rows past its end are empty."""
         g, batch = self._locate(t)
         group, num_rows = self.groups[g], self._rows_per_batch(g)
+        # Batch 1 of 2 rows a batch takes rows 2 and 3 of the epoch's order of the group.
         order = _permutation(self.seed, t // len(self), g, len(group))
         chosen = order[batch * num_rows : (batch + 1) * num_rows][start:stop]
+        # Rows 4 and 0 with 2 and 3 items: items of row 4, then of row 0, in rows 0 0 1 1 1 here.
         counts = group.offsets[chosen + 1] - group.offsets[chosen]
         items = group.items[concatenate_ranges(group.offsets[chosen], counts)]
         row_of_item = np.repeat(np.arange(len(chosen)), counts)
@@ -67,6 +69,7 @@ class Batches:
         epoch, position = divmod(t, len(self))
         # Group -1 is the order of the batches; groups 0, 1, ... are the orders of their rows.
         batch = int(_permutation(self.seed, epoch, -1, len(self))[position])
+        # Starts 0 3 5: batch 3 is right of 0 and 3, so it is in group 1, whose batch 0 it is.
         starts = np.cumsum([0, *self._batches_per_group])
         g = int(np.searchsorted(starts, batch, side="right")) - 1
         return g, batch - int(starts[g])
@@ -92,29 +95,32 @@ class Batches:
         return [-(-len(group) // self._rows_per_batch(g)) for g, group in enumerate(self.groups)]
 
     def _rows_per_batch(self, g: int) -> int:
-        most = max(1, self.batch_positions // self.groups[g].length)
+        full = max(1, self.batch_positions // self.groups[g].length)
         if self.seed is not None:
-            return most
-        return min(most, 1 << (len(self.groups[g]) - 1).bit_length())
+            return full
+        # Next power of two: (24 - 1).bit_length() is 5, and 1 << 5 is 32.
+        return min(full, 1 << (len(self.groups[g]) - 1).bit_length())
 
     def first_of_each_length(self) -> list[int]:
-        """Returns, for each row length, the number t of its group's first batch; longest first.
+        """Returns the number t of the first batch of each row length, longest rows first.
 
         A group's first batch is full if any of its batches is.
         """
         starts = np.cumsum([0, *self._batches_per_group])  # before the shuffle
         order = _permutation(self.seed, 0, -1, len(self)).tolist()
+        # order[t] is the batch at position t of epoch 0: `index` inverts the shuffle.
         by_length = np.argsort([-group.length for group in self.groups], kind="stable")
         return [order.index(int(starts[g])) for g in by_length]
 
     def largest(self) -> list[int]:
-        """Returns the numbers t of one or two batches that need most memory, empty rows included.
+        """Returns the numbers t of the one or two batches that need the most memory.
 
-        One of the longest rows, for which attention needs most, and one of most positions.
+        The first has the longest rows, for which attention needs most; the second, if it is another
+        one, has the most positions, empty rows included.
         """
         numbers = self.first_of_each_length()
-        most = max(numbers, key=lambda t: math.prod(self.shape(t)))
-        return list(dict.fromkeys([numbers[0], most]))
+        largest = max(numbers, key=lambda t: math.prod(self.shape(t)))
+        return list(dict.fromkeys([numbers[0], largest]))
 
     @property
     def positions(self) -> int:
@@ -129,11 +135,12 @@ class Batches:
 
 
 def prefetch(load: Callable[[int], Loaded], numbers: Iterable[int]) -> Iterator[Loaded]:
-    """Yields load(t) for each number, with a prefetch of one batch in a background thread.
+    """Yields load(t) for each number t, with a prefetch of one batch in a background thread.
 
     An error of load(t) is raised here when batch t is due. Closing the generator does not wait for
     the batch that is being loaded.
     """
+    # One thread: batches are loaded in order, and at most one waits in memory.
     thread = concurrent.futures.ThreadPoolExecutor(1, "batches")
     try:
         pending = None
@@ -153,4 +160,5 @@ def _permutation(seed: int | None, epoch: int, g: int, size: int) -> np.ndarray:
     """Returns the order of the rows of group g in an epoch, or for g = -1 that of the batches."""
     if seed is None:
         return np.arange(size)
+    # g + 1, because a seed's numbers must not be negative.
     return np.random.default_rng((seed, epoch, g + 1)).permutation(size)

@@ -20,7 +20,7 @@ SHARD_RECORDS = 1 << 17  # in memory at once: TFDS holds the shard that it write
 
 @dataclasses.dataclass(eq=False, kw_only=True)
 class RecordsConfig(tfds.core.BuilderConfig):
-    """The content of a corpus. Its name has to carry a hash of the content.
+    """The content of a corpus. Its name must contain a hash of the content.
 
     TFDS compares names only: it would serve the old records after an edit.
     """
@@ -50,7 +50,7 @@ class Records(tfds.core.ShardBasedBuilder, skip_registration=True):
             examples = enumerate(shown)
             # TFDS writes shards one after the other, so that they can share one iterator: the
             # first takes records 0 to SHARD_RECORDS - 1, the second goes on from there. The last
-            # takes what is left, so that the iterator, and with it the progress, comes to its end.
+            # takes what is left: this exhausts the iterator, and so ends the progress line.
             shard = functools.partial(itertools.islice, examples, SHARD_RECORDS)
             last = functools.partial(itertools.islice, examples, None)
             shards[split] = [shard] * (math.ceil(count / SHARD_RECORDS) - 1) + [last]
@@ -83,6 +83,7 @@ def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> RecordsC
 
     UserError if a file is empty or their numbers of lines differ.
     """
+    # One pass over each file: its hash names the corpus, its lines must match the other's.
     digests, counts = zip(*map(text_files.digest_and_count, files), strict=True)
     for file, count in zip(files, counts, strict=True):
         if not count:

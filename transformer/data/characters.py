@@ -19,7 +19,7 @@ FIRST = 4  # the id of the first character
 class Characters:
     """The characters of a vocabulary: characters[i] has the id FIRST + i.
 
-    A line break is no character: each line of a corpus is a text, and ends with END.
+    A line break is not a character: each line of a corpus is a text, and ends with END.
     """
 
     characters: str
@@ -37,6 +37,7 @@ class Characters:
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Returns the texts of ids, U+FFFD for UNKNOWN; the other special ids are dropped."""
+        # Ids below FIRST are special, id FIRST + i is characters[i].
         special = {UNKNOWN: "\ufffd", PAD: "", END: "", START: ""}
         character = lambda i: special[i] if i < FIRST else self.characters[i - FIRST]
         return ["".join(character(int(i)) for i in text) for text in ids]
@@ -53,6 +54,7 @@ class Characters:
 
     @property
     def fingerprint(self) -> str:
+        # Cache key: the end symbol is part of the ids, so of the key.
         end = "" if self.end == END else str(self.end)
         digest = hashlib.sha256((self.characters + end).encode()).hexdigest()
         return digest[:16] + self.normalisation
@@ -68,13 +70,14 @@ class Characters:
 
 
 def learn(texts: Iterable[str]) -> bytes:
-    """Returns the content of a table's file: all characters of the texts, UTF-8, nothing between.
+    """Returns the content of a table's file: all characters of the texts, sorted, as UTF-8.
 
     UserError if there are none.
     """
     characters = set().union(*texts)
     if not characters:
         raise UserError("the training text is blank: there are no characters to learn")
+    # Sorted, so that ids do not depend on the order of the lines.
     return "".join(sorted(characters)).encode()
 
 

@@ -101,6 +101,7 @@ def load(
     from transformer.data import builders, preparation, wmt
 
     data_dir = local_folder(data_dir)
+    # Three kinds of corpus; each has a builder, a folder and, for WMT, a check of its archives.
     languages = source_language, target_language
     known = (*registry.CORPORA, "parallel_text", *wmt.CORPORA)
     check_values("data", {"corpus": corpus}, {"corpus": known})
@@ -142,6 +143,7 @@ def prepared(
     with paths.full_disk_as_user_error(folder.parents[2]):  # data_dir
         builder = preparation.prepare_corpus(build, folder, split, check)
     info = builder.info.splits[split]
+    # Cache key: the full name of a user's corpus has a hash of its text; sizes tell others apart.
     content = builder.info.full_name, split, direction, info.shard_lengths, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()
     return builder.as_data_source(split=split), f"{builder.name}-{digest[:16]}"
@@ -150,14 +152,14 @@ def prepared(
 def local_folder(data_dir: str) -> str:
     """Returns the absolute path of `data_dir`; UserError if it is a URL."""
     if "://" in data_dir:
-        raise UserError(f"config.data.data_dir is a local folder, found {data_dir!r}")
+        raise UserError(f"config.data.data_dir must be a local folder, found {data_dir!r}")
     return os.path.abspath(os.path.expanduser(data_dir))
 
 
 def _check_names(
     corpus: str, split: str, languages: tuple[str, str], expected: Sequence[str], key: str
 ) -> None:
-    """UserError if a corpus of fixed languages and splits does not have these."""
+    """Raises UserError if a corpus lacks the languages or the split."""
     if sorted(languages) != sorted(expected):
         raise UserError(
             f"config.data: {corpus} has the languages {expected[0]!r} and {expected[1]!r}, found "

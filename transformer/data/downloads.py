@@ -22,7 +22,7 @@ PROBE_SECONDS = 9  # per host: WMT has two, and the error is to come within 20 s
 def check(
     corpus: str, places: dict[str, tuple[pathlib.Path, pathlib.Path]], alternative: str
 ) -> None:
-    """UserError if an archive is neither on disk nor reachable.
+    """Raises UserError if an archive is neither on disk nor reachable.
 
     TFDS would retry for minutes, then raise from deep inside. `places` is {URL: (manual,
     downloaded)}: where a user puts an archive by hand, and where TFDS keeps its own download.
@@ -34,7 +34,7 @@ def check(
         if not manual.exists() and not tfds_resource.is_locally_cached(downloaded)
     ]
     hosts = [urllib.parse.urlparse(url).netloc for url in missing]
-    # One URL of each host is enough.
+    # One URL of each host is enough: of hosts a b a, `index` gives URLs 0 and 1.
     for url in (missing[hosts.index(host)] for host in dict.fromkeys(hosts)):
         if reason := _unreachable(url):
             raise UserError(
@@ -50,6 +50,7 @@ def _unreachable(url: str) -> str:
 
     reason = [f"no answer within {PROBE_SECONDS} s"]
 
+    # A list, because the thread has no return value; the default stands if the join times out.
     def probe():
         try:
             with requests.get(url, stream=True, timeout=PROBE_SECONDS) as response:
@@ -81,6 +82,7 @@ def without_tensorflow() -> Iterator[None]:
         compat=types.SimpleNamespace(as_text=os.fspath),
         errors=types.SimpleNamespace(ResourceExhaustedError=()),
     )
+    # Monkey patch: these two modules of TFDS call TensorFlow by the name `tf`.
     before = extractor.tf, shuffle.tf
     soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     raised = soft + shuffle.BUCKETS_NUMBER

@@ -45,10 +45,8 @@ def select_trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarr
     blank = np.any([side <= 1 for side in lengths], axis=0)  # END alone has length 1
     long = ~blank & np.any([side > max_length for side in lengths], axis=0)
     if blank.any() or long.any():
-        logging.info(
-            "training items dropped: %d blank on a side, %d over data.max_length=%d, of %d",
-            *(blank.sum(), long.sum(), max_length, len(blank)),
-        )
+        message = "training items dropped: %d blank on a side, %d over data.max_length=%d, of %d"
+        logging.info(message, blank.sum(), long.sum(), max_length, len(blank))
     if (blank | long).all():
         raise UserError(
             f"no training item is left: of {len(blank)}, {blank.sum()} are blank on a side and "
@@ -62,13 +60,14 @@ def pack(
 ) -> Rows:
     """Packs items into rows of `length` positions per side, by `best_fit`.
 
-    `lengths` has an array per side. The rows are cached as a file of the folder `cache`, which has
-    to be that of the ids: the file's name does not depend on the lengths. benchmarks/batches.py
+    `lengths` has an array per side. The rows are cached as a file in the folder `cache`, which must
+    be that of the ids: the file's name does not depend on the lengths. benchmarks/batches.py
     measures how full the rows are.
     """
     options = f"{length} {seed} {WAITING} {RESERVE}"
     name = hashlib.sha256(items.tobytes() + options.encode()).hexdigest()
     path = cache / f"packed-{name[:16]}.npy"
+    # Cache: None where the file is missing or its checksum does not match, then it is rebuilt.
     content = checksums.unstamped(path)
     if content is None:
         row_of_item = best_fit([side[items] for side in lengths], length, seed)
@@ -110,12 +109,14 @@ def best_fit(lengths: Sequence[np.ndarray], length: int, seed: int) -> np.ndarra
     # The lengths of the waiting items and their sum, [sides + 1, WAITING].
     sizes = np.array([(*item_lengths, sum(item_lengths)) for _, item_lengths in waiting]).T.copy()
     room, row, turn = [length] * len(lengths), 0, 0
+    # Round robin, until the row is nearly full; then best fit.
     while waiting:
         turn %= len(waiting)
         if min(room) >= reserve and all(map(operator.le, waiting[turn][1], room)):
             slot, turn = turn, turn + 1
         else:
             slot = _largest_that_fits(sizes[:, : len(waiting)], room)
+        # Nothing fits: the row is closed.
         if slot is None:
             room, row = [length] * len(lengths), row + 1
             continue
@@ -145,10 +146,11 @@ def _in_seeded_order(
 
 
 def _largest_that_fits(sizes: np.ndarray, room: Sequence[int]) -> int | None:
-    """Returns the column of `sizes` (a row per side, and their sum) to take; None if none fits."""
+    """Returns the column of the largest item that fits, or None; `sizes` as in `best_fit`."""
     fits = sizes[0] <= room[0]
     for side, side_room in zip(sizes[1:-1], room[1:], strict=True):
         fits &= side <= side_room
+    # Items that do not fit count as 0, so that a winner that does not fit means that none does.
     slot = int((fits * sizes[-1]).argmax())
     return slot if fits[slot] else None
 
@@ -164,6 +166,7 @@ def one_per_row(lengths: Sequence[np.ndarray], items: np.ndarray, length: int) -
     items, longest = items[order], longest[order]
     groups, start = [], 0
     for static_length in static_lengths(length, int(longest.max(initial=1))):
+        # Sorted lengths 3 8 9 and static lengths 8 and 16: items 0 and 1, then item 2.
         stop = int(np.searchsorted(longest, static_length, side="right"))
         if stop > start:
             groups.append(Rows(static_length, items[start:stop], np.arange(stop - start + 1)))
@@ -194,7 +197,7 @@ def concatenate_ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def check(max_length: int, row_length: int, batch_tokens: int, *, pack: bool) -> None:
-    """UserError for values of `config.data` that contradict each other."""
+    """Raises UserError for values of `config.data` that contradict each other."""
     check_values("data", {"max_length": max_length}, {"max_length": "at least 1"})
     if pack and max_length > row_length:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Sentence pairs -> the arrays of a batch (`assemble`), or of ids alone, and their shapes."""
+"""Sentence pairs -> the arrays of a batch: packed (`assemble`), or one pair per row."""
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,7 @@ def assemble(
     # sentence before, and START replaces it.
     shifted = np.roll(targets, 1)
     shifted[target_positions == 0] = tokenizer.START
+    # Mask of padding: segment 0.
     real = target_segments > 0
     return {
         "inputs": {
@@ -57,19 +58,21 @@ def assemble(
 def lay(
     side: Side, items: np.ndarray, row_of_item: np.ndarray, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lays out items of one side: (ids, positions, segments), int32 of `shape`, 0 on padding.
+    """Lays out the items of one side; returns (ids, positions, segments), int32, 0 on padding.
 
-    Sentences follow each other in their row. Positions restart with each sentence, segments number
-    a row's sentences from 1. Example with rows of 7: lengths 3 2 4 in the rows 0 0 1 give `first` 0
-    0 2, `column` 0 3 0 and `flat_index` 0 1 2, 3 4, 7 8 9 10.
+    All are of `shape` (rows, length). Sentences follow each other in their row. Positions restart
+    with each sentence, segments number a row's sentences from 1. Example with rows of 7: lengths 3
+    2 4 in the rows 0 0 1 give `first` 0 0 2, `column` 0 3 0 and `flat_index` 0 1 2, 3 4, 7 8 9 10.
     """
     starts_of_items = side.offsets[items]
     lengths = side.offsets[items + 1] - starts_of_items
+    # Exclusive sum: lengths 3 2 4 start at 0 3 5 if all items are laid end to end.
     starts = np.cumsum(lengths) - lengths
     first = np.searchsorted(row_of_item, row_of_item)  # the first item in each item's row
     column = starts - starts[first]
     position = packing.concatenate_ranges(np.zeros_like(lengths), lengths)
     flat_index = np.repeat(row_of_item * shape[1] + column, lengths) + position
+    # Flat index row * length + column, then a reshape to rows: 7 8 9 10 are row 1, columns 0 to 3.
     arrays = np.zeros((3, shape[0] * shape[1]), np.int32)
     arrays[0, flat_index] = side.ids[np.repeat(starts_of_items, lengths) + position]
     arrays[1, flat_index] = position
@@ -93,7 +96,7 @@ def fill_fractions(batches: Batches, tokens: Tokens) -> tuple[float, float]:
 
 
 def inputs_of_single_pairs(source_BS: jax.Array, target_BT: jax.Array) -> dict[str, jax.Array]:
-    """Returns a model's keyword arguments for padded ids, one pair per row, shifting the target."""
+    """Returns a model's inputs for padded ids, one pair per row, with the target shifted right."""
     arguments = {
         "source": source_BS,
         "target": jnp.roll(target_BT, 1, axis=1).at[:, 0].set(tokenizer.START),
@@ -105,6 +108,6 @@ def inputs_of_single_pairs(source_BS: jax.Array, target_BT: jax.Array) -> dict[s
 
 
 def positions_and_segments(ids_BS: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns int [B, S] of padded ids, one sentence per row: segment 1, and 0 on padding."""
+    """Returns (positions_BS, segments_BS) of padded ids, one sentence per row: segment 1, PAD 0."""
     positions_BS = jnp.broadcast_to(jnp.arange(ids_BS.shape[1]), ids_BS.shape)
     return positions_BS, (ids_BS != tokenizer.PAD).astype(jnp.int32)

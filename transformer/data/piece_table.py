@@ -16,7 +16,7 @@ from transformer.data import tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 
-FIRST = 4  # the id of the first piece that is no special one
+FIRST = 4  # the id of the first piece that is not special
 LANGUAGE = re.compile(">>.+?<<")  # says into which of several languages to translate
 
 
@@ -40,6 +40,7 @@ class PieceTable:
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokenises texts; each ends with `end`, and a blank one is `end` alone."""
         ids, texts = self._ids, tokenizer.normalised(texts, self.normalisation)
+        # One call of SentencePiece for all texts: a call for each would take longer.
         split = list(map(self._split, texts))
         pieces_of_texts = self.processor.encode([text for _, text in split], out_type=str)
         return [
@@ -61,8 +62,9 @@ class PieceTable:
         """Returns the (piece, part of the text) that a text is cut into."""
         [text] = tokenizer.normalised([text], self.normalisation)
         language, rest = self._split(text)
-        given = text[: len(text) - len(rest)]
-        return [*((piece, given) for piece in language), *tokenizer.surfaces(self.processor, rest)]
+        # '>>fra<< A cat.': the language's part of the text is '>>fra<< ', with the space.
+        prefix = text[: len(text) - len(rest)]
+        return [(piece, prefix) for piece in language] + tokenizer.surfaces(self.processor, rest)
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -89,7 +91,7 @@ def dumps(table: Sequence[str]) -> bytes:
 
 
 def loads(content: bytes, name: str) -> tuple[str, ...]:
-    """Returns the table of a file's content; UserError, which names it, if it is none."""
+    """Loads a table from its file's content; UserError with `name` if it is not a table."""
     try:
         table = json.loads(content)
     except ValueError as error:

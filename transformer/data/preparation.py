@@ -1,4 +1,4 @@
-"""Prepares a corpus by its TFDS builder: one process, under a lock, what is missing or damaged."""
+"""Prepares a missing or damaged corpus by its TFDS builder, in one process, under a lock."""
 
 import contextlib
 import io
@@ -64,14 +64,13 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
     Without the lock (a disk that has none), a second process would remove the first one's
     unfinished folder.
     """
+    # data_dir/name/.lock: one lock for all configs of a corpus; it ends with its process.
     place, data_dir = folder.parents[1] / ".lock", folder.parents[2]
     paths.make_folder(place.parent)
     with place.open("a") as file:
         if error := try_lock(file, wait=True):
-            logging.warning(
-                "%s has no file locks: another process preparing it would not be noticed: %s",
-                *(data_dir, error),
-            )
+            message = "%s has no file locks: another process preparing it would not be noticed: %s"
+            logging.warning(message, data_dir, error)
         yield
 
 
@@ -80,6 +79,7 @@ def _prepare(build: Callable[[], Any], folder: pathlib.Path, check: Callable[[],
     name, data_dir = "/".join(folder.parts[-3:-1]), folder.parents[2]
     logging.info("preparing %s in %s", name, data_dir)
     check()
+    # TFDS would keep a damaged corpus, because its folder exists.
     shutil.rmtree(folder, ignore_errors=True)
     try:
         # TFDS calls back wmt._pairs (WMT) or Records._shard_iterators_per_split to read the text.
@@ -87,11 +87,12 @@ def _prepare(build: Callable[[], Any], folder: pathlib.Path, check: Callable[[],
             build().download_and_prepare(file_format="array_record")
     finally:
         _remove_incomplete(folder)
+    # Last: the checksums mark the corpus as complete.
     paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder))
 
 
 def _corrupt_files(folder: pathlib.Path, split: str) -> list[str]:
-    """Names the damaged files of a corpus, without the shards of other splits.
+    """Returns the names of a corpus's damaged files, without the shards of other splits.
 
     Hashing takes a core about a second per GB, and WMT's training split has several GB. A corpus
     without checksums was prepared by TFDS elsewhere, and is taken as undamaged.
@@ -101,7 +102,7 @@ def _corrupt_files(folder: pathlib.Path, split: str) -> list[str]:
 
 
 def _remove_incomplete(folder: pathlib.Path) -> None:
-    """Removes the rest of a failed or killed preparation.
+    """Removes what a failed or killed preparation has left.
 
     TFDS would take an empty version folder for a corpus without features.
     """
@@ -115,7 +116,7 @@ def _remove_incomplete(folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def _quiet():
-    """Keeps TFDS off standard output, which is for results, and progress bars to terminals."""
+    """Keeps TFDS off standard output, which is for results; progress bars only on a terminal."""
     tfds.display_progress_bar(sys.stderr.isatty())
     logger = logging.getLogger("absl")
     level = logger.level

@@ -33,6 +33,7 @@ def fields(message: int | bytes) -> Iterator[tuple[int, int | bytes]]:
             continue
         if wire_type not in SIZES:
             raise ValueError(f"field {number} is a group, which SentencePiece does not use")
+        # Wire type 2 has its length first: 0A 03 61 62 63 is field 1, three bytes, b"abc".
         size = SIZES[wire_type] or varint()
         yield number, message[at : at + size]
         at += size

@@ -1,4 +1,4 @@
-"""Text files -> lines: plain, .gz or .xz, strict UTF-8; two aligned ones, or parts of some."""
+"""Text files -> lines: plain, .gz or .xz, strict UTF-8; two aligned files, or parts of files."""
 
 import codecs
 import contextlib
@@ -22,11 +22,11 @@ GZIP = b"\x1f\x8b"  # the magic number of gzip; no UTF-8 text begins with it
 
 
 def languages(folder: Path, stems: Iterable[str], source: str, target: str) -> tuple[str, str]:
-    """Returns the languages of source and target; the one that is "" is the folder's other one.
+    """Returns the languages of source and target; "" is replaced by the folder's other language.
 
-    The folder's languages are what the files of every stem end in: de and en where there are
-    train.de, train.en.gz, test.de, test.en and notes.txt. UserError if the source and the target
-    are both "", if there is not exactly one other language, or no such folder.
+    A folder's languages are the endings that all stems have: de and en where there are train.de,
+    train.en.gz, test.de, test.en and notes.txt. UserError if both languages are "", if there is not
+    exactly one other language, or no such folder.
     """
     if not folder.is_dir():
         raise UserError(state(folder))
@@ -36,6 +36,7 @@ def languages(folder: Path, stems: Iterable[str], source: str, target: str) -> t
         for file in path.parent.glob(f"{glob.escape(path.name)}.*"):
             end = file.name.removeprefix(f"{path.name}.")
             ends.setdefault(stem, set()).add(end.removesuffix(".gz").removesuffix(".xz"))
+    # Every stem must have the language: test.fr alone does not make fr one.
     present = sorted(set.intersection(*ends.values())) if ends else []
     others = [language for language in present if language not in (source, target)]
     if len(others) == 1 and (source or target):
@@ -56,15 +57,15 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str = "split")
     if languages[0] == languages[1] or not all(re.fullmatch(r"[\w-]+", x) for x in languages):
         names = " and ".join(map(repr, languages))
         raise UserError(
-            "config.data.source_language and config.data.target_language are two different codes, "
-            f"such as 'de' and 'en', found {names}"
+            "config.data.source_language and config.data.target_language must be two different "
+            f"codes, such as 'de' and 'en', found {names}"
         )
     if "," in split:
         sides = [[folder / os.path.expanduser(name.strip())] for name in split.split(",")]
     else:
         sides = [[folder / f"{split}.{language}{x}" for x in SUFFIXES] for language in languages]
     if len(sides) != 2:
-        raise UserError(f"{key} is a stem or SOURCE_FILE,TARGET_FILE, found {split!r}")
+        raise UserError(f"{key} must be a stem or SOURCE_FILE,TARGET_FILE, found {split!r}")
     why = functools.partial(_why_missing, folder, key=key)
     return [_only_file(candidates, f"{key}={split!r}", why) for candidates in sides]
 
@@ -80,7 +81,7 @@ def _only_file(candidates: list[Path], setting: str, why: Callable[[list[Path]],
 
 
 def _why_missing(folder: Path, candidates: list[Path], key: str) -> str:
-    """Says for one side what was expected, what is there, and what the user can set instead."""
+    """Returns for a side what was expected, what is there, and what the user can set instead."""
     if folders := [str(file) for file in candidates if file.is_dir()]:
         return f"{folders[0]} is a folder, expected a file"
     no_test = ", or to '' for no test set" if key == "config.data.test" else ""
@@ -92,7 +93,7 @@ def _why_missing(folder: Path, candidates: list[Path], key: str) -> str:
 
 
 def state(folder: Path) -> str:
-    """Says what is in config.data.directory, for an error message."""
+    """Returns what is in config.data.directory, for an error message."""
     if folder == Path():
         return "config.data.directory is empty or '.': set it to the folder of your files"
     if not folder.is_dir():
@@ -109,7 +110,7 @@ class Part(NamedTuple):
     file: Path
     start: int
     stop: int
-    of_characters: bool
+    in_characters: bool
 
 
 def find_parts(folder: Path, split: str, key: str = "split") -> list[Part]:
@@ -132,6 +133,7 @@ def find_parts(folder: Path, split: str, key: str = "split") -> list[Part]:
 
     parts = []
     for name in map(str.strip, split.split(",")):
+        # FILE, then [start%:stop%] or [start%:stop% of characters], both numbers optional.
         match = re.fullmatch(r"(.+?)(?:\[(?:(\d+)%)?:(?:(\d+)%)?( of characters)?\])?", name)
         start, stop = (int(match[2] or 0), int(match[3] or 100)) if match else (0, 0)
         if not start < stop <= 100 or match[1].endswith("]"):
@@ -174,6 +176,7 @@ def _open(file: Path) -> Iterator[BinaryIO]:
 def digest_and_count(file: Path) -> tuple[str, int]:
     """Returns the sha256 of a file's uncompressed bytes and the number of its lines."""
     digest, count, last = hashlib.sha256(), 0, b"\n"
+    # Read in chunks of 1 MiB, so that a file need not fit into memory.
     with _open(file) as opened:
         while chunk := opened.read(1 << 20):
             digest.update(chunk)
@@ -216,7 +219,7 @@ def digest_of_parts(parts: Sequence[Part]) -> str:
 
 
 def empty(part: Part) -> UserError:
-    """Returns the error that a part has no line, with the lines of its file, if there are any."""
+    """Returns a UserError that a part has no lines; the message says how many its file has."""
     _, count = digest_and_count(part.file)
     if not count:
         return UserError(f"{part.file} is empty")
@@ -229,13 +232,14 @@ def empty(part: Part) -> UserError:
 def lines_of_part(part: Part) -> Iterator[bytes]:
     """Yields the lines of a part of a file, without their ends.
 
-    A part of n characters or lines begins at n * start // 100, so that parts which meet overlap in
-    nothing and miss nothing. A cut between characters of a line makes two lines of it.
+    A part of n characters or lines begins at n * start // 100, so that adjacent parts neither
+    overlap nor leave a gap. A cut between characters of a line makes two lines of it.
     """
-    size = (lambda line: len(line.decode()) + 1) if part.of_characters else (lambda line: 1)
+    size = (lambda line: len(line.decode()) + 1) if part.in_characters else (lambda line: 1)
+    # Two passes, one to count and one to read: of 7 lines, [:50%] has 3 and [50%:] has 4.
     total = sum(map(size, lines(part.file)))
     first, last = total * part.start // 100, total * part.stop // 100
-    if not part.of_characters:
+    if not part.in_characters:
         yield from itertools.islice(lines(part.file), first, last)
         return
     position = 0  # of the line's first character in the file

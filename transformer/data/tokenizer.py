@@ -28,7 +28,7 @@ NORMALISATIONS = ("nfc", "")
 class Pieces:
     """The vocabulary of one side: a SentencePiece model, whose ids are the model's.
 
-    `characters.Characters` and `piece_table.PieceTable` are others.
+    `characters.Characters` and `piece_table.PieceTable` have the same methods.
     """
 
     processor: sentencepiece.SentencePieceProcessor
@@ -105,7 +105,7 @@ class Vocabulary(NamedTuple):
 
 
 def check_list(texts: Iterable[str]) -> None:
-    """Raises TypeError for one text in the place of several: its letters would be the texts."""
+    """Raises TypeError for a string: iterating over it would take each letter for a text."""
     if isinstance(texts, str):
         raise TypeError(f"expected a list of texts, found one text: give [{texts[:40]!r}]")
 
@@ -113,8 +113,8 @@ def check_list(texts: Iterable[str]) -> None:
 def normalised(texts: Iterable[str], form: str) -> list[str]:
     """Returns texts in a Unicode normalisation form, one of NORMALISATIONS; '' leaves them as is.
 
-    Without it equal texts may have different ids: macOS spells 한 as the three characters ᄒ, ᅡ
-    and ᆫ (NFD), which a vocabulary of composed text (NFC) has no pieces for.
+    Without normalisation equal texts may have different ids: macOS spells 한 as the three
+    characters ᄒ, ᅡ and ᆫ (NFD), which a vocabulary of composed text (NFC) has no pieces for.
     """
     check_list(texts)
     return [unicodedata.normalize(form.upper(), text) for text in texts] if form else list(texts)
@@ -157,7 +157,7 @@ def learn(
 
 
 def _explain(message: str, size: int) -> str:
-    """Returns what a user can do about an error of SentencePiece's trainer."""
+    """Turns an error of SentencePiece's trainer into a message that says what the user can do."""
     if largest := re.search(r"too high.* <= (\d+)", message):
         return (
             f"config.vocabulary.size={size} is more than the training text supports, which is "
@@ -180,7 +180,7 @@ def _explain(message: str, size: int) -> str:
 def load(model_bytes: bytes, name: str) -> Pieces:
     """Loads a .model file's bytes; `name` is for error messages.
 
-    UserError if they are no SentencePiece model, or if its special pieces have other ids.
+    UserError if they are not a SentencePiece model, or its special pieces have other ids.
     """
     processor = load_processor(model_bytes, name)
     ids = (processor.pad_id(), processor.eos_id(), processor.unk_id(), processor.bos_id())
@@ -193,7 +193,7 @@ def load(model_bytes: bytes, name: str) -> Pieces:
 
 
 def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
-    """Loads a .model file's bytes, with any special ids; UserError if they are no such model."""
+    """Loads a .model file's bytes, with any special ids; UserError if they are not a model."""
     if not model_bytes:  # of which SentencePiece makes a processor without a model
         raise UserError(f"{name} is empty, expected a SentencePiece model")
     try:
@@ -213,14 +213,16 @@ def surfaces(processor: sentencepiece.SentencePieceProcessor, text: str) -> list
 def has_piece(
     processor: sentencepiece.SentencePieceProcessor, characters: Sequence[str]
 ) -> np.ndarray:
-    """Returns for each character whether it is made of pieces, bool: not of bytes, not unknown."""
-    whole = np.array([not (processor.is_byte(i) or i == UNKNOWN) for i in range(len(processor))])
-    return np.array([whole[ids].all() for ids in processor.encode(list(characters))], bool)
+    """Returns for each character, bool, whether pieces spell it: no bytes, not unknown."""
+    # Mask over ids: True for a piece of text, False for a byte or UNKNOWN.
+    is_text = np.array([not (processor.is_byte(i) or i == UNKNOWN) for i in range(len(processor))])
+    return np.array([is_text[ids].all() for ids in processor.encode(list(characters))], bool)
 
 
 def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray:
     """Returns lists of ids as the first rows of an int32 array [rows, length], PAD elsewhere."""
     array = np.full((rows, length), PAD, np.int32)
+    # Not strict: rows beyond the lists stay empty.
     for row, ids in zip(array, lists, strict=False):
         row[: len(ids)] = ids
     return array
@@ -266,6 +268,7 @@ def settings(
     processor: sentencepiece.SentencePieceProcessor,
 ) -> tuple[dict[tuple[int, int], int | bytes], list[int]]:
     """Returns a model's SETTINGS and the type of each piece, parsed from its protobuf."""
+    # protobuf leaves out defaults. Message 1 is a piece, whose field 3 is its type.
     values, types = dict(SETTINGS), []
     for message, content in protobuf.fields(processor.serialized_model_proto()):
         if message == 1:

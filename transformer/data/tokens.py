@@ -66,13 +66,13 @@ def tokenise(
 ) -> Tokens:
     """Returns the ids of a corpus, memory-mapped from a folder in `cache`.
 
-    The first call writes the folder; its name is a hash of the fingerprints of corpus and
-    vocabulary. Of several processes that write it, the first to finish serves all. Where a checksum
-    does not match, a warning names the file, and the folder is rebuilt. UserError if the disk is
-    full.
+    The first call writes the folder, named by a hash of the fingerprints of corpus and vocabulary.
+    If several processes write it, the first to finish wins. On a checksum mismatch a warning names
+    the file, and the folder is rebuilt. UserError if the disk is full.
     """
     directory = _folder(corpus.fingerprint, vocabulary, cache)
     if not drafts.is_intact(directory, "tokenising again"):
+        # Written as a draft and renamed: readers see a complete folder or none, and need no lock.
         with (
             paths.full_disk_as_user_error(directory.parent),
             drafts.draft(directory) as draft,
@@ -103,6 +103,7 @@ def _write_tokens(
                 files[name].write(np.array(flat, _id_type(encoder)).tobytes())
             advance(len(texts[0]))
     for name in sides:
+        # Lengths 3 and 1 give offsets 0 3 4, one more than there are items.
         offsets = np.cumsum(np.concatenate([[0], *lengths[name]]), dtype=np.int64)
         np.save(directory / f"{name}_offsets.npy", offsets)
 
@@ -114,6 +115,7 @@ def read(fingerprint: str, vocabulary: Vocabulary | Pieces | Characters, cache: 
     """
     directory, sides = _folder(fingerprint, vocabulary, cache), {}
     for name, encoder in vocabulary.sides.items():
+        # Memory-mapped: all processes on a host share the pages, and a batch reads only its own.
         ids = np.memmap(directory / f"{name}.ids", _id_type(encoder), "r")
         sides[name] = Side(ids, np.load(directory / f"{name}_offsets.npy"))
     return Tokens(sides, directory)

@@ -14,11 +14,12 @@ from transformer.runtime import paths, progress
 
 
 def read(source: str, names: Sequence[str]) -> list[bytes]:
-    """Reads the vocabulary that `config.vocabulary.model` names; a workdir has `names` of files.
+    """Returns the contents of the files that `config.vocabulary.model` names, one for each name.
 
     `source` is the folder WORKDIR/vocabulary of another run, or SentencePiece models: one file, or
     'SOURCE,TARGET' where each side has its own. A table of pieces belongs to its models, and is
-    taken with them, as a folder. UserError if a file is missing, or no model with our special ids.
+    taken with them, as a folder. UserError if a file is missing, or is not a model with the ids of
+    tokenizer.py.
     """
     what, folder = f"config.vocabulary.model={source}", paths.path(source)
     only_models = all(name.endswith(".model") for name in names)
@@ -27,7 +28,7 @@ def read(source: str, names: Sequence[str]) -> list[bytes]:
     elif only_models:
         files = [paths.path(name) for name in source.split(",")]
     else:
-        raise UserError(f"{what} is no folder: expected WORKDIR/vocabulary of another run")
+        raise UserError(f"{what} is not a folder: expected WORKDIR/vocabulary of another run")
     if len(files) != len(names):
         expected = "one, as the vocabulary is shared" if len(names) == 1 else "two: SOURCE,TARGET"
         raise UserError(f"{what} names {len(files)} file(s), expected {expected}")
@@ -49,22 +50,23 @@ def load(
 ) -> tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters:
     """Loads a vocabulary from its files, {path: content}; UserError if one is damaged.
 
-    Of pairs these are shared.model, or source.model and target.model; in a table of pieces the
-    models have shared.pieces, or source.pieces and target.pieces, beside them; characters are in
-    shared.characters, or source.characters and target.characters. Of plain text there is text.model
-    or text.characters. Without `source_end`, which only tables and characters have, a source ends
-    with padding, so that the encoder does not see its end. `normalisation` is that of all texts.
+    Pairs have shared.model, or source.model and target.model. With tables of pieces there are also
+    shared.pieces, or source.pieces and target.pieces. Vocabularies of characters have .characters
+    instead. Plain text has text.model or text.characters. Without `source_end`, which only tables
+    and characters have, a source ends with padding, so that the encoder does not see its end.
+    `normalisation` is applied to all texts.
     """
     files = {Path(path).name: path for path in contents}
 
     def side(name: str) -> tokenizer.SideVocabulary:
-        return dataclasses.replace(tokens_of(name), normalisation=normalisation)
+        return dataclasses.replace(load_side(name), normalisation=normalisation)
 
-    def tokens_of(name: str) -> tokenizer.SideVocabulary:
-        own = lambda suffix: files.get(f"{name}.{suffix}", files.get(f"shared.{suffix}"))
-        if path := own("characters"):
+    def load_side(name: str) -> tokenizer.SideVocabulary:
+        # source.model if the side has its own, else shared.model.
+        path_with = lambda suffix: files.get(f"{name}.{suffix}", files.get(f"shared.{suffix}"))
+        if path := path_with("characters"):
             return characters.load(contents[path], path)
-        model, table = own("model"), own("pieces")
+        model, table = path_with("model"), path_with("pieces")
         if table is None:
             return tokenizer.load(contents[model], model)
         processor = tokenizer.load_processor(contents[model], model)
@@ -72,6 +74,7 @@ def load(
 
     if "text.model" in files or "text.characters" in files:
         return side("text")
+    # One object for both sides if they are shared: Vocabulary.shared compares identity.
     source = side("source")
     one_file = "shared.model" in files or "shared.characters" in files
     target = source if one_file else side("target")
@@ -93,7 +96,7 @@ def learn_models(
 ) -> list[bytes]:
     """Learns one SentencePiece model from both sides of the training pairs, or one from each.
 
-    Of a larger corpus `max_sentences` random sentences are used (0: all); `seed` chooses them.
+    A larger corpus is sampled: `max_sentences` random sentences (0: all), chosen by `seed`.
     """
     sides_of_models = [(0, 1)] if shared else [(0,), (1,)]
     options = {"kind": kind, "size": size, "character_coverage": character_coverage}
@@ -115,7 +118,7 @@ def learn_text(
     max_sentences: int,
     seed: int,
 ) -> bytes:
-    """Learns a SentencePiece model, or with 'characters' the table of all, from plain text."""
+    """Learns a SentencePiece model from plain text, or with kind 'characters' their table."""
     if kind == "characters":
         return characters.learn(_sentences(train, (0,), 0, seed, normalisation))
     logging.info("learning the vocabulary: %s, %d pieces", kind, size)
@@ -127,16 +130,17 @@ def learn_text(
 def _sentences(
     corpus: corpora.Corpus | corpora.Text,
     sides: Sequence[int],
-    most: int,
+    max_sentences: int,
     seed: int,
     normalisation: str,
     chunk: int = 8192,
 ) -> Iterator[str]:
-    """Yields the sentences of these sides: all, or of `most` // len(sides) random items."""
+    """Yields the sentences of `sides`: all, or about `max_sentences`, of random items."""
     chosen = np.arange(len(corpus))
-    if most and len(sides) * len(corpus) > most:
-        chosen = np.random.default_rng(seed).permutation(len(corpus))[: most // len(sides)]
-        chosen = np.sort(chosen)
+    if max_sentences and len(sides) * len(corpus) > max_sentences:
+        shuffled = np.random.default_rng(seed).permutation(len(corpus))
+        # Sorted, so that the corpus is read from its beginning to its end.
+        chosen = np.sort(shuffled[: max_sentences // len(sides)])
     total = len(chosen) * len(sides)
     with progress.counter("read for the vocabulary", total=total, unit="sentence") as advance:
         for start in range(0, len(chosen), chunk):

@@ -52,7 +52,7 @@ def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathli
 
 
 def check_archives(corpus: str, data_dir: str) -> None:
-    """UserError if an archive is neither on disk nor reachable."""
+    """Raises UserError if an archive is neither on disk nor reachable."""
     alternative = "train on your own files with the corpus 'parallel_text'"
     downloads.check(corpus, archives(corpus, data_dir), alternative)
 
@@ -73,6 +73,7 @@ def _pairs(first: str, second: str) -> Iterator[tuple[str, dict[str, str]]]:
             opener = gzip.open if name.endswith(".gz") else open
             lines = stack.enter_context(opener(name, "rb"))
             sides.append(line.removesuffix(b"\n").decode() for line in lines)
+        # TFDS's keys: file 0, line `number`.
         for number, pair in enumerate(zip(*sides, strict=True)):
             yield f"0/{number}", dict(zip(languages, pair, strict=True))
 
@@ -82,10 +83,11 @@ _tfds_pairs = wmt._parse_parallel_sentences
 
 @contextlib.contextmanager
 def line_by_line() -> Iterator[None]:
-    """Makes TFDS read WMT's text line by line, and at the end returns free memory to the system.
+    """Makes TFDS read WMT's text line by line; returns freed memory to the system at the end.
 
     The allocator that launch.py sets would keep gigabytes of freed memory for the whole run.
     """
+    # Monkey patch: TFDS calls the parser by this module-level name.
     wmt._parse_parallel_sentences = _pairs
     try:
         yield

@@ -77,7 +77,7 @@ def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> La
 
     data_dir = corpora.local_folder(data_dir)
     parts = text_files.find_parts(pathlib.Path(os.path.expanduser(directory)), split, key)
-    if any(part.of_characters for part in parts):
+    if any(part.in_characters for part in parts):
         raise UserError(f"{key}={split!r}: labelled text can be cut between lines only")
     config = _config(parts)
     build = functools.partial(builders.LabelledLines, config=config, data_dir=data_dir)
