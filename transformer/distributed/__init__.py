@@ -4,8 +4,8 @@ Read layout.py (mesh and shardings), parallel_step.py (compiling a training step
 batch), inference.py (evaluation and decoding on one process's devices), processes.py (starting,
 barriers, sharing work, signals).
 
-*Collective* calls have to be made by all processes, in the same order, or those that make them wait
-forever for the rest:
+*Collective* calls must be made by all processes in the same order, or the processes that make them
+wait forever for the others:
 
 * in processes.py: `connect`, `first_process_first`, `gather_shares`, `all_gather`,
   `wait_for_all`;

@@ -91,14 +91,14 @@ def make_layout(
     devices = (devices or jax.devices())[: num_devices or None]
     if len(mesh) != 3 or mesh[0] < 0 or min(mesh[1:]) < 1:
         raise UserError(
-            f"config.parallel.mesh is (data, fsdp, tensor), such as (0, 1, 1), found {mesh}"
+            f"config.parallel.mesh must be (data, fsdp, tensor), such as (0, 1, 1), found {mesh}"
         )
     state_parts = mesh[1] * mesh[2]
     shape = (mesh[0] or max(1, len(devices) // state_parts), *mesh[1:])
     if math.prod(shape) != len(devices):
         raise UserError(
             f"config.parallel.mesh={mesh} does not match the number of devices, {len(devices)}: "
-            "data * fsdp * tensor has to equal that number, and data=0 is inferred"
+            "data * fsdp * tensor must equal that number, and data=0 is inferred"
         )
     if strategy == "pmap" and state_parts > 1:
         raise UserError(
@@ -169,7 +169,7 @@ def from_saved(state: Tree, layout: Layout) -> Tree:
 def _with_sharding(tree: Tree, sharding: NamedSharding) -> Tree:
     """Relabels replicated arrays with another replicated sharding, without copying.
 
-    This process has to have the same devices in both shardings.
+    This process must have the same devices in both shardings.
     """
 
     def relabel(x: jax.Array) -> jax.Array:

@@ -25,7 +25,7 @@ def rows_for_devices(num_rows: int, parts: int) -> int:
 
 
 def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: Layout) -> Tree:
-    """Returns a global batch of `num_rows` rows, sharded as the compiled step takes it.
+    """Loads a global batch of `num_rows` rows, sharded as the compiled step takes it.
 
     `load_rows(start, stop)` returns rows from `start` to `stop`; it is called once for each shard
     that this process's devices hold. Example: of 8 rows on 4 devices, process 1 of 2 loads (4, 6)
@@ -59,9 +59,8 @@ def shard_batch(load_rows: Callable[[int, int], Tree], num_rows: int, layout: La
 def compile_step(train_step: Callable, layout: Layout, state: Tree) -> Callable:
     """Returns the compiled step, (state, batch) -> (state, metrics), which donates its state.
 
-    It is compiled at its first call. Under 'jit', `state` (it may be abstract) gives the shardings
-    of the state that the step takes and returns; 'pmap' does not read it. Calling the step is
-    collective.
+    The step is compiled at its first call. Under 'jit' its state has the shardings of `state`,
+    which may be abstract; 'pmap' does not read `state`. Calling the step is collective.
     """
     if layout.strategy == "pmap":
         return jax.pmap(
@@ -125,10 +124,10 @@ def sum_over_devices(tree: Tree, axis: str | None) -> Tree:
 
 
 def make_any_process(layout: Layout) -> Callable[[bool], bool]:
-    """Returns a function by which processes agree that at least one of them wants to stop.
+    """Returns a function by which processes agree whether any of them wants to stop.
 
-    It is called with this process's flag after each step, and its answer is the same in all
-    processes. With one process, it is that flag. With several, it is whether any flag was set two
+    The function is called with this process's flag after each step, and returns the same in all
+    processes. With one process, it returns the flag; with several, whether any flag was set two
     steps earlier, so that no process waits for its devices. Collective.
     """
     sums = collections.deque()  # of the flags of the latest steps, still being computed

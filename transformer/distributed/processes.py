@@ -23,8 +23,11 @@ from jax.experimental import multihost_utils
 # Slurm's srun sets the first, Open MPI the second, Kubernetes the others: the third and fourth for
 # TPUs, the last in an indexed job.
 CLUSTER_VARIABLES = (
-    *("SLURM_STEP_NODELIST", "OMPI_MCA_orte_hnp_uri"),
-    *("TPU_WORKER_HOSTNAMES", "TPU_PROCESS_ADDRESSES", "JOB_COMPLETION_INDEX"),
+    "SLURM_STEP_NODELIST",
+    "OMPI_MCA_orte_hnp_uri",
+    "TPU_WORKER_HOSTNAMES",
+    "TPU_PROCESS_ADDRESSES",
+    "JOB_COMPLETION_INDEX",
 )
 
 TPU_DEVICES = (Path("/dev/accel0"), Path("/dev/vfio/0"))
@@ -70,7 +73,7 @@ def first_process_first(name: str) -> Iterator[None]:
 
 
 def _barrier(name: str) -> None:
-    """Returns once all processes have called it with this name.
+    """Blocks until all processes have called it with this name.
 
     A barrier of devices (Gloo, NCCL) times out within a minute if a process is late; the
     coordination service's waits BARRIER_HOURS.
@@ -89,9 +92,9 @@ def my_share(count: int) -> range:
 
 
 def gather_shares(share: list, count: int) -> list:
-    """Returns all `count` results in order, of which each process gives its `my_share`. Collective.
+    """Gathers the results of all processes, each of its `my_share`, in order. Collective.
 
-    Results are JSON values (see above).
+    Returns `count` results, which are JSON values (see the module's docstring).
     """
     if jax.process_count() == 1:
         return share
@@ -113,7 +116,7 @@ def all_gather(value: object) -> list:
 
 
 def wait_for_all() -> None:
-    """Returns once all processes have called it; they have to do so within a minute. Collective."""
+    """Blocks until all processes have called it, within a minute of each other. Collective."""
     all_gather(None)
 
 
@@ -121,14 +124,15 @@ def wait_for_all() -> None:
 def stop_signals() -> Iterator[Callable[[], bool]]:
     """Catches signals that ask to stop; yields a function that returns whether one was received.
 
-    They are SIGTERM, SIGHUP (the terminal is gone), SIGUSR1 (Slurm's warning) and Ctrl-C. Repeated
-    signals change nothing, but a second Ctrl-C raises KeyboardInterrupt (in launch.py it ends the
-    process: `process.watch_ctrl_c`). A signal that was ignored at the start, as SIGHUP under nohup,
-    stays ignored.
+    The signals are SIGTERM, SIGHUP (the terminal is gone), SIGUSR1 (Slurm's warning) and Ctrl-C.
+    Repeated signals change nothing, but a second Ctrl-C raises KeyboardInterrupt (in launch.py it
+    ends the process: `process.watch_ctrl_c`). A signal that was ignored at the start, as SIGHUP
+    under nohup, stays ignored.
     """
     # A list, not a threading.Event: a signal that interrupts Event.set deadlocks on its lock.
     received = []
     stopping = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT)
+    # Handlers are restored at the end; ignored signals are left alone.
     previous = {number: signal.getsignal(number) for number in stopping}
     previous = {n: handler for n, handler in previous.items() if handler is not signal.SIG_IGN}
 
