@@ -179,7 +179,7 @@ def test_memory_falls_as_the_state_is_sharded(abstract, mesh):
             r"config.parallel.mesh=\(2, 2, 1\) does not match the number of devices, 8:",
         ),
         ("jit", (0, 3, 1), r"does not match the number of devices, 8:"),
-        ("jit", (8, 1), r"is \(data, fsdp, tensor\), such as \(0, 1, 1\), found \(8, 1\)"),
+        ("jit", (8, 1), r"must be \(data, fsdp, tensor\), such as \(0, 1, 1\), found \(8, 1\)"),
         ("jit", (8, 0, 1), r"found \(8, 0, 1\)"),
         ("jit", (-8, -1, 1), r"found \(-8, -1, 1\)"),
         ("pmap", (0, 8, 1), r"shards the state, which config.parallel.strategy='pmap' cannot do"),
