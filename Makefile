@@ -12,7 +12,7 @@ VENV ?= .venv
 INSTALLED = $(VENV)/installed-$(VERSION)
 TOOLS = $(VENV)/tools-$(VERSION)
 
-.PHONY: install train test test-slow test-all lint size kill-matrix
+.PHONY: install train test test-slow test-all check lint size kill-matrix
 install: $(INSTALLED)
 
 train: $(INSTALLED)
@@ -28,6 +28,12 @@ test-slow: $(TOOLS)  # long matrices: of kills, meshes, several processes, damag
 
 test-all: $(TOOLS)
 	$(PYTEST)
+
+# A model or a task of the registry is held to its contract, a line for each fault:
+# make check MODEL=transformer, make check TASK=translation.
+check: $(TOOLS)
+	CHECK_MODEL=$(MODEL) CHECK_TASK=$(TASK) $(VENV)/bin/python -m pytest --tb=line --assert=plain --show-capture=no -rN \
+		tests/conformance/test_$(if $(MODEL),model,$(if $(TASK),task))*.py
 
 # One run, ended 20 times at random moments; `make test-slow` does so five times.
 kill-matrix: $(TOOLS)

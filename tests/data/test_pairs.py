@@ -31,12 +31,6 @@ def test_packed_pairs_are_laid_out_as_in_the_docstring(tokens):
     assert not any(array[1].any() for array in jax.tree.leaves(batch))  # row 1 has no pair
 
 
-def test_an_example_has_the_shapes_and_types_of_a_batch(tokens):
-    batch = pairs.assemble(tokens, np.array([2]), np.array([0]), (2, 6))
-    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
-    assert shapes == pairs.example(2, 6)
-
-
 def test_a_pair_per_row_has_the_inputs_of_assemble(tokens):
     """But for padding: its positions go on, and its target is shifted, too."""
     expected = pairs.assemble(tokens, np.arange(3), np.arange(3), (3, 7))["inputs"]

@@ -10,6 +10,7 @@ import numpy as np
 
 from transformer.data.batches import Batches
 from transformer.data.packing import Rows
+from transformer.tasks import losses
 from transformer.tasks.evaluation import Evaluation, never
 from transformer.tasks.task import make_task
 
@@ -81,9 +82,9 @@ def assemble(items, row_of_item, shape, key):
 
 def loss(config, model):
     def squared_error(params, batch, *, rng):
-        predicted = model.apply({"params": params}, **batch["inputs"], train=True)
+        predicted, sown = losses.forward(model, params, batch, train=True)
         error = (predicted - batch["targets"]) ** 2 * batch["weights"]
-        return {"loss": error.sum(), "weight": batch["weights"].sum()}
+        return losses.with_sown({"loss": error.sum(), "weight": batch["weights"].sum()}, sown)
 
     return squared_error
 

@@ -3,6 +3,8 @@
 import jax
 import numpy as np
 import pytest
+from conformance import decoding
+from conformance.tiny_models import PAIRS, Case
 from helpers import tiny
 from helpers.tiny import PRE, logits
 
@@ -38,3 +40,9 @@ def test_an_ensembles_probabilities_are_the_mean_of_its_models():
     assert np.abs(alone[0] - alone[1]).max() > 0.1
     expected = np.mean([jax.nn.softmax(x.astype(np.float64)) for x in alone], axis=0)
     np.testing.assert_allclose(np.exp(logits(model, parameters, inputs)), expected, atol=1e-6)
+
+
+def test_an_ensemble_is_decoded():
+    model, parameters, _ = members({}, PRE | {"key_size": 3})
+    case = Case("an ensemble", PAIRS, model, parameters)
+    decoding.check(case, [1, 3, 1], "with reordered beams", first_room=4, reorder=True)

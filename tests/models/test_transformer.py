@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conformance import decoding, tiny_models
 from helpers import tiny
 from helpers.cases import slow_but
 from helpers.layers import products
 from helpers.tiny import PRE, logits
 
 from transformer.models import attention, fields, positions, stack
-from transformer.models.ensemble import Ensemble
 from transformer.models.layers import EncoderLayer
 from transformer.models.transformer import Transformer
 
@@ -56,45 +56,6 @@ def relative_model(**changes):
 # What may depend on what
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, PRE])
-def test_causality_by_gradient(changes):
-    """Every target position holds a token of its own, so that gradients tell positions apart."""
-    model = tiny.model(tied_embeddings="none", **changes)
-    T = 6
-    inputs = tiny.unpacked(tiny.pairs([(5, T)]), 5, T)["inputs"]
-    inputs["target"][0] = np.arange(2, 2 + T)
-    parameters = tiny.parameters(model, inputs)
-    direction = np.random.default_rng(0).standard_normal(tiny.VOCABULARY)
-
-    @tiny.jit
-    @jax.jacrev
-    def jacobian(embedding):
-        changed = parameters | {"target_embedding": {"embedding": embedding}}
-        return model.apply({"params": changed}, **inputs, train=False)[0] @ direction
-
-    gradient = np.asarray(jacobian(parameters["target_embedding"]["embedding"]))
-    size = np.abs(gradient).max(axis=-1)[:, inputs["target"][0]]  # of logits at t by token at u
-    earlier = np.tri(T, dtype=bool)
-    assert (size[~earlier] == 0).all()
-    assert (size[earlier] > 1e-4).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, PRE, {"positions": "learned"}])
-def test_later_tokens_change_nothing_earlier(changes):
-    model = tiny.model(**changes)
-    inputs = tiny.unpacked(tiny.pairs([(5, 8)]))["inputs"]
-    parameters = tiny.parameters(model, inputs)
-    before = logits(model, parameters, inputs)
-    for t in (1, 4, 7):
-        target = inputs["target"].copy()
-        target[0, t:] = target[0, t:] % 11 + 2
-        after = logits(model, parameters, inputs | {"target": target})
-        np.testing.assert_array_equal(after[0, :t], before[0, :t])
-        assert (np.abs(after[0, t:] - before[0, t:]).max(axis=-1) > 1e-3).all()
-
-
 @pytest.mark.parametrize("changes", [{}, PRE])
 def test_padding_changes_nothing(changes):
     model = tiny.model(**changes)
@@ -120,29 +81,6 @@ def test_padding_changes_nothing(changes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "model",
-    [
-        *(tiny.model(), tiny.model(**PRE), tiny.model(positions="learned"), relative_model()),
-        *(tiny.model(positions="rotary"), tiny.model(positions="shaw", max_distance=2)),
-    ],
-    ids=["paper", "pre", "learned", "relative", "rotary", "shaw"],
-)
-def test_packed_equals_unpacked(model):
-    pairs = tiny.pairs([(5, 4), (3, 6), (4, 3), (6, 5), (2, 2)])
-    packed = tiny.batch([pairs[:3], [], pairs[3:], [], []], 13, 14)
-    parameters = tiny.parameters(model, packed["inputs"])
-    alone = tiny.unpacked(pairs, 13, 14)
-    together = logits(model, parameters, packed["inputs"])
-    expected = logits(model, parameters, alone["inputs"])
-    # Rows in order, pairs in order within them: real positions come in the same order in both.
-    real, real_alone = packed["weights"] > 0, alone["weights"] > 0
-    np.testing.assert_array_equal(packed["targets"][real], alone["targets"][real_alone])
-    np.testing.assert_allclose(together[real], expected[real_alone], atol=1e-5)
-    assert np.isfinite(together).all()
-
-
-@pytest.mark.slow
 def test_padding_and_masked_queries_leave_gradients_finite():
     model = tiny.model()
     batch = tiny.unpacked(tiny.pairs(), 9, 10)
@@ -161,141 +99,19 @@ def test_padding_and_masked_queries_leave_gradients_finite():
 
 
 NEITHER = {"positions": "none"}
-DECODED = {
-    "relative": relative_model(),
-    "paper": tiny.model(),
-    "pre": tiny.model(**PRE, attention_bias=True),
-    "learned": tiny.model(positions="learned", tied_embeddings="none"),
-    "concatenated": tiny.model(key_size=0, value_size=0, positions="concatenated"),
-    "rotary": tiny.model(positions="rotary"),
-    "shaw": tiny.model(positions="shaw", max_distance=2),
-    "general": tiny.model(score="general"),
-    "cosine": tiny.model(score="cosine"),
-    "ensemble": Ensemble((tiny.model(), tiny.model(**PRE, key_size=3))),
-}
 
 
-class Decoder:
-    """encode, prepare and step over W beams of two sentences, and the full pass over the same."""
-
-    def __init__(self, model, length, beams):
-        self.model, self.beams = model, beams
-        self.inputs = tiny.unpacked(tiny.pairs([(5, length), (3, length)]), 6, length)["inputs"]
-        self.parameters = tiny.parameters(model, self.inputs)
-        ids = np.random.default_rng(7).integers(2, tiny.VOCABULARY, (2, beams, length))
-        ids[..., 0] = tiny.START
-        self.tokens_BWT = ids
-        self.expected = self.full_pass(ids)
-        apply = functools.partial(model.apply, {"params": self.parameters})
-        self._step = tiny.jit(functools.partial(apply, method="step"))
-
-        @functools.partial(tiny.jit, static_argnums=0)
-        def prepare(room):
-            memory = apply(*source_of(self.inputs), train=False, method="encode")
-            mask = self.inputs["source_segments"] > 0
-            return apply(memory, mask, room, beams, method="prepare")
-
-        self._prepare = prepare
-        # Room for two tokens more than there are.
-        self.memory, self.cache = prepare(length + 2)
-
-    def cache_of(self, room):
-        return self._prepare(room)[1]
-
-    def full_pass(self, tokens_BWT):
-        """Logits of targets that may be shorter than the longest."""
-        repeated = {name: np.repeat(x, self.beams, axis=0) for name, x in self.inputs.items()}
-        target = np.zeros_like(repeated["target"])
-        target[:, : tokens_BWT.shape[2]] = tokens_BWT.reshape(len(target), -1)
-        found = logits(self.model, self.parameters, repeated | {"target": target})
-        return found.reshape(2, self.beams, *found.shape[1:])[:, :, : tokens_BWT.shape[2]]
-
-    def step(self, tokens_BWT, position, cache):
-        return self._step(tokens_BWT, position, self.memory, cache)
-
-    def steps(self, start, stop, cache):
-        """The given tokens from `start` to `stop`, at once."""
-        return self.step(self.tokens_BWT[:, :, start:stop], start, cache)
-
-
-@pytest.fixture(scope="module", params=slow_but(DECODED, "paper", "relative", "shaw", "ensemble"))
-def decoder(request):
-    """Seven tokens of three beams; beams of the same sentence hold different tokens."""
-    decoder = Decoder(DECODED[request.param], 7, beams=3)
-    assert np.abs(decoder.expected[:, 0] - decoder.expected[:, 1])[:, 1:].max() > 0.1
-    return decoder
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [[(t, t + 1) for t in range(7)], [(0, 3), (3, 6), (6, 7)]],
-    ids=["one at a time", "three, three, one"],
-)
-def test_steps_equal_the_full_pass(decoder, parts):
-    cache = decoder.cache
-    for start, stop in parts:
-        got, cache = decoder.steps(start, stop, cache)
-        np.testing.assert_allclose(got, decoder.expected[:, :, start:stop], atol=1e-5)
-
-
-def test_beams_may_follow_other_beams(decoder):
-    """After reordering the cache by parents, each beam goes on from its parent's tokens."""
-    parents = np.array([[2, 2, 0], [1, 0, 1]])
-    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]
-    _, cache = decoder.steps(0, 3, decoder.cache)
-    cache = decoder.model.reorder(cache, parents)
-    got, _ = decoder.step(follow(decoder.tokens_BWT)[..., 3:6], 3, cache)
-    np.testing.assert_allclose(got, follow(decoder.expected)[:, :, 3:6], atol=1e-5)
-
-
-@pytest.mark.parametrize("counts", [[1] * 7, [3, 1, 3]], ids=["one at a time", "three, one, three"])
-def test_beams_may_follow_other_beams_again_and_again(decoder, counts):
-    """Each step is the full pass over the beam's own history, with new parents behind each."""
-    for seed in range(3):
-        random = np.random.default_rng(seed)
-        cache, history = decoder.cache, np.zeros((2, 3, 0), int)
-        for count in counts:
-            new = random.integers(2, tiny.VOCABULARY, (2, 3, count))
-            position = history.shape[2]
-            history = np.concatenate([history, new], axis=2)
-            got, cache = decoder.step(new, position, cache)
-            expected = decoder.full_pass(history)[:, :, position:]
-            np.testing.assert_allclose(got, expected, atol=1e-5)
-            parents = random.integers(0, 3, (2, 3))
-            history = np.take_along_axis(history, parents[:, :, None], axis=1)
-            cache = decoder.model.reorder(cache, parents)
-
-
-@pytest.mark.slow
-def test_a_cache_that_grows_is_one_with_more_room(decoder):
-    """The same logits follow, whichever beams wrote what is kept."""
-    parents = np.array([[1, 2, 1], [2, 0, 0]])
-    follow = lambda x: np.asarray(x)[np.arange(2)[:, None], parents]
-    _, cache = decoder.steps(0, 3, decoder.cache_of(3))
-    cache = decoder.model.reorder(cache, parents)
-    for t, room in ((3, 5), (4, 5), (5, 9), (6, 9)):
-        cache = decoder.model.grow(cache, room)
-        assert jax.tree.map(np.shape, cache) == jax.tree.map(np.shape, decoder.cache_of(room))
-        got, cache = decoder.step(follow(decoder.tokens_BWT)[..., t : t + 1], t, cache)
-        np.testing.assert_allclose(got, follow(decoder.expected)[:, :, t : t + 1], atol=1e-5)
-
-
-def test_memory_belongs_to_sentences_and_cache_to_beams(decoder):
+def test_memory_belongs_to_sentences_and_cache_to_beams():
     """Two sentences, three beams, two heads, room for nine tokens."""
-    assert all(leaf.shape[0] == 2 for leaf in jax.tree.leaves(decoder.memory))
-    before = jax.tree.map(np.shape, decoder.cache)
-    for leaf in jax.tree.leaves(decoder.cache):
+    case = tiny_models.case("transformer")
+    memory, cache = decoding.begin(case, 9)
+    assert all(leaf.shape[0] == 2 for leaf in jax.tree.leaves(memory))
+    for leaf in jax.tree.leaves(cache):
         keys_or_values = leaf.shape[:2] == (2, 2) and leaf.shape[2:].count(9 * 3) == 1
         assert keys_or_values or leaf.shape == (2, 3, 9)
-    _, after = decoder.steps(0, 3, decoder.cache)
-    assert jax.tree.map(np.shape, after) == before
-
-
-def test_reordering_moves_no_keys_and_values():
-    """They may be many; which beam wrote them is an integer a position."""
-    decoder = Decoder(tiny.model(), 7, beams=3)
-    after = decoder.model.reorder(decoder.cache, np.array([[2, 2, 0], [1, 0, 1]]))
-    leaves = [jax.tree.leaves(cache.keys_values) for cache in (after, decoder.cache)]
+    # Reordered, keys and values stay: which beam wrote them is an integer a position.
+    after = case.model.reorder(cache, np.array([[2, 2, 0], [1, 0, 1]]))
+    leaves = [jax.tree.leaves(x.keys_values) for x in (after, cache)]
     assert all(new is old for new, old in zip(*leaves, strict=True))
 
 

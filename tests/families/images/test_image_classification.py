@@ -1,11 +1,8 @@
 """Images are classified end to end: trained, killed and resumed, on several devices, and asked."""
 
-import functools
 import json
-import math
 import shutil
 
-import jax
 import numpy as np
 import pytest
 from helpers import tiny
@@ -17,17 +14,11 @@ from helpers.miniature_images import (
     write_idx,
 )
 from helpers.runs import without_times
-from ml_collections import ConfigDict
 
 import launch
 from transformer.checkpoints import manager
-from transformer.distributed import layout
-from transformer.distributed.parallel_step import compile_step
 from transformer.errors import UserError
-from transformer.families.images import image_classification
 from transformer.tasks import trained
-from transformer.training import loop, update
-from transformer.training.state import init_state
 from transformer.workdir.config_files import read_config
 from transformer.workdir.log import read
 
@@ -120,40 +111,6 @@ def test_a_killed_run_is_resumed_to_the_bit(folder, digits, tmp_path, monkeypatc
             train(folder, tmp_path / "run", **IDX)
     train(folder, tmp_path / "run", **IDX)
     assert untimed(tmp_path / "run") == untimed(digits)
-
-
-@pytest.fixture(scope="module")
-def params_after_steps(digits):
-    """A function of a strategy and a mesh: the params after three steps of SGD."""
-    config = read_config(digits)
-    config.optimizer.name = "sgd"
-    config.optimizer.arguments = ConfigDict()
-    config.optimizer.schedule = ConfigDict({"name": "constant_schedule", "value": 0.1})
-    task = image_classification.build(config, digits)
-    params = tiny.parameters(task.model, task.batches.rows(0, 0, 1)["inputs"])
-
-    @functools.cache
-    def run(strategy, mesh):
-        run_layout = layout.make_layout(strategy, mesh, math.prod(mesh))
-        optimizer, step = update.make_step(config, task.loss)
-        state = init_state(lambda rng: params, optimizer, None)
-        state = jax.device_put(state, layout.state_shardings(state, run_layout))
-        compiled_step = compile_step(step, run_layout, state)
-        for t in range(3):
-            state, _ = compiled_step(state, loop.load_batch(task.batches, run_layout, 1, t)[0])
-        return jax.tree.map(np.asarray, state.params)
-
-    return run
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 2, 2))], ids=str
-)
-def test_strategies_and_devices_give_the_same_params(params_after_steps, strategy, mesh):
-    expected = params_after_steps("pmap", (1, 1, 1))
-    same = functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
-    jax.tree.map(same, params_after_steps(strategy, mesh), expected)
 
 
 @pytest.mark.slow

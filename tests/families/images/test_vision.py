@@ -64,20 +64,6 @@ def test_the_encoders_input_is_normalised_pixels_times_a_matrix_plus_positions()
     np.testing.assert_array_equal(embedded[:, 0], np.repeat(params["token"][0], 3, axis=0))
 
 
-@STEMS
-@POOLING
-def test_an_image_is_classified_by_itself(stem, pooling):
-    model = vision(stem=stem, pooling=pooling)
-    params = parameters(model)
-    together = logits(model, params, images())
-    assert (together.shape, together.dtype) == ((3, 3), np.float32)
-    for i in range(3):
-        np.testing.assert_allclose(
-            logits(model, params, images()[i : i + 1])[0], together[i], atol=1e-5
-        )
-    assert np.abs(together[0] - together[1]).max() > 0.01
-
-
 @POOLING
 def test_only_positions_tell_where_a_patch_is(pooling):
     model = vision(pooling=pooling)

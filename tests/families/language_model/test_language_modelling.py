@@ -6,7 +6,6 @@ import jax
 import numpy as np
 import pytest
 from helpers import language, tiny
-from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import newest, without_times
 
 from transformer.errors import UserError
@@ -53,12 +52,10 @@ def test_a_model_that_cannot_be_decoded_is_one_line(tmp_path, monkeypatch):
     prepare.check(language.config(tmp_path, {"evaluate.samples": 0}))
 
 
-def test_a_batch_has_the_shapes_of_the_example_and_an_epoch_most_of_the_text(tmp_path):
+def test_an_epoch_has_most_of_the_text(tmp_path):
     lines = language.write_text(tmp_path)
     config = language.config(tmp_path)
     task = prepare.prepare(config, tmp_path / "run")
-    shapes = lambda batch: jax.tree.map(lambda x: (x.shape, np.dtype(x.dtype)), batch)
-    assert shapes(task.batches[0]) == shapes(language_modelling.example(config, 0))
     num_tokens = sum(len(line) + 1 for line in lines[:48])
     total = sum(task.batches[t]["weights"].sum() for t in range(len(task.batches)))
     assert total == -(-num_tokens // 12) * 12
@@ -94,15 +91,6 @@ def test_a_run_learns_keeps_its_best_and_is_resumed_to_the_bit(tmp_path, capsys)
     tiny.assert_same_bits(same, params)
     in_training = lambda log: [x for x in log if x["kind"] in ("train", "validation")]
     assert in_training(parts) == in_training(whole)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (2, 2, 2))])
-def test_eight_devices_take_the_steps_of_one(tmp_path, strategy, mesh):
-    language.write_text(tmp_path)
-    config = language.config(tmp_path, {"model.dropout_rate": 0.0})
-    task = prepare.prepare(config, tmp_path / "run")
-    assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh)
 
 
 @pytest.mark.slow

@@ -76,9 +76,3 @@ def test_a_stream_that_is_shorter_than_a_row_is_padded():
     batch = batched(streams.assemble_shifted, IDS[:3])[0]
     assert batch["targets"][0].tolist() == [4, 5, 6, PAD, PAD]
     assert batch["weights"].sum() == 3
-
-
-def test_an_example_has_the_shapes_and_types_of_a_batch():
-    batch = streams.assemble(IDS, np.array([0]), np.array([0]), (2, 5))
-    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch)
-    assert shapes == streams.example(2, 5)

@@ -52,13 +52,6 @@ def test_weights_sum_to_one_over_earlier_positions(run):
     assert (np.triu(weights) == 0).all()  # the first position has nothing to read
 
 
-def test_padding_does_not_change_a_class(run):
-    params, batch, logits, _ = run
-    wider = texts.applied(texts.intra_attention(), params, texts.wider(batch))
-    np.testing.assert_allclose(wider[:3], logits, atol=1e-5)
-    assert np.isfinite(wider).all()
-
-
 def test_fields_that_cannot_work_are_refused():
     with pytest.raises(UserError, match=r"config\.model\.state_size must be at least 1, found 0"):
         tiny.shapes(texts.intra_attention(state_size=0), texts.inputs())

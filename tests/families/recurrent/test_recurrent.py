@@ -4,7 +4,6 @@ import functools
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
@@ -38,25 +37,6 @@ def logits(model, params, inputs):
     return np.asarray(
         tiny.jit(lambda p, x: model.apply({"params": p}, **x, train=False))(params, inputs)
     )
-
-
-def decode(model, params, inputs, *, room, pad, num_beams=3):
-    """The logits [B, W, T, V] of single steps; the beams are swapped after each."""
-    source, segments = inputs["source"], inputs["source_segments"]
-    apply = lambda *args, **options: model.apply({"params": params}, *args, **options)
-    memory = apply(source, inputs["source_positions"], segments, train=False, method="encode")
-    wider = lambda x: jnp.pad(x, ((0, 0), (0, pad), *[(0, 0)] * (x.ndim - 2)))
-    mask = wider(segments > 0)
-    memory, cache = apply(wider(memory), mask, room, num_beams, method="prepare")
-    step = tiny.jit(lambda *args: apply(*args, method="step"))
-    parents = np.tile(np.arange(num_beams)[::-1], (len(source), 1))
-    outputs = []
-    for t, tokens in enumerate(inputs["target"].T):
-        tokens = np.tile(tokens[:, None, None], (1, num_beams, 1))
-        output, cache = step(tokens, t, memory, model.grow(cache, room))
-        outputs.append(output)
-        cache = model.reorder(cache, parents)
-    return np.concatenate(outputs, axis=2)
 
 
 def encoded(cell, params, x_SD, num_layers=2):
@@ -126,48 +106,6 @@ def test_it_is_a_loop_over_positions(cell, attention):
         cell_type = {"gru": nn.GRUCell, "lstm": lstm}[cell]
         expected = expected_logits(cell_type, attention, params, source, ids)
         np.testing.assert_allclose(logits_BTV[row, : len(target)], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize(("cell", "attention"), KINDS)
-def test_steps_equal_the_full_pass(cell, attention):
-    model, params, inputs = build(cell=cell, attention=attention)
-    expected = logits(model, params, inputs)
-    stepped = decode(model, params, inputs, room=9, pad=3)
-    real = inputs["target_segments"] > 0
-    for beam in range(3):
-        np.testing.assert_allclose(stepped[:, beam][real], expected[real], atol=1e-5)
-
-
-def test_a_reordered_beam_goes_on_from_its_parents_state():
-    model, params, _ = build()
-    cache = model.apply(
-        {"params": params}, jnp.ones((2, 5, 8)), jnp.ones((2, 5), bool), 9, 2, method="prepare"
-    )[1]
-    marked = jax.tree.map(lambda x: x.at[:, 1].add(1.0), cache)
-    swapped = model.reorder(marked, np.array([[1, 1], [1, 0]]))
-    for before, after in zip(*map(jax.tree.leaves, (marked, swapped)), strict=True):
-        np.testing.assert_array_equal(after[0], before[0, [1, 1]])
-        np.testing.assert_array_equal(after[1], before[1, [1, 0]])
-
-
-@pytest.mark.parametrize(("cell", "attention"), KINDS)
-def test_padding_changes_nothing(cell, attention):
-    model, params, _ = build(cell=cell, attention=attention)
-    short = tiny.unpacked(tiny.pairs(), 7, 8)["inputs"]
-    long = tiny.unpacked(tiny.pairs(), 12, 11)["inputs"]
-    padded = logits(model, params, long)[:, :8]
-    real = short["target_segments"] > 0
-    np.testing.assert_allclose(padded[real], logits(model, params, short)[real], atol=1e-5)
-
-
-@pytest.mark.parametrize(("cell", "attention"), KINDS)
-def test_no_position_sees_the_targets_after_it(cell, attention):
-    model, params, inputs = build(cell=cell, attention=attention)
-    changed = {**inputs, "target": np.array(inputs["target"])}
-    changed["target"][:, 3:] = 5
-    before, after = logits(model, params, inputs), logits(model, params, changed)
-    np.testing.assert_array_equal(before[:, :3], after[:, :3])
-    assert not np.allclose(before[:, 3:], after[:, 3:])
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

@@ -8,14 +8,14 @@ import jax
 import numpy as np
 import pytest
 from helpers import reviews, tiny
-from helpers.layouts import assert_eight_devices_take_the_steps_of_one
+from helpers.layouts import assert_devices_take_the_steps_of_one
 from helpers.runs import without_times
 
 from transformer.checkpoints.weights import load
 from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.families.texts import classification, labelled_text
-from transformer.modes import evaluate, train
+from transformer.modes import train
 from transformer.tasks.task import abstract_params
 from transformer.tools.plan import plan, plan_keys
 from transformer.workdir import config_files
@@ -72,19 +72,6 @@ def test_a_run_learns_and_is_scored(trained):
     assert config_files.read_config(trained).data.num_classes == 3
 
 
-def test_the_best_validation_is_what_evaluate_says(trained, tmp_path, capsys):
-    copied = shutil.copytree(trained, tmp_path / "copy")
-    config = config_files.read_config(copied)
-    config.evaluate.split = "validation"
-    evaluate.evaluate(config, copied)
-    said = json.loads(capsys.readouterr().out)
-    lines = {x["step"]: x for x in read(copied) if x["kind"] == "validation"}
-    best = max(lines.values(), key=lambda line: line["accuracy"])
-    assert (said["step"], said["texts"]) == (best["step"], 40)
-    for name in ("loss", "accuracy", "macro_f1"):
-        assert said[name] == pytest.approx(best[name], rel=1e-6)
-
-
 def test_classify_answers_as_evaluated(trained, folder, answered):
     """Each text by itself, whatever its batch."""
     texts = [line.split("\t", 1)[1] for line in (folder / "test.tsv").read_text().splitlines()]
@@ -129,16 +116,6 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(configure, tmp_path):
     assert kept(tmp_path / "resumed") == kept(tmp_path / "whole")
 
 
-JIT = pytest.param("jit", (2, 2, 2), marks=pytest.mark.slow)
-
-
-@pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), JIT])
-def test_eight_devices_take_the_steps_of_one(trained, strategy, mesh):
-    config = config_files.read_config(trained)
-    task = classification.build(config, trained)
-    assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["self_attentive", "intra_attention"])
 def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, architecture):
@@ -155,7 +132,7 @@ def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, archit
     assert ("penalty" in lines[-1]) == (architecture == "self_attentive")
     config = config_files.read_config(tmp_path)
     task = classification.build(config, tmp_path)
-    assert_eight_devices_take_the_steps_of_one(config, task, "jit", (2, 2, 2))
+    assert_devices_take_the_steps_of_one(config, task, "jit", (2, 2, 2))
 
 
 def test_a_long_text_is_cut(configure, trained):

@@ -9,7 +9,6 @@ import pytest
 import sentencepiece
 from flax.traverse_util import flatten_dict
 from helpers import reviews, tiny
-from helpers.layouts import assert_eight_devices_take_the_steps_of_one
 from helpers.runs import without_times
 
 from configs import masked_language as defaults
@@ -147,14 +146,6 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(pretrained, configure
         if x["step"] in (10, 15, 20, 30) and x["kind"] in ("train", "validation")
     ]
     assert kept(tmp_path / "run") == kept(pretrained)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "mesh"), [("pmap", (8, 1, 1)), ("jit", (2, 2, 2))])
-def test_eight_devices_take_the_steps_of_one(pretrained, strategy, mesh):
-    config = config_files.read_config(pretrained)
-    task = masked_language.build(config, pretrained)
-    assert_eight_devices_take_the_steps_of_one(config, task, strategy, mesh)
 
 
 def test_a_classifier_starts_from_it(pretrained, folder, tmp_path):

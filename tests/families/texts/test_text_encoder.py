@@ -15,18 +15,6 @@ from transformer.tasks import losses
 MASKED = np.array([[1, 4, 0], [2, 0, 0], [1, 3, 6]])  # columns; row 1 has one masked token
 
 
-@pytest.mark.parametrize("pooling", ["first", "mean"])
-@pytest.mark.parametrize("positions", ["interleaved", "learned"])
-def test_padding_does_not_change_a_class(pooling, positions):
-    model, batch = texts.classifier(pooling=pooling, positions=positions), texts.inputs()
-    params = tiny.parameters(model, batch)
-    expected = texts.applied(model, params, batch)
-    wider = texts.applied(model, params, texts.wider(batch))
-    assert expected.shape == (3, texts.CLASSES)
-    np.testing.assert_allclose(wider[:3], expected, atol=1e-5)
-    assert np.isfinite(wider).all()
-
-
 def test_pooling_reads_the_tokens_it_names():
     """Without attention between tokens, only the first one changes the class of 'first'."""
     batch = texts.inputs()
@@ -58,20 +46,6 @@ def test_a_token_depends_on_both_sides():
         changed = {**batch, "ids": batch["ids"].copy()}
         changed["ids"][0, column] += 1
         assert np.abs(texts.applied(model, params, changed)[0, 0] - expected[0, 0]).max() > 1e-3
-
-
-def test_packed_texts_do_not_see_each_other():
-    one = {**texts.inputs((5, 3)), "masked": np.array([[1, 4], [1, 2]])}
-    packed = {
-        name: np.concatenate([one[name][0, :5], one[name][1, :3]])[None] for name in texts.inputs()
-    }
-    packed["segments"] = np.array([[1] * 5 + [2] * 3])
-    packed["masked"] = np.array([[1, 4, 6, 7]])
-    model = texts.masked_model()
-    params = tiny.parameters(model, one)
-    expected = texts.applied(model, params, one)
-    outputs = texts.applied(model, params, packed)
-    np.testing.assert_allclose(outputs[0], expected.reshape(4, -1), atol=1e-5)
 
 
 def test_only_masked_tokens_have_a_loss_and_a_gradient():
@@ -111,14 +85,6 @@ def test_a_classifier_has_the_params_of_the_masked_model_but_for_the_head():
     body = [{k: v for k, v in x.items() if not k.startswith("head/")} for x in shapes]
     assert body[0] == body[1]
     assert body[0] != shapes[0] != shapes[1] != body[1]
-
-
-def test_hidden_and_logits_make_the_model():
-    model, batch = texts.masked_model(), {**texts.inputs(), "masked": MASKED}
-    params = tiny.parameters(model, batch)
-    hidden = texts.applied(model, params, batch, method="hidden")
-    logits = model.apply({"params": params}, hidden, method="logits")
-    np.testing.assert_allclose(logits, texts.applied(model, params, batch), atol=1e-5)
 
 
 SHARES = 0.15, 0.8

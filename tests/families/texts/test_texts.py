@@ -4,8 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from transformer.data import packing
-from transformer.data.batches import Batches
 from transformer.data.tokenizer import END, PAD, START
 from transformer.data.tokens import Side
 from transformer.families.texts import texts
@@ -131,15 +129,3 @@ def test_masks_depend_on_seed_step_and_row_alone():
     for key in ((5, 7), (6, 6)):
         other = masked(side, key=key)
         assert (other["inputs"]["masked"] != whole["inputs"]["masked"]).any()
-
-
-def test_packed_rows_equal_their_rows_one_by_one(tmp_path):
-    side = long_side(100)
-    rows = packing.pack((side.lengths,), np.arange(100), 64, 0, tmp_path)
-    assemble = lambda *args: texts.masked(side, *args, share=0.15, vocab_size=VOCABULARY)
-    batches = Batches([rows], 8 * 64, 3, assemble)
-    for t in (0, len(batches) + 1):
-        whole = batches.rows(t, 0, 8)
-        for row in range(8):
-            one = batches.rows(t, row, row + 1)
-            jax.tree.map(lambda x, y, i=row: np.testing.assert_array_equal(x[0], y[i]), one, whole)

@@ -1,0 +1,147 @@
+"""Each model of the registry is held to what transformer/models/__init__.py says of a model."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from conformance import decoding, tables, tiny_models
+from conformance.tiny_models import LENGTH, TINY
+from flax.traverse_util import flatten_dict
+from helpers import tiny
+
+ALONE = [[0], [1], [2], [], [], []]  # three items, each in a row of its own
+
+
+def cases(method=""):
+    """Makes a test one of each tiny model that has a method; variants are slow."""
+    chosen = [
+        pytest.param(name, marks=pytest.mark.slow if "/" in name else ())
+        for name in tables.cases("MODEL", TINY)
+        if not method or hasattr(tiny_models.model_class(name), method)
+    ]
+    return pytest.mark.parametrize("case", chosen, indirect=True)
+
+
+GENERATING = cases("step")
+
+
+@pytest.fixture
+def case(request):
+    return tiny_models.case(request.param)
+
+
+def distance(found, expected):
+    """Returns the largest difference; NaN if there is one."""
+    return np.abs(np.asarray(found) - expected).max()
+
+
+def test_every_model_has_a_tiny_one():
+    line = "a line NAME: (PAIRS, {FIELD: VALUE}), where PAIRS is for a translation model"
+    tables.check_names("MODEL", TINY, line)
+
+
+@cases()
+def test_padding_changes_nothing(case):
+    assert distance(case.items([[0], [1], [2]], 6), case.items(ALONE)) < 1e-5, (
+        f"{case.name}: logits change with padding to the right or with empty rows below"
+    )
+    inputs, _ = case.kind.batch(ALONE, LENGTH)
+    assert np.isfinite(case.logits(inputs)).all(), (
+        f"{case.name}: logits of padding are non-finite, which no weight of 0 makes good"
+    )
+
+
+@cases()
+def test_neighbours_change_nothing(case):
+    if case.kind.packed and getattr(case.model, "takes_packed_rows", True):
+        found, what = case.items([[0, 1], [2], [], [], [], []]), "item of its row"
+    else:
+        found, what = case.items([[0], [], [], [], [], []]), "row of its batch"
+    assert distance(found, case.items(ALONE)[: len(found)]) < 1e-5, (
+        f"{case.name}: an item's logits change with another {what}"
+    )
+
+
+@GENERATING
+def test_no_logits_depend_on_a_later_token(case):
+    tokens = case.kind.target[0]
+    inputs, _ = case.kind.batch([[1]] + [[]] * 5, LENGTH)
+    before = case.logits(inputs)[0]
+    for t in range(1, 6):
+        changed = inputs[tokens].copy()
+        changed[0, t] = changed[0, t] % 11 + 2
+        after = case.logits({**inputs, tokens: changed})[0]
+        assert distance(after[:t], before[:t]) < 1e-5, (
+            f"{case.name}: logits before position {t} change with the token at {t}"
+        )
+        assert distance(after[t], before[t]) > 1e-4, (
+            f"{case.name}: the logits at position {t} do not change with the token there"
+        )
+
+
+@cases("hidden")
+def test_a_call_is_logits_of_hidden(case):
+    @tiny.jit
+    def logits(params, inputs):
+        x_BTD = case.model.apply({"params": params}, **inputs, train=False, method="hidden")
+        return case.model.apply({"params": params}, x_BTD, method="logits")
+
+    inputs, _ = case.kind.batch(ALONE, LENGTH)
+    assert distance(logits(case.params, inputs), case.logits(inputs)) < 1e-5, (
+        f"{case.name}: logits(hidden(inputs)) are not the logits of a call"
+    )
+
+
+@cases()
+def test_a_call_makes_all_params_whatever_the_dtype(case):
+    """That of a call with train=False; decoding and training need no others."""
+    inputs, _ = case.kind.batch([[0]], LENGTH)
+
+    def made(model, method=None, **options):
+        init = lambda key: model.init({"params": key, "dropout": key}, method=method, **options)
+        params = jax.eval_shape(init, jax.random.key(0))["params"]
+        return {path: x.dtype.name for path, x in flatten_dict(params, sep="/").items()}
+
+    params = made(case.model, **inputs, train=False)
+    assert set(params.values()) == {"float32"}, f"{case.name}: params are not all float32"
+    further = {"in training": made(case.model, **inputs, train=True)}
+    if hasattr(case.model, "step"):
+        begin = functools.partial(decoding.begin_and_step_bound, kind=case.kind)
+        further["in decoding"] = made(case.model, method=begin)
+    if hasattr(case.model, "dtype"):
+        low = tiny_models.case(case.name, dtype="bfloat16").model
+        further["in bfloat16"] = made(low, **inputs, train=False)
+        output = jax.eval_shape(
+            lambda params: low.apply({"params": params}, **inputs, train=False), case.params
+        )
+        assert output.dtype == "float32", f"{case.name}: logits in bfloat16 are {output.dtype}"
+    for when, others in further.items():
+        differing = sorted(path for path, _ in others.items() - params.items())
+        assert not differing, f"{case.name}: {differing} are other params, {when}, than of a call"
+
+
+@cases("flops")
+def test_flops_grow_with_the_rows(case):
+    flops = [case.model.flops(rows, LENGTH) for rows in (2, 4)]
+    assert 0 < 2 * flops[0] == flops[1], f"{case.name}: flops of 2 and 4 rows are {flops}"
+
+
+@GENERATING
+def test_steps_of_one_token_equal_a_call(case):
+    decoding.check(case, [1] * 5, "token by token")
+
+
+@GENERATING
+def test_steps_of_several_tokens_equal_a_call(case):
+    decoding.check(case, [3, 1, 3], "several tokens at once")
+
+
+@GENERATING
+def test_reordered_beams_equal_beams_computed_from_scratch(case):
+    decoding.check(case, [3, 1, 1, 3], "with reordered beams", reorder=True)
+
+
+@GENERATING
+def test_a_cache_that_has_grown_is_one_with_more_room(case):
+    decoding.check(case, [3, 1, 3], "in a grown cache", first_room=4, reorder=True)

@@ -1,0 +1,165 @@
+"""Each task of the registry is held to what transformer/tasks/__init__.py says of a task."""
+
+import json
+from types import ModuleType
+from typing import NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conformance import tables, tiny_tasks
+from conformance.tiny_tasks import TINY
+from helpers import layouts, tiny
+
+from transformer import registry
+from transformer.modes import prepare, train
+from transformer.tasks import trained
+from transformer.tasks.evaluation import Evaluation
+from transformer.tasks.task import Task, load_task
+from transformer.workdir import config_files
+from transformer.workdir.log import read
+
+NAMES = ("FREE", "SCORE", "check", "prepare", "identity", "sizes", "model", "example", "loss")
+NAMES += ("evaluator", "build")
+
+
+class Run(NamedTuple):
+    """A tiny run of a task, prepared or trained."""
+
+    name: str
+    module: ModuleType
+    config: object
+    workdir: object
+    task: Task
+    params: dict
+
+
+@pytest.fixture(scope="module", params=tables.cases("TASK", TINY))
+def prepared(request, tmp_path_factory):
+    """A run before its first step, with random params."""
+    folder = tmp_path_factory.mktemp(request.param)
+    task = prepare.prepare(tiny_tasks.config(request.param, folder), folder / "run")
+    config, module = config_files.read_config(folder / "run"), load_task(request.param)
+    params = tiny.parameters(task.model, task.batches[0]["inputs"])
+    params = jax.device_put(params, layouts.layout_of("jit", 8).replicated)
+    return Run(request.param, module, config, folder / "run", task, params)
+
+
+@pytest.fixture(scope="module")
+def finished(prepared):
+    """The same run after its steps, with the params of its newest checkpoint."""
+    train.train(prepared.config.copy_and_resolve_references(), prepared.workdir)
+    restored = trained.load(prepared.config, prepared.workdir)
+    return prepared._replace(params=restored.params)
+
+
+def longest(run):
+    """Returns the number of a batch of the longest rows."""
+    return run.task.batches.first_of_each_length()[0]
+
+
+def test_every_task_has_a_tiny_one():
+    tables.check_names("TASK", TINY, "NAME: a function (folder) -> config, which writes a corpus")
+
+
+def test_a_module_has_what_every_task_has(prepared):
+    run = prepared
+    missing = [name for name in NAMES if not hasattr(run.module, name)]
+    assert not missing, f"{run.name}: the module has no {', '.join(missing)}"
+    identity = run.module.identity(run.config)
+    assert identity == run.task.identity, f"{run.name}: identity(config) is not that of the Task"
+    assert all(identity.values()), f"{run.name}: {identity} after prepare has an empty fingerprint"
+    assert run.task.best_is in ("highest", "lowest"), f"{run.name}: best_is={run.task.best_is!r}"
+
+
+def test_an_example_has_the_shapes_and_dtypes_of_a_batch(prepared):
+    run = prepared
+    shapes = lambda batch: jax.tree.map(lambda x: (x.shape, np.dtype(x.dtype).name), batch)
+    found, expected = (
+        shapes(run.module.example(run.config, 0)),
+        shapes(run.task.batches[longest(run)]),
+    )
+    assert found == expected, f"{run.name}: example(config, 0) is {found}, a batch is {expected}"
+
+
+def test_rows_one_by_one_are_those_of_the_whole_batch(prepared):
+    """Also in another epoch: what is random about an item comes from (seed, t, item)."""
+    run, batches = prepared, prepared.task.batches
+    for t in (longest(run), len(batches), len(batches) + 1):
+        whole, (rows, _) = batches[t], batches.shape(t)
+        parts = [batches.rows(t, i, i + 1) for i in range(rows)]
+        together = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        same = jax.tree.map(np.array_equal, together, whole)
+        assert all(jax.tree.leaves(same)), (
+            f"{run.name}: rows(t, i, i + 1) for each i are not rows(t, 0, n), t={t}: {same}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "mesh"),
+    [("pmap", (4, 1, 1)), pytest.param("jit", (2, 2, 2), marks=pytest.mark.slow)],
+)
+def test_several_devices_take_the_steps_of_one(prepared, strategy, mesh):
+    layouts.assert_devices_take_the_steps_of_one(prepared.config, prepared.task, strategy, mesh)
+
+
+def test_an_evaluator_is_an_evaluation(prepared):
+    run = prepared
+    evaluation = run.module.evaluator(run.config, run.workdir, run.task.model, "validation")
+    assert isinstance(evaluation, Evaluation), f"{run.name}: evaluator(...) must be an Evaluation"
+    evaluation.rehearse(run.params)
+    stopped = evaluation.score(run.params, lambda: True)
+    assert stopped is None, f"{run.name}: an evaluation that should stop has scores"
+    scores, outputs = evaluation.score(run.params)
+    assert run.task.best_by in scores, f"{run.name}: best_by={run.task.best_by!r} is no score"
+    table = evaluation.rows(scores)
+    texts = [type(x) is str for x in (*table, *table.values())]
+    assert all(texts), f"{run.name}: rows(scores) must be {{name: text}}, found {table}"
+    lengths = {name: len(lines) for name, lines in evaluation.dataset.items()}
+    assert len(set(lengths.values())) <= 1, f"{run.name}: dataset has {lengths} lines"
+    lacking = {*evaluation.dataset, *evaluation.columns.values()} - outputs.keys()
+    assert not lacking, f"{run.name}: outputs lack {lacking} of dataset and columns"
+    json.dumps([evaluation.split, evaluation.files, evaluation.settings, scores])
+
+
+def test_what_a_model_sows_is_in_the_loss(prepared):
+    """A value for each row, of which those without weight do not count; the last two are empty."""
+    run, t = prepared, longest(prepared)
+    rows = run.task.batches.shape(t)[0] + 2
+    batch = run.task.batches.rows(t, 0, rows)
+    loss = lambda: run.task.loss(run.params, batch, rng=jax.random.key(0))
+    compiled = lambda: tiny.jit(lambda: loss())()  # another function each time, traced anew
+    top = "hidden" if hasattr(run.task.model, "hidden") else "__call__"
+
+    def sow(call, arguments, options, context):
+        if context.method_name == top and context.module.path == ():
+            context.module.sow("losses", "penalty", jnp.arange(1.0, rows + 1))
+        return call(*arguments, **options)
+
+    before = compiled()
+    with nn.intercept_methods(sow):
+        after = compiled()
+    real = batch["weights"].reshape(rows, -1).any(axis=1)
+    expected, added = (real * np.arange(1, rows + 1)).sum(), after["loss"] - before["loss"]
+    assert np.allclose(added, expected, rtol=1e-3), (
+        f"{run.name}: a model that sows {expected} into 'losses' adds {added} to the loss"
+    )
+    assert "penalty" in after, f"{run.name}: what is sown as 'penalty' is not logged by this name"
+
+
+def test_a_checkpoint_restores_to_the_same_evaluation(finished):
+    run, logged = finished, [x for x in read(finished.workdir) if x["kind"] == "validation"]
+    scores = run.task.evaluate(run.params, lambda: False)
+    differing = [name for name, x in scores.items() if x != logged[-1][name]]
+    assert not differing, f"{run.name}: {differing} of a restored checkpoint are not those logged"
+
+
+@pytest.mark.skipif("report" not in registry.MODES, reason="there is no --mode=report")
+def test_a_report_has_its_page(finished, capsys):
+    run = finished
+    registry.load(registry.MODES["report"].code)(run.config, run.workdir)
+    page = run.workdir / "report.html"
+    assert capsys.readouterr().out == f"{page}\n", f"{run.name}: the report's path is not said"
+    assert "</html>" in page.read_text(), f"{run.name}: {page.name} is no page"

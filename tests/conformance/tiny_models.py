@@ -1,0 +1,159 @@
+"""A tiny one of each model of the registry, and its inputs.
+
+A model of your own needs a line in TINY: what its rows hold, and all of its fields. NAME/VARIANT is
+the same model with other fields.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import flax.linen as nn
+import numpy as np
+from helpers import tiny
+
+from transformer import models, registry
+
+ITEMS = tiny.pairs([(5, 4), (3, 6), (4, 3)])
+LENGTH = 14  # positions of a row
+IMAGES = np.random.default_rng(0).integers(0, 256, (len(ITEMS), 12, 12, 3)).astype(np.uint8)
+
+
+class Kind(NamedTuple):
+    """What a model reads, and of what its logits are."""
+
+    # (rows, length) -> (inputs, where): a row is a list of numbers of ITEMS, packed in this order;
+    # logits[where] are those of the items, in order.
+    batch: Callable
+    packed: bool = False  # whether a row may hold several items
+    # The inputs (tokens, positions, segments) that a model generates from, and those that it
+    # encodes: ("target", ...) and ("source", ...) of a translation model.
+    target: tuple[str, ...] = ()
+    source: tuple[str, ...] = ()
+
+
+def pairs(rows, length):
+    """Sentence pairs, as data/pairs.py lays them out."""
+    batch = tiny.batch([[ITEMS[i] for i in row] for row in rows], length, length)
+    return batch["inputs"], batch["weights"] > 0
+
+
+def texts(rows, length, names=("tokens", "positions", "segments")):
+    """The target sides alone, as data/streams.py lays them out."""
+    inputs, where = pairs(rows, length)
+    sides = ("target", "target_positions", "target_segments")
+    return {name: inputs[side] for name, side in zip(names, sides, strict=True)}, where
+
+
+def masked_texts(rows, length):
+    """As data/texts.py lays them out; every column is masked."""
+    inputs, where = texts(rows, length, ("ids", "positions", "segments"))
+    masked = np.broadcast_to(np.arange(length, dtype=np.int32), where.shape)
+    return {**inputs, "masked": masked}, where
+
+
+def labelled_texts(rows, length):
+    """One text a row."""
+    inputs, where = texts(rows, length, ("ids", "positions", "segments"))
+    return inputs, where.any(axis=1)
+
+
+def images(rows, length):
+    """One image a row; `length` is not used."""
+    del length
+    batch = [IMAGES[row[0]] if row else 0 * IMAGES[0] for row in rows]
+    return {"images": np.array(batch)}, np.array([bool(row) for row in rows])
+
+
+def fields(*removed, **changes):
+    """Returns the fields of the tiny Transformer but for those removed, with changes."""
+    return {k: v for k, v in tiny.ARGUMENTS.items() if k not in removed} | changes
+
+
+SIDES = [(side, f"{side}_positions", f"{side}_segments") for side in ("target", "source")]
+PAIRS = Kind(pairs, True, *SIDES)
+STREAM = Kind(texts, True, ("tokens", "positions", "segments"))
+MASKED = Kind(masked_texts, True)
+TEXT, IMAGE = Kind(labelled_texts), Kind(images)
+
+OF_PAIRS = ("source_vocab_size", "target_vocab_size", "tied_embeddings", "num_decoder_layers")
+OF_PAIRS += ("first_position", "output_bias")
+ENCODER = functools.partial(fields, *OF_PAIRS, vocab_size=tiny.VOCABULARY)
+LSTM = {"vocab_size": tiny.VOCABULARY, "num_classes": 3, "d_model": 6, "state_size": 5, "d_ff": 7}
+LSTM |= {"attention_size": 4, "forget_bias": 0.5, "dropout_rate": 0.0}
+VISION = {"num_classes": 3, "image_size": 12, "patch_size": 4, "stem": "patches"}
+VISION |= {"pooling": "token", "positions": "learned", "position_grid": 3}
+VISION |= {"mean": (0.4, 0.5, 0.6), "std": (0.1, 0.2, 0.3)}
+VISION = fields(*OF_PAIRS, "max_positions", **VISION)
+
+
+def recurrent(cell, attention):
+    """Returns a recurrent model's fields."""
+    sizes = {"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY}
+    values = {"d_model": 8, "num_layers": 2, "tied_embeddings": "none", "forget_bias": 0.5}
+    return {**sizes, **values, "cell": cell, "attention": attention, "dropout_rate": 0.0}
+
+
+LANGUAGE_MODEL = functools.partial(ENCODER, tied_embeddings=True)
+SHAW = {"positions": "shaw", "max_distance": 2}
+
+TINY = {
+    "transformer": (PAIRS, fields()),
+    "transformer/pre": (PAIRS, fields(**tiny.PRE, attention_bias=True)),
+    "transformer/learned": (PAIRS, fields(positions="learned", tied_embeddings="none")),
+    "transformer/concatenated": (PAIRS, fields(positions="concatenated", key_size=0)),
+    "transformer/rotary": (PAIRS, fields(positions="rotary")),
+    "transformer/shaw": (PAIRS, fields(**SHAW)),
+    "transformer/general": (PAIRS, fields(score="general")),
+    "transformer/cosine": (PAIRS, fields(score="cosine")),
+    "recurrent": (PAIRS, recurrent("gru", "additive")),
+    "recurrent/no attention": (PAIRS, recurrent("gru", "none")),
+    "recurrent/dot": (PAIRS, recurrent("gru", "dot")),
+    "recurrent/general": (PAIRS, recurrent("gru", "general")),
+    "recurrent/concat": (PAIRS, recurrent("gru", "concat")),
+    "recurrent/lstm": (PAIRS, recurrent("lstm", "dot")),
+    "recurrent/lstm, no attention": (PAIRS, recurrent("lstm", "none")),
+    "language_model": (STREAM, LANGUAGE_MODEL(**tiny.PRE, positions="learned")),
+    "language_model/sinusoids": (STREAM, LANGUAGE_MODEL(attention_bias=True)),
+    "language_model/rotary": (STREAM, LANGUAGE_MODEL(positions="rotary", norm_kind="rms")),
+    "language_model/shaw": (STREAM, LANGUAGE_MODEL(**SHAW)),
+    "masked_language_model": (MASKED, ENCODER(mask_share=0.15)),
+    "masked_language_model/learned": (MASKED, ENCODER(mask_share=0.15, positions="learned")),
+    "text_classifier": (TEXT, ENCODER(num_classes=3, pooling="mean")),
+    "text_classifier/first": (TEXT, ENCODER(num_classes=3, pooling="first", positions="learned")),
+    "self_attentive": (TEXT, {**LSTM, "num_hops": 2, "penalty": 0.7}),
+    "intra_attention": (TEXT, LSTM),
+    "vision_transformer": (IMAGE, VISION),
+    "vision_transformer/mean": (IMAGE, {**VISION, "pooling": "mean"}),
+    "vision_transformer/convolutions": (IMAGE, {**VISION, "stem": "convolutions"}),
+}
+
+
+class Case(NamedTuple):
+    """A tiny model to check."""
+
+    name: str
+    kind: Kind
+    model: nn.Module
+    params: dict
+
+    def logits(self, inputs):
+        return tiny.logits(self.model, self.params, inputs)
+
+    def items(self, rows, length=LENGTH):
+        """Returns the logits of the items in these rows, in order."""
+        inputs, where = self.kind.batch(rows, length)
+        return self.logits(inputs)[where]
+
+
+def model_class(name):
+    """Returns the class of a name of TINY."""
+    return registry.load(registry.MODELS[name.partition("/")[0]])
+
+
+@functools.cache
+def case(name, **changes):
+    """Builds a model of TINY, with random params."""
+    kind, fields = TINY[name]
+    model = models.build(name.partition("/")[0], {**fields, **changes})
+    return Case(name, kind, model, tiny.parameters(model, kind.batch([[0]], LENGTH)[0]))
