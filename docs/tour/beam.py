@@ -70,7 +70,7 @@ def chart(nodes: list[dict], edges: list[dict]) -> picture.Chart:
     place["y"] |= {"scale": {"domain": [4.4, 0.6]}, "axis": {"values": [1, 2, 3, 4]}}
     colors = {
         "domain": ["lives", "finished", "dropped"],
-        "range": ["#4269d0", "#3ca951", "#97a1ad"],
+        "range": [picture.BLUE, picture.GREEN, picture.GREY],
     }
     color = {"color": {"field": "fate", "type": "nominal", "scale": colors, "title": None}}
     start = {"x2": {"field": "step before"}, "y2": {"field": "parent"}}

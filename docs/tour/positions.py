@@ -33,7 +33,8 @@ def show() -> picture.Chart:
     waves_PD = np.asarray(sinusoids(jnp.arange(WIDTH)[None], 32, "interleaved")[0])
     near_PP = waves_PD @ waves_PD.T / 16
     color = {"field": "value", "type": "quantitative", "title": None}
-    scale = {"range": ["#ef6f3c", "white", "#4269d0"], "domain": [-1, 0, 1], "interpolate": "rgb"}
+    colours = [picture.ORANGE, "white", picture.BLUE]
+    scale = {"range": colours, "domain": [-1, 0, 1], "interpolate": "rgb"}
     charts = []
     for title, array, columns in (
         ("PE(position, component)", waves_PD, "component"),

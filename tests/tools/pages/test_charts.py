@@ -28,7 +28,7 @@ def texts(picture):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_picture_has_the_colours_of_its_theme(dark):
-    picture = charts.svg(CHART, width=300, dark=dark)
+    picture = charts.svg(CHART, dark=dark)
     assert NAMES[1] in texts(picture)
     assert charts.CATEGORIES["dark" if dark else "light"][0] in picture
     assert charts.INKS["light" if dark else "dark"][0] not in picture

@@ -126,8 +126,8 @@ def test_a_long_path_is_cut_and_says_so():
     assert max(row[0] for row in plot.table.rows) == 31
     assert "Found after 31 steps" in plot.description
     assert f"The first {beam.MOST_STEPS} steps are drawn" in plot.description
-    assert charts.svg(plot.spec, width=600).count(">incomprehensible<") == 2 * beam.MOST_STEPS
-    assert charts.svg(plot.spec, width=150).count(">incomprehensible<") == 0
+    for width, count in ((600, 2 * beam.MOST_STEPS), (150, 0)):
+        assert charts.svg({"width": width, **plot.spec}).count(">incomprehensible<") == count
 
 
 @pytest.mark.parametrize(

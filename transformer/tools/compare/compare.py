@@ -51,7 +51,7 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
         logging.info("the page is %s", file)
     if options.picture:
         plot = comparison_page.by_length(compared, "bleu")
-        picture = charts.svg({**plot.spec, "title": plot.title})
+        picture = charts.svg({"width": 480, **plot.spec, "title": plot.title})
         paths.write_file(Path(options.picture), picture.encode())
     text = _text(compared)
     if sys.stdout.isatty():

@@ -6,6 +6,7 @@ colours are not part of it: `THEMES` are configs of Vega-Lite, one for light and
 
 import functools
 import re
+from collections.abc import Sequence
 
 Chart = dict
 
@@ -54,12 +55,50 @@ def theme(name: str, ramp: str) -> dict:
 THEMES = {"light": theme("light", "blues"), "dark": theme("dark", "darkblue")}
 
 
-def svg(chart: Chart, *, width: int = 480, dark: bool = False) -> str:
+def cells(
+    rows: Sequence[dict], x: str, y: str, share: str, *, number: str = "", text: str = ""
+) -> Chart:
+    """Returns a chart of squares, the stronger the higher their `share`, from 0 to 1.
+
+    With `number`, a field, this is in each square, in the format `text`. By opacity, not a scale of
+    colours: numbers can be read on it, in light and in dark.
+    """
+    shade = {"field": share, "type": "quantitative", "legend": None}
+    shade["scale"] = {"domain": [0, 1], "range": [0.03, 0.5]}
+    mark = {"type": "rect", "tooltip": {"content": "data"}}
+    layers = [{"mark": mark, "encoding": {"fillOpacity": shade}}]
+    if number:
+        shown = {"field": number, "format": text, "type": "quantitative"}
+        layers.append({"mark": "text", "encoding": {"text": shown}})
+    place = {"type": "nominal", "sort": None}
+    encoding = {
+        channel: {"field": name, **place, "axis": {"labelAngle": 0, "grid": False}}
+        for channel, name in (("x", x), ("y", y))
+    }
+    return {"data": {"values": list(rows)}, "encoding": encoding, "layer": layers}
+
+
+def heat_map(rows: Sequence[dict], x: str, y: str, *, both_signs: bool = False) -> Chart:
+    """Returns a chart of {x: ..., y: ..., 'value': ...}; `both_signs`: values from -1 to 1."""
+    colour = {"field": "value", "type": "quantitative", "legend": {"gradientLength": 120}}
+    if both_signs:
+        colour |= {"scale": {"domain": [-1, 1], "scheme": "blueorange", "reverse": True}}
+    axis = {"labelOverlap": True, "ticks": False, "domain": False}
+    place = {"type": "ordinal", "axis": axis, "sort": None}
+    return {
+        "data": {"values": list(rows)},
+        "height": 260,
+        "mark": {"type": "rect", "tooltip": True},
+        "encoding": {"x": {"field": x, **place}, "y": {"field": y, **place}, "color": colour},
+    }
+
+
+def svg(chart: Chart, *, dark: bool = False) -> str:
     """Returns a picture of a chart for a document."""
     import vl_convert  # on use, because it is large
 
     config = THEMES["dark" if dark else "light"]
-    return LABELS.sub("", vl_convert.vegalite_to_svg({"width": width, "config": config, **chart}))
+    return LABELS.sub("", vl_convert.vegalite_to_svg({"config": config, **chart}))
 
 
 def still(chart: Chart, *, width: int, prefix: str) -> str:
@@ -72,7 +111,7 @@ def still(chart: Chart, *, width: int, prefix: str) -> str:
         named = re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", tag[0])
         return re.sub("#[0-9a-f]{6}", lambda m: VARIABLES.get(m[0], m[0]), named)
 
-    return re.sub("<[^>]*>", changed, svg(chart, width=width))
+    return re.sub("<[^>]*>", changed, svg({"width": width, **chart}))
 
 
 @functools.cache

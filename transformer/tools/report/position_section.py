@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from transformer.models import positions
+from transformer.tools.pages import charts
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.report.inside import Inside
 
@@ -84,7 +85,7 @@ def _sinusoids(d_model: int, layout: str) -> list[Plot]:
         f"Rows are positions, columns {len(shown)} of the {d_model} dimensions, sines on the left, "
         "cosines on the right."
     )
-    matrix = heat_map("The encodings", cells, about, x="dimension", y="position", both_signs=True)
+    matrix = _map("The encodings", cells, about, x="dimension", y="position", both_signs=True)
     return [matrix, _by_distance(products_P, "1 is the product with itself.")]
 
 
@@ -131,10 +132,8 @@ def _learned(name: str, table_PD: np.ndarray) -> list[Plot]:
     )
     alike = "Cosine similarity of each two positions' vectors."
     return [
-        heat_map(title, cells, about, x="dimension", y="position", both_signs=True),
-        heat_map(
-            f"{title}, compared", pairs, alike, x="other position", y="position", both_signs=True
-        ),
+        _map(title, cells, about, x="dimension", y="position", both_signs=True),
+        _map(f"{title}, compared", pairs, alike, x="other position", y="position", both_signs=True),
     ]
 
 
@@ -157,7 +156,7 @@ def _grid(grid_HWD: np.ndarray) -> list[Plot]:
         "Each small grid is of one place, row by row: the cosine similarity of its vector with "
         "those of all places."
     )
-    plot = heat_map("Learned positions", cells, about, x="x", y="y", both_signs=True)
+    plot = _map("Learned positions", cells, about, x="x", y="y", both_signs=True)
     for name in "xy":
         indices = list(range(1 + max(cell[name] for cell in cells)))
         plot.spec["encoding"][name] |= {"axis": None, "scale": {"domain": indices}}
@@ -184,26 +183,13 @@ def _shaw(params: Any, max_distance: int) -> list[Plot]:
         if cells:
             about = "Length of the key of each distance; a negative one is of words before."
             axes = {"x": "distance", "y": "layer and head"}
-            plots.append(heat_map(f"Distances in the {half}", cells, about, **axes))
+            plots.append(_map(f"Distances in the {half}", cells, about, **axes))
     return plots
 
 
-def heat_map(
-    title: str, cells: Sequence[dict], about: str, *, x: str, y: str, both_signs: bool = False
-) -> Plot:
-    """Returns a picture of {x: ..., y: ..., 'value': ...}; `both_signs`: values from -1 to 1."""
-    colour = {"field": "value", "type": "quantitative", "legend": {"gradientLength": 120}}
-    if both_signs:
-        colour |= {"scale": {"domain": [-1, 1], "scheme": "blueorange", "reverse": True}}
-    axis = {"labelOverlap": True, "ticks": False, "domain": False}
-    place = lambda name: {"field": name, "type": "ordinal", "axis": axis, "sort": None}
-    spec = {
-        "data": {"values": list(cells)},
-        "height": 260,
-        "mark": {"type": "rect", "tooltip": True},
-        "encoding": {"x": place(x), "y": place(y), "color": colour},
-    }
-    return Plot(title, spec, about, Table(list(cells[0]), [list(cell.values()) for cell in cells]))
+def _map(title: str, cells: Sequence[dict], about: str, **options: Any) -> Plot:
+    table = Table(list(cells[0]), [list(cell.values()) for cell in cells])
+    return Plot(title, charts.heat_map(cells, **options), about, table)
 
 
 def cosines(x_PD: np.ndarray) -> np.ndarray:

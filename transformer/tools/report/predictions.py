@@ -1,7 +1,7 @@
 """Predictions of a classifier: which classes it confuses, and where it was wrong and sure of it."""
 
 from transformer.errors import UserError
-from transformer.tools.pages import page
+from transformer.tools.pages import charts, page
 from transformer.tools.pages.page import Markup, Plot, Section, Table
 from transformer.tools.pages.run import Evaluation, Run
 from transformer.tools.pages.sentences import shortened
@@ -42,22 +42,8 @@ def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
         }
         for label, predicted in cells
     ]
-    axis = {"type": "nominal", "sort": names, "axis": {"labelAngle": 0, "grid": False}}
-    encoding = {
-        "x": {"field": "prediction", **axis},
-        "y": {"field": "label", **axis},
-    }
-    # Opacity, not a scale of colours: the numbers can be read on it, in light and in dark.
-    shade = {"field": "share", "type": "quantitative", "legend": None}
-    shade["scale"] = {"domain": [0, 1], "range": [0.03, 0.5]}
-    layers = [
-        {
-            "mark": {"type": "rect", "tooltip": {"content": "data"}},
-            "encoding": {**encoding, "opacity": shade},
-        }
-    ]
-    if len(names) <= 12:
-        layers.append({"mark": "text", "encoding": {**encoding, "text": {"field": "items"}}})
+    number = "items" if len(names) <= 12 else ""
+    spec = charts.cells(values, "prediction", "label", "share", number=number)
     correct = sum(matrix.get((name, name), 0) for name in names)
     wrong = {pair: count for pair, count in matrix.items() if pair[0] != pair[1]}
     most = max(wrong, key=wrong.get, default=None)
@@ -66,7 +52,7 @@ def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
     about = f"{correct:,} of {sum(matrix.values()):,} items are on the diagonal{often}. "
     return Plot(
         "Confusion matrix",
-        {**_size(len(names)), "data": {"values": values}, "layer": layers},
+        {**_size(len(names)), **spec},
         f"{about}The stronger the colour, the larger the share of the label.",
         Table(["label / prediction", *names], rows),
     )
