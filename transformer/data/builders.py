@@ -30,7 +30,7 @@ class RecordsConfig(tfds.core.BuilderConfig):
 
 
 class Records(tfds.core.ShardBasedBuilder, skip_registration=True):
-    """Writes the i-th record of a split as its record i.
+    """Writes the records of each split in the order in which they come.
 
     GeneratorBasedBuilder with disable_shuffling would give the same order, but holds all records in
     memory, and needs TensorFlow beyond 1 GB.
@@ -114,6 +114,7 @@ def plain_text_config(parts: Sequence[text_files.Part]) -> RecordsConfig:
     """
 
     def splits() -> dict[str, tuple[int, Iterator]]:
+        # Counted first: shards are divided before the first record is written.
         counts = [sum(1 for _ in text_files.lines_of_part(part)) for part in parts]
         for part, count in zip(parts, counts, strict=True):
             if not count:

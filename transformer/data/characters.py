@@ -61,7 +61,7 @@ class Characters:
 
     @property
     def sides(self) -> dict[str, "Characters"]:
-        """Of plain text this is the whole vocabulary (see tokens.py)."""
+        """Returns the only side of plain text, which has this vocabulary (see tokens.py)."""
         return {"text": self}
 
     @functools.cached_property

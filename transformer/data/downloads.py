@@ -85,6 +85,7 @@ def without_tensorflow() -> Iterator[None]:
     # Monkey patch: these two modules of TFDS call TensorFlow by the name `tf`.
     before = extractor.tf, shuffle.tf
     soft, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The soft limit is raised as far as the hard one allows, and restored at the end.
     raised = soft + shuffle.BUCKETS_NUMBER
     if hard != resource.RLIM_INFINITY:
         raised = min(raised, hard)

@@ -37,7 +37,7 @@ class Rows(NamedTuple):
 
 
 def select_trainable(lengths: Sequence[np.ndarray], max_length: int) -> np.ndarray:
-    """Returns the items to train on, int32: no side blank or over `max_length` ids (END included).
+    """Returns the indices of items with no side blank or over `max_length` ids, END included.
 
     `lengths` has an array per side, such as (source, target). Logs how many items are dropped;
     UserError if none is left.

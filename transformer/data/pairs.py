@@ -101,6 +101,7 @@ def inputs_of_single_pairs(source_BS: jax.Array, target_BT: jax.Array) -> dict[s
         "source": source_BS,
         "target": jnp.roll(target_BT, 1, axis=1).at[:, 0].set(tokenizer.START),
     }
+    # Unpacked: a row is a segment, and every sentence begins at position 0.
     for side, ids in (("source", source_BS), ("target", target_BT)):
         positions, segments = positions_and_segments(ids)
         arguments |= {f"{side}_positions": positions, f"{side}_segments": segments}

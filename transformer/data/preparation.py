@@ -36,6 +36,7 @@ def prepare_corpus(
     missing or damaged, one process prepares it and the others wait. `check` raises UserError if it
     cannot be prepared, before a damaged corpus is removed.
     """
+    # Double-checked locking: a run that finds the corpus prepared takes no lock.
     info = folder / "dataset_info.json"
     if not info.exists() or _corrupt_files(folder, split):
         with _locked(folder):

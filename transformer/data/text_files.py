@@ -60,6 +60,7 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str = "split")
             "config.data.source_language and config.data.target_language must be two different "
             f"codes, such as 'de' and 'en', found {names}"
         )
+    # Candidates of each side, such as train.de, train.de.gz, train.de.xz: one of them must exist.
     if "," in split:
         sides = [[folder / os.path.expanduser(name.strip())] for name in split.split(",")]
     else:
@@ -214,6 +215,7 @@ def digest_of_parts(parts: Sequence[Part]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         content, _ = digest_and_count(part.file)
+        # The content and the slice, not the path: a file that was moved keeps its cache.
         digest.update(repr((content, *part[1:])).encode())
     return digest.hexdigest()
 

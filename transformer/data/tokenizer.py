@@ -60,7 +60,7 @@ class Pieces:
 
     @property
     def sides(self) -> dict[str, "Pieces"]:
-        """Of plain text this is the whole vocabulary (see tokens.py)."""
+        """Returns the only side of plain text, which has this vocabulary (see tokens.py)."""
         return {"text": self}
 
 

@@ -94,6 +94,7 @@ def _write_tokens(
     lengths = {name: [] for name in sides}  # an array per chunk
     with contextlib.ExitStack() as stack:
         files = {n: stack.enter_context(open(directory / f"{n}.ids", "wb")) for n in sides}
+        # In chunks, so that neither the texts nor their ids need fit into memory.
         for start in range(0, len(corpus), chunk):
             texts = corpus.read(range(start, min(start + chunk, len(corpus))))
             for (name, encoder), side_texts in zip(sides.items(), texts, strict=True):
@@ -127,5 +128,6 @@ def _id_type(pieces: Sized) -> type:
 
 
 def _folder(fingerprint: str, vocabulary: Vocabulary | Pieces | Characters, cache: Path) -> Path:
+    # Cache key: another text or vocabulary gives another folder, never the old ids.
     key = hashlib.sha256(f"{fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     return Path(cache) / key

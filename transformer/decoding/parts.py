@@ -12,7 +12,7 @@ Hypotheses = list[tuple[list[int], float]]  # of a sentence: (ids without the en
 
 
 class Part(NamedTuple):
-    """What one search translates: the ids of a line, or of a part of an over-long line."""
+    """The input of one search: the ids of a line, or of a part of an over-long line."""
 
     source: tuple[int, ...]
     prefix: tuple[int, ...] = ()

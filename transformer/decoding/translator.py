@@ -29,7 +29,7 @@ FIRST_CHUNK = 64  # lines in the first chunk when reading ahead, so that it is a
 
 
 class Request(NamedTuple):
-    """A line to translate, and the text that its translation has to begin with."""
+    """A line to translate, and the text that its translation must begin with."""
 
     source: str
     prefix: str = ""

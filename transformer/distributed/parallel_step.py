@@ -109,7 +109,7 @@ def _keep_rows_sharded(
 
 
 def random_per_device(rng: jax.Array, axis: str | None) -> jax.Array:
-    """Folds the device's index into a mapped step's key: else all devices drop the same units."""
+    """Folds the device's index into a mapped step's key, or all would drop the same units."""
     return rng if axis is None else jax.random.fold_in(rng, jax.lax.axis_index(axis))
 
 

@@ -72,7 +72,7 @@ from transformer.models import fields as model_fields
 
 
 def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
-    """Builds the model that registry.MODELS lists under this name; its module is imported only now.
+    """Builds the model of this name in registry.MODELS; its module is imported only now.
 
     `sizes` are the fields that the data decide on, such as source_vocab_size and num_classes.
     UserError if the name is not in the table or the model of another task, or if `fields` are not

@@ -27,7 +27,7 @@ class View(NamedTuple):
 
 
 def same_segment(query_segments_BT: Array, key_segments_BS: Array) -> Array:
-    """Returns which positions are of the same sentence pair, bool [B, T, S].
+    """Returns the mask, bool [B, T, S], of the keys in the same sentence pair as the query.
 
     Segments 1 1 2 0 on both sides give 1100 1100 0010 0000: positions 0 and 1 see each other,
     position 2 sees itself, padding (0) neither sees nor is seen.

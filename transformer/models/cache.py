@@ -119,7 +119,7 @@ def queries(tokens_BWT: Array, position: Array, ancestry_BWP: Array) -> Queries:
 
 
 def slot_positions(ancestry_BWP: Array) -> Array:
-    """Returns the position of each slot, int [B, N], for two beams 0, 0, 1, 1, 2, 2, ...
+    """Returns the position of each slot, int [B, N]: with two beams 0 0 1 1 2 2 ...
 
     Only the shape of the ancestry is used.
     """

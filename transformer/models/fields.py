@@ -24,7 +24,7 @@ def names(model: type[nn.Module]) -> set[str]:
 
 
 def make(model: type[nn.Module], **values: Any) -> nn.Module:
-    """Makes a model of the values of its fields, flat as in config.model."""
+    """Makes a model from the values of its fields, flat as in config.model."""
     for name, record in _records(model).items():
         values[name] = record(**{f.name: values.pop(f.name) for f in dataclasses.fields(record)})
     return model(**values)

@@ -22,7 +22,7 @@ ACTIVATIONS = {
 
 
 class FeedForward(nn.Module):
-    """Applies two linear maps with an activation between, at each position alike (equation 2)."""
+    """Applies two linear maps with an activation between them, at each position (equation 2)."""
 
     d_ff: int
     activation: str  # a name in ACTIVATIONS; the paper's is 'relu'

@@ -42,7 +42,7 @@ def check(kind: str, score: str, key_size: int, max_distance: int) -> None:
 
 
 def most_positions(model: nn.Module) -> float:
-    """Returns how many positions a text may have: as many as are learned, or any number."""
+    """Returns the limit on the positions of a text: the number of learned ones, else infinity."""
     return model.max_positions if model.options.positions == "learned" else math.inf
 
 

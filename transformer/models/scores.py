@@ -17,7 +17,7 @@ SCORES = ("scaled_dot", "dot", "general", "additive", "cosine")
 
 
 class Score(nn.Module):
-    """Scores each key for each query, in float32; `kind` is one of SCORES."""
+    """Scores every key for every query, in float32; `kind` is one of SCORES."""
 
     kind: str
 

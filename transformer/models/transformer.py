@@ -198,7 +198,7 @@ class Transformer(nn.Module):
         *,
         train: bool,
     ) -> Array:
-        """Adds positions to sqrt(d_model) times the embeddings; dropout (paper 3.4, 3.5, 5.4)."""
+        """Embeds ids, times sqrt(d_model), adds positions, drops out (paper 3.4, 3.5, 5.4)."""
         # Departure: the first position is 0 in the paper, 1 in OpenNMT-tf.
         positions_BT = positions_BT + self.first_position
         x_BTD = add_positions(embedding(ids_BT) * embedding.features**0.5, positions_BT)
