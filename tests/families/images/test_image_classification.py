@@ -151,13 +151,13 @@ def test_image_files_of_any_kind_are_classified(digits, tmp_path, monkeypatch, c
     assert sum(json.loads(answer)["probabilities"].values()) == pytest.approx(1)
     (tmp_path / "damaged.png").write_bytes(encoded(images[0])[:-30])
     for name, message in {
-        "missing.png": r"line 2: '.*missing.png' is no file, expected the path of an image",
+        "missing.png": r"line 2: '.*missing.png' is not a file, expected the path of an image",
         "damaged.png": r"line 2: .*damaged.png is a damaged image",
     }.items():
         with pytest.raises(UserError, match=message):
             classified(digits, [files[0], tmp_path / name], *asked)
         assert capsysbinary.readouterr().out.count(b"\n") == 1  # the line before is answered
-    with pytest.raises(UserError, match=r"line 1: '~nobody\.here/x\.png' is no file"):
+    with pytest.raises(UserError, match=r"line 1: '~nobody\.here/x\.png' is not a file"):
         classified(digits, ["~nobody.here/x.png"], *asked)
 
 

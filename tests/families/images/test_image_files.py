@@ -96,13 +96,23 @@ PACKED = gzip.compress(idx(IMAGES))
             "labels.*truncated or damaged.*5 bytes, but more follow",
         ),
         ("", idx(IMAGES), idx(LABELS[:4]), "5 images but .* has 4 labels"),
-        ("", LABELLED, LABELLED, "no idx file of bytes in 3 dimensions.*00000801.*00000803"),
-        ("", b"", LABELLED, "no idx file .* begins with nothing"),
+        ("", LABELLED, LABELLED, "not an idx file of bytes in 3 dimensions.*00000801.*00000803"),
+        ("", b"", LABELLED, "not an idx file .* begins with nothing"),
         ("", idx(IMAGES[:0]), idx(LABELS[:0]), "has no image"),
-        (".gz", PACKED[:-20], LABELLED, "t-images-idx3-ubyte.gz is truncated, damaged or no gzip"),
-        (".gz", idx(IMAGES), LABELLED, "t-images-idx3-ubyte.gz is truncated, damaged or no gzip"),
+        (
+            ".gz",
+            PACKED[:-20],
+            LABELLED,
+            "t-images-idx3-ubyte.gz is truncated, damaged or not a gzip",
+        ),
+        (
+            ".gz",
+            idx(IMAGES),
+            LABELLED,
+            "t-images-idx3-ubyte.gz is truncated, damaged or not a gzip",
+        ),
         # No more is unpacked than is announced: that the end is missing, nobody gets to see.
-        (".gz", gzip.compress(b"\0" * 4 + ENDLESS)[:-20], LABELLED, "is no idx file"),
+        (".gz", gzip.compress(b"\0" * 4 + ENDLESS)[:-20], LABELLED, "is not an idx file"),
         (".gz", gzip.compress(idx(IMAGES) + ENDLESS)[:-20], LABELLED, "but more follow"),
     ],
 )
@@ -118,15 +128,15 @@ def test_a_wrong_idx_file_is_named(tmp_path, end, images, labels, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("dog/1.png", b"no image", r"dog/1.png is a damaged image, or no PNG or JPEG"),
+        ("dog/1.png", b"no image", r"dog/1.png is a damaged image, or neither PNG nor JPEG"),
         ("dog/1.png", encoded(IMAGES[0])[:-30], r"dog/1.png is a damaged image"),
         ("dog/1.jpg", encoded(IMAGES[0], "jpeg")[:-90], r"dog/1.jpg is a damaged image"),
         ("dog/1.png", encoded(np.zeros((3, 3), np.uint16)), "1.png has more than 8 bits a channel"),
-        ("dog/notes.txt", b"text", r"dog/notes.txt is no image, expected .png, .jpg, .jpeg"),
+        ("dog/notes.txt", b"text", r"dog/notes.txt is not an image \(.png, .jpg, .jpeg\)"),
         ("labels.csv", b"text", r"labels.csv is a file, expected a folder of images"),
         (os.fsdecode(b"t\xfc/1.png"), b"", r"train: the name b't\\xfc' is not UTF-8: rename it"),
         (os.fsdecode(b"cat/\xfc.png"), b"", r"cat: the name b'\\xfc.png' is not UTF-8"),
-        ("dog/.hidden", b"", r"dog is empty: a class has at least one image"),
+        ("dog/.hidden", b"", r"dog is empty: a class must have at least one image"),
     ],
 )
 def test_what_is_wrong_in_class_folders_is_named(tmp_path, name, content, message):

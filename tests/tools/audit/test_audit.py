@@ -252,7 +252,10 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "right"),
     [
-        (["--config.audit.drop=blank,doubled"], "config.audit.drop has names of blank, misaligned"),
+        (
+            ["--config.audit.drop=blank,doubled"],
+            "config.audit.drop must have names of blank, misaligned",
+        ),
         (["--config.audit.page=/proc/a.html"], "config.audit.page: cannot write in /proc"),
         (["--config.data.train="], "config.data.train is empty"),
         (["--config.data.train=nothing"], "config.data.train='nothing': expected one of"),

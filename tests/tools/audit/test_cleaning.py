@@ -13,7 +13,7 @@ GERMAN, ENGLISH = b"eins\nzw\xfci\nd\trei\n\n", b"one\r\ntwo\nthree\n\n"
 def read(tmp_path):
     (tmp_path / "train.de").write_bytes(GERMAN)
     (tmp_path / "train.en").write_bytes(ENGLISH)
-    return raw_pairs.of_files([tmp_path / "train.de", tmp_path / "train.en"])
+    return raw_pairs.file_pairs([tmp_path / "train.de", tmp_path / "train.en"])
 
 
 def test_a_list_has_line_faults_and_text(read, tmp_path):

@@ -13,7 +13,7 @@ COUNT = 2000
 
 def masks_of(pairs, **options):
     sides = parallel.scanned(pairs, **options)
-    return faults.of_pairs(*sides, options.get("max_length", 128)).masks
+    return faults.pair_faults(*sides, options.get("max_length", 128)).masks
 
 
 def lines_of(masks):
@@ -76,7 +76,7 @@ def test_a_run_of_misaligned_lines_is_found():
     source, target = ([pair[side] for pair in pairs] for side in (0, 1))
     target[400:700] = target[399:699]
     sides = parallel.scanned(list(zip(source, target, strict=True)))
-    found = faults.of_pairs(*sides, 128)
+    found = faults.pair_faults(*sides, 128)
     assert [run.shift for run in found.misaligned] == [1]
     misaligned = np.flatnonzero(found.masks["misaligned"])
     assert {*range(406, 694)} <= {*misaligned} <= {*range(394, 706)}
@@ -86,7 +86,7 @@ def test_a_run_of_misaligned_lines_is_found():
 def test_a_clean_corpus_has_no_fault(seed):
     pairs = parallel.pairs(COUNT, seed)
     sides = parallel.scanned(pairs)
-    assert lines_of(faults.of_pairs(*sides, 128).masks) == {}
+    assert lines_of(faults.pair_faults(*sides, 128).masks) == {}
 
 
 @pytest.mark.parametrize("seed", range(3))

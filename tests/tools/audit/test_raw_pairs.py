@@ -12,7 +12,7 @@ def test_files_of_any_encoding_and_of_different_lengths(tmp_path):
     files = [tmp_path / "a.de", tmp_path / "a.en.gz"]
     files[0].write_bytes(b"gr\xfcn\r\nzwei\ndrei\n")
     files[1].write_bytes(gzip.compress(b"green\ntwo"))
-    read = raw_pairs.of_files(files)
+    read = raw_pairs.file_pairs(files)
     expected = [(b"gr\xfcn", b"green"), (b"zwei", b"two"), (b"drei", b"")]
     assert list(read.read()) == list(read.read()) == expected
     assert (len(read), read.counts, read.files) == (3, (3, 2), tuple(map(str, files)))
@@ -26,7 +26,7 @@ def test_a_corpus_of_tfds(tmp_path, monkeypatch):
     (tmp_path / "train.en").write_bytes(corpora.lines(corpora.ENGLISH))
     options = {"source_language": "de", "target_language": "en", "directory": str(tmp_path)}
     corpus = load("parallel_text", "train", data_dir=str(tmp_path / "data"), **options)
-    read = raw_pairs.of_corpus(corpus)
+    read = raw_pairs.corpus_pairs(corpus)
     encoded = [
         (a.encode(), b.encode()) for a, b in zip(corpora.GERMAN, corpora.ENGLISH, strict=True)
     ]

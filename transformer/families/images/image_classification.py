@@ -72,12 +72,12 @@ def prepare(
 
 
 def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
-    """Returns the labels' fingerprint, which says what classes mean; "" before `prepare`."""
+    """Returns the fingerprint of the class names and their order; "" before `prepare`."""
     return {"labels": config.vocabulary.labels_fingerprint}
 
 
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the number of classes and the images' size; without a workdir from the config."""
+    """Returns {'num_classes', 'image_size'}, of the workdir, or without one of the config."""
     num_classes = config.data.num_classes
     if folder is not None:
         num_classes = len(class_names.read(folder, config.vocabulary.labels_fingerprint))
@@ -99,7 +99,7 @@ def evaluator(
 ) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
-    Its outputs have the lines 'image', which image it is, and 'label'.
+    Its outputs have the columns 'image', the image's name, and 'label'.
     """
     split = splits.resolve(config, split)
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
@@ -107,9 +107,9 @@ def evaluator(
     image_names, image_labels = [], []
     for start in range(0, len(corpus), CHUNK_IMAGES):
         chunk = range(start, min(start + CHUNK_IMAGES, len(corpus)))
-        _, of_chunk, names_of_chunk = corpus.read(chunk)
-        image_names += names_of_chunk
-        image_labels += [corpus.classes[i] for i in of_chunk]
+        _, chunk_labels, chunk_names = corpus.read(chunk)
+        image_names += chunk_names
+        image_labels += [corpus.classes[i] for i in chunk_labels]
     return classifiers.evaluation(
         model,
         batches_of(config, corpus, class_ids(corpus, names, split), evaluation_view(config), None),
@@ -142,14 +142,14 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
 def reader(
     config: ml_collections.ConfigDict, folder: Path
 ) -> Callable[[str, int], dict[str, np.ndarray]]:
-    """Returns a function of the path of a PNG or JPEG and the number of its line: {'images'}."""
+    """Returns read(path, line number) -> {'images': [size, size, channels]}, of a PNG or JPEG."""
     del folder
     view = evaluation_view(config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         path = Path(os.path.expanduser(line))
         if not path.is_file():
-            raise UserError(f"line {number}: {line!r} is no file, expected the path of an image")
+            raise UserError(f"line {number}: {line!r} is not a file, expected the path of an image")
         image = images.decode(path.read_bytes(), f"line {number}: {line}", view.channels)
         return {"images": images.viewed(image, view, None)}
 
@@ -169,9 +169,10 @@ def labelled_images(config: ml_collections.ConfigDict, split: str) -> LabelledIm
 
 
 def class_ids(corpus: LabelledImages, names: tuple[str, ...], split: str) -> np.ndarray:
-    """Returns the run's class of each of the corpus's classes, int32.
+    """Returns the run's class id of each of the corpus's classes, int32.
 
-    UserError for a class that training does not have.
+    A corpus lists its classes in an order of its own: with the run's (cat, dog) and the corpus's
+    (dog, cat) it is [1, 0]. UserError for a class that training does not have.
     """
     place = corpus.files[-1] if corpus.files else f"the split {split!r}"
     return class_names.class_ids(corpus.classes, names, place=lambda i: place)
@@ -184,20 +185,21 @@ def batches_of(
     view: View,
     seed: int | None,
 ) -> Batches:
-    """Returns the batches of a corpus, one image a row; in order with seed None."""
+    """Returns the batches of a corpus, one image a row; shuffled by `seed`, in order if None."""
     threads = config.data.num_threads or os.cpu_count()
+    # Item i is in row i: an image is never packed with another one.
     rows = Rows(1, np.arange(len(corpus)), np.arange(len(corpus) + 1))
     assemble = functools.partial(images.assemble, corpus, ids, view, threads)
     return Batches([rows], config.data.batch_images, seed, assemble)
 
 
 def evaluation_view(config: ml_collections.ConfigDict) -> View:
-    """Returns what evaluation and --mode=classify see of an image."""
+    """Returns the view of evaluation and --mode=classify: the central square, not augmented."""
     return View(config.data.size, config.data.channels, config.data.central_crop)
 
 
 def training_view(config: ml_collections.ConfigDict) -> View:
-    """Returns what training sees of an image."""
+    """Returns the view of training: `evaluation_view` with the config's augmentation."""
     data = config.data
     augmentation = {"padding": data.padding, "flip": data.flip, "min_area": data.min_area}
     return evaluation_view(config)._replace(**augmentation)

@@ -71,7 +71,7 @@ class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
 
 
 class Cifar10(cifar.Cifar10, skip_registration=True):
-    """TFDS's CIFAR-10, with PNGs by Pillow: TFDS encodes them by TensorFlow."""
+    """Prepares TFDS's CIFAR-10 with PNGs by Pillow; TFDS encodes them by TensorFlow."""
 
     NAMES = "id"
 
@@ -82,15 +82,16 @@ class Cifar10(cifar.Cifar10, skip_registration=True):
         size = 1 + 3 * 32 * 32
         records = (x for path in filepaths for x in np.fromfile(path, np.uint8).reshape(-1, size))
         for index, record in enumerate(records):
+            # Planes [3, 32, 32] -> pixels [32, 32, 3].
             image = image_files.encode_png(record[1:].reshape(3, 32, 32).transpose(1, 2, 0))
             yield index, {"id": f"{split_prefix}{index:05d}", "image": image, "label": record[0]}
 
 
 class Imagenet2012(imagenet.Builder, skip_registration=True):
-    """TFDS's ImageNet (ILSVRC 2012), without its calls of TensorFlow.
+    """Prepares TFDS's ImageNet (ILSVRC 2012) without TensorFlow.
 
-    TFDS calls it to open the archives, and to convert two dozen images to RGB or JPEG. The test
-    split is left out: its labels are not public.
+    TFDS needs TensorFlow to open the archives and to convert two dozen images to RGB or JPEG. The
+    test split is left out: its labels are not public.
     """
 
     NAMES = "file_name"
@@ -104,12 +105,12 @@ class Imagenet2012(imagenet.Builder, skip_registration=True):
         with tarfile.open(validation) as archive:
             names = sorted(archive.getnames())
         labels = (self.pkg_dir_path / "validation_labels.txt").read_text().split()
-        of_name = dict(zip(names, labels, strict=False))
+        label_of_name = dict(zip(names, labels, strict=False))
         archives = map(dl_manager.iter_archive, (train, validation))
         return {
             "train": self._generate_examples(next(archives)),
             "validation": imagenet.imagenet_common.generate_examples_validation(
-                next(archives), of_name
+                next(archives), label_of_name
             ),
         }
 
@@ -130,9 +131,9 @@ def load(
 ) -> LabelledImages:
     """Returns one split of labelled images; prepares it under `data_dir` first if necessary.
 
-    `corpus` is OWN or a name in KNOWN. The split may be a part, as in TFDS: 'train[:55000]',
-    'train[90%:]'. For OWN it is a stem in `directory`, see `image_files.find`. UserError, of one
-    line, for what the user can mend. `key` is the config key of the split, for error messages.
+    `corpus` is OWN or a name in KNOWN. A split may be sliced as in TFDS: 'train[:55000]',
+    'train[90%:]'; for OWN it is a stem in `directory`, see `image_files.find`. `key` is the split's
+    config key, named in errors. UserError for a split that is missing or cannot be prepared.
     """
     check_values("data", {"corpus": corpus}, {"corpus": (OWN, *KNOWN)})
     data_dir = local_folder(data_dir)
@@ -182,7 +183,7 @@ def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathli
 
 
 def check_archives(corpus: str, data_dir: str) -> None:
-    """UserError if an archive is neither on disk nor can be downloaded."""
+    """Raises UserError if an archive is not on disk and cannot be downloaded."""
     places = archives(corpus, data_dir)
     if corpus == "imagenet2012":
         missing = [manual for manual, _ in places.values() if not manual.exists()]

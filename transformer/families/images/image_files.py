@@ -18,7 +18,7 @@ from transformer.data import text_files
 from transformer.errors import UserError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")  # in either case
-# What Pillow raises for a file that is no image, or a damaged or enormous one.
+# What Pillow raises for a file that is not an image, is damaged or is enormous.
 BROKEN = (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError)
 
 
@@ -63,25 +63,26 @@ def find(directory: Path, split: str, key: str) -> ImageFiles:
 def class_folders(folder: Path) -> ImageFiles:
     """Returns the images of FOLDER/CLASS/IMAGE.png (or .jpg, .jpeg).
 
-    Images are in the order of their checksums: it depends on neither names nor the file system, and
-    any part of the split, such as its last tenth, has images of all classes. UserError for a class
-    without images, and for what is neither a folder of images nor an image.
+    Images are sorted by their checksums, which is a shuffle that is the same everywhere: any part
+    of the split, such as its last tenth, has images of all classes. UserError for a class without
+    images, and for any other file or folder that is not hidden.
     """
     images = []
-    for of_class in _visible(folder):
-        if not of_class.is_dir():
-            raise UserError(f"{of_class} is a file, expected a folder of images for each class")
-        inside = _visible(of_class)
+    for class_folder in _visible(folder):
+        if not class_folder.is_dir():
+            raise UserError(f"{class_folder} is a file, expected a folder of images for each class")
+        inside = _visible(class_folder)
         if not inside:
-            raise UserError(f"{of_class} is empty: a class has at least one image")
+            raise UserError(f"{class_folder} is empty: a class must have at least one image")
         for path in inside:
             if path.suffix.lower() not in SUFFIXES or not path.is_file():
-                raise UserError(f"{path} is no image, expected {', '.join(SUFFIXES)}; remove it")
+                raise UserError(f"{path} is not an image ({', '.join(SUFFIXES)}): remove it")
             status = path.stat()
             digest = _digest(path, status.st_size, status.st_mtime_ns)
-            images.append((digest, of_class.name, path))
+            images.append((digest, class_folder.name, path))
     if not images:
         raise UserError(f"{folder} is empty, expected a folder of images for each class")
+    # By (checksum, class, path): neither names nor the file system's order matter.
     images.sort()
     classes = tuple(sorted({name for _, name, _ in images}))
     content = "".join(f"{digest} {name}\n" for digest, name, _ in images)
@@ -104,7 +105,7 @@ def class_folders(folder: Path) -> ImageFiles:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """Returns what is in a folder and not hidden; UserError for a name that is not UTF-8."""
+    """Returns the sorted visible paths in a folder; UserError for a name that is not UTF-8."""
     visible = [path for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
     for path in visible:
         try:
@@ -117,7 +118,7 @@ def _visible(folder: Path) -> list[Path]:
 
 @functools.cache
 def _digest(path: Path, size: int, modified: int) -> str:
-    """Returns the sha256 of a file. It is read once, for as long as size and time stay the same."""
+    """Returns a file's sha256; `size` and `modified` are in the key of the cache only."""
     del size, modified
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -128,7 +129,7 @@ def open_image(encoded: bytes, name: str) -> Image.Image:
         with Image.open(io.BytesIO(encoded), formats=("PNG", "JPEG")) as image:
             image.load()
     except UnidentifiedImageError as error:
-        raise UserError(f"{name} is a damaged image, or no PNG or JPEG") from error
+        raise UserError(f"{name} is a damaged image, or neither PNG nor JPEG") from error
     except BROKEN as error:
         raise UserError(f"{name} is a damaged image: {error}") from error
     if image.mode.startswith(("I", "F")):  # Pillow would cut off what is above 255
@@ -166,14 +167,15 @@ def idx_files(images_file: Path, labels_file: Path) -> ImageFiles:
 
 
 def read_idx(file: Path, num_dimensions: int) -> np.ndarray:
-    """Returns an idx file of unsigned bytes with so many dimensions; UserError if it is none."""
+    """Returns an idx file's array, uint8 of `num_dimensions`; UserError for any other file."""
+    # The header: 0 0 8 (unsigned bytes), the number of dimensions, and an int32 for each of them.
     start, magic, content = 4 + 4 * num_dimensions, bytes((0, 0, 8, num_dimensions)), bytearray()
     try:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as opened:
             header = opened.read(start)
             if header[:4] != magic or len(header) < start:
                 raise UserError(
-                    f"{file} is no idx file of bytes in {num_dimensions} dimensions: it begins "
+                    f"{file} is not an idx file of bytes in {num_dimensions} dimensions: it begins "
                     f"with {header[:4].hex() or 'nothing'}, expected {magic.hex()}"
                 )
             shape = np.frombuffer(header[4:], ">u4").tolist()
@@ -181,7 +183,7 @@ def read_idx(file: Path, num_dimensions: int) -> np.ndarray:
             while len(content) <= math.prod(shape) and (chunk := opened.read(1 << 20)):
                 content += chunk
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise UserError(f"{file} is truncated, damaged or no gzip file: {error}") from error
+        raise UserError(f"{file} is truncated, damaged or not a gzip file: {error}") from error
     if math.prod(shape) != len(content):
         follow = "more" if len(content) > math.prod(shape) else f"{len(content):,}"
         raise UserError(

@@ -42,7 +42,7 @@ class LabelledImages:
 
 
 class View(NamedTuple):
-    """How an image becomes an array [size, size, channels].
+    """Says how an image becomes an array [size, size, channels].
 
     Without augmentation (padding 0, flip False, min_area 0) it is the central square, whose side is
     `central_crop` of the image's shorter side, resized.
@@ -66,7 +66,7 @@ RULES = {
 
 
 def check(view: View) -> None:
-    """UserError for invalid values of `config.data`."""
+    """Raises UserError for invalid values of `config.data`."""
     check_values("data", view._asdict(), RULES)
 
 
@@ -92,10 +92,10 @@ def assemble(
 ) -> dict:
     """Returns a batch of images: items[i] in row row_of_item[i] of shape[0] rows.
 
-    {'inputs': {'images'}, 'targets', 'weights'}: uint8 [rows, size, size, channels], which the
-    model normalises; int32 [rows], class_ids[label]; float32 [rows], 1 where there is an image. An
-    item's augmentation is drawn from `key` = (seed, t) and the item. The images are decoded in
-    `num_threads` threads.
+    'inputs' are {'images': uint8 [rows, size, size, channels]}, which the model normalises;
+    'targets' are class_ids[label], int32 [rows]; 'weights' are float32 [rows], 1 where there is an
+    image and 0 on padding. An item's augmentation depends on `key` = (seed, t) and the item alone.
+    Images are decoded in `num_threads` threads.
     """
     batch = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), example(shape[0], view))
     encoded, labels, names = images.read(items)
@@ -106,6 +106,7 @@ def assemble(
             array = viewed(decode(encoded[i], names[i], view.channels), view, rng)
             batch["inputs"]["images"][row_of_item[i]] = array
 
+    # Thread n takes the items n, n + num_threads, ...: no two threads write the same row.
     parts = [range(start, len(items), num_threads) for start in range(num_threads)]
     if num_threads == 1:
         fill(*parts)
@@ -135,6 +136,7 @@ def viewed(image: Image.Image, view: View, rng: np.random.Generator | None) -> n
     resized = image.crop(box).resize((view.size, view.size), Image.Resampling.BILINEAR)
     array = np.asarray(resized, np.uint8).reshape(view.size, view.size, view.channels)
     if view.padding:
+        # Pad and crop: an offset of 0 to 2 * padding; at `padding` the image has not moved.
         margins = (view.padding, view.padding)
         top, left = rng.integers(0, 2 * view.padding + 1, 2)
         padded = np.pad(array, (margins, margins, (0, 0)))
@@ -158,13 +160,15 @@ def central_box(size: tuple[int, int], share: float) -> tuple[int, int, int, int
 def random_box(
     size: tuple[int, int], min_area: float, rng: np.random.Generator
 ) -> tuple[int, int, int, int] | None:
-    """Returns a random box of `min_area` to all of the area, 3:4 to 4:3 (Szegedy et al. 2015).
+    """Returns a random box (left, top, right, bottom), as Szegedy et al. (2015) crop for training.
 
-    Where no draw of BOX_TRIES fits into the image, None.
+    Its area is `min_area` to 1 of the image's, its sides are 3:4 to 4:3. None if none of BOX_TRIES
+    draws fits into the image.
     """
     width, height = size
     for _ in range(BOX_TRIES):
         area = rng.uniform(min_area, 1) * width * height
+        # Uniform in the logarithm: 3:4 is as likely as 4:3.
         ratio = math.exp(rng.uniform(math.log(3 / 4), math.log(4 / 3)))
         w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 1 <= w <= width and 1 <= h <= height:

@@ -10,7 +10,7 @@ Array = jax.Array
 class LinearPatches(nn.Module):
     """Maps the pixels of each patch linearly (Dosovitskiy et al. 2021, equation 1).
 
-    A convolution whose strides are its window: each patch is read once.
+    It is a convolution whose stride is its window, so that patches do not overlap.
     """
 
     d_model: int
@@ -47,5 +47,5 @@ class ConvolutionalStem(nn.Module):
 
 
 def interpolate(positions_HWD: Array, grid: tuple[int, int]) -> Array:
-    """Returns learned positions for another grid, bilinearly; the same grid's are not changed."""
+    """Returns learned positions interpolated bilinearly to `grid` (height, width), [*grid, D]."""
     return jax.image.resize(positions_HWD, (*grid, positions_HWD.shape[-1]), "bilinear")

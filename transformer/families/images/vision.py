@@ -80,6 +80,7 @@ class VisionTransformer(nn.Module):
         B, H, W, D = x_BHWD.shape
         if self.options.positions == "learned":
             x_BHWD += patches.interpolate(self.grid_HWD, (H, W))
+        # Row by row: the patch at (h, w) of the grid becomes position h * W + w.
         x_BSD = x_BHWD.reshape(B, -1, D)
         if self.pooling == "token":
             x_BSD = jnp.concatenate([jnp.broadcast_to(self.token, (B, 1, D)), x_BSD], axis=1)
@@ -88,8 +89,8 @@ class VisionTransformer(nn.Module):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` images; `length` is not used.
 
-        A multiply-add is two; the backward pass is two forward passes. Only matrix products count,
-        and the stem as one linear map of the patches.
+        A multiply-add counts as two, the backward pass as two forward passes. Only matrix products
+        are counted; a convolutional stem counts as one linear map of the patches.
         """
         del length
         num_patches = math.ceil(self.image_size / self.patch_size) ** 2

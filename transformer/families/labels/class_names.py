@@ -13,9 +13,9 @@ NAME = "labels.txt"
 
 
 def check(labels: Sequence[str], source: str) -> None:
-    """Raises UserError for a single class, or for a label that a line of output cannot hold.
+    """Raises UserError for fewer than two classes, or a label that a line of output cannot hold.
 
-    `source` is what the labels were read from.
+    `source` names what the labels were read from.
     """
     if len(labels) < 2:
         raise UserError(f"{source} has the class {labels[0]!r} alone: a classifier needs two")

@@ -1,4 +1,4 @@
-"""What every classifier shares, of text or images: the loss, the scores of a split, probabilities.
+"""Loss, scores and probabilities of a classifier, of texts or of images.
 
 A classifier's model maps a batch's inputs to logits [B, V], one row for each item, V classes.
 """
@@ -77,15 +77,15 @@ def evaluation(
     label_smoothing: float,
     remedy: str,
 ) -> Evaluation:
-    """Returns how params are scored on every item of a split.
+    """Returns the `Evaluation` of a split, which scores params on every item.
 
-    `batches` has the split's items in order (seed None), one a row; `dataset` has the lines 'label'
-    and, by `unit`, 'text' or 'image'; `remedy` says which key to lower if memory is short.
+    `batches` has the split's items in order (seed None), one a row; `dataset` has the columns
+    'label' and `unit` ('text' or 'image'); `remedy` says which key to lower if memory is short.
 
-    Scores are 'accuracy' and 'macro_f1' (from 0 to 1; the mean F1 of the classes that items or
-    predictions have), and the means of the loss's other sums. Outputs have besides 'prediction', a
-    label an item, and its 'probability'; 'classes', lines of LABEL, ITEMS, PRECISION, RECALL and
-    F1; and 'confusion', lines of LABEL, PREDICTION and how many items.
+    Scores are 'accuracy', 'macro_f1' (the mean F1 over classes that occur among the items or the
+    predictions) and the mean of each further sum of the loss. To `dataset` the outputs add
+    'prediction' and its 'probability', a line an item; 'classes', lines of LABEL, ITEMS, PRECISION,
+    RECALL, F1; and 'confusion', lines of LABEL, PREDICTION, ITEMS.
     """
     loss = SplitSums(
         batches,
@@ -142,15 +142,15 @@ def evaluation(
 def _outcome(
     params: Tree, batch: dict, *, model: nn.Module, label_smoothing: float
 ) -> tuple[dict, tuple[Array, Array, Array]]:
-    """Returns the sums of a forward pass without dropout, and the class of each item [B], the
-    prediction and its probability."""
+    """Returns the sums without dropout, and (target, prediction, its probability) [B] each."""
     logits_BV, sums = _sums(model, params, batch, label_smoothing, train=False)
     probability_B = jax.nn.softmax(logits_BV, axis=-1).max(axis=-1)
     return sums, (batch["targets"], logits_BV.argmax(axis=-1), probability_B)
 
 
 def confusion(targets: np.ndarray, predictions: np.ndarray, num_classes: int) -> np.ndarray:
-    """Returns how many items of class i were predicted as class j, [V, V]."""
+    """Returns the confusion matrix [V, V]: items of class i that were predicted as class j."""
+    # (i, j) is counted as i * V + j: with V = 3, target 1 and prediction 2 are 5.
     pairs = targets * num_classes + predictions
     return np.bincount(pairs, minlength=num_classes**2).reshape(num_classes, num_classes)
 
@@ -158,8 +158,8 @@ def confusion(targets: np.ndarray, predictions: np.ndarray, num_classes: int) ->
 def precision_recall_f1(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns each class's precision, recall and F1 from a confusion matrix, [V] each.
 
-    Precision and recall are 0 where nothing was predicted or nothing is there; F1 is their
-    harmonic mean, NaN for a class that neither items nor predictions have.
+    Precision is 0 for a class that is never predicted, recall for one without items; F1, their
+    harmonic mean, is NaN for a class with neither.
     """
     correct, predicted, actual = np.diag(counts), counts.sum(axis=0), counts.sum(axis=1)
     with np.errstate(invalid="ignore"):

@@ -29,9 +29,9 @@ Row = dict[str, np.ndarray]  # the model's inputs for one item
 def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """Writes LABEL<tab>PROBABILITY, the likeliest class, for each line of standard input.
 
-    With `config.classify.format` 'json', writes an object with the probability of each class. The
-    task's `reader` makes a row of a line; a UserError of it (an image that does not exist) ends the
-    mode after the lines before were answered.
+    With `config.classify.format` 'json' an answer is an object with the probability of each class.
+    Lines go through the task's `reader`; if a line is invalid (an image that does not exist), the
+    lines before it are answered first, and then its UserError is raised.
     """
     options = config.classify
     check(options)
@@ -86,7 +86,7 @@ def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) ->
 
 
 def _batch_probabilities(run: trained.Trained, rows: list[Row]) -> np.ndarray:
-    """Returns [B, V] of rows of equal shapes, and of empty rows after them."""
+    """Returns the probabilities [B, V] of rows of equal shapes; padding rows come last."""
     padded = shapes.rows_in_powers_of_4(len(rows), inference.num_devices(run.params))
 
     def stack(*arrays: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Prompts -> continuations: a decoder-only model samples one token after the other.
 
-The rows of a batch go in step: token n of each is forced as long as it is of the prompt, then
-sampled. The model sees a window of at most `context` tokens. Where the window is full, a new one
+Rows advance together: token n of a row is forced while it belongs to the prompt, and sampled
+afterwards. The model sees a window of at most `context` tokens. Where the window is full, a new one
 begins with the last half of it, so that a text, prompt included, may be of any length. With a
 context of 4, and letters for tokens (START is what comes before the text):
 
@@ -50,14 +50,16 @@ def check(options: dict[str, int | float | str]) -> None:
 
 
 def symbols(vocabulary: Vocabulary) -> dict:
-    """Returns the arguments of `continuations` that a vocabulary gives: a text begins where a line
-    has ended, and no symbol but END is sampled."""
+    """Returns the arguments `start` and `never` of `continuations` for a vocabulary.
+
+    A text begins as if a line had ended before it; of the special symbols only END is sampled.
+    """
     never = (vocabulary.pad, vocabulary.start, vocabulary.unknown)
     return {"start": vocabulary.end, "never": never}
 
 
 def text(vocabulary: Vocabulary, ids: Sequence[int]) -> str:
-    """Returns the text of ids, in which END stands for a line break."""
+    """Decodes ids, with END as a line break."""
     lines = [[]]
     for i in ids:
         if i == vocabulary.end:
@@ -81,15 +83,16 @@ def continuations(
     block: int = BLOCK,
     **options: float,
 ) -> Iterator[np.ndarray]:
-    """Yields the next tokens of all rows, int [rows, 1 to BLOCK], again and again without end.
+    """Yields blocks of the next tokens of all rows, int [rows, 1 to BLOCK], without end.
 
-    The first tokens of a row are its prompt, the others are sampled. `start` is the model's first
-    input; the tokens of `never` are not sampled. A sampled token depends on the tokens before it in
-    its row, `seed`, the row's pair of `random_keys` and its own position, not on other rows.
-    `options` are temperature, top_k and top_p. With `block` 1 tokens come one by one.
+    A row first repeats its prompt, then samples. `start` is the model's first input; tokens in
+    `never` are not sampled. A sampled token depends on the tokens before it in its row, `seed`, the
+    row's pair of `random_keys` and its position, not on other rows. `options` are temperature,
+    top_k and top_p. `block` 1 yields the tokens one by one.
     """
     fields.check_methods(model, METHODS)
     count, devices = len(prompts), inference.num_devices(params)
+    # Padded to a multiple of the devices; the rows added here are never yielded.
     num_rows = -(-count // devices) * devices
     longest = max(map(len, prompts))
     prompts_BM = tokenizer.padded(prompts, num_rows, longest)
@@ -109,11 +112,13 @@ def continuations(
         if state is None:
             state = window(inference.shard_rows(inputs_BT[:, :0], params))
         elif n - first == context:
+            # The window is full: the cache is rebuilt from its last half, at positions from 0.
             first = n - kept
             state = window(inference.shard_rows(inputs_BT[:, first:n], params))
         forced_BK = np.zeros((num_rows, block), np.int32)
-        of_prompt = prompts_BM[:, n : n + block]
-        forced_BK[:, : of_prompt.shape[1]] = of_prompt
+        # PAD where the prompt has ended: prompt 5 6 7 in blocks of 2 forces (5 6), (7 PAD), ...
+        prompt_BK = prompts_BM[:, n : n + block]
+        forced_BK[:, : prompt_BK.shape[1]] = prompt_BK
         rows = inference.shard_rows((inputs_BT[:, n], forced_BK, keys), params)
         tokens_BK, state = advance(state, *rows, np.int32(n), np.int32(n - first))
         inputs_BT = np.concatenate([inputs_BT, np.asarray(tokens_BK)], axis=1)
@@ -130,14 +135,19 @@ def unprompted(
     max_tokens: int,
     **options: float,
 ) -> list[str]:
-    """Returns `count` texts of `max_tokens` tokens without a prompt, those that --mode=generate
-    writes for an empty one. `options` are seed, temperature, top_k and top_p."""
+    """Returns `count` texts of `max_tokens` tokens, as --mode=generate from an empty prompt.
+
+    `options` are seed, temperature, top_k and top_p.
+    """
     dtype = getattr(model, "dtype", "float32")
     blocks = continuations(
         compiled.cast_params(params, dtype=dtype),
         [[]] * count,
         [(0, number) for number in range(count)],
-        **{"model": model, "context": context, **symbols(vocabulary), **options},
+        model=model,
+        context=context,
+        **symbols(vocabulary),
+        **options,
     )
     ids = np.zeros((count, 0), int)
     while ids.shape[1] < max_tokens:
@@ -147,7 +157,7 @@ def unprompted(
 
 @functools.partial(jax.jit, static_argnames=("model", "context"))
 def _window(params: Tree, tokens_BT: Array, *, model: nn.Module, context: int) -> tuple:
-    """Returns (memory, cache) of a window that begins with these tokens, perhaps none."""
+    """Returns (memory, cache) of a window that begins with `tokens_BT`; T may be 0."""
     apply = functools.partial(model.apply, {"params": params})
     memory = apply(train=False, method="encode")
     no_source_BS = jnp.ones((len(tokens_BT), 1), bool)
@@ -184,12 +194,14 @@ def _advance(
     apply = functools.partial(model.apply, {"params": params})
     memory, cache = state
     rng_B = jnp.broadcast_to(jax.random.key(seed), last_B.shape)
+    # The key of row (item, sample) is seed -> item -> sample -> n: independent of batch and order.
     for number_B in keys.T:
         rng_B = jax.vmap(jax.random.fold_in)(rng_B, number_B)
 
     def extend(carry: tuple, forced_B: Array) -> tuple:
         cache, last_B, k = carry
         logits, cache = apply(last_B[:, None, None], position + k, memory, cache, method="step")
+        # One beam and one step: [B, W = 1, T = 1, V].
         logits_BV = logits[:, 0, 0].at[:, list(never)].set(-jnp.inf)
         logits_BV = sampling.truncate(logits_BV / temperature, top_k=top_k, top_p=top_p)
         rng_of_n_B = jax.vmap(jax.random.fold_in, (0, None))(rng_B, n + k)

@@ -28,7 +28,7 @@ from transformer.workdir.workdir import Vocabulary, read_vocabulary
 
 
 class Prompt(NamedTuple):
-    """A line of standard input, and its tokens."""
+    """Holds one line of standard input, and its tokens."""
 
     number: int  # of the line, from 0
     values: dict  # {"prompt": text}, and a JSON object's further keys
@@ -38,11 +38,11 @@ class Prompt(NamedTuple):
 def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """Reads prompts, a line or JSON object each, and writes their continuations in order.
 
-    A continuation is `config.generate.max_tokens` long, or ends after `config.generate.lines` line
-    breaks. With `lines` 1 each is one line; otherwise it may have several, and an empty one
-    follows. With JSON it is added to the object, under "continuation", or "continuations" if there
-    are several samples. On a terminal, or with `config.generate.stream`, tokens are written as they
-    come. A prompt may be longer than the context; a warning says how much of it the model sees.
+    A continuation has `config.generate.max_tokens` tokens, or ends after `config.generate.lines`
+    line breaks. With `lines` 1 it is one line; otherwise an empty line follows it. A JSON object
+    gets "continuation", or "continuations" if there are several samples. On a terminal, or with
+    `config.generate.stream`, tokens are written as they are sampled. If a prompt is longer than the
+    context, a warning says how much of it the model sees.
     """
     options, form = config.generate, config.generate.format
     check(options.to_dict())
@@ -85,15 +85,16 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
                 *_, ids = drawn(sample, rows, vocabulary, **bounds)
             texts = [continuation(vocabulary, row[0], x) for row, x in zip(rows, ids, strict=True)]
             for i, prompt in enumerate(batch):
-                of_prompt = texts[i * len(samples) : (i + 1) * len(samples)]
-                for line in _format(prompt, of_prompt, form, end):
+                # Samples of a prompt are adjacent: with 2 a prompt, those of prompt 1 are 2 and 3.
+                answers = texts[i * len(samples) : (i + 1) * len(samples)]
+                for line in _format(prompt, answers, form, end):
                     lines.write(sys.stdout.buffer, line)
             if advance:
                 advance(len(batch))
 
 
 def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -> Iterator[Prompt]:
-    """Yields the prompts of these lines; warns of those that the model cannot see as a whole."""
+    """Yields the prompts of the lines; warns of one too long for the context, or with unknowns."""
     for number, line in enumerate(values):
         # Without END: the prompt's line goes on. A JSON string may have line breaks.
         texts = vocabulary.encode(line["prompt"].split("\n"))
@@ -107,7 +108,8 @@ def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -
         if unknown := ids.count(vocabulary.unknown):
             logging.warning(
                 "line %d: the prompt has %s unknown to the vocabulary",
-                *(number + 1, quantity(unknown, "character")),
+                number + 1,
+                quantity(unknown, "character"),
             )
         yield Prompt(number, line, ids)
 
@@ -120,10 +122,10 @@ def drawn(
     max_tokens: int,
     num_lines: int,
 ) -> Iterator[list[list[int]]]:
-    """Yields the ids of the continuations so far, one a row, until all are complete.
+    """Yields the ids of all continuations so far, a list for each row, until all are complete.
 
-    `rows` are prompts, and the number of the sample. A continuation has `max_tokens` ids, or fewer
-    if it ends with its line break number `num_lines`, which is left out.
+    `rows` are (prompt, number of the sample). A continuation has `max_tokens` ids, or ends before
+    its line break number `num_lines` (0: no limit).
     """
     ids = [[] for _ in rows]
     remaining = [len(prompt.ids) for prompt, _ in rows]  # tokens of the prompt still to come
@@ -131,6 +133,7 @@ def drawn(
     keys = [(prompt.number, number) for prompt, number in rows]
     for block in sample([prompt.ids for prompt, _ in rows], keys):
         for i, tokens in enumerate(block.tolist()):
+            # Of a block, what belongs to the prompt is skipped.
             for token in tokens[remaining[i] :]:
                 ends_line = num_lines and token == vocabulary.end
                 if ends_line and ids[i].count(vocabulary.end) == num_lines - 1:
@@ -160,15 +163,15 @@ def write_as_it_comes(
 
 
 def continuation(vocabulary: Vocabulary, prompt: Prompt, ids: list[int]) -> str:
-    """Returns the text behind a prompt.
+    """Returns the text that follows a prompt.
 
-    Prompt and continuation are decoded together: pieces at the begin of a text have no space.
+    Prompt and continuation are decoded together, because the first piece of a text loses its space.
     """
     return text(vocabulary, prompt.ids + ids)[len(text(vocabulary, prompt.ids)) :]
 
 
 def _format(prompt: Prompt, texts: list[str], form: str, end: str) -> Iterator[str]:
-    """Yields the output lines of one prompt; `end` follows each text."""
+    """Yields the output lines of one prompt: a JSON object, or its texts with `end` appended."""
     if form == "json":
         answer = {"continuation": texts[0]} if len(texts) == 1 else {"continuations": texts}
         yield lines.to_json({**prompt.values, **answer})

@@ -26,12 +26,12 @@ Tree = dict
 def evaluation(
     config: ml_collections.ConfigDict, vocabulary: Vocabulary, model: nn.Module, split: str
 ) -> Evaluation:
-    """Returns how params are scored on a split, of which each token is predicted exactly once.
+    """Returns the `Evaluation` of a split, which predicts each token exactly once.
 
     Scores are means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'),
-    'word_perplexity' and 'bits_per_character': the nats of all tokens, line breaks included, are
-    divided by the words between white space, which line breaks are not, or by the characters, which
-    they are. Outputs have the lines 'text' and 'nats', the cross entropy of each with its break.
+    'word_perplexity' and 'bits_per_character'. The last two divide the nats of all tokens, line
+    breaks included, by the words (line breaks not counted) and by the characters (line breaks
+    counted). Outputs are 'text' and 'nats', a line's cross entropy with its break.
     """
     data = config.data
     logging.info(
@@ -47,7 +47,9 @@ def evaluation(
     if unknown:
         logging.warning(
             "split %s: %s of %d are unknown to the vocabulary, and count as one token each",
-            *(split, quantity(unknown, "character"), len(ids)),
+            split,
+            quantity(unknown, "character"),
+            len(ids),
         )
     size = {"tokens": len(ids), **counts(dataset["text"]), "unknown": unknown}
     batches = Batches(
@@ -82,7 +84,8 @@ def evaluation(
         if (outcome := loss.score(params, should_stop)) is None:
             return None
         sums, [nats_of_tokens] = outcome
-        # No line is without tokens: each has at least its line break.
+        # reduceat sums a line's tokens, starts[i] to starts[i + 1]: no line is empty, for each has
+        # at least its break.
         nats_of_lines = np.add.reduceat(nats_of_tokens, starts)
         nats = sums["nats_per_token"]
         scores = {
@@ -115,10 +118,7 @@ def evaluation(
 
 
 def counts(lines: Sequence[str]) -> dict[str, int]:
-    """Returns the numbers of words (between white space) and of characters, with line breaks.
-
-    Characters are those of the file: of several spaces, which SentencePiece makes one, all count.
-    """
+    """Returns {'words', 'characters'}: split at white space; with all spaces and line breaks."""
     return {
         "words": sum(len(line.split()) for line in lines),
         "characters": int(np.sum([len(line) + 1 for line in lines])),
@@ -131,10 +131,7 @@ def format_samples(texts: Sequence[str]) -> str:
 
 
 def read_samples(text: str) -> list[str]:
-    """Returns the texts of a log line's 'samples', as `format_samples` was given them.
-
-    UserError if they are others.
-    """
+    """Returns the texts that `format_samples` wrote into the log; UserError if damaged."""
     try:
         texts = [json.loads(line) for line in text.split("\n") if line]
     except (ValueError, RecursionError):

@@ -80,7 +80,7 @@ class LanguageModel(nn.Module):
     def prepare(
         self, memory: tuple[()], memory_mask_BS: Array, room: int, num_beams: int
     ) -> tuple[tuple[()], KVCache]:
-        """Returns the memory, and a cache with room for `room` tokens; of the mask B counts."""
+        """Returns the memory, and a cache for `room` tokens; of `memory_mask` only B is used."""
         x_B1D = jnp.zeros((len(memory_mask_BS), 1, self.options.d_model), self.dtype)
         return memory, self.decoder.empty_cache(x_B1D, room, num_beams)
 
@@ -117,7 +117,7 @@ class LanguageModel(nn.Module):
         return 3 * 2 * rows * length * (layers + self.options.d_model * self.vocab_size)
 
     def _embed(self, tokens_BT: Array, positions_BT: Array, *, train: bool) -> Array:
-        """Adds positions to the embeddings, which are of variance 1; dropout."""
+        """Embeds tokens with variance 1, adds the positions, and applies dropout."""
         x_BTD, scale = self.embedding(tokens_BT), self.options.d_model**0.5
         if self.options.positions == "learned":
             # Both tables are N(0, 1/d_model), as GPT's are alike.

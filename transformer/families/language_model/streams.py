@@ -1,7 +1,7 @@
 """A stream of tokens -> the arrays of a batch: a row is a window of the stream.
 
-The lines of a corpus follow each other, each with END, which here stands for its line break. What
-comes before the first line is END, too: a model then knows how a line begins.
+Lines follow one another, each with END for its line break. The first line has END before it as
+well, so that every line begins in the same way.
 """
 
 import jax
@@ -57,12 +57,13 @@ def assemble_shifted(
 ) -> dict:
     """Returns a batch as `assemble` does, each window shifted by a random number of tokens.
 
-    In each epoch a token then has another context. The shift of window i, below the length, comes
-    from `key` = (seed, t) and i alone. Windows are full, as far as the stream is long enough.
+    So a token has another context in each epoch. The shift of window i is below the length, and
+    depends on `key` = (seed, t) and i alone. Windows are full if the stream is long enough.
     """
     length, starts = shape[1], []
     last = max(0, len(ids) - length)  # where the last full window begins
     for item in items.tolist():
+        # Length 4, 10 tokens: windows 0, 1, 2 begin in [0, 4), [4, 7), [6, 7).
         first = min(item * length, last)
         stop = min(first + length, last + 1)
         starts.append(np.random.default_rng((*key, item)).integers(first, stop))
@@ -73,6 +74,7 @@ def _lay(
     ids: np.ndarray, starts: np.ndarray, row_of_item: np.ndarray, shape: tuple[int, int]
 ) -> dict:
     """Lays out the windows that begin at `starts`, in their rows."""
+    # A window that starts at 3 has the targets 3 4 5, and the tokens 2 3 4 before them.
     at_IT = starts[:, None] + np.arange(shape[1])  # of each target in the stream; I: items
     real_IT = at_IT < len(ids)
     before_IT = np.where(at_IT > 0, ids[np.clip(at_IT - 1, 0, len(ids) - 1)], END)

@@ -1,4 +1,4 @@
-"""What came before the Transformer: LSTMs and GRUs with attention, and without.
+"""Recurrent models from before the Transformer: LSTMs and GRUs, with attention and without.
 
 Read lstm.py (the cell), recurrent.py (encoder and decoder: Sutskever et al. 2014, Bahdanau et al.
 2015, Luong et al. 2015) and recurrent_step.py (one step of the decoder); then the classifiers of

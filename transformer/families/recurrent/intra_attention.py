@@ -1,6 +1,6 @@
 """An LSTM with intra-attention (LSTMN; Cheng et al. 2016, section 3.1), as a classifier.
 
-In place of the state before, each position reads a weighted sum of all states before it.
+Where an LSTM reads the previous state, each position reads a weighted sum of all previous states.
 """
 
 import flax.linen as nn
@@ -57,7 +57,7 @@ class IntraAttention(nn.Module):
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns the weights 'encoder' [L = 1, B, H = 1, T, S], of the positions before each."""
+        """Returns {'encoder': weights [L = 1, B, H = 1, T, S]}: of the positions before t."""
         return {"encoder": sown["attention"][0][None]}
 
     def flops(self, rows: int, length: int) -> int:
@@ -70,7 +70,7 @@ class IntraAttention(nn.Module):
 
 
 class Step(nn.Module):
-    """Computes the state at one position from those at all positions before it."""
+    """Computes the state at one position from the states at all positions before it."""
 
     state_size: int
     attention_size: int
@@ -91,7 +91,9 @@ class Step(nn.Module):
             "v", nn.initializers.normal(self.attention_size**-0.5), query_BA.shape[-1:]
         )
         scores_BS = jnp.tanh(keys_BSA + query_BA[:, None]) @ v_A
+        # Strictly causal: t = 2 sees positions 0 and 1; from t on the tapes are still zero.
         before_BTS = (jnp.arange(keys_BSA.shape[1]) < t)[None, None]
+        # One softmax reads both tapes: [h; c] side by side, split again after the sum.
         tapes_BHSC = jnp.concatenate([h_BSC, c_BSC], axis=-1)[:, None]
         context_BTHC, weights_BHTS = attend(
             scores_BS[:, None, None], before_BTS, tapes_BHSC, lambda x: x

@@ -1,7 +1,8 @@
 """The LSTM cell (Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000).
 
-A forget gate that begins half closed loses what was read a few positions ago. A bias of 1 opens it,
-with which LSTMs do as well as GRUs or better (Jozefowicz et al. 2015); Flax's cells have none.
+Without a bias the forget gate begins at sigmoid(0) = 0.5 and loses what was read a few positions
+ago. A bias of 1 opens it, and LSTMs then do as well as GRUs or better (Jozefowicz et al. 2015);
+Flax's cells have no such bias.
 """
 
 import flax.linen as nn
@@ -12,7 +13,7 @@ Array = jax.Array
 
 
 def next_state(gates_BF: Array, c_BC: Array, forget_bias: float) -> tuple[Array, Array]:
-    """Returns the memory and the state, (c, h) [B, C], of gates [B, 4 C] before their sigmoids."""
+    """Returns the next memory and state, (c, h) [B, C], of gates [B, 4 C] before their sigmoids."""
     i, f, o, new = jnp.split(gates_BF, 4, axis=-1)
     c_BC = nn.sigmoid(f + forget_bias) * c_BC + nn.sigmoid(i) * jnp.tanh(new)
     return c_BC, nn.sigmoid(o) * jnp.tanh(c_BC)

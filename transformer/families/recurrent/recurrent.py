@@ -1,4 +1,4 @@
-"""Recurrent sequence to sequence models: what the Transformer replaced.
+"""Recurrent sequence-to-sequence models, which the Transformer replaced.
 
 A bidirectional encoder and a decoder of GRU (Cho et al. 2014) or LSTM cells; between them
 
@@ -112,10 +112,11 @@ class Recurrent(nn.Module):
     def prepare(self, memory: Array, memory_mask: Array, room: int, num_beams: int) -> tuple:
         """Returns (keys, values, mask) of the source, and the state before the first position.
 
-        That state comes from the last state of each direction: forward at position S - 1 of a
-        source of S pieces, backward at position 0.
+        The state is computed from the last state of each direction: forward at position S - 1 of
+        a source of S pieces, backward at position 0.
         """
         D, last_B = self.d_model, jnp.maximum(memory_mask.sum(axis=1) - 1, 0)
+        # Forward states are the first D / 2 channels, backward ones the rest; last_B skips padding.
         forward_B1D = jnp.take_along_axis(memory[..., : D // 2], last_B[:, None, None], axis=1)
         ends_B1D = jnp.concatenate([forward_B1D, memory[:, :1, D // 2 :]], axis=-1)
         ends_BWD = jnp.repeat(ends_B1D, num_beams, axis=1)
@@ -128,21 +129,22 @@ class Recurrent(nn.Module):
         """Returns logits [B, W, T, V] after each of the tokens [B, W, T], and the next state."""
         cache, (h_BWTD, _) = self.decoder(cache, self.target_embedding(tokens), memory)
         B, W, T, D = h_BWTD.shape
+        # Beams and positions are one axis for the output matrix.
         return self.logits(h_BWTD.reshape(B, W * T, D)).reshape(B, W, T, -1), cache
 
     @staticmethod
     def reorder(cache: tuple, parents_BW: Array) -> tuple:
-        """Returns the states with which beam w goes on from beam parents[w]."""
+        """Returns the state in which beam w continues beam parents_BW[:, w]."""
         return jax.tree.map(lambda x: take_parents(x, parents_BW), cache)
 
     @staticmethod
     def grow(cache: tuple, room: int) -> tuple:
-        """Returns the state as it is, which has the same size after any number of positions."""
+        """Returns the state unchanged: its size does not depend on the position."""
         return cache
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns the weights 'cross' [L = 1, B, H = 1, T, S], or nothing without attention."""
+        """Returns {'cross': weights [L = 1, B, H = 1, T, S]}; {} without attention."""
         return {"cross": sown["attention"][0][None]} if "attention" in sown else {}
 
     def flops(self, rows: int, length: int) -> int:

@@ -1,11 +1,11 @@
 """One position of a recurrent decoder, with or without attention.
 
-The kinds of attention are to differ in attention alone, so all else is the same for all. It departs
-from the papers here: the encoder reads in both directions, as Bahdanau's; Sutskever's and Luong's
-read in one, Sutskever's the source reversed. The first state is a tanh layer of both directions'
-last states; Bahdanau's is of the backward one, the others' are the states themselves. Bahdanau's
-output is a maxout layer; here it is a tanh layer, as Luong's equation 5. The GRU is Flax's,
-which applies the reset gate after the matrix product (Cho et al. 2014: before it).
+All kinds of attention share the rest of the model, so that a comparison measures attention alone.
+The shared parts depart from the papers. Encoder: bidirectional, as Bahdanau's; Sutskever's and
+Luong's read in one direction, Sutskever's the reversed source. First state: a tanh layer of the
+last states of both directions; Bahdanau uses the backward one, the others the states themselves.
+Output: a tanh layer, as in Luong's equation 5; Bahdanau has maxout. GRU: Flax's, which applies the
+reset gate after the matrix product; Cho et al. (2014) apply it before.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ SCORES = {"additive": "additive", "dot": "dot", "general": "general", "concat": 
 class DecoderStep(nn.Module):
     """Computes one target position of each beam from the state after the position before.
 
-    The state is the carry of each layer's cell, and Luong's attentional vector ("input feeding"),
-    which the other kinds of attention leave as it is.
+    The state is (carry of each layer's cell, Luong's attentional vector). Only Luong's kinds of
+    attention feed and update the vector ("input feeding").
     """
 
     d_model: int
@@ -57,7 +57,7 @@ class DecoderStep(nn.Module):
         return (tuple(next_carries), fed_BWD), (h_BWD, weights_BWS)
 
     def _attend(self, h_BWD: Array, memory: tuple) -> tuple[Array, Array]:
-        """Returns the context of each beam, and its weights of the source's positions."""
+        """Returns (context_BWD, weights_BWS), of each beam over the source's positions."""
         keys_BHKS, values_BHSC, mask_BTS = memory  # one head, H = 1; beams are the queries, T = W
         if SCORES[self.attention] == "additive":
             h_BWD = nn.Dense(self.d_model, use_bias=False, name="query")(h_BWD)

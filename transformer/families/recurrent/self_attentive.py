@@ -1,7 +1,7 @@
 """The structured self-attentive sentence embedding (Lin et al. 2017): attention in a classifier.
 
-Several hops of attention read the states of a bidirectional LSTM; each is to read another part of
-the text. There are no queries but learned ones: the paper calls this self-attention.
+Several hops of attention read the states of a bidirectional LSTM, and a penalty makes each read
+another part of the text. The queries are learned constants; the paper calls this self-attention.
 """
 
 import flax.linen as nn
@@ -56,7 +56,7 @@ class SelfAttentive(nn.Module):
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns {'hops': weights [1, B, 1, T, S]}, where T are the hops, which have no layers."""
+        """Returns {'hops': weights [L = 1, B, H = 1, T, S]}, where T are the hops."""
         return {"hops": sown["attention"][0][None]}
 
     def flops(self, rows: int, length: int) -> int:
@@ -78,7 +78,7 @@ class SelfAttentive(nn.Module):
 def redundancy(weights_BTS: Array) -> Array:
     """Returns |A A^T - I|^2 (Frobenius; equation 8) of each A [T, S], [B].
 
-    0 if each hop reads one position, and no two the same.
+    It is 0 if each hop puts all its weight on one position, and no two hops on the same.
     """
     products_BTU = jnp.einsum("BTS,BUS->BTU", weights_BTS, weights_BTS)  # T and U: hops
     return ((products_BTU - jnp.eye(weights_BTS.shape[1])) ** 2).sum(axis=(1, 2))

@@ -94,7 +94,7 @@ def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
 
 
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the numbers of pieces and classes: of the workdir, or without one of the config."""
+    """Returns {'vocab_size', 'num_classes'}, of the workdir, or without one of the config."""
     if folder is None:
         return {"vocab_size": config.vocabulary.size, "num_classes": config.data.num_classes}
     vocab = workdir.read_vocabulary(folder, config)
@@ -124,7 +124,7 @@ def evaluator(
 ) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
-    Its outputs have the lines 'text' and 'label'.
+    Its outputs have the columns 'text' and 'label'.
     """
     split = splits.resolve(config, split)
     corpus = labelled(config, split)
@@ -173,9 +173,9 @@ def batches_of(
 
 
 def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
-    """Returns a function (line, number) -> the model's inputs for one text, cut like all texts.
+    """Returns read(line, number) -> the inputs for one text, cut after `data.max_length` ids.
 
-    The function warns of a first line that is LABEL<tab>TEXT.
+    Warns if the first line is LABEL<tab>TEXT, as in a training file.
     """
     vocab, most = workdir.read_vocabulary(folder, config), config.data.max_length
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)

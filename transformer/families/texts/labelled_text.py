@@ -69,9 +69,9 @@ def read_labels(corpus: LabelledText) -> tuple[str, ...]:
 def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> LabelledText:
     """Returns the lines of labelled files; prepares them under `data_dir` first if necessary.
 
-    `split` names files in `directory`, or parts of them, such as 'train.tsv' or 'train.tsv[:90%]'
-    (`text_files.find_parts`). `key` is its config key. UserError, which names file and line, for a
-    line that is not LABEL<tab>TEXT.
+    `split` names files in `directory`, or parts of them: 'train.tsv', 'train.tsv[:90%]' (see
+    `text_files.find_parts`). `key` is the split's config key, named in errors. UserError, with file
+    and line, for a line that is not LABEL<tab>TEXT.
     """
     from transformer.data import builders, preparation
 
@@ -109,7 +109,7 @@ def _config(parts: Sequence[Part]) -> Any:
 
 
 def _range(part: Part) -> tuple[int, int]:
-    """Returns the first line of a part, from 0, and the one after its last."""
+    """Returns (first, stop), a part's range of lines from 0: [50%:] of 5 lines is (2, 5)."""
     _, count = text_files.digest_and_count(part.file)
     return count * part.start // 100, count * part.stop // 100
 

@@ -1,8 +1,8 @@
 """Masked language modelling (Devlin et al. 2019): predict tokens from those on both sides of them.
 
-What it learns is a start for a classifier of texts (train.init_from). BERT also predicts whether
-one sentence follows another: that is left out, because a line is a text by itself, and Liu et al.
-2019 (RoBERTa) found it of no use.
+Its params are a start for a classifier of texts (train.init_from). BERT's second task, whether one
+sentence follows another, is left out: a line is a text by itself, and Liu et al. (2019, RoBERTa)
+found no use in it.
 """
 
 import functools
@@ -132,7 +132,7 @@ def evaluator(
 ) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
-    Some tokens are masked, the same ones each time; scores are means per masked token: 'loss',
+    The same tokens are masked each time. Scores are means per masked token: 'loss',
     'nats_per_token', 'perplexity', 'accuracy'.
     """
     split = splits.resolve(config, split)

@@ -31,6 +31,7 @@ def inputs(
         positions  0     1  2    0     1    0
         segments   1     1  1    2     2    0
     """
+    # Shift right: each text's END falls off, and START enters at position 0.
     ids, positions, segments = pairs.lay(side, items, row_of_item, shape)
     shifted = np.roll(ids, 1)
     shifted[positions == 0] = START
@@ -84,15 +85,15 @@ def labelled(
 # With masked tokens.
 
 
-def most_masked(share: float, length: int) -> int:
-    """Returns how many tokens of a row can be masked at most."""
+def max_masked(share: float, length: int) -> int:
+    """Returns an upper bound on the masked tokens of a row of `length`."""
     return int(share * length) + 1
 
 
 def masked_example(rows: int, length: int, share: float) -> dict:
     """Returns the shapes and dtypes of a batch from `masked`, as ShapeDtypeStructs."""
     ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
-    slots = rows, most_masked(share, length)
+    slots = rows, max_masked(share, length)
     chosen = jax.ShapeDtypeStruct(slots, jnp.int32)
     return {
         "inputs": {"ids": ids, "masked": chosen, "positions": ids, "segments": ids},
@@ -113,24 +114,25 @@ def masked(
 ) -> dict:
     """Returns a batch of texts of which a share of the tokens is to be predicted.
 
-    The input `masked` has their columns, `targets` their ids and `weights` 1, each [rows,
-    `most_masked`], with zeros after the last. Of a row's n tokens (without START) share * n are
-    chosen, rounded up or down at random so that this is so on average. What is drawn for a row
-    comes from `key` = (seed, t) and the first text of the row.
+    Input `masked` has their columns, 'targets' their ids, 'weights' 1: each [rows, max_masked],
+    zeros after the last. Of a row's n tokens (START aside) share * n are chosen, rounded up or down
+    at random so that the mean is exact. Draws depend on `key` = (seed, t) and the row's first text.
     """
     batch_inputs = inputs(side, items, row_of_item, shape)
     ids, positions, segments = (batch_inputs[name] for name in ("ids", "positions", "segments"))
-    slots = shape[0], most_masked(share, shape[1])
+    slots = shape[0], max_masked(share, shape[1])
     columns, targets = np.zeros((2, *slots), np.int32)
     weights = np.zeros(slots, np.float32)
     rows, first = np.unique(row_of_item, return_index=True)
     for row, item in zip(rows, items[first], strict=True):
         random = np.random.default_rng((*key, int(item)))
         tokens = np.flatnonzero((segments[row] > 0) & (positions[row] > 0))
+        # Stochastic rounding: 2.3 becomes 2, and 3 in 30 % of the rows.
         count = int(share * len(tokens) + random.random())
         chosen = np.sort(random.permutation(tokens)[:count])
         columns[row, :count], targets[row, :count] = chosen, ids[row, chosen]
         weights[row, :count] = 1
+        # BERT's 80/10/10: a chosen token becomes MASK, or stays, or is replaced at random.
         fate, others = random.random(count), random.integers(FIRST_PIECE, vocab_size, count)
         replaced = np.where(fate < KEPT + REPLACED, others, MASK)
         ids[row, chosen] = np.where(fate < KEPT, ids[row, chosen], replaced)

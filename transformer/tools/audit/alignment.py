@@ -24,8 +24,11 @@ NUM_BINS, NUM_ENDINGS = 17, 1 + max(ENDINGS.values())
 
 
 class Misaligned(NamedTuple):
-    """Source lines `start` to `stop`, counted from 0 and without `stop`, go with target lines that
-    are `shift` lines later, or, where that is None, with none of those near them."""
+    """Holds a run of source lines, [start, stop) from 0, and where their target lines are.
+
+    (2, 5, 1): the source lines 2, 3, 4 belong to the target lines 3, 4, 5. With `shift` None they
+    belong to no target line nearby.
+    """
 
     start: int
     stop: int
@@ -33,30 +36,30 @@ class Misaligned(NamedTuple):
 
 
 class Model(NamedTuple):
-    """The evidence of each value of each feature that two lines are a pair, in nats."""
+    """Holds how much each value of each feature says that two lines are a pair, in nats."""
 
-    ratio: float  # characters of the target for one of the source
+    ratio: float  # target characters per source character
     spread: float  # of the deviation of a pair's lengths
     weights: Sequence[np.ndarray]  # of each feature
-    unrelated: float  # the expected evidence of lines that are no pair, at most 0
+    unrelated: float  # the expected evidence of lines that are not a pair, at most 0
 
 
 def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> list[Misaligned]:
-    """Returns the runs of misaligned lines, in their order.
+    """Returns the runs of misaligned lines, sorted.
 
-    `difference` is how many lines the target has more than the source; a shift by that many lines
-    is searched, too.
+    `difference` is the number of target lines minus that of source lines; a shift by so many lines
+    is searched as well.
     """
     shifts = {*range(-SHIFTS, SHIFTS + 1), difference} - {0}
-    found, ranges = [], [(0, len(source.length))]
+    misaligned, ranges = [], [(0, len(source.length))]
     while ranges:
         first, last = ranges.pop()
         part = Lines(*(x[first:last] for x in source)), Lines(*(x[first:last] for x in target))
         if run := _likeliest(model, *part, sorted(d for d in shifts if abs(d) < last - first)):
             start, stop = first + run.start, first + run.stop
-            found.append(Misaligned(start, stop, run.shift))
-            ranges += [(first, start), (stop, last)]  # there may be others, beside it
-    return sorted(found)
+            misaligned.append(Misaligned(start, stop, run.shift))
+            ranges += [(first, start), (stop, last)]  # search on both sides of the run
+    return sorted(misaligned)
 
 
 def learn(source: Lines, target: Lines) -> Model:
@@ -69,7 +72,7 @@ def learn(source: Lines, target: Lines) -> Model:
     ratio = target.length[both].sum() / max(1, source.length[both].sum())
     deviations = np.abs(deviation(source.length, target.length, ratio))
     model = Model(float(ratio), float(np.median(deviations[both]) * 1.4826 + 1e-9), (), 0.0)
-    # Nearer than any that is searched would be wrong: some of these may be pairs.
+    # Beyond all shifts that are searched: nearer lines could be pairs of a misaligned corpus.
     far = [_counts(model, source, target, sign * (SHIFTS + d)) for sign in (1, -1) for d in (1, 2)]
     unrelated = [_smoothed(np.mean(counts, 0)) for counts in zip(*far, strict=True)]
     candidates = []
@@ -86,9 +89,9 @@ def learn(source: Lines, target: Lines) -> Model:
 def evidence(model: Model, source: Lines, target: Lines, shift: int | None) -> np.ndarray:
     """Returns the evidence that source line i and target line i + shift are a pair, [lines].
 
-    It is 0 where one of them is blank or does not exist. None stands for lines that go with none:
-    pairs have more than half of the evidence that is expected of unrelated lines, even pairs of
-    another kind than most, and unrelated lines have less.
+    It is 0 if one of the lines is blank or does not exist. `shift` None, a line without a partner,
+    has half of the evidence expected of unrelated lines: pairs, even unusual ones, lie above it,
+    and unrelated lines below.
     """
     if shift is None:
         return np.full(len(source.length), model.unrelated / 2, np.float32)
@@ -104,7 +107,7 @@ def evidence(model: Model, source: Lines, target: Lines, shift: int | None) -> n
 def _likeliest(
     model: Model, source: Lines, target: Lines, shifts: Sequence[int]
 ) -> Misaligned | None:
-    """Returns the run of lines that gains most by one of the shifts, or None if none gains much."""
+    """Returns the run of lines that gains most by a shift, or None if below the threshold."""
     threshold = THRESHOLD + np.log(max(1, len(source.length) * len(shifts)))
 
     def best(shift: int | None, start: int, stop: int | None) -> tuple:
@@ -120,7 +123,7 @@ def _likeliest(
     if gain < threshold:
         return None
     while (part := best(shift, start, stop))[0] >= threshold:
-        # It goes with lines at another shift; the longer rest, before or after it, is kept.
+        # Part of the run fits yet another shift: cut it out, and keep the longer of the two rests.
         before, after = start + part[1], start + part[2]
         start, stop = (start, before) if before - start > stop - after else (after, stop)
     if evidence(model, source, target, shift)[start:stop].sum() <= 0:
@@ -130,6 +133,7 @@ def _likeliest(
 
 def _run(gains: np.ndarray) -> tuple[float, int, int]:
     """Returns (gain, start, stop) of the run of lines that gains most."""
+    # CUSUM: gains -1 2 3 -4 have sums 0 -1 1 4 0; the largest rise gives (5, 1, 3).
     sums = np.concatenate([[0.0], np.cumsum(gains, dtype=np.float64)])
     excess = sums - np.minimum.accumulate(sums)
     end = int(excess.argmax())
@@ -138,28 +142,30 @@ def _run(gains: np.ndarray) -> tuple[float, int, int]:
 
 
 def _range(count: int, shift: int) -> tuple[int, int]:
-    """Returns the range of source lines i of `count` with a line i + shift: 5, -2 gives 2, 5."""
+    """Returns the range of i for which line i + shift exists, of `count`: 5, -2 gives (2, 5)."""
     first = max(0, -shift)
     return first, max(first, count - max(0, shift))
 
 
 def _features(model: Model, source: Lines, target: Lines, shift: int) -> list[np.ndarray]:
-    """Returns a number for each feature of the pairs (i, i + shift)."""
+    """Returns the bin of lengths, of last marks and of numbers, of each pair (i, i + shift)."""
     first, last = _range(len(source.length), shift)
     s = Lines(*(x[first:last] for x in source))
     t = Lines(*(x[first + shift : last + shift] for x in target))
     deviations = deviation(s.length, t.length, model.ratio) / model.spread
     bins = np.clip(np.rint(2 * deviations) + NUM_BINS // 2, 0, NUM_BINS - 1).astype(np.int8)
+    # A pair of marks is one index: source mark * NUM_ENDINGS + target mark.
     endings = s.ending * np.uint8(NUM_ENDINGS) + t.ending
-    one = (s.numbers != 0) != (t.numbers != 0)
-    numbers = np.where(s.numbers == t.numbers, s.numbers != 0, np.where(one, 2, 3)).astype(np.int8)
-    return [bins, endings, numbers]
+    # 0: neither line has numbers, 1: equal ones, 2: only one line has some, 3: different ones.
+    one_sided = (s.numbers != 0) != (t.numbers != 0)
+    numbers = np.where(s.numbers == t.numbers, s.numbers != 0, np.where(one_sided, 2, 3))
+    return [bins, endings, numbers.astype(np.int8)]
 
 
 def deviation(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarray:
-    """Returns how much longer each target is than expected, in units of the root of its length.
+    """Returns how far each target's length is from the expected one, in standard units.
 
-    Gale and Church (1993), equation 1: the variance grows in proportion to the length.
+    Gale and Church (1993), equation 1: the variance is proportional to the length.
     """
     return (target - ratio * source) / np.sqrt((target + ratio * source) / 2 + 1)
 
@@ -171,5 +177,5 @@ def _counts(model: Model, source: Lines, target: Lines, shift: int) -> list[np.n
 
 
 def _smoothed(counts: np.ndarray) -> np.ndarray:
-    """Returns probabilities; a value that was never seen is no proof."""
+    """Returns probabilities with 5 added to each count: a value never seen is not proof."""
     return (counts + 5) / (counts + 5).sum()

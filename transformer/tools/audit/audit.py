@@ -35,21 +35,21 @@ CHARACTERS = 20  # characters without a piece, in the result
 
 
 class Split(NamedTuple):
-    """What is known of a split."""
+    """Holds what the audit has found in a split."""
 
     pairs: raw_pairs.Pairs
     sides: tuple[line_measures.Lines, line_measures.Lines]
     masks: dict[str, np.ndarray]  # {fault: bool [pairs]}
     misaligned: list[alignment.Misaligned]
-    ratio: float  # target characters for one of the source
+    ratio: float  # target characters per source character
     spelt: Counter  # characters without a piece in the vocabulary
 
 
 def audit(config: ConfigDict, folder: Path) -> None:
     """Prints the faults of each split, with their first line numbers: a table, or one JSON line.
 
-    Writes `audit.page`. With `audit.lines` all faulty pairs are written into a file, with
-    `audit.clean` a copy without those of `audit.drop` into a folder.
+    Writes `audit.page`; with `audit.lines` a file of all faulty pairs; with `audit.clean` a folder
+    with a copy that lacks the pairs with faults of `audit.drop`.
     """
     check(config)
     splits.fill_in_languages(config)
@@ -59,7 +59,7 @@ def audit(config: ConfigDict, folder: Path) -> None:
     examined = {split: examine(config, split, source, readers) for split, source in read.items()}
     compare_with_train(examined)
     seconds, count = time.perf_counter() - start, sum(map(len, read.values()))
-    result = {split: summary(of_split) for split, of_split in examined.items()}
+    result = {name: summary(split) for name, split in examined.items()}
     tables = [table(split, values) for split, values in result.items()]
     if sys.stdout.isatty():
         print("\n\n".join(tables), flush=True)
@@ -70,8 +70,8 @@ def audit(config: ConfigDict, folder: Path) -> None:
         write_page(config, examined, result)
     if config.audit.lines:
         file = paths.path(config.audit.lines)
-        for split, of_split in examined.items():
-            cleaning.write_list(file, split, of_split.pairs, of_split.masks)
+        for name, split in examined.items():
+            cleaning.write_list(file, name, split.pairs, split.masks)
         logging.info("all faulty pairs are in %s", file)
     if config.audit.clean:
         clean(config, examined)
@@ -85,7 +85,7 @@ def check(config: ConfigDict) -> None:
     for name in drop_names(config):
         if name not in faults.FAULTS:
             known = ", ".join(faults.FAULTS)
-            raise UserError(f"config.audit.drop has names of {known}, found {name!r}")
+            raise UserError(f"config.audit.drop must have names of {known}, found {name!r}")
     if options.page:
         paths.check_writable(Path(options.page), "config.audit.page")
     for key in ("lines", "clean"):
@@ -110,17 +110,17 @@ def open_split(config: ConfigDict, split: str) -> raw_pairs.Pairs:
     """Returns the raw pairs of a split; parallel text is read from its files."""
     data = config.data
     if data.corpus != "parallel_text":
-        return raw_pairs.of_corpus(splits.pairs(config, split))
+        return raw_pairs.corpus_pairs(splits.pairs(config, split))
     name, key = splits.name_and_key(config, split)
     languages = data.source_language, data.target_language
     folder = Path(os.path.expanduser(data.directory))
-    return raw_pairs.of_files(text_files.find(folder, name, languages, key))
+    return raw_pairs.file_pairs(text_files.find(folder, name, languages, key))
 
 
 def make_readers(
     config: ConfigDict, folder: Path, train: raw_pairs.Pairs
 ) -> tuple[line_measures.Reader, line_measures.Reader]:
-    """Returns what the lines of each side are compared with; logs where the vocabulary is from."""
+    """Returns the `Reader` of each side: its language, script and vocabulary, if there is one."""
     vocab, options = None, config.vocabulary
     if options.model:
         names = [file.name for file in workdir.vocabulary_files(folder, config)]
@@ -159,32 +159,32 @@ def examine(
     read: raw_pairs.Pairs,
     readers: tuple[line_measures.Reader, line_measures.Reader],
 ) -> Split:
-    """Reads a split once, and returns its faults but for its overlap with others."""
+    """Reads a split once, and returns its faults, all but its overlap with other splits."""
     if not len(read):
         raise UserError(f"the split {split!r} is empty: {' and '.join(read.files)}")
     with progress.counter(f"audit {split}", total=len(read), unit="pair") as advance:
         source, target, spelt = line_measures.scan(read.read, readers, advance)
     difference = read.counts[1] - read.counts[0]
-    of_pairs = faults.of_pairs(source, target, config.data.max_length, difference)
-    return Split(read, (source, target), *of_pairs, spelt)
+    values = faults.pair_faults(source, target, config.data.max_length, difference)
+    return Split(read, (source, target), *values, spelt)
 
 
 def compare_with_train(examined: dict[str, Split]) -> None:
-    """Adds to the masks of each split its overlap with train, to train's that with the others."""
+    """Adds to the masks of each split its overlap with train; to train's, with any other split."""
     train = examined["train"]
     overlap = np.zeros(len(train.pairs), bool)
     for split in examined.values():
         if split is not train:
             blank = split.masks["blank"]
-            masks, of_train = faults.overlap(train.sides, split.sides, blank)
+            masks, in_train = faults.overlap(train.sides, split.sides, blank)
             split.masks.update(masks)
-            overlap |= of_train
+            overlap |= in_train
     train.masks["overlap"] = overlap
 
 
 def summary(split: Split) -> dict:
-    """Returns a split's part of the result: counts, and first line numbers from 1."""
-    of_kinds = {
+    """Returns a split's result: counts, and the first line numbers of each fault, from 1."""
+    found_faults = {
         name: {
             "pairs": int(split.masks[name].sum()),
             "lines": [int(i) + 1 for i in np.flatnonzero(split.masks[name])[:SHOWN]],
@@ -200,13 +200,13 @@ def summary(split: Split) -> dict:
         "target_lines": split.pairs.counts[1],
         "ratio": split.ratio,
         "misaligned": [{"line": x.start + 1, "to": x.stop, "shift": x.shift} for x in runs],
-        "faults": of_kinds,
+        "faults": found_faults,
         "without_a_piece": dict(split.spelt.most_common(CHARACTERS)),
     }
 
 
 def table(split: str, values: dict) -> str:
-    """Returns a split's part of the result as text for people, with what was found only."""
+    """Formats a split's result as a table of the faults that were found."""
     count = quantity(values["pairs"], "pair")
     rows = [f"{split}: {count}, {values['ratio']:.2f} target characters for one of the source"]
     rows += [f"  {file}" for file in values["files"]]

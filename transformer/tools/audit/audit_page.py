@@ -1,4 +1,4 @@
-"""The page of --mode=audit: of each split its faults, where they are, examples, and the lengths."""
+"""The page of --mode=audit: each split's faults, where they are, with examples, and the lengths."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from transformer.tools.pages.page import Plot, Section, Table
 
 STRETCHES = 100  # of a split's lines, for the plot of where its faults are
 BINS = 40  # of lengths, the longest one per cent of lines aside
-MOST_CHARACTERS = 300  # of a text: a longer one is cut off
+MAX_CHARACTERS = 300  # of a text: a longer one is cut off
 
 Texts = Mapping[int, tuple[str, str]]  # {line, from 1: (source, target)}
 
@@ -28,10 +28,10 @@ def section(
 ) -> Section:
     """Returns the section of a split.
 
-    `values` are its part of the result, `runs` its runs of misaligned lines in words, `masks`
-    {fault: bool [pairs]}; `texts` has the first lines of each fault.
+    `values` are the split's `audit.summary`, `runs` its misaligned lines in words, `masks` {fault:
+    bool [pairs]}; `texts` has the first pairs of each fault.
     """
-    found = {name: fault for name, fault in values["faults"].items() if fault["pairs"]}
+    present = {name: fault for name, fault in values["faults"].items() if fault["pairs"]}
     facts = {
         "pairs": f"{values['pairs']:,}",
         "files": ", ".join(values["files"]),
@@ -41,22 +41,22 @@ def section(
         "without a piece": " ".join(values["without_a_piece"]),
     }
     parts = [{name: text for name, text in facts.items() if text}]
-    if found:
+    if present:
         rows = [
             [name, FAULTS[name], fault["pairs"], f"{fault['pairs'] / values['pairs']:.2%}"]
-            for name, fault in found.items()
+            for name, fault in present.items()
         ]
         parts.append(Table(["fault", "a pair with", "pairs", "share"], rows))
     else:
         parts.append("Nothing was found.")
-    plots = [_where({name: masks[name] for name in found})] if found else []
+    plots = [_where({name: masks[name] for name in present})] if present else []
     examples = [
         Table(
             ["line", "source", "target"],
             [[f"{line:,}", *map(_seen, texts[line])] for line in fault["lines"]],
             f"{name}: {FAULTS[name]}",
         )
-        for name, fault in found.items()
+        for name, fault in present.items()
     ]
     return Section(split.capitalize(), [*parts, *plots, _lengths(sides), *examples])
 
@@ -94,7 +94,7 @@ def _where(masks: Mapping[str, np.ndarray]) -> Plot:
 
 
 def _lengths(sides: Sequence[Lines]) -> Plot:
-    """Returns a plot of how many lines of each side are how long."""
+    """Returns a histogram of the lengths of each side's lines."""
     named = {"source": sides[0].length, "target": sides[1].length}
     longest = max(float(np.quantile(lengths, 0.99)) for lengths in named.values())
     edges = np.unique(np.linspace(0, max(longest, 1), BINS + 1).astype(int))
@@ -123,10 +123,10 @@ def _lengths(sides: Sequence[Lines]) -> Plot:
 
 
 def _seen(text: str) -> str:
-    """Returns the beginning of a text, in which characters that are not seen are spelt out."""
-    invisible = scripts.kinds()[[ord(x) for x in text[:MOST_CHARACTERS]]] == INVISIBLE
+    """Returns the beginning of a text, with invisible characters as [U+200B]."""
+    invisible = scripts.kinds()[[ord(x) for x in text[:MAX_CHARACTERS]]] == INVISIBLE
     seen = "".join(
         f"[U+{ord(x):04X}]" if is_invisible else x
         for x, is_invisible in zip(text, invisible, strict=False)
     )
-    return seen if len(text) <= MOST_CHARACTERS else f"{seen} ..."
+    return seen if len(text) <= MAX_CHARACTERS else f"{seen} ..."

@@ -11,7 +11,7 @@ from transformer.tools.audit.raw_pairs import Pairs
 
 
 def check_new(name: str, key: str) -> None:
-    """UserError if something is there already, which is never overwritten, or cannot be made."""
+    """Raises UserError if the path exists, for nothing is overwritten, or cannot be created."""
     if paths.in_bucket(name):
         raise UserError(f"config.audit.{key} is a local path, found {name}")
     path = paths.path(name)
@@ -21,7 +21,7 @@ def check_new(name: str, key: str) -> None:
 
 
 def write_list(file: Path, split: str, pairs: Pairs, masks: Mapping[str, np.ndarray]) -> int:
-    """Appends the pairs with a fault to a tab-separated file, and returns how many there are.
+    """Appends the pairs with a fault to a tab-separated file, and returns their number.
 
     A line is SPLIT, the line number (from 1), the FAULTS with commas, SOURCE, TARGET. Bytes that
     are not UTF-8 become U+FFFD, a tab in the text a space.

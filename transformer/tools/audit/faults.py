@@ -47,10 +47,10 @@ class Faults(NamedTuple):
     ratio: float  # target characters for one of the source
 
 
-def of_pairs(source: Lines, target: Lines, max_length: int, difference: int = 0) -> Faults:
-    """Returns the faults of a split's pairs, but for its overlap with other splits.
+def pair_faults(source: Lines, target: Lines, max_length: int, difference: int = 0) -> Faults:
+    """Returns the faults of a split's pairs, all but its overlap with other splits.
 
-    `difference` is how many lines the target has more than the source.
+    `difference` is the number of target lines minus that of source lines.
     """
     pieces = np.maximum(source.pieces, target.pieces)
     blank = _is_blank(source) | _is_blank(target)
@@ -59,7 +59,7 @@ def of_pairs(source: Lines, target: Lines, max_length: int, difference: int = 0)
     lines = np.arange(len(exact))
     duplicate = ~blank & (repeats.first_of(exact) < lines)
     copied = ~blank & (source.near == target.near) & (source.letters > 0)
-    # Both sides are evidence: short lines, of which neither is enough alone, are found so.
+    # Both sides are evidence: two short lines are sure together, where neither is alone.
     swapped = (source.to_other > 0) & (target.to_other > 0)
     swapped &= source.to_other + target.to_other > OTHER
     foreign = _is_foreign(source) | _is_foreign(target)
@@ -94,8 +94,10 @@ def of_pairs(source: Lines, target: Lines, max_length: int, difference: int = 0)
 def overlap(
     train: tuple[Lines, Lines], split: tuple[Lines, Lines], blank: np.ndarray
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Compares a split with train: returns the split's further masks, and which of train's pairs
-    are in the split. `blank` are the split's blank pairs."""
+    """Returns a split's masks of what train has, too, and the mask of train's pairs in the split.
+
+    `blank` is the mask of the split's blank pairs, which overlap with nothing.
+    """
     train_keys = repeats.pair_keys(*(side.near for side in train))
     keys = repeats.pair_keys(*(side.near for side in split))
     both = ~blank & np.isin(keys, train_keys)

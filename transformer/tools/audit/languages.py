@@ -25,8 +25,8 @@ def identifier() -> LanguageIdentifier:
 def evidence(lines: Sequence[str], own: str, other: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns log P(other) - log P(own) and log P(likeliest) - log P(own) of each line, in nats.
 
-    `own` is the language of the lines' side, `other` that of the other one. Both are 0 for a line
-    whose likeliest language is its own, or none, and where py3langid does not know `own`.
+    `own` is the language of the lines' side, `other` that of the other side. Both results are 0 for
+    a line whose likeliest language is `own` or none, and if py3langid does not know `own`.
     """
     to_other, to_likeliest = np.zeros((2, len(lines)), np.float32)
     if own in identifier().labels:

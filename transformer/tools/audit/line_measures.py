@@ -1,4 +1,4 @@
-"""One pass over sentence pairs: a few numbers of each line, from which its faults follow."""
+"""Reads sentence pairs once, and keeps a few numbers of each line: faults.py needs no more."""
 
 import itertools
 from collections import Counter
@@ -24,7 +24,7 @@ Texts = Callable[[], Iterator[tuple[bytes, bytes]]]  # gives all pairs from the 
 
 
 class Lines(NamedTuple):
-    """What is kept of the lines of one side: arrays with one number a line."""
+    """Holds what is kept of the lines of one side: arrays with one number a line."""
 
     length: np.ndarray  # int32: characters
     pieces: np.ndarray  # int32: of the vocabulary, with END; without one words + 1, which are fewer
@@ -45,7 +45,7 @@ class Lines(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """What the lines of one side are compared with."""
+    """Holds what the lines of one side are compared with."""
 
     languages: tuple[str, str]  # codes, without a country: of the side, and of the other one
     script: int  # of the side's language: an index of SCRIPTS
@@ -55,25 +55,30 @@ class Reader(NamedTuple):
 
 
 def side_scripts(pairs: Texts, codes: tuple[str, str]) -> list[int]:
-    """Returns the script of each side, an index of SCRIPTS: that of its language's code or, where
-    the code does not tell, that of most letters of the first pairs."""
+    """Returns each side's script, an index of SCRIPTS.
+
+    The language code says it; if not, it is that of most letters in the first pairs.
+    """
     names = [scripts.script_of(code) for code in codes]
     letters = np.zeros((2, len(SCRIPTS)), np.int64)
     for sides in chunks(itertools.islice(pairs(), 0 if all(names) else LEARN_FROM)):
         for side, lines in enumerate(sides):
-            of_script = scripts.kinds()[scripts.codes_of(lines)[0]] - LETTER
-            letters[side] += np.bincount(of_script[of_script > 0], minlength=256)[: len(SCRIPTS)]
+            # A letter of SCRIPTS[i] has kind LETTER + i; smaller kinds (uint8) wrap to above 200.
+            script = scripts.kinds()[scripts.codes_of(lines)[0]] - LETTER
+            letters[side] += np.bincount(script[script > 0], minlength=256)[: len(SCRIPTS)]
     return [
-        SCRIPTS.index(name) if name else int(of_side.argmax())
-        for name, of_side in zip(names, letters, strict=True)
+        SCRIPTS.index(name) if name else int(side_letters.argmax())
+        for name, side_letters in zip(names, letters, strict=True)
     ]
 
 
 def scan(
     pairs: Texts, readers: tuple[Reader, Reader], advance: Callable[[int], None]
 ) -> tuple[Lines, Lines, Counter]:
-    """Reads all pairs once: the numbers of the source lines, of the target lines, and how often
-    each character occurs that has no piece in the vocabulary."""
+    """Reads all pairs once; returns the `Lines` of source and target, and a count of characters.
+
+    Only characters without a piece in the vocabulary are counted.
+    """
     parts, spelt = ([], []), Counter()
     for sides in chunks(pairs()):
         for part, lines, side_reader in zip(parts, sides, readers, strict=True):
@@ -88,7 +93,7 @@ def scan(
 
 
 def chunks(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yields the source lines and the target lines of some pairs at a time, as text.
+    """Yields (source lines, target lines) of up to CHUNK pairs, as text.
 
     Bytes that are not UTF-8 become U+FFFD. A line break within a record becomes a space.
     """
@@ -99,10 +104,11 @@ def chunks(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[list[str], li
 
 
 def describe(lines: Sequence[str], reader: Reader) -> Lines:
-    """Returns the numbers of some lines of one side."""
+    """Measures lines of one side."""
     given, lines = lines, tokenizer.normalised(lines, NORMALISATION)
     codes, starts = scripts.codes_of(lines)
     kinds = scripts.kinds()[codes]
+    # All lines are one array of characters, line i from starts[i] on: reduceat reduces each line.
     has = lambda mask: np.logical_or.reduceat(mask, starts)
     folded, _ = scripts.codes_of(scripts.folded(lines))
     skeletons = zip(scripts.skeletons(folded), lines, strict=True)
@@ -142,13 +148,15 @@ def _words(kinds: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Returns how many runs of characters between spaces each line has, int32."""
     space = kinds == SPACE
     space[np.append(starts[1:], len(kinds)) - 1] = True  # the line breaks
+    # A word begins where a space, or the line's start, precedes a character: ' ab c' has 2.
     return np.add.reduceat(~space & np.append(True, space[:-1]), starts, dtype=np.int32)
 
 
 def _count_pieces(lines: Sequence[str], reader: Reader) -> np.ndarray:
     """Returns the pieces of each line that may have over `max_length`, int32; 0 for the others.
 
-    A piece has at least one byte, END and the space that SentencePiece puts before a line aside.
+    A piece has at least one byte, so a line has at most its bytes plus two pieces: END, and the
+    space that SentencePiece puts in front. Only longer lines are tokenised.
     """
     long = [i for i, line in enumerate(lines) if len(line.encode()) + 2 > reader.max_length]
     counts = np.zeros(len(lines), np.int32)

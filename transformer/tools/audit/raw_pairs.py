@@ -1,4 +1,4 @@
-"""The raw pairs of a split, as bytes and from the start, as often as they are asked for."""
+"""The raw pairs of a split: bytes, which can be read from the start any number of times."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -12,31 +12,31 @@ CHUNK = 8192  # records that are read at a time
 
 
 class Pairs(NamedTuple):
-    """One split, read as it is: a line may be in any encoding, a side may have more lines."""
+    """One split as raw bytes: lines may be invalid UTF-8, and the sides may differ in length."""
 
     read: Callable[[], Iterator[tuple[bytes, bytes]]]  # all (source, target), b"" past an end
     counts: tuple[int, int]  # lines of the source, and of the target
-    files: tuple[str, ...]  # of these two sides; () if the corpus is no parallel text
+    files: tuple[str, ...]  # of the two sides; () unless the corpus is parallel text
 
     def __len__(self) -> int:
         return max(self.counts)
 
 
 def texts(pairs: Pairs, numbers: Collection[int]) -> dict[int, tuple[str, str]]:
-    """Returns the pairs of these numbers, counted from 1, as text {number: (source, target)}."""
+    """Returns {number: (source, target)}, as text, of the pairs `numbers`, counted from 1."""
     read = enumerate(itertools.islice(pairs.read(), max(numbers, default=0)), 1)
     text = lambda line: line.decode(errors="replace")
     return {number: tuple(map(text, pair)) for number, pair in read if number in numbers}
 
 
-def of_files(files: Sequence[Path]) -> Pairs:
-    """Returns the pairs of two text files, of which one may be longer."""
+def file_pairs(files: Sequence[Path]) -> Pairs:
+    """Returns the pairs of two text files; the shorter one is padded with b""."""
     counts = tuple(text_files.digest_and_count(file)[1] for file in files)
     read = lambda: itertools.zip_longest(*map(text_files.raw_lines, files), fillvalue=b"")
     return Pairs(read, counts, tuple(map(str, files)))
 
 
-def of_corpus(corpus: Corpus) -> Pairs:
+def corpus_pairs(corpus: Corpus) -> Pairs:
     """Returns the pairs of a corpus that TFDS has prepared."""
 
     def read() -> Iterator[tuple[bytes, bytes]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def pair_keys(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Returns a key of each pair of keys, int64; (a, b) and (b, a) differ."""
+    """Hashes each pair of keys to one key, int64; (a, b) and (b, a) differ."""
     mixed = source.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) + target.view(np.uint64)
     return (mixed * np.uint64(0xBF58476D1CE4E5B9)).view(np.int64)
@@ -22,6 +22,7 @@ def first_of(keys: np.ndarray) -> np.ndarray:
 
 def have_several(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Returns for each line whether its key occurs with different `others`, bool."""
+    # Sorted by (key, other), equal ones are adjacent: each distinct pair is counted once a key.
     order = np.lexsort((others, keys))
     keys, others = keys[order], others[order]
     new_key = np.append(True, keys[1:] != keys[:-1])

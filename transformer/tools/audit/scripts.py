@@ -153,7 +153,7 @@ def letters_of(kinds_of_codes: np.ndarray, starts: np.ndarray, script: int) -> n
 
 
 class Spelling:
-    """Knows which characters a vocabulary has no piece for, and asks it once for each."""
+    """Finds the characters that a vocabulary has no piece for; each is looked up once."""
 
     def __init__(self, pieces: sentencepiece.SentencePieceProcessor):
         self._pieces = pieces

@@ -28,7 +28,7 @@ class Collective(NamedTuple):
 
     @property
     def sent(self) -> float:
-        """The bytes that each device sends per execution of a ring algorithm.
+        """Returns the bytes that each device sends per execution of a ring algorithm.
 
         With n devices a ring all-gather sends (n - 1) / n of the array, an all-reduce twice that.
         """
@@ -40,8 +40,8 @@ class Collective(NamedTuple):
 def find_collectives(program: str, num_devices: int) -> list[Collective]:
     """Returns the collectives of an optimised HLO module, the text of `compiled.as_text()`.
 
-    Those in a loop count once per iteration, those in the branches of a conditional once for each
-    branch. Groups of a single device are left out.
+    A collective in a loop counts once per iteration; of a conditional all branches count. Groups of
+    a single device are left out.
     """
     collected = [
         _collective(instruction, count, exact, num_devices)
@@ -54,8 +54,8 @@ def find_collectives(program: str, num_devices: int) -> list[Collective]:
 def summed(collectives: list[Collective]) -> list[dict]:
     """Sums collectives by kind and group size, per device and step.
 
-    'count' is how many run, 'overlapping' how many of them are asynchronous, 'bytes' the size of
-    their arrays, 'sent' the bytes that a device sends.
+    'count' is the number of executions, 'overlapping' the asynchronous ones among them, 'bytes' the
+    size of their arrays, 'sent' the bytes that each device sends.
     """
     totals = collections.defaultdict(lambda: [0, 0, 0, 0.0])
     for collective in collectives:

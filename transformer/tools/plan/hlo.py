@@ -34,8 +34,8 @@ class Instruction(NamedTuple):
 
     @property
     def called(self) -> list[str]:
-        """Returns the names of the computations that it calls."""
-        names = [one or several for one, several in CALLED.findall(self.rest)]
+        """Returns the names of the computations that the instruction calls."""
+        names = [name or branches for name, branches in CALLED.findall(self.rest)]
         return [name.strip().lstrip("%") for part in names for name in part.split(",")]
 
 
@@ -62,8 +62,8 @@ def computations(program: str) -> tuple[str, dict[str, list[Instruction]]]:
         if head := COMPUTATION.match(line):
             instructions = named.setdefault(head[2], [])
             entry = head[2] if head[1] else entry
-        elif found := INSTRUCTION.match(line):
-            instructions.append(Instruction(*found.groups()))
+        elif match := INSTRUCTION.match(line):
+            instructions.append(Instruction(*match.groups()))
     assert entry, "not the text of an HLO module"
     return entry, named
 
@@ -71,14 +71,14 @@ def computations(program: str) -> tuple[str, dict[str, list[Instruction]]]:
 def runs(program: str) -> Iterator[Run]:
     """Yields the instructions of the entry computation and, after each, of those that it calls.
 
-    Those of a loop run once per iteration; those in the branches of a conditional count once for
-    each branch.
+    An instruction in a loop runs once per iteration; of a conditional all branches count.
     """
     entry, named = computations(program)
 
     def within(name: str, count: int, exact: bool, fused: bool) -> Iterator[Run]:
         for instruction in named.get(name, ()):
             yield Run(instruction, count, exact, fused)
+            # Nested loops multiply: 3 iterations around 5 run an instruction 15 times.
             trips = _trips(instruction, named) if instruction.op == "while" else 1
             part = "to_apply=" in instruction.rest and instruction.op != "call"
             part = part or instruction.op == "fusion"
@@ -95,6 +95,7 @@ def arrays(shape: str) -> list[Array]:
     A TPU's program gives each array its memory: `S(1)` and higher are on the chip.
     """
     return [
+        # 'f32[2,3]{1,0}' has 2 * 3 * 4 bytes; pred and types below a byte count as one.
         Array(
             math.prod(map(int, filter(None, sizes.split(",")))) * max(1, int(bits or 8) // 8),
             "S(" in layout and "S(0)" not in layout,
@@ -106,8 +107,8 @@ def arrays(shape: str) -> list[Array]:
 def _trips(loop: Instruction, named: dict[str, list[Instruction]]) -> int | None:
     """Returns the iterations of a `while`, None if they are unknown.
 
-    XLA on CPUs and GPUs writes them down. In a TPU's program they are what the condition's result
-    compares the counter with; it is assumed to begin at 0, as that of a `scan` does.
+    XLA on CPUs and GPUs writes the number down. In a TPU's program it is the limit that the loop's
+    condition compares the counter with; the counter of a `scan` begins at 0.
     """
     if known := TRIPS.search(loop.rest):
         return int(known[1])

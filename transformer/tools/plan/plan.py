@@ -83,7 +83,7 @@ def check(config: ConfigDict) -> None:
 
 
 def simulate(num_devices: int) -> None:
-    """Makes JAX simulate this many devices on the CPU; to be called before JAX is initialised."""
+    """Makes JAX simulate `num_devices` devices on the CPU; call it before JAX is initialised."""
     startup.schedule_for_memory()
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", num_devices)
@@ -151,7 +151,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         "flops_per_step": flops,
         "flops_per_run": flops and flops * config.train.num_steps,
         "collectives": summed(collectives),
-        "loops_counted": all(one.exact for one in (*collectives, cost) if one),
+        "loops_counted": all(x.exact for x in (*collectives, cost) if x),
         "program": cost and program_times(cost, collectives, flops, num_devices, kind, config),
         **times(collectives, flops, num_devices, kind, config),
     }

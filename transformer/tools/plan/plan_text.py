@@ -1,4 +1,4 @@
-"""Says a plan in words: what --mode=plan logs.
+"""Formats a plan as the text that --mode=plan logs.
 
 No mode, but a part of the mode plan.
 """
@@ -7,7 +7,7 @@ from transformer.errors import quantity
 
 
 def in_words(estimates: dict) -> list[str]:
-    """Returns a plan in words."""
+    """Returns the lines of a plan for the log."""
     size = lambda count: f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.2f} MB"
     device = estimates["device"]
     lines = [
@@ -49,12 +49,12 @@ def in_words(estimates: dict) -> list[str]:
     else:
         lines.append("no times: the peak FLOP/s or the links of the device are unknown")
     if estimates["program"]:
-        lines += of_program(estimates["program"])
+        lines += program_lines(estimates["program"])
     return lines
 
 
-def of_program(program: dict) -> list[str]:
-    """Returns the lines on the program that the TPU's compiler made."""
+def program_lines(program: dict) -> list[str]:
+    """Returns the lines about a program compiled for a TPU: bytes moved, times, bound."""
     moved = f"{program['bytes_moved'] / 1e9:.2f} GB"
     if program["bound_seconds"] is None:
         return [f"its program moves {moved} a step through each device's memory"]

@@ -63,7 +63,7 @@ def program_times(
         memory = cost.moved / device.memory_bandwidth
         instructions = cost.cycles / device.clock
     waiting = seconds_to_send(
-        [one for one in collectives if not one.overlaps], kind, config.plan.bandwidth
+        [x for x in collectives if not x.overlaps], kind, config.plan.bandwidth
     )
     if memory is not None and waiting is not None:
         bound = max(memory, instructions) + waiting

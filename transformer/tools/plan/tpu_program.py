@@ -1,4 +1,4 @@
-"""Reads off a TPU's program what it moves through the memory, and how long its compiler estimates.
+"""Reads from a TPU's program the bytes it moves and the cycles that its compiler estimates.
 
 No mode, but a part of the mode plan.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from transformer.tools.plan import hlo
 from transformer.tools.plan.hlo import Instruction
 
-# They move nothing themselves. The custom calls of the programs that we saw only name memory.
+# Instructions that move nothing themselves; a custom call of a train step only names memory.
 NOTHING = (
     *("bitcast", "conditional", "constant", "custom-call", "get-tuple-element", "parameter"),
     *("tuple", "while"),
@@ -19,7 +19,7 @@ CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
 
 class Cost(NamedTuple):
-    """What a program costs a device, per run."""
+    """Holds what a run of the program costs each device."""
 
     moved: int  # bytes read from or written to the device's main memory
     cycles: int  # the compiler's estimates of its instructions, added up
@@ -29,10 +29,10 @@ class Cost(NamedTuple):
 def cost(program: str) -> Cost:
     """Returns the cost of a program compiled for a TPU, from the text of `compiled.as_text()`.
 
-    An instruction reads its operands and writes its results, but for those on the chip; one that
-    takes some rows of an operand reads these. One that writes some rows of an array is counted as
-    if it wrote the whole. The compiler gives no cycles to copies and collectives, which run beside
-    computing or have times of their own (step_time.py).
+    An instruction reads its operands and writes its results, on-chip arrays aside. A gather or
+    slice reads only the rows that it takes; a write of some rows counts as one of the whole array.
+    The compiler gives no cycles to copies and collectives: copies overlap with computation, and
+    step_time.py has the times of collectives.
     """
     _, named = hlo.computations(program)
     shapes = {x.name: x.shape for instructions in named.values() for x in instructions}
