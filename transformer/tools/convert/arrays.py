@@ -14,7 +14,7 @@ KINDS = ("F16", "BF16", "F32", "F64")  # of safetensors
 
 
 class Arrays(NamedTuple):
-    """The arrays of a file; each is loaded when it is asked for."""
+    """Holds the arrays of a file; each is loaded on use."""
 
     file: Path
     shapes: dict[str, tuple[int, ...]]
@@ -23,8 +23,7 @@ class Arrays(NamedTuple):
     def read(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """Loads an array in float32.
 
-        UserError if it is missing, has another shape, which is compared first, or has non-finite
-        values.
+        UserError if it is missing, has another shape (compared before loading), or is non-finite.
         """
         if self.shapes.get(name) != shape:
             found = (
@@ -79,7 +78,7 @@ def opened(folder: Path) -> Iterator[Arrays]:
             "model.safetensors"
         ) from error
     # weights_only: nothing but arrays is unpickled, so that no code of the file runs. Files from
-    # before PyTorch 1.6, as most of OPUS-MT's are, are no zip and cannot be mapped into memory.
+    # before PyTorch 1.6, as most of OPUS-MT's are, are not zip files and cannot be memory-mapped.
     options = {"weights_only": True, "mmap": zipfile.is_zipfile(file)}
     try:
         tensors = torch.load(file, map_location="cpu", **options)

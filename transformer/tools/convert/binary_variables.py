@@ -37,7 +37,7 @@ class Model(NamedTuple):
         return {name: array.shape for name, array in self.variables.items()}
 
     def array(self, name: str) -> np.ndarray:
-        """Returns a variable in float32, int8 and int16 multiplied out."""
+        """Returns a variable in float32; int8 and int16 are divided by their scale."""
         array = np.asarray(self.variables[name], np.float32)
         scale = self.scales.get(name)
         if scale is not None:
@@ -58,7 +58,7 @@ class Model(NamedTuple):
         """Returns the number of layers: of the names PREFIX0, PREFIX1, ..., each with its parts."""
         starting = (name for name in self.variables if name.startswith(prefix))
         numbers = {name.removeprefix(prefix).split("/")[0] for name in starting}
-        return sum(number.isdecimal() for number in numbers)  # 'layer_norm' is no layer
+        return sum(number.isdecimal() for number in numbers)  # 'layer_norm' is not a layer
 
 
 class Reader:
@@ -114,7 +114,7 @@ def read(file: Path) -> Model:
         variables[alias] = variables[name]
         if f"{name}_scale" in variables:
             variables[f"{alias}_scale"] = variables[f"{name}_scale"]
-    # Of several embeddings, one for each feature of a word, the first is the only one we have.
+    # A word may have several features, with an embedding each: only the first has a place here.
     first = ("encoder/embeddings_0/", "encoder/embeddings/")
     variables = {name.replace(*first): array for name, array in variables.items()}
     scaled = [name for name in variables if f"{name}_scale" in variables]

@@ -21,7 +21,7 @@ LONGEST = 1024
 
 
 def check(model: nn.Module) -> None:
-    """Raises UserError for a model that CTranslate2 has no form for."""
+    """Raises UserError for a model that cannot be exported to CTranslate2."""
     allowed = {
         **ANY,
         **{"norm_kind": ("layer",), "residual": (True,), "score": ("scaled_dot",)},

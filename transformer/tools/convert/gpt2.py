@@ -36,7 +36,7 @@ LAYER = {
 
 
 def check(model: nn.Module) -> None:
-    """Raises UserError for a model that GPT-2 has no form for."""
+    """Raises UserError for a model that cannot be exported to GPT-2."""
     check_form(model, "Hugging Face's GPT-2", FORM, "safetensors")
 
 

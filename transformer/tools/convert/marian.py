@@ -96,7 +96,7 @@ def read_params(
     tied, is_shared = marian_config.ties(json_files.read_object(file), file)
     D = foreign.fields["d_model"]
     with arrays.opened(folder) as source:
-        # Of matrices that are one, a file may hold any.
+        # A tied matrix may be in the file under any of its names.
         groups = {"all": (SHARED, *EMBEDDINGS.values()), "target": (DECODER, OUTPUT), "none": ()}
         same = groups[tied]
         present = [name for name in same if name in source.shapes]
@@ -130,7 +130,7 @@ def read_params(
 
 
 def name_of(path: str, tied: str) -> str:
-    """Returns their name of one of our params.
+    """Returns the Marian name of a param path.
 
     Example: encoder/layers_0/self_attention/query/kernel is
     model.encoder.layers.0.self_attn.q_proj.weight.

@@ -146,7 +146,7 @@ def _permuted(path: str, array: np.ndarray) -> np.ndarray:
 
 
 def _axis_of_d_model(path: str, array: np.ndarray) -> int | None:
-    """Returns which axis of a parameter is d_model; None if it has no such axis."""
+    """Returns the axis of a param that is d_model; None if there is none."""
     if path == "output_bias":
         return None
     module, name = path.split("/")[-2:]

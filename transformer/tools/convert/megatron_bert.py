@@ -38,7 +38,7 @@ POSITIONS = "bert.embeddings.position_embeddings.weight"
 
 
 def check(model: nn.Module) -> None:
-    """Raises UserError for a model that MegatronBERT has no form for."""
+    """Raises UserError for a model that cannot be exported to MegatronBERT."""
     check_form(model, "Hugging Face's MegatronBERT", FORM, "safetensors")
 
 

@@ -33,7 +33,7 @@ PATCHES = "vit.embeddings.patch_embeddings.projection"
 
 
 def check(model: nn.Module) -> None:
-    """Raises UserError for a model that ViT has no form for."""
+    """Raises UserError for a model that cannot be exported to ViT."""
     check_form(model, "Hugging Face's ViT", FORM, "safetensors")
 
 
