@@ -77,7 +77,9 @@ def test_parameters_of_the_papers_models(configs, count, monkeypatch):
         output_size_in_bytes = alias_size_in_bytes = 0
 
     monkeypatch.setattr("jax.stages.Lowered.compile", lambda _: Program())
-    found = plan.planned(configs.get_config(), translation)
+    config = configs.get_config()
+    config.update(plan_keys.keys())
+    found = plan.planned(config, translation)
     assert found["parameters"] == count
     assert found["bytes_per_device"]["parameters"] == 4 * count
     assert found["bytes_per_device"]["moments"] == pytest.approx(8 * count, abs=16)
