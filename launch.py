@@ -84,7 +84,8 @@ def main(arguments: list[str]) -> None:
         memory.compute_in_calling_thread()
         connect(config.parallel)
     run_mode = registry.load(registry.MODES[mode].code)
-    # Not above: they take 0.4 s (JAX) and 0.03 s, and a mistyped command is to be answered at once.
+    # Imported here, not above: a mistyped command is to be answered at once, and JAX, which
+    # compilation_cache imports, takes 0.4 s, tqdm 0.03 s.
     from tqdm.contrib.logging import logging_redirect_tqdm
 
     from transformer.runtime.compilation_cache import set_compilation_cache
@@ -150,7 +151,7 @@ def user_error_line(error: Exception) -> str:
 
 
 def log_to_standard_error() -> None:
-    """Logs our lines; of libraries only what is not reported by us in one line as well.
+    """Sends our log lines to standard error, and of libraries' only those that we do not report.
 
     If a save fails, Orbax logs a traceback of each of its threads, and TensorStore one of each
     array, whose callback meets an event loop that Orbax has closed.
@@ -163,6 +164,7 @@ def log_to_standard_error() -> None:
     for library in ("fsspec", "gcsfs", "jax", "orbax"):
         logging.getLogger(library).setLevel(logging.ERROR)
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    # The hook for exceptions that no caller can catch, such as those of a callback.
     report = sys.unraisablehook
     sys.unraisablehook = lambda x: str(x.exc_value) == "Event loop is closed" or report(x)
 

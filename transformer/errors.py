@@ -43,7 +43,10 @@ def check_values(
 
 
 def _holds(value: float, part: str) -> bool:
-    """Whether 'below 1' is true of a value, as float32, where 0.99999999 is 1."""
+    """Returns whether a value satisfies a comparison, such as 'below 1'.
+
+    Floats are compared as float32, in which the run computes: 0.99999999 is 1 there.
+    """
     import numpy as np  # not above: a mistyped command is to be answered at once
 
     words, _, number = part.rpartition(" ")
@@ -57,6 +60,6 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
 
 
 def did_you_mean(name: str, right: Iterable[str]) -> str:
-    """Returns '; did you mean X?' for the closest right name, '' if none is close."""
+    """Returns '; did you mean X?' for the closest of the valid names, '' if none is close."""
     nearest = difflib.get_close_matches(name, list(right), 1)
     return f"; did you mean {nearest[0]}?" if nearest else ""

@@ -1,7 +1,8 @@
 """The one table of names: what a config or a command line can name, and where its code is.
 
-Code is named by strings, "module:attribute" or of a task "module". It is imported on use, and only
-what is listed here ever is. A model, task, corpus or mode of your own is one more entry.
+An entry names its code by a string, "module:attribute", or "module" for a task. The code is
+imported on use, and only code that is listed here is ever imported by name. A model, task, corpus
+or mode of your own is one more entry.
 """
 
 import importlib
@@ -153,7 +154,7 @@ MODES = {
 
 
 def load(code: str) -> Any:
-    """Imports what an entry names: a module, or an attribute of one."""
+    """Imports the code that an entry names, and returns it: a module, or an attribute of one."""
     module, _, attribute = code.partition(":")
     module = importlib.import_module(module)
     return getattr(module, attribute) if attribute else module

@@ -28,7 +28,7 @@ file configs/TASK.py with all of its keys. A module has
                            of the run has
     loss(config, model)    a function (params, batch, *, rng) -> {name: sum over the batch}; "loss"
                            and "weight" are required, and training divides by "weight". "filled"
-                           is how many positions are no padding, where that is to be logged
+                           is the number of positions that are not padding, where it is to be logged
     evaluator(config, workdir, model, split)
                            the `Evaluation` (evaluation.py) of split "validation" or "final"
     build(config, workdir) the `Task` of a prepared workdir, by `make_task`: all that the training

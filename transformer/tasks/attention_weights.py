@@ -16,20 +16,25 @@ Tree = Any
 
 @functools.partial(jax.jit, static_argnames="model")
 def of_batch(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, jax.Array]:
-    """Returns a model's attention weights for the inputs of a batch: {'cross': [L, B, H, T, S],
-    ...}, of the kinds that its `attention_weights` names; {} if it has no attention.
+    """Returns the attention weights of a batch, {'cross': [L, B, H, T, S], ...}.
+
+    The kinds of attention are those of the model's method `attention_weights`; {} without it.
     """
     if not hasattr(model, "attention_weights"):
         return {}
+    # Each layer sows its weights [B, H, T, S]; the model's method stacks those of one kind.
     _, sown = model.apply({"params": params}, **inputs, train=False, mutable=["intermediates"])
     return model.attention_weights(sown.get("intermediates", {}))
 
 
 def of_pair(run: TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
-    """Returns {'encoder', 'decoder', 'cross': attention weights, 'source', 'target': pieces} of one
-    pair, without a batch dimension. A model without attention has pieces only.
+    """Returns the attention weights and the pieces of a sentence pair, without a batch dimension.
+
+    They are 'encoder' [L, H, S, S], 'decoder' [L, H, T, T] and 'cross' [L, H, T, S], with the
+    pieces 'source' [S] and 'target' [T]. For a model without attention, only the pieces.
     """
     both = ids(run.vocabulary, source, target)
+    # Few static shapes, so that few programs are compiled: 19 ids are padded to 32.
     shaped = [tokenizer.padded([side], 1, shapes.next_power_of_two(len(side))) for side in both]
     inputs = pairs.inputs_of_single_pairs(*shaped)
     padded_weights = of_batch(run.params, inputs, model=run.model)

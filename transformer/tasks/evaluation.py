@@ -14,7 +14,7 @@ Tree = Any
 
 
 def never() -> bool:
-    """Returns False: no evaluation is told to stop by it."""
+    """Returns False: the `should_stop` of an evaluation that nothing interrupts."""
     return False
 
 
@@ -25,8 +25,8 @@ class Evaluation(NamedTuple):
     files: list[str]  # the paths that it was read from
     dataset: dict[str, Sequence[str]]  # the split as text, {name: a line an item}
     settings: dict[str, Any]  # what else a result depends on
-    # The names in `dataset` and in the outputs of an item's input, reference, output and measure,
-    # those that there are: {"input": "text", "measure": "nats"}.
+    # {role: name in `dataset` or in the outputs}. The roles are 'input', 'reference', 'output' and
+    # 'measure'; one that the task lacks is left out: {"input": "text", "measure": "nats"}.
     columns: dict[str, str]
     # (params, should_stop) -> (scores, outputs), {name: number or text} and {name: lines}, of which
     # the dataset is a part; scores may have 'samples', text for the log. Collective: None in all
@@ -37,10 +37,10 @@ class Evaluation(NamedTuple):
 
 
 class SplitSums(NamedTuple):
-    """The sums of a loss over the batches of a split, and what it gives for each token or item.
+    """Sums a loss over the batches of a split, and keeps its values for each token or item.
 
-    `outcome` is a jitted function (params, batch) -> ({name: sum}, arrays); each of the arrays has
-    the shape of batch["weights"], and counts where these are not 0.
+    `outcome` is a jitted function (params, batch) -> ({name: sum}, arrays). The arrays have the
+    shape of batch["weights"]; a value counts where its weight is not 0.
     """
 
     batches: Batches
@@ -73,6 +73,7 @@ class SplitSums(NamedTuple):
         # A process that was stopped must not leave the others waiting in gather_shares.
         if any(processes.all_gather(len(outcomes) < len(numbers))):
             return None
+        # [(sums, arrays) of each batch] -> all batches' sums, all batches' arrays.
         sums, values = zip(*processes.gather_shares(outcomes, len(self.batches)), strict=True)
         return jax.tree.map(lambda *x: sum(x), *sums), [
             np.concatenate(x) for x in zip(*values, strict=True)
@@ -84,10 +85,12 @@ class SplitSums(NamedTuple):
         UserError if it does not fit into memory.
         """
         num_rows, length = self.batches.shape(t)
+        # Rows of weight 0 are added: on 8 devices a batch of 10 rows becomes one of 16.
         padded = parallel_step.rows_for_devices(num_rows, inference.num_devices(params))
         batch = self.batches.rows(t, 0, padded)
         what = f"the loss of {num_rows} rows of {length} positions"
         with memory.fits_in_memory(what, self.remedy):
             sums, arrays = self.outcome(params, inference.shard_rows(batch, params))
             sums, arrays = jax.tree.map(float, sums), [np.asarray(x) for x in arrays]
+        # A boolean mask flattens: weights [[1, 0], [1, 1]] take 5 7 8 out of [[5, 6], [7, 8]].
         return sums, [x[batch["weights"] > 0].tolist() for x in arrays]

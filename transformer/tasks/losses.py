@@ -31,10 +31,10 @@ def token_loss(
     blocks: int,
     **options: Any,
 ) -> dict[str, Array]:
-    """Returns the sums of `cross_entropy` for a forward pass with dropout, drawn from `rng`, and
-    'filled', the number of targets that are no padding.
+    """Returns the sums of `cross_entropy` for a forward pass with dropout, and 'filled'.
 
-    `options` are the keywords of `cross_entropy`.
+    Dropout is drawn from `rng`; 'filled' is the number of targets that are not padding; `options`
+    are the keywords of `cross_entropy`.
 
     With blocks > 1 the logits are computed in blocks (see `in_blocks`), which needs a model with
     methods `hidden` and `logits`. With blocks = 1 the model only needs `__call__`, and all sums,
@@ -57,8 +57,8 @@ def evaluation_loss(
 ) -> tuple[dict[str, Array], Array]:
     """Returns the sums of `cross_entropy` for a forward pass without dropout, and `token_nats`.
 
-    Takes what `token_loss` takes, but for its random numbers. An ensemble, which has no `hidden`,
-    makes all logits at once.
+    Takes the arguments of `token_loss`, except `rng`. A model without `hidden`, such as an
+    ensemble, ignores `blocks`.
     """
     run = functools.partial(forward, model, params, batch, train=False)
 
@@ -72,12 +72,14 @@ def evaluation_loss(
         sums, nats_BT = loss(logits_BTV, targets_BT, weights_BT)
         return with_sown(sums, sown), nats_BT
     x_BTD, sown = run(method="hidden")
+    # One block of positions after the other, so that only one block's logits are in memory.
     blocks_of = functools.partial(_split, blocks=blocks)
     sums, nats = jax.lax.map(
         lambda block: loss(model.apply({"params": params}, block[0], method="logits"), *block[1:]),
         (blocks_of(x_BTD), blocks_of(targets_BT), blocks_of(weights_BT)),
     )
     sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
+    # The reshape that undoes `_split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
     return with_sown(sums, sown), nats.swapaxes(0, 1).reshape(targets_BT.shape)
 
 
@@ -85,9 +87,10 @@ def evaluation_loss(
 def outcome(
     params: Tree, batch: dict, *, model: nn.Module, options: tuple, keep_nats: bool = False
 ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-    """Returns what `evaluation.SplitSums` asks for: the sums, and if wanted the nats of each token.
+    """Returns the sums of `evaluation_loss`, and with `keep_nats` the nats of each token.
 
-    `options` are the (name, value) of `config.loss`, hashable.
+    This is the `outcome` of `evaluation.SplitSums`. `options` are config.loss as (name, value)
+    pairs, because a static argument must be hashable.
     """
     sums, nats_BT = evaluation_loss(params, batch, model=model, **dict(options))
     return sums, (nats_BT,) if keep_nats else ()
@@ -102,6 +105,7 @@ def forward(
     or the balance of experts. Rows of padding do not count; values of one name are added.
     """
     output, sown = model.apply({"params": params}, **batch["inputs"], mutable=["losses"], **options)
+    # Mask of the rows that are not padding: those in which any position has weight.
     is_real_B = batch["weights"].reshape(len(batch["weights"]), -1).any(axis=1)
     sums = {}
     for (*_, name), values in flatten_dict(sown.get("losses", {})).items():
@@ -112,7 +116,7 @@ def forward(
 
 
 def with_sown(sums: dict[str, Array], sown: dict[str, Array]) -> dict[str, Array]:
-    """Returns the sums with those of sown losses, which are added to 'loss'."""
+    """Returns the sums with those of sown losses, each by its name and all of them in 'loss'."""
     return {**sums, **sown, "loss": sum(sown.values(), sums["loss"])}
 
 
@@ -141,6 +145,7 @@ def cross_entropy(
 
     logits_BTV = logits_BTV.astype(jnp.float32)
     log_normaliser_BT = jax.nn.logsumexp(logits_BTV, axis=-1)
+    # Index computation: gold_BT[b, t] = logits_BTV[b, t, targets_BT[b, t]].
     gold_BT = jnp.take_along_axis(logits_BTV, targets_BT[..., None], axis=-1)[..., 0]
     # The sum over V of target * logits, without a dense target [B, T, V]: the target is `off` for
     # every class, plus on - off for the gold class.
@@ -201,6 +206,7 @@ def in_blocks(
 
 def _split(array: Array, blocks: int) -> Array:
     """Returns [B, T, ...] as [n, B, T / n, ...], n = gcd(blocks, T); B is sharded, T is not."""
+    # The axis of the blocks goes first, because lax.map and lax.scan loop over the first axis.
     B, T, *rest = array.shape
     blocks = math.gcd(blocks, T)
     return array.reshape(B, blocks, T // blocks, *rest).swapaxes(0, 1)
@@ -230,6 +236,7 @@ def _sum_over_blocks_forward(
         (x_gradient, gradients), sums = gradient(x_BTD, matrices, targets_BT, weights_BT)
         return jax.tree.map(jnp.add, total, (sums, gradients)), x_gradient
 
+    # The sums and the matrices' gradients are added up; each block has its own gradient of x.
     zeros = (dict.fromkeys(SUMS, jnp.float32(0)), jax.tree.map(jnp.zeros_like, matrices))
     (sums, gradients), x_gradients = jax.lax.scan(add, zeros, (x_blocks, targets, weights))
     return sums, (x_gradients, gradients)
@@ -237,7 +244,7 @@ def _sum_over_blocks_forward(
 
 def _sum_over_blocks_backward(loss: Callable, gradients: tuple, cotangents: dict) -> tuple:
     scale = lambda gradient: (gradient * cotangents["loss"]).astype(gradient.dtype)
-    return (*jax.tree.map(scale, gradients), None, None)
+    return (*jax.tree.map(scale, gradients), None, None)  # targets and weights have no gradient
 
 
 _sum_over_blocks.defvjp(_sum_over_blocks_forward, _sum_over_blocks_backward)
@@ -267,7 +274,7 @@ def check(*, label_smoothing: float, smoothed_over: str, blocks: int) -> None:
 
 
 def check_blocks(model: nn.Module, blocks: int) -> None:
-    """Raises UserError for blocks of logits of a model whose logits cannot be made in blocks."""
+    """Raises UserError if blocks > 1 and the model cannot compute its logits in blocks."""
     if blocks > 1 and not hasattr(model, "hidden"):
         raise UserError(
             f"config.loss.blocks={blocks}: {type(model).__name__} has no methods `hidden` and "

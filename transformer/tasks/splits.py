@@ -50,8 +50,11 @@ def name_and_key(config: ml_collections.ConfigDict, split: str) -> tuple[str, st
 def fill_in_languages(
     config: ml_collections.ConfigDict, saved_config: ml_collections.ConfigDict | None = None
 ) -> None:
-    """Fills in the languages that the config leaves empty: from `saved_config`, a resumed run's, or
-    from the names of parallel text's files."""
+    """Fills in the languages that the config leaves empty.
+
+    Takes the languages of `saved_config`, the config of a resumed run; else those that end the
+    names of parallel text's files, such as de and en for train.de and train.en.
+    """
     data = config.data
     if saved_config is not None:
         data.source_language = data.source_language or saved_config.data.source_language
@@ -79,14 +82,17 @@ def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
 
 
 def text(config: ml_collections.ConfigDict, split: str) -> corpora.Text:
-    """Returns a split's lines: of the files that config.data.SPLIT names."""
+    """Returns the lines of a split, read from the files that config.data.SPLIT names."""
     name, key = files(config, split)
     data = config.data
     return corpora.load_text(name, directory=data.directory, data_dir=data.data_dir, key=key)
 
 
 def files(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:
-    """Returns the files of a split of text, as config.data.SPLIT names them, and that key."""
+    """Returns the value of config.data.SPLIT, which names the files of plain text, and its key.
+
+    UserError for a split that plain text does not have.
+    """
     if split not in corpora.SPLITS:
         known = ", ".join(corpora.SPLITS)
         raise UserError(f"config.evaluate.split: text has the splits {known}, found {split!r}")
@@ -120,7 +126,7 @@ def evaluation_tokens(
     split: str,
     model: nn.Module,
 ) -> Tokens:
-    """Returns the token ids of a split to score `model` on: of every sentence, however long.
+    """Returns the token ids of every sentence of a split, on which `model` is to be scored.
 
     UserError if a sentence is longer than the model's positions.
     """

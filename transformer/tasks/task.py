@@ -48,7 +48,7 @@ def make_task(
     validation: Evaluation,
     about: str,
 ) -> Task:
-    """Returns the `Task` of a run; what all its runs have in common is its module's."""
+    """Returns the `Task` of a run; what is no argument comes from the module of config.task."""
     module = load_task(config.task)
 
     def evaluate(params: Tree, should_stop: Callable[[], bool]) -> dict | None:
@@ -77,12 +77,12 @@ def load_task(name: str) -> ModuleType:
 
 
 def build_model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
-    """Builds the flax module of `config.architecture`; a task's `sizes` are the data's part."""
+    """Builds the flax module of `config.architecture` from `config.model` and a task's `sizes`."""
     return models.build(config.architecture, config.model.to_dict(), **sizes)
 
 
 def check_section(check: Callable, section: str, options: Mapping) -> None:
-    """Calls check(**options) on a section of the config; UserError for a key that it lacks."""
+    """Calls check(**options) on a section of the config; UserError for a key `check` lacks."""
     known = inspect.signature(check).parameters
     for key in options:
         if key not in known:
@@ -94,7 +94,7 @@ def check_section(check: Callable, section: str, options: Mapping) -> None:
 
 
 def check_positions(model: nn.Module, key: str, length: int) -> None:
-    """Raises UserError for a model with fewer positions than a text may have, by `config.key`."""
+    """Raises UserError if a model has fewer positions than `length`, the value of config.KEY."""
     if (limit := getattr(model, "position_limit", math.inf)) < length:
         raise UserError(
             f"config.model.max_positions={limit} learned positions are fewer than "

@@ -19,7 +19,7 @@ Tree = Any
 
 
 class Trained(NamedTuple):
-    """A trained model (or ensemble), its params, and the checkpoints that they are from."""
+    """A trained model (or ensemble), its params, and the steps of their checkpoints."""
 
     model: nn.Module
     params: Tree  # replicated on this process's devices
@@ -38,6 +38,7 @@ def load(config: ml_collections.ConfigDict, folder: Path) -> Trained:
         members.append(_load_one(member_config, member_folder, config))
     if len(members) == 1:
         return members[0]
+    # Flax names the modules of a tuple by field and index: members_0, members_1, ...
     model = Ensemble(tuple(member.model for member in members))
     params = {f"members_{i}": member.params for i, member in enumerate(members)}
     steps = [step for member in members for step in member.steps]
@@ -81,10 +82,7 @@ def ensemble(
 
 
 def check_all_positions(config: ml_collections.ConfigDict, model: nn.Module, key: str) -> None:
-    """Raises UserError if a text of `config.KEY` has more positions than one of the models allows.
-
-    These are `model` and the other ones of the ensemble.
-    """
+    """Raises UserError if config.KEY exceeds the positions of `model` or of an ensemble member."""
     section, name = key.split(".")
     for scored in (model, *(member for _, _, member in ensemble(config))):
         check_positions(scored, key, config[section][name])

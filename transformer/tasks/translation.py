@@ -35,6 +35,7 @@ from transformer.workdir import workdir
 
 Tree = dict
 
+# Keys that may change when a run is resumed, besides those of workdir.FREE.
 FREE = ("decode.", "translate.")
 
 TAKEN_OVER = ("table", "characters")  # kinds of vocabularies of pairs that are not learnt
@@ -91,6 +92,8 @@ def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -
     """Returns the training split in batches of about `data.batch_tokens` target positions."""
     data, seed = config.data, config.train.seed
     items = packing.select_trainable(tokens.lengths, data.max_length)
+    # Packed, a row holds as many pairs as fit. Otherwise it holds one, and is as long as the
+    # shortest of a few static lengths in which the pair fits.
     if data.pack:
         groups = [packing.pack(tokens.lengths, items, data.row_length, seed, tokens.directory)]
     else:
@@ -137,7 +140,7 @@ def example(config: ml_collections.ConfigDict, rows: int) -> dict:
 
 
 def _learn_vocabulary(config: ml_collections.ConfigDict, train: Corpus) -> list[bytes]:
-    """Returns the learnt models of the vocabulary."""
+    """Learns the vocabulary's SentencePiece models, and returns the contents of their files."""
     options = config.vocabulary
     return vocabulary.learn_models(
         train,
@@ -173,7 +176,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     tokenizers = tuple(sacrebleu.BLEU.TOKENIZERS)
     check_values("evaluate", config.evaluate, {"tokenize": tokenizers, "samples": "at least 0"})
     vocabularies.check(config.vocabulary, (*tokenizer.KINDS, *TAKEN_OVER))
-    # A workdir has its vocabulary, and the fingerprint of it; only a new run has to take one over.
+    # Only a new run has to take a vocabulary over: a workdir has its own, and its fingerprint.
     has_vocabulary = config.vocabulary.model or config.vocabulary.fingerprint
     if config.vocabulary.kind in TAKEN_OVER and not has_vocabulary:
         raise UserError(

@@ -20,7 +20,7 @@ SIZE = "at least 1 and at most 100000000"
 
 
 def check(options: ml_collections.ConfigDict, kinds: Sequence[str]) -> None:
-    """Raises UserError for invalid values of `config.vocabulary`, whose kind is one of `kinds`."""
+    """Raises UserError for invalid values of `config.vocabulary`; `kinds` are the allowed kinds."""
     rules = {"kind": kinds, "normalisation": tokenizer.NORMALISATIONS, "size": SIZE}
     check_values("vocabulary", options, rules)
 
@@ -42,12 +42,12 @@ def prepare(
     train: corpora.Corpus | corpora.Text,
     learn: Callable[[ml_collections.ConfigDict, corpora.Corpus | corpora.Text], list[bytes]],
 ) -> workdir.Vocabulary:
-    """Returns the vocabulary of a run, learnt or taken over into the workdir in a new one.
+    """Returns the vocabulary of a run; in a new run, first learns it, or takes another run's over.
 
     Fills in `config.data.fingerprint`, that of the training text, and
-    `config.vocabulary.fingerprint`. `saved_config` is that of a task's `prepare`; `learn(config,
-    train)` returns the contents of the vocabulary's files, and is called if they are not cached.
-    UserError if a resumed run has other text, or if its vocabulary is damaged.
+    `config.vocabulary.fingerprint`. `saved_config` is the argument of a task's `prepare`, None in a
+    new run. `learn(config, train)` returns the contents of the vocabulary's files, and is called if
+    they are not cached. UserError if a resumed run has other text, or a damaged vocabulary.
     """
     config.data.fingerprint = train.fingerprint
     if saved_config is None:
@@ -76,14 +76,14 @@ def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
 
 
 def text_sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the size of plain text's vocabulary: of the workdir, or of the config without one."""
+    """Returns the vocabulary size of plain text: the workdir's, or without one the config's."""
     if folder is None:
         return {"vocab_size": config.vocabulary.size}
     return {"vocab_size": len(workdir.read_vocabulary(folder, config))}
 
 
 def learn_text(config: ml_collections.ConfigDict, train: corpora.Text) -> list[bytes]:
-    """Returns the learnt file of plain text's vocabulary."""
+    """Learns the vocabulary of plain text, and returns the content of its one file in a list."""
     options = config.vocabulary
     learnt = vocabulary.learn_text(
         train,
@@ -106,9 +106,9 @@ def _learnt(
     """Returns the contents of the vocabulary's files, learnt or from their cache in `data_dir`.
 
     The cache is a folder whose name is a hash of the training text's fingerprint, the settings, the
-    seed and SentencePiece's version. Of several processes that write it, the first to finish
-    serves all. Where a checksum does not match, a warning names the file, and the vocabulary is
-    learnt again. UserError if the disk is full.
+    seed and SentencePiece's version. If several processes write it, all use the folder of the first
+    to finish. If a checksum does not match, a warning names the file, and the vocabulary is learnt
+    again. UserError if the disk is full.
     """
     settings = {**config.vocabulary, "fingerprint": "", "model": ""}
     learner = importlib.metadata.version("sentencepiece")
