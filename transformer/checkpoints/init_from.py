@@ -71,9 +71,10 @@ def replaced(params: Tree, loaded: dict[str, jax.Array]) -> Tree:
 def _check_params(
     folder: Path, saved: Tree, params: Tree, skip: list[str], identity: dict[str, str]
 ) -> None:
-    """Raises UserError if two models differ in more than what is below the prefixes in `skip`.
+    """Raises UserError unless two models have the same parameters, except those below `skip`.
 
-    A prefix has to be one of some parameter, or the name of an identity.
+    UserError, too, for a prefix in `skip` below which there is no parameter, and that is no name of
+    an identity.
     """
     of_run, expected = flatten(saved), flatten(params)
     for path in sorted(of_run.keys() | expected.keys()):
@@ -93,6 +94,7 @@ def _check_params(
 
 
 def _of_shape(shape: tuple[int, ...] | None) -> str:
+    """Says in words what shape a parameter has, None if it is missing."""
     return "is missing" if shape is None else f"has the shape {shape}"
 
 

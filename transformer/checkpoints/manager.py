@@ -61,6 +61,7 @@ class Checkpoints:
         self._open()
 
     def _open(self) -> None:
+        """Opens both folders, anew after a failed save."""
         self._latest = CheckpointStore(self._workdir / LATEST, ITEMS)
         self._best = CheckpointStore(self._workdir / BEST, (PARAMS,))
 
@@ -108,8 +109,10 @@ class Checkpoints:
         return True
 
     def _try_to(self, change: Callable, *arguments: object) -> None:
-        """Calls `change`, which deletes something; if the disk fails, warns and goes on, because
-        the next save tries again."""
+        """Calls `change`, which deletes something; logs a warning if the disk fails.
+
+        The next save tries to delete it again.
+        """
         try:
             change(*arguments)
         except OSError as error:
@@ -131,13 +134,16 @@ class Checkpoints:
         return False
 
     def _delete_old(self) -> None:
-        """Keeps the newest complete step and the last `keep` multiples of `every`; of the steps
-        kept, only the newest OPT_STATES keep their optimizer state.
+        """Deletes the steps, and the optimizer states, that are not to be kept.
+
+        To be kept are the newest complete step and the last `keep` multiples of `every`, with the
+        optimizer states of the newest OPT_STATES of these.
 
         Example: keep=3, every=10, steps 10 20 30 40 47: keeps 20 30 40 47, and opt_state of 40 47.
         """
         steps = self._latest.steps()
         multiples = [step for step in steps if step % self._every == 0]
+        # A slice, not an index: without a complete step there is none to keep.
         keep = {*steps[-1:], *multiples[-self._keep :]}
         for step in set(self._latest.all_steps()) - keep:
             self._try_to(self._latest.delete, step)
@@ -168,10 +174,12 @@ class Checkpoints:
         return True
 
     def _is_better(self, score: float, best: int) -> bool:
+        """Returns whether a score is better than that of the step `best` in best/."""
         best_score = self._best.about(best, "score")
         return signed(score, self._best_is) > signed(best_score, self._best_is)
 
     def _write_best(self, step: int, params: Tree, score: float) -> None:
+        """Saves a step in best/ and completes it; runs in the thread of all saves."""
         self._best.save(step, {PARAMS: params})
         about = {"step": step, "identity": self._identity, "score": score, "best_is": self._best_is}
         self._best.complete(step, about)
@@ -221,8 +229,10 @@ class Checkpoints:
         )
 
     def _set_aside(self) -> None:
-        """Renames the incomplete checkpoint of a run killed in its first save, so that the run can
-        start over."""
+        """Renames the incomplete checkpoint of a run that was killed in its first save.
+
+        The run can then start over in the same workdir.
+        """
         for step in self._latest.all_steps():
             place = self._latest.place(step)
             aside = place.with_name(f"incomplete-{step}")

@@ -1,4 +1,4 @@
-"""Whether a run can resume in a workdir, or has to start from scratch there, or is refused."""
+"""Decides whether a run resumes in a workdir, starts from scratch there, or is refused."""
 
 from pathlib import Path
 

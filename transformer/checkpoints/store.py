@@ -29,7 +29,7 @@ PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
 
 # The types of what is recorded with a step; the last two with those in best/ only.
 ABOUT = {"identity": dict, "score": (int, float), "best_is": str}
-IMPORTED = 0  # the step of imported params, which have had none of ours
+IMPORTED = 0  # the step of imported params, with which this code has taken no step
 
 
 class CheckpointStore:
@@ -130,8 +130,10 @@ class CheckpointStore:
                 )
 
     def restore(self, step: int, item: str, like: Tree) -> Tree:
-        """Returns an item of a step, with the shapes, dtypes and shardings of `like`, a tree of
-        jax.ShapeDtypeStruct. UserError if the saved shapes differ."""
+        """Returns an item of a step; UserError if the saved shapes are not those of `like`.
+
+        `like` is a tree of jax.ShapeDtypeStruct with the dtypes and shardings to restore to.
+        """
         self._check_shapes(step, item, like)
         restores = {item: ocp.args.StandardRestore(like)}
         return self._manager.restore(step, args=ocp.args.Composite(**restores))[item]

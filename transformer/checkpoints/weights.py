@@ -30,8 +30,7 @@ def check(weights: str) -> None:
 
 
 def folder_name(weights: str) -> str:
-    """Returns the name of the subfolder to load from: 'best' for weights 'best', otherwise
-    'checkpoints'."""
+    """Returns the subfolder to load from: 'best' for weights 'best', otherwise 'checkpoints'."""
     return BEST if weights == "best" else LATEST
 
 
@@ -84,7 +83,7 @@ def _chosen(
 ) -> list[int]:
     """Returns the steps that `weights` selects; DamagedError if one of them is damaged.
 
-    Of several bests the undamaged one with the best score is selected.
+    If best/ has several steps, the undamaged one with the best score is selected.
     """
     if weights == "best":  # two, if a run was killed before it deleted the older one
         chosen = steps
@@ -111,6 +110,7 @@ def _mean(store: CheckpointStore, steps: list[int], params: Tree, identity: dict
         restored = store.restore(step, PARAMS, params)
         if len(steps) == 1:
             return restored
+        # Added up in float32 on the host, one checkpoint at a time: two copies in memory, not N.
         restored = jax.tree.map(lambda x: np.asarray(x, np.float32), restored)
         total = restored if total is None else jax.tree.map(np.add, total, restored)
     mean = jax.tree.map(lambda x: x / np.float32(len(steps)), total)

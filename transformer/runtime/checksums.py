@@ -56,7 +56,7 @@ def read(directory: Path) -> dict | None:
 
 
 def content_without(directory: Path, prefix: str) -> bytes:
-    """Returns the content of a folder's checksum file less the files whose names have a prefix.
+    """Returns the content of a folder's checksum file without the files whose names have a prefix.
 
     The folder must have a checksum file.
     """
@@ -84,9 +84,10 @@ def corrupt_files(
 def compare(
     directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
 ) -> tuple[list[str], list[str]] | None:
-    """Returns what `corrupt_files` does in two lists: corrupt files, and those that cannot be read.
+    """Returns a folder's corrupt files and its unreadable files, in two lists of "PATH (reason)".
 
-    The latter may be intact: reading failed, and may succeed later.
+    Takes the arguments of `corrupt_files`. An unreadable file may be intact: reading it failed, but
+    may succeed later. None if the folder has no checksum file.
     """
     values = read(directory)
     unlisted = _unlisted(directory, values["files"]) if values else []
@@ -98,6 +99,7 @@ def compare(
     if not files:
         return [f"{directory / NAME} (checksum mismatch)"], []
     names = sorted(filter(wanted, [*files, *unlisted]))
+    # A strided share: process 1 of 4 checks files 1, 5, 9, ...
     share = names if alone else [names[i] for i in processes.my_share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:  # hashing releases the GIL
         check = lambda name: _check(directory / name, *files.get(name, (None, "")))
@@ -122,6 +124,7 @@ def unstamped(path: Path) -> bytes | None:
     if not path.exists():
         return None
     content = path.read_bytes()
+    # The stamp is the last 32 bytes; a file that is shorter than a stamp is corrupt.
     size = max(0, len(content) - hashlib.sha256().digest_size)
     if stamp(content[:size]) == content:
         return content[:size]
@@ -130,11 +133,13 @@ def unstamped(path: Path) -> bytes | None:
 
 
 def _content(files: dict, about: dict) -> bytes:
+    """Returns the content of a checksum file, in which a sha256 protects the rest."""
     digest = hashlib.sha256(json.dumps([files, about]).encode()).hexdigest()
     return json.dumps({"files": files, "about": about, "sha256": digest}, indent=1).encode()
 
 
 def _digest(path: Path) -> tuple[int, str]:
+    """Returns a file's size in bytes and its sha256; reads a block at a time."""
     digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         while chunk := file.read(BLOCK_BYTES):

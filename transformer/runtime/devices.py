@@ -68,4 +68,5 @@ def hardware(device_kind: str) -> Hardware | None:
 
 
 def _table_key(device_kind: str) -> str:
+    """Returns the first name in PEAKS that a device's kind contains, "" if it contains none."""
     return next((name for name in PEAKS if name in device_kind), "")

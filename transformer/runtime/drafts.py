@@ -15,9 +15,10 @@ from transformer.runtime.lock import try_lock
 
 @contextlib.contextmanager
 def draft(directory: Path) -> Iterator[Path]:
-    """Makes a folder `directory-draft-*` to write into; at the end it becomes `directory`.
+    """Yields a new folder `directory-draft-*` to write into, which then becomes `directory`.
 
-    At the end it gets checksums.json, too. After an error it is removed.
+    When the `with` block ends, the draft gets its checksums.json and is renamed. After an error the
+    draft is removed.
 
     The writer holds a lock on its draft, which the system releases when the process dies: a draft
     that is not locked was left by a killed process, and is removed here.
@@ -55,9 +56,9 @@ def check_new(folder: Path) -> None:
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Makes a folder `folder.draft*` to write into; at the end it becomes `folder`.
+    """Yields a new folder to write into, in `folder.draft*`, which then becomes `folder`.
 
-    After an error it is removed. A killed process leaves its draft, which stands in nobody's way.
+    After an error the draft is removed. A killed process leaves its draft, which is never read.
     UserError for a full disk.
     """
     parent = folder.parent
@@ -76,10 +77,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def is_intact(directory: Path, remedy: str) -> bool:
-    """Returns whether a folder that `draft` has made exists and its checksums match.
+    """Returns whether a folder made by `draft` exists and its checksums match.
 
-    A warning names the files that do not, and the `remedy`, such as 'tokenising again'. Not
-    collective, because processes ask at different times: each checks all files.
+    A warning names the files whose checksums do not match, and the `remedy`, such as 'tokenising
+    again'. Not collective, because processes ask at different times: each checks all files.
     """
     if not directory.exists():
         return False
@@ -93,7 +94,8 @@ def is_intact(directory: Path, remedy: str) -> bool:
 
 @contextlib.contextmanager
 def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Locks a folder; False if another process has the lock or the disk supports none."""
+    """Locks a folder, and yields whether it could: not if another process has the lock, or the disk
+    has no locks."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         yield try_lock(descriptor, wait=wait) is None

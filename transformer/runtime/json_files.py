@@ -1,4 +1,4 @@
-"""JSON files, which may come from anybody: one bound on their size, errors of one line."""
+"""Reads and writes JSON files, which may come from anybody: bounds their size, names the faults."""
 
 import json
 import math
@@ -26,8 +26,9 @@ def read(file: Path) -> Any:
 
 
 def loads(text: str | bytes) -> Any:
-    """Returns the value of a JSON text, in which an integer that is too long for 64 bits, and for
-    anything that is counted, is a float."""
+    """Returns the value of a JSON text; an integer that may exceed 64 bits becomes a float."""
+    # 18 characters always fit into 64 bits. Python's integers have no bound, so that a file could
+    # hold one that is slow to compute with.
     integer = lambda digits: int(digits) if len(digits) < 19 else float(digits)
     return json.loads(text, parse_int=integer)
 
@@ -51,10 +52,11 @@ def field(
 ) -> Any:
     """Returns a field of an object; one that is missing or null has the default.
 
-    UserError, which names file and field, if it is of another kind (or has no default), or if a
-    number is not from `least` to `most`.
+    UserError, which names file and field, if the value is not of the type `kind`, if a missing
+    field has no default, or if a number is not from `least` to `most`.
     """
     value = default if values.get(name) is None else values[name]
+    # Some programs write 1.0 as 1. A float holds every integer below 2^53.
     if kind is float and type(value) is int and abs(value) < 2**53:
         value = float(value)
     if type(value) is not kind:

@@ -17,9 +17,9 @@ from transformer.runtime import paths
 def try_lock(file: int | IO, *, wait: bool) -> OSError | None:
     """Locks an open file or folder until it is closed; returns the error if that fails.
 
-    The kernel releases the lock when the process ends, however it ends. The error is a
-    BlockingIOError if another process has the lock, which `wait` waits for; other errors mean that
-    the disk has no locks, as some shared disks.
+    The kernel releases the lock when the process ends, however it ends. If another process has the
+    lock, waits for it with `wait`, and otherwise returns a BlockingIOError. Any other error means
+    that the disk has no locks, like some shared disks.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -30,10 +30,10 @@ def try_lock(file: int | IO, *, wait: bool) -> OSError | None:
 
 @contextlib.contextmanager
 def locked(workdir: Path) -> Iterator[None]:
-    """Locks a workdir for this run; UserError, which names the other process, if it is locked.
+    """Locks a workdir for its `with` block; UserError, which names the owner, if it is locked.
 
-    A workdir in a bucket is not locked, nor is one on a disk without locks, with a warning. Of
-    several processes, process 0 holds the lock.
+    Does nothing for a workdir in a bucket; on a disk without locks, logs a warning. Of several
+    processes, process 0 holds the lock.
     """
     if not processes.is_first() or paths.in_bucket(workdir):
         yield
@@ -51,13 +51,14 @@ def locked(workdir: Path) -> Iterator[None]:
         if error:
             logging.warning("%s: no lock, a second run would not be noticed: %s", workdir, error)
         else:
+            # The name is for people. The lock itself is the kernel's, and ends with this process.
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}")
             file.flush()
         try:
             yield
         finally:
-            # The run failed before it wrote anything.
+            # The run failed before it wrote anything: leave no empty workdir behind.
             if not error and os.listdir(workdir) == ["lock"]:
                 (workdir / "lock").unlink()
                 workdir.rmdir()

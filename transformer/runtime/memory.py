@@ -25,9 +25,9 @@ def compute_in_calling_thread() -> None:
 
     Takes effect only before JAX has its devices. The arrays inside a step are one large block of
     memory, allocated by the thread that computes. The calling thread gets the same block again and
-    again (with the allocator settings of startup.py). An arena of one of XLA's threads would return
-    it to the kernel after each step, which then clears it: on Multi30k 0.67 instead of 0.54 s of
-    CPU time a step. In one arena for all threads it would often be in another place.
+    again (with the allocator settings of startup.py). The arena of an XLA thread would return the
+    block to the kernel after each step, which then clears it: on Multi30k 0.67 instead of 0.54 s of
+    CPU time a step. In one arena for all threads, the block would often be at another address.
     """
     jax.config.update("jax_cpu_enable_async_dispatch", False)
 
@@ -43,7 +43,7 @@ def return_freed() -> None:
 def freed_returned() -> Iterator[None]:
     """Returns freed memory to the system before and after its `with` block.
 
-    So that what a training step needs and what validation needs are not both resident.
+    Around a validation, say: its memory and that of a training step are then never both resident.
     """
     return_freed()
     try:

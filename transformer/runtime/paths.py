@@ -102,7 +102,7 @@ def check_writable(file: Path, key: str) -> None:
 def full_disk_as_user_error(
     folder: Path, remedy: str = "set config.data.data_dir to a folder on another disk"
 ) -> Iterator[None]:
-    """In its `with` block, a full disk raises UserError, which says what to do.
+    """Turns the error of a full disk in its `with` block into a UserError with a `remedy`.
 
     Full means out of bytes, inodes or quota, or over the largest size of a file.
     """
@@ -129,6 +129,7 @@ def sync(folder: Path) -> None:
 
 
 def _sync(path: Path) -> None:
+    """Waits until a file, or a folder's list of names, is on the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -173,9 +174,9 @@ def free_bytes(folder: Path) -> int:
 
 
 def append_line(file: Path, line: bytes) -> None:
-    """Appends a line durably; the line before it, if it was cut off, is ended first.
+    """Appends a line durably. OSError if the disk is full.
 
-    A power failure or a full disk may have cut it off. OSError if the disk is full.
+    A power failure or a full disk may have cut off the last line: then ends that line first.
     """
     if in_bucket(file):  # objects cannot be appended to
         content = file.read_bytes() if file.exists() else b""

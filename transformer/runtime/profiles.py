@@ -20,9 +20,9 @@ WARM_UP = 10  # steps before the trace, as the first ones compile
 def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree], None]]:
     """Traces `count` steps, after WARM_UP untraced ones, of a run that starts at step `first`.
 
-    With `count` 0 there is no trace. Yields a function to call after each step with the step's
-    number and state. A trace ends with the context, if that comes first; where the run ends before
-    the trace begins, a warning is logged.
+    Yields a function to call after each step with the step's number and state. With `count` 0 there
+    is no trace. If the `with` block ends during the trace, the trace ends too; if before the trace
+    begins, a warning is logged.
     """
     begin, started, running = first + WARM_UP, False, False
 

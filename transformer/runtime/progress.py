@@ -86,6 +86,7 @@ def _redrawn(bar: tqdm.tqdm) -> Iterator[None]:
         while not done.wait(0.5):
             bar.set_postfix_str("compiling" if compiling() else "")
 
+    # A thread, because the calling one is inside XLA while a program compiles.
     thread = threading.Thread(target=redraw, daemon=True)
     if not bar.disable:
         compiling = _follow_compilations()
@@ -94,7 +95,7 @@ def _redrawn(bar: tqdm.tqdm) -> Iterator[None]:
         yield
     finally:
         done.set()
-        if thread.ident:
+        if thread.ident:  # None if it was not started
             thread.join()
 
 
@@ -146,7 +147,7 @@ class Progress:
 
     @contextlib.contextmanager
     def waiting(self, computing: Callable[[], bool]) -> Iterator[None]:
-        """Counts the body's time as waiting for data, unless `computing()` is true after it.
+        """Counts the body's time as waiting for data, unless `computing()` is true at its end.
 
         While the device is still computing earlier steps, a late batch costs nothing.
         """
@@ -193,11 +194,11 @@ class Progress:
         logging.info("%s", in_lines(f"{position}:", parts))
 
     def lap(self, ahead: int = 0) -> dict[str, float]:
-        """Ends a lap of steps and returns its times; without a new step, the last lap's.
+        """Ends a lap of steps and returns its times; without a new step, those of the last lap.
 
-        The lap includes `ahead` steps that are computed, but not counted by `advance` yet.
-        They are 'step_seconds', 'waiting' (the fraction spent waiting for data) and 'seconds_left'
-        in the run at that rate.
+        The times are 'step_seconds', 'waiting' (the fraction of the lap spent waiting for data) and
+        'seconds_left' in the run at that rate. The lap includes `ahead` steps that are computed,
+        but not yet counted by `advance`.
         """
         if self.step > self._lap_step:
             now = time.perf_counter()
@@ -217,10 +218,11 @@ class Progress:
 
 
 def in_lines(head: str, parts: Iterable[str]) -> str:
-    """Returns a log line's parts after its head, in lines that end between parts, not in one.
+    """Returns a log message, a head and parts with commas between, wrapped between its parts.
 
-    They fit into 120 columns, of which the time of day takes nine.
+    Its lines fit into 120 columns, of which the time of day takes nine.
     """
+    # No-break spaces keep textwrap from breaking a line within a part.
     text = ", ".join(part.replace(" ", "\u00a0") for part in parts)
     options = {"width": 111, "subsequent_indent": "    ", "break_on_hyphens": False}
     return textwrap.fill(f"{head} {text}", **options).replace("\u00a0", " ")

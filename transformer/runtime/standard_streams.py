@@ -44,10 +44,11 @@ def prepare() -> None:
 def finish_output() -> None:
     """Flushes standard output, and discards what cannot be written.
 
-    Python flushes again on exit: with that output still buffered, it would fail again.
+    Python flushes once more on exit, which would fail if that output were still buffered.
     """
     try:
         if sys.stdout:
             sys.stdout.flush()
     except OSError:
+        # From here on the descriptor leads to /dev/null, and so does the flush on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

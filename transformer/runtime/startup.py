@@ -1,4 +1,4 @@
-"""Settings of the process: allocator, garbage collection, XLA. Made before JAX has its devices.
+"""Settings of the process, made before JAX has its devices: allocator, garbage collection, XLA.
 
 Imports nothing but the standard library: launch.py restarts itself before its other imports.
 """
@@ -39,6 +39,8 @@ def restart_with_allocator() -> None:
     Does nothing if one of the variables is set already, without glibc, or if another program, such
     as a notebook, has imported this one. The new process begins with Ctrl-C blocked.
     """
+    # `python -X dev launch.py A` has orig_argv [python, -X, dev, launch.py, A], of which the last
+    # two are argv. Where they differ, another program, such as a notebook, has imported this one.
     alone = sys.executable and sys.orig_argv[-len(sys.argv) :] == sys.argv
     if alone and platform.libc_ver()[0] == "glibc" and not ALLOCATOR.keys() & os.environ.keys():
         os.environ.update(ALLOCATOR)
@@ -47,13 +49,15 @@ def restart_with_allocator() -> None:
 
 
 def watch_ctrl_c() -> None:
-    """Makes a second Ctrl-C end the process at once, with status 130; a log line says so where the
-    first has not ended it after a second.
+    """Makes a second Ctrl-C end the process at once, with status 130.
+
+    A log line says so if the first has not ended the process after a second.
 
     Python acts on a signal between two of its own instructions: not before a program that is
     computed in the calling thread has ended. So a thread reads the signals' numbers from a pipe.
     """
     numbers, write = os.pipe()
+    # Non-blocking: the signal handler must not wait if the pipe is full.
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
 
@@ -72,6 +76,7 @@ def watch_ctrl_c() -> None:
             interrupted()
         os._exit(130)
 
+    # A daemon: the thread waits for signals forever, and must not keep the process from ending.
     threading.Thread(target=watch, daemon=True).start()
 
 

@@ -127,8 +127,10 @@ def _one_line(error: Exception) -> str:
 
 
 def check_links(workdir: Path) -> None:
-    """Raises UserError for a link that leads out of a workdir, which may be from somebody else: no
-    mode shows what is there, or writes there."""
+    """Raises UserError for a link that leads out of a workdir.
+
+    A workdir may be from somebody else: no mode shows the target of such a link, or writes to it.
+    """
     if paths.in_bucket(workdir):
         return
     root, named = os.path.realpath(workdir), (workdir / name for name in NO_LINKS)
@@ -162,9 +164,9 @@ def read_config(workdir: Path) -> ConfigDict:
 
 
 def exported_run(folder: Path) -> Path | None:
-    """Returns where an exported folder has the config.json of its run; None if it has none of ours.
+    """Returns the folder in an exported one that holds the run's config.json; None without one.
 
-    Formats with a config.json of their own have ours, and its vocabulary, in the folder `run`.
+    A format that has a config.json itself keeps the run's, and the vocabulary, in the folder `run`.
     """
     for run in (folder / RUN, folder):
         file = run / "config.json"
@@ -236,8 +238,8 @@ def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) ->
     """Returns the config of a trained workdir, whose config.json (`file`) contains `saved_config`.
 
     Keys of MACHINE take their default. The other keys may be those of another version of this code.
-    One that config.json lacks takes its default; UserError if the params depend on it. One that is
-    unknown today is dropped, except under model, vocabulary, optimizer.arguments and
+    A key that config.json lacks takes its default; UserError if the params depend on the key. A key
+    that is unknown today is dropped, except under model, vocabulary, optimizer.arguments and
     optimizer.schedule, whose keys vary. Missing and unknown keys are logged.
     """
     check_types(saved_config, defaults, str(file))
@@ -260,6 +262,7 @@ def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) ->
         logging.info("%s is from another version of this code: %s", file, "; ".join(notes))
     nested = _groups(defaults)  # {'model.d_model': 512} -> {'model': {'d_model': 512}}
     for key, value in (today | saved).items():
+        # 'model.d_model' sets nested['model']['d_model']; a missing group is created on the way.
         *groups, name = key.split(".")
         if key not in unknown:
             functools.reduce(lambda group, x: group.setdefault(x, {}), groups, nested)[name] = value

@@ -1,4 +1,4 @@
-"""Scores of validations: which is better, and early stopping."""
+"""Compares the scores of validations, and decides on early stopping."""
 
 import math
 
@@ -21,4 +21,5 @@ def is_out_of_patience(lines: list[dict], patience: int, best_by: str, best_is: 
     """
     validations = (x.get(best_by) for x in lines if x["kind"] == "validation")
     scores = [signed(x, best_is) for x in validations if isinstance(x, int | float)]
+    # Slices: the last `patience` scores against all before them, of which there must be one.
     return 0 < patience < len(scores) and max(scores[-patience:]) <= max(scores[:-patience])

@@ -29,13 +29,13 @@ REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an
 class Log:
     """Appends to WORKDIR/metrics.jsonl, one JSON object a line, to TensorBoard and trackers.
 
-    Each line has 'step', the training step that a loss is of, or the params that were scored, and
-    'kind': 'train', 'validation' or, for the final score, its split (final_SPLIT if that would be
-    one of KINDS). On resuming from `step`, later lines are cut, and
-    so is a final score, which is logged again when the run ends: the log of a resumed run equals an
-    uninterrupted one's, except for times. Of several processes, process 0 writes, and all have its
-    `lines`. If the disk is full, lines are kept in memory and written to metrics.jsonl once there
-    is space; TensorBoard, whose files are in WORKDIR/tensorboard, lacks their steps.
+    Each line has 'step', that of the loss or of the params that were scored, and 'kind': 'train',
+    'validation' or, for the final score, its split (final_SPLIT if that would be one of KINDS). On
+    resuming from `step`, later lines are cut, and so is a final score, which is logged again when
+    the run ends: the log of a resumed run equals that of an uninterrupted one, except for times. Of
+    several processes, process 0 writes, and all have its `lines`. If the disk is full, lines are
+    kept in memory and written to metrics.jsonl once there is space; TensorBoard, whose files are in
+    WORKDIR/tensorboard, lacks the steps of these lines.
 
     Files in a bucket cannot be appended to: there, the whole log is rewritten at most every
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
@@ -184,8 +184,10 @@ def read(workdir: Path, name: str = METRICS) -> list[dict]:
 
 
 def is_line(values: object, name: str) -> bool:
-    """Returns whether a value is a line of the log `name`, which anybody may have written: whether
-    it has the keys that every line has, and what is read of it is of the right type."""
+    """Returns whether a value is a line of the log `name`, by its keys and their types.
+
+    A log may have been written by anybody. Keys that the line need not have are checked if present.
+    """
     needed, optional = FORMS[name]
     return (
         isinstance(values, dict)

@@ -104,10 +104,10 @@ def keep(
 
 
 def log_final(workdir: Path, step: int, result: dict, tracked: Sequence[Tracker] = ()) -> None:
-    """Logs a training run's final score, in metrics.jsonl in place of an earlier one. Collective.
+    """Logs a training run's final score, which replaces an older one in metrics.jsonl. Collective.
 
-    `step` is the step that the run has reached; the line's is that of the result, whose params may
-    be those of an earlier one, the best.
+    `step` is the step that the run has reached. The line has the step of the result, which is an
+    earlier one if the best params were scored.
     """
     split = result["split"]
     # Not 'validation' itself: early stopping counts the lines of that kind.

@@ -1,4 +1,4 @@
-"""Weights & Biases and MLflow, which a run logs its numbers to beside TensorBoard if it is told to.
+"""Logs a run's numbers to Weights & Biases and MLflow, if config.train.trackers names them.
 
 Each package reads its own environment variables (WANDB_PROJECT, WANDB_MODE, MLFLOW_TRACKING_URI,
 MLFLOW_EXPERIMENT_NAME, ...). WORKDIR/trackers.json keeps the id that a tracker gave the run: a
@@ -32,7 +32,8 @@ def wandb(run_id: str | None, workdir: Path, config: dict) -> Tracker:
 
     folder = None if paths.in_bucket(workdir) else workdir
     run = wandb.init(id=run_id, resume="allow", name=workdir.name, dir=folder, config=config)
-    # By a step of our own, since W&B's only goes up: a resumed run repeats what its kill cut off.
+    # W&B's own step can only go up, but a resumed run logs the steps after its checkpoint again. So
+    # the x-axis of all curves is a number that we log, 'step'.
     run.define_metric("*", step_metric="step")
     return Tracker(run.id, lambda step, numbers: run.log({"step": step, **numbers}), run.finish)
 
@@ -66,7 +67,7 @@ def check(names: str) -> None:
 def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
     """Opens the run in each of `names`; [] in all processes but the first.
 
-    A tracker that does not start is the user's to mend, before anything is trained: UserError.
+    UserError if a tracker does not start, before anything is trained.
     """
     names = [name for name in names.split(",") if name]
     if not names or not processes.is_first():

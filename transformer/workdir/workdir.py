@@ -44,7 +44,7 @@ def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> Vocabul
 def vocabulary_files(workdir: Path, config: ml_collections.ConfigDict) -> list[Path]:
     """Returns the paths of a workdir's vocabulary (see `vocabulary.load`).
 
-    The vocabulary of pairs has the key `shared`, that of plain text has not.
+    The config of a vocabulary for sentence pairs has the key `shared`, one for plain text has not.
     """
     options, both = config.vocabulary, ("source", "target")
     if "shared" in options:
@@ -59,6 +59,7 @@ def vocabulary_files(workdir: Path, config: ml_collections.ConfigDict) -> list[P
 
 
 def _load(contents: dict[str, bytes], config: ml_collections.ConfigDict) -> Vocabulary:
+    """Loads a vocabulary from the contents of its files, {path: bytes}."""
     options = config.vocabulary
     source_end = options.get("source_end", True)  # a key of translation only
     return vocabulary.load(contents, source_end=source_end, normalisation=options.normalisation)
