@@ -36,6 +36,7 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
         raise UserError("--mode=align needs a single model: leave config.evaluate.ensemble empty")
     form, options = config.translate.format, config.attention
     run = translation.load(config, workdir)
+    # The weights are [L, B, H, T, S].
     layers, _, heads, _, _ = _cross_shape(run, config.architecture)
     for key, value, most in (("layer", options.layer, layers), ("head", options.head, heads)):
         if not 0 <= value <= most:
@@ -68,6 +69,7 @@ def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple
     side = np.ones((1, 1), np.int32)
     inputs = pairs.inputs_of_single_pairs(side, side)
     weights_of = functools.partial(attention_weights.of_batch, model=run.model)
+    # Traced, not computed: eval_shape gives the shapes alone.
     shapes_of = jax.eval_shape(weights_of, run.params, inputs)
     if "cross" not in shapes_of:
         raise UserError(
@@ -84,11 +86,10 @@ def alignment(
     cross_LHTS: np.ndarray,
     options: ml_collections.ConfigDict,
 ) -> list[tuple[int, int]]:
-    """Returns (source word, target word) for each target word: the source word that its pieces
-    attend to most.
+    """Aligns each target word with the source word to which its pieces attend most.
 
-    Weights are those of `options.layer` and `options.head`, from 1, or means over all (0). Words
-    are separated by white space, and numbered from 0.
+    Returns (source word, target word) as numbers from 0; words are separated by white space. The
+    weights are those of `options.layer` and `options.head`, from 1, or means over all (0).
     """
     layer, head = options.layer, options.head
     weights_HTS = cross_LHTS[layer - 1] if layer else cross_LHTS.mean(axis=0)

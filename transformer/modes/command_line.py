@@ -32,7 +32,7 @@ from transformer.workdir.config_files import (
 
 
 def modes_help() -> str:
-    """Returns the lines of --help about modes, two of each."""
+    """Returns the lines of --help about modes, two for each mode."""
     lines = (
         f"  --mode={name} {mode.arguments}\n      {mode.about}" for name, mode in MODES.items()
     )
@@ -42,8 +42,8 @@ def modes_help() -> str:
 def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDict]:
     """Parses the command line into (mode, workdir, config); UserError for a mistake in it.
 
-    A mode that starts from several workdirs has all of them, and the config of the first; a mode
-    that takes a folder has (folder, workdir).
+    For a mode that starts from several workdirs, these are a tuple of all, with the config of the
+    first. For a mode that takes a folder, workdir is (folder, workdir).
     """
     values = flags.FlagValues()
     for name, default in (("config", ""), ("mode", "train"), ("workdir", "")):
@@ -60,6 +60,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     start, takes_folder = MODES[mode].start, MODES[mode].folder
     if values["workdir"].present and not workdir and start != "workdirs":
         raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
+    # Folders are positional; all that begins with a dash is a flag, or sets a key.
     takes_folders = start == "workdirs" or takes_folder
     folders = [a for a in rest if takes_folders and not a.startswith("-")]
     rest = [a for a in rest if a not in folders]
@@ -127,7 +128,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
 def workdirs_of(mode: str, folders: list[str], given: dict[str, str]) -> tuple[Path, ...]:
     """Returns the workdirs of a mode that reads several; `given` are the values of other flags.
 
-    UserError if there are not two, or one of them twice.
+    UserError for fewer than two workdirs, for one that is given twice, and for other flags.
     """
     expected = f"expected --mode={mode} DIR DIR ..., the folders of two or more trained runs"
     for flag, value in given.items():
@@ -171,7 +172,7 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a run that is resumed without its --config.
 
     UserError if there is no checkpoint to resume from: a new run reads keys that are never taken
-    from a workdir. Those that config.json has otherwise are logged.
+    from a workdir. Keys of that kind whose value in config.json is another are logged.
     """
     from transformer.checkpoints.resuming import resumable  # imports JAX
 

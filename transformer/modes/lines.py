@@ -1,6 +1,6 @@
 """Reads and writes lines: plain text, tab-separated columns or JSON objects, always in UTF-8.
 
-No mode, but used by the modes translate, score, align, classify, generate and compare.
+Used by the modes translate, score, align, classify, generate and compare; not a mode itself.
 """
 
 import codecs
@@ -83,7 +83,10 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yields `size` items at a time; an error in one is raised once those before it are yielded."""
+    """Yields lists of `size` items, the last one shorter.
+
+    If the iterable raises a UserError, the items before it are yielded first.
+    """
     batch = []
     try:
         for item in items:

@@ -1,4 +1,4 @@
-"""What a mistyped name may have meant: by what people call a key elsewhere, else by its letters."""
+"""Suggests the key that a mistyped name may mean: by its name elsewhere, else by its letters."""
 
 import collections
 import difflib
@@ -48,6 +48,7 @@ def did_you_mean_key(name: str, keys: Mapping, flag_names: Iterable[str] = ()) -
     nearest = [
         key for match in difflib.get_close_matches(last, spelt, 1, 0.7) for key in spelt[match]
     ]
-    if group:  # and the others are of groups that are less like it
+    # Several keys may end alike: 'optimzer.name' is nearer to the optimizer's than the schedule's.
+    if group:
         nearest = difflib.get_close_matches(name, nearest, 1, 0.0)
     return f"; did you mean {' or '.join(nearest)}?" if nearest else ""

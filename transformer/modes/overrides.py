@@ -40,6 +40,7 @@ def override(config: ConfigDict, arguments: list[str], mode: str = "train") -> C
         is_switch = isinstance(current[key], bool) and not has_value
         if not is_switch and not (has_value and argument.startswith("--config")):
             raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {current[key]!r}")
+    # Each argument is parsed by itself, so that the message about a wrong value can quote it.
     values = flags.FlagValues()
     config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
     for argument in arguments:
@@ -53,10 +54,10 @@ def override(config: ConfigDict, arguments: list[str], mode: str = "train") -> C
 
 
 def set_optimizer_arguments(config: ConfigDict, arguments: list[str]) -> None:
-    """Gives the optimizer and its schedule the keys that they get on the command line alone.
+    """Adds the optimizer's and the schedule's keys that only the command line sets.
 
-    Any key is taken, as the optimizer and the schedule check their arguments. The keys of a config
-    leave with the optimizer, or the schedule, that another one replaces.
+    Any key is accepted, because the optimizer and the schedule check their arguments later. If the
+    command line names another optimizer or schedule, the config's keys of the old one are deleted.
     """
     given = {key_of(a): a.partition("=")[2] for a in arguments if "=" in a}
     current = flatten(config)

@@ -79,11 +79,11 @@ def prepare_workdir(
 
 
 def _saved_config(folder: Path, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
-    """Returns the config that a run began with: config.json, or `config` with a warning if that
-    file is missing (no shared disk) or damaged.
+    """Returns the config that a run began with, from its config.json.
 
-    A run can go on without config.json. `config` then has "" for the fingerprints, so that any
-    vocabulary and checkpoint in the workdir is taken.
+    If that file is missing (no shared disk) or damaged, logs a warning and returns `config`: a run
+    can go on without it. The fingerprints in `config` are "", so that any vocabulary and checkpoint
+    in the workdir is taken.
     """
     try:
         return config_files.read_config(folder)

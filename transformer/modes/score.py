@@ -44,6 +44,7 @@ def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     total = lines.count(sys.stdin.buffer)
+    # Two readers of one stream: tee keeps the pairs of a chunk until their scores are written.
     to_write, to_score = itertools.tee(sentence_pairs)
     scores = forced(run, ((p["source"], p["target"]) for p in to_score), config.decode)
     scores = progress.progress(scores, "score", total=total)

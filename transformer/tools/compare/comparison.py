@@ -14,13 +14,16 @@ from transformer.tools.pages import lengths
 from transformer.tools.pages.evaluated import Evaluated
 from transformer.workdir import results
 
+# Keys on which scores depend besides the model, and which of these change the speed alone.
 SCORING = ("decode.", "evaluate.weights", "evaluate.ensemble")
 OF_SPEED = ("decode.batch_tokens", "decode.chunk_lines", "decode.workers")
 
 
 class Item(NamedTuple):
-    """A line of the test set: its number from 1, the line itself, what each run made of it, and how
-    the kind of result scores that (kinds.py)."""
+    """A line of the test set: its number, from 1, its text, and each run's output and score for it.
+
+    What a line is scored by depends on the kind of result (kinds.py).
+    """
 
     number: int
     line: dict[str, str]
@@ -29,7 +32,7 @@ class Item(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """The sentences of some lengths: how many there are, and all runs' scores on them."""
+    """The sentences whose length is in a range: how many they are, and all runs' scores on them."""
 
     count: int
     measures: dict[str, Measure]
@@ -77,7 +80,7 @@ def compare(
 
 
 def by_length(runs: Sequence[Evaluated], resamples: int) -> tuple[str, dict[str, Bucket]]:
-    """Returns the scores of translations by the length of their source, and its unit."""
+    """Returns the unit of length and {bucket of lengths: scores}; ("", {}) but for translations."""
     kind = kind_of(runs[0])
     if not (kind and kind.has_lengths):
         return "", {}
@@ -93,18 +96,19 @@ def by_length(runs: Sequence[Evaluated], resamples: int) -> tuple[str, dict[str,
 
 
 def measure(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
-    """Returns the scores that the runs' outputs of single items have; {} where there are none."""
+    """Computes the runs' scores again, from their outputs; {} without outputs of single items."""
     kind = kind_of(runs[0])
     return kind.measure(runs, resamples) if kind else {}
 
 
 def _names(runs: Sequence[Evaluated]) -> list[str]:
+    """Returns the names of the workdirs, or their paths if two have the same name."""
     names = [run.run.workdir.resolve().name for run in runs]
     return names if len({*names}) == len(names) else [str(run.run.workdir) for run in runs]
 
 
 def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None:
-    """Raises UserError where a run's outputs do not have the score that was saved with them."""
+    """Raises UserError if a run's outputs do not have the score that was saved with them."""
     for run, score in zip(runs, measure.scores, strict=True):
         if not np.isfinite(value := score.interval.value):
             raise UserError(
@@ -122,9 +126,9 @@ def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None
 
 
 def differing(configs: Sequence[dict[str, object]]) -> dict[str, list]:
-    """Returns the keys whose values differ, with the value of each config, None where it has none.
+    """Returns {key: one value per run} for the keys on which the configs differ.
 
-    None for a key of its own: JSON's lists are compared as tuples.
+    The value is None for a run whose config lacks the key.
     """
     keys = sorted(set().union(*configs))
     table = {key: [config.get(key) for config in configs] for key in keys}
@@ -132,7 +136,7 @@ def differing(configs: Sequence[dict[str, object]]) -> dict[str, list]:
 
 
 def scoring(comparison: Comparison) -> dict[str, list]:
-    """Returns those differing keys on which scores depend besides the model."""
+    """Returns the differing keys on which scores depend besides the model, as `differing` does."""
     return {
         key: values
         for key, values in comparison.config.items()
@@ -148,6 +152,7 @@ def most_different(runs: Sequence[Evaluated], count: int) -> list[Item]:
     output = columns.get("output", columns.get("measure"))
     scores = np.array([kind.line_scores(run) for run in runs])  # [runs, lines]
     spread = scores.max(axis=0) - scores.min(axis=0)
+    # Of the largest spread first; a stable sort keeps lines of equal spread in their order.
     order = np.argsort(-spread, kind="stable")[:count]
     return [
         Item(
@@ -162,7 +167,7 @@ def most_different(runs: Sequence[Evaluated], count: int) -> list[Item]:
 
 
 def values(comparison: Comparison) -> dict:
-    """Returns a comparison for JSON."""
+    """Returns a comparison as the values that --mode=compare prints as JSON."""
     runs, first = [], comparison.runs[0].result
     for i, run in enumerate(comparison.runs):
         numbers = ((name, x[i]) for name, x in comparison.scores.items())
@@ -190,7 +195,7 @@ def values(comparison: Comparison) -> dict:
 
 
 def _with_intervals(measures: dict[str, Measure], i: int) -> dict[str, dict]:
-    """Returns the scores of run i."""
+    """Returns {score: {value, interval, p}} of run i."""
     scores = {name: measure.scores[i] for name, measure in measures.items()}
     return {
         name: {"value": interval.value, "interval": [interval.low, interval.high], "p": p}

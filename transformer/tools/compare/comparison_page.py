@@ -15,12 +15,13 @@ def title(compared: Comparison) -> str:
 
 
 def sections(compared: Comparison) -> list[Section]:
-    """Returns what a page has of a comparison, in order."""
+    """Returns the sections of a page in order, without those that do not apply."""
     parts = (_scores, _config, _curves, _lengths, _lines)
     return [section for make in parts if (section := make(compared))]
 
 
 def _scores(compared: Comparison) -> Section:
+    """Returns the scores, their intervals as plots, and how intervals and p-values are computed."""
     first = compared.runs[0].result
     about = (
         f"Test set {first['set']} (checksum {first['checksum'][:12]}). {tables.legend(compared)}"
@@ -74,6 +75,7 @@ def _intervals(compared: Comparison, name: str) -> Plot:
 
 
 def _config(compared: Comparison) -> Section:
+    """Returns a table of the keys on which the configs differ."""
     if not compared.config:
         return Section("Config", ["The configs are the same."])
     return Section("Config", ["What differs:", Table(*tables.config_table(compared))])

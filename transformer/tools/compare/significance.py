@@ -40,12 +40,11 @@ def translations(
     tokenize: str,
     resamples: int,
 ) -> dict[str, Measure]:
-    """Returns 'bleu' and 'chrf' of each run's hypotheses, by sacreBLEU's paired bootstrap (Koehn
-    2004). `hypotheses` has the lines of each run.
+    """Returns 'bleu' and 'chrf' of each run, by sacreBLEU's paired bootstrap (Koehn 2004).
 
-    sacreBLEU counts the resamples whose difference, less the mean difference, is larger than that
-    of the runs. Where two runs have equal hypotheses all differences are zero, none is larger, and
-    p would be the smallest possible: here it is 1.
+    `hypotheses` has the lines of each run. sacreBLEU counts the resamples whose difference, less
+    the mean difference, is larger than that of the runs. If two runs have equal hypotheses, all
+    differences are zero, none is larger, and p would be the smallest possible: here it is 1.
     """
     metrics = {"bleu": sacrebleu.BLEU(tokenize=tokenize), "chrf": sacrebleu.CHRF()}
     measured = {}
@@ -76,6 +75,7 @@ def classifications(
     from transformer.families.labels import classifiers
 
     names = sorted({*labels, *(label for run in predictions for label in run)})
+    # Classes as indices, by which a confusion matrix [label, prediction] is counted.
     number = {name: i for i, name in enumerate(names)}
     truth = np.array([number[label] for label in labels])
     guesses = [np.array([number[label] for label in run]) for run in predictions]
@@ -112,10 +112,10 @@ def mcnemar(correct: np.ndarray, other: np.ndarray) -> float:
 def texts(
     nats: Sequence[np.ndarray], characters: np.ndarray, *, resamples: int
 ) -> dict[str, Measure]:
-    """Returns 'bits_per_character' of each run's cross entropies, in nats a line, by a paired
-    bootstrap over the lines. `characters` has the length of each line.
+    """Returns 'bits_per_character' of each run, by a paired bootstrap over the lines.
 
-    Per character, because models of different vocabularies have different tokens.
+    `nats` has each run's cross entropy of each line, `characters` the length of each line. Scores
+    are per character, because the tokens of different vocabularies are not the same.
     """
     scores = [
         lambda items, run=run: run[items].sum() / characters[items].sum() / np.log(2)
@@ -127,12 +127,13 @@ def texts(
 def _bootstrap(
     scores: Sequence[Callable[[np.ndarray], float]], count: int, resamples: int
 ) -> Measure:
-    """Returns the `scores` of runs, functions of items (their numbers), by a paired bootstrap.
+    """Returns the runs' scores with intervals and p-values, by a paired bootstrap.
 
-    All runs are scored on the same resamples, each as large as the test set of `count` items. The
-    interval is that of their percentiles. The p-value is the share of resamples whose difference
-    from the first run is further from the true difference than that is from zero (Efron and
-    Tibshirani 1993, section 16.4).
+    Each of `scores` is one run's function of items, an array of indices. All runs are scored on the
+    same resamples, each as large as the test set of `count` items. The interval is that of the
+    resamples' percentiles. The p-value is the share of resamples whose difference from the first
+    run is further from the true difference than that is from zero (Efron and Tibshirani 1993,
+    section 16.4).
     """
     samples = measures.draws(count, resamples)
     resampled = np.array([[score(items) for items in samples] for score in scores])  # [runs, R]
