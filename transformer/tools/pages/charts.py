@@ -60,8 +60,8 @@ def cells(
 ) -> Chart:
     """Returns a chart of squares, the stronger the higher their `share`, from 0 to 1.
 
-    With `number`, a field, this is in each square, in the format `text`. By opacity, not a scale of
-    colours: numbers can be read on it, in light and in dark.
+    `number` names a field that is written into each square, in the format `text`. The strength is
+    an opacity, not a scale of colours, so that numbers can be read on it in light and in dark.
     """
     shade = {"field": share, "type": "quantitative", "legend": None}
     shade["scale"] = {"domain": [0, 1], "range": [0.03, 0.5]}
@@ -79,7 +79,7 @@ def cells(
 
 
 def heat_map(rows: Sequence[dict], x: str, y: str, *, both_signs: bool = False) -> Chart:
-    """Returns a chart of {x: ..., y: ..., 'value': ...}; `both_signs`: values from -1 to 1."""
+    """Returns a chart of rows {x: ..., y: ..., 'value': ...}; with `both_signs`, from -1 to 1."""
     colour = {"field": "value", "type": "quantitative", "legend": {"gradientLength": 120}}
     if both_signs:
         colour |= {"scale": {"domain": [-1, 1], "scheme": "blueorange", "reverse": True}}

@@ -63,10 +63,13 @@ def capitalised(title: str) -> str:
 
 
 def points(lines: Sequence[dict], name: str) -> Points:
-    """Returns (step, value) of the lines that have a finite number of this name, at most
-    MOST_POINTS, evenly spaced, the newest included."""
+    """Returns (step, value) of the lines in which `name` is a finite number.
+
+    Returns at most MOST_POINTS of them, evenly spaced, with the newest.
+    """
     is_number = lambda x: isinstance(x, int | float) and math.isfinite(x)
     values = [(line["step"], line[name]) for line in lines if is_number(line.get(name))]
+    # Every n-th from the newest back, then in order: of steps 1 to 7 and n = 3 these are 1 4 7.
     every = -(-len(values) // MOST_POINTS) or 1
     return values[::-1][::every][::-1]
 
@@ -132,7 +135,7 @@ STEPS = {"title": "step", "format": ",d", "tickCount": 5, "grid": False}
 
 
 def _ticks(rows: Sequence[dict]) -> dict:
-    """Returns the ticks of the axis of values; that of a single value is this value, unrounded."""
+    """Returns the ticks of the axis of values; of a single value, one tick that is not rounded."""
     values = {row["value"] for row in rows}
     return {"values": [*values], "format": ",.4~r"} if len(values) == 1 else {"tickCount": 4}
 
@@ -153,6 +156,7 @@ def _ends(series: Mapping[str, Points]) -> str:
 
 
 def _table(series: Mapping[str, Points]) -> Table:
+    """Returns the numbers of a plot, a row for each step and a column for each line."""
     columns = {name: dict(values) for name, values in series.items()}
     steps = sorted(set().union(*columns.values()))
     rows = [[step, *(column.get(step, "") for column in columns.values())] for step in steps]

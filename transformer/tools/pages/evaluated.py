@@ -16,9 +16,10 @@ DATASET = ("input", "reference")  # the columns that are of the test set; others
 
 
 class Evaluated(NamedTuple):
-    """A run, its newest result on a test set, and that set and the outputs, {side: lines}.
+    """A run, its newest result on a test set, and the lines of that set and of the run's outputs.
 
-    `sides` is {} for a task whose evaluation keeps no outputs of single items.
+    `sides` are these lines by name, {"source": lines, ...}; {} for a task whose evaluation keeps no
+    outputs of single items.
     """
 
     run: Run
@@ -26,7 +27,7 @@ class Evaluated(NamedTuple):
     sides: dict[str, list[str]]
 
     def side(self, role: str) -> list[str]:
-        """Returns the lines of the column that the result names so: 'input', 'output', ..."""
+        """Returns the lines of the column that has a role in the result: 'input', 'output', ..."""
         return self.sides[self.result["columns"][role]]
 
     def dataset(self) -> list[str]:
@@ -38,7 +39,7 @@ class Evaluated(NamedTuple):
 def read(run: Run, wanted: str = "") -> Evaluated:
     """Returns the newest result on the set `wanted`, a set's name; "": on the set evaluated last.
 
-    UserError if there is none, or if the files in evaluation/ are not those of the result.
+    UserError if there is no such result, or if the files in evaluation/ do not belong to it.
     """
     again = run.command("evaluate")
     if not run.evaluations:
@@ -103,9 +104,9 @@ def check_same(runs: Sequence[Evaluated]) -> None:
 
 
 def tokenizer(result: dict) -> str:
-    """Returns sacreBLEU's tokenizer that a result's signature names; "" without a signature.
+    """Returns the name of sacreBLEU's tokenizer in a result's signature; "" without a signature.
 
-    UserError for a signature that names none.
+    UserError for a signature that names no tokenizer of sacreBLEU.
     """
     signature = result.get("signature", "")
     named = re.search(r"\|tok:([^|]+)", signature)

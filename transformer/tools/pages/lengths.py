@@ -44,8 +44,11 @@ ABOUT = (
 
 
 def length_of(sources: Sequence[str]) -> tuple[str, list[int]]:
-    """Returns 'words' and how many each source has, or 'characters' if most are a single word, as
-    in a script without spaces."""
+    """Returns the unit of length, and the length of each source in this unit.
+
+    The unit is 'words', or 'characters' if most sources are a single word, as in a script without
+    spaces.
+    """
     words = [len(source.split()) for source in sources]
     return ("words", words) if np.median(words) > 1 else ("characters", list(map(len, sources)))
 
@@ -58,6 +61,7 @@ def edges(lengths: Sequence[int]) -> list[int]:
     """
     at, starts = np.array(lengths), [min(lengths)]
     for edge in np.quantile(at, SHARES, method="higher").tolist():
+        # A mask of the bucket that would end at this edge, and of all that is longer.
         inside, above = (at >= starts[-1]) & (at < edge), at >= edge
         if min(inside.sum(), above.sum()) >= FEWEST:
             starts.append(edge)
@@ -65,7 +69,7 @@ def edges(lengths: Sequence[int]) -> list[int]:
 
 
 def buckets(lengths: Sequence[int], edges: Sequence[int]) -> dict[str, list[int]]:
-    """Returns the lines of each bucket that has any, and of all.
+    """Returns {bucket: the indices of its lines}, without empty buckets, and with 'all'.
 
     Edges 9, 11, 12 give buckets "≤8", "9–10", "11" and "≥12".
     """
@@ -76,6 +80,7 @@ def buckets(lengths: Sequence[int], edges: Sequence[int]) -> dict[str, list[int]
     names = [f"≤{edges[0] - 1}", *inner, f"≥{edges[-1]}"]
     rows = {name: [] for name in names}
     for line, length in enumerate(lengths):
+        # An edge is its bucket's smallest length: with edges 9 11 12, 8 is in bucket 0 and 9 in 1.
         rows[names[bisect.bisect_right(edges, length)]].append(line)
     return {name: lines for name, lines in rows.items() if lines} | {"all": [*range(len(lengths))]}
 

@@ -81,24 +81,27 @@ def bootstrap(
 def of_resamples(
     metric: Metric, hypotheses: Sequence[str], references: Sequence[str], resamples: int
 ) -> tuple[float, np.ndarray]:
-    """Returns a corpus score, and that of each resample of its sentences, the same as sacreBLEU's.
+    """Returns a corpus score, and the score of each of sacreBLEU's resamples of its sentences.
 
-    By sacreBLEU's inner functions: those that it offers return half the interval's width alone.
+    Calls inner functions of sacreBLEU, whose public ones return half the interval's width alone.
     """
     statistics = metric._extract_corpus_statistics(hypotheses, [references])
     score = metric._aggregate_and_compute(statistics).score
+    # A row for each sentence, such as its counts of matching n-grams. The statistics of a resample
+    # are the sum of its rows: items [0, 2, 2] count the third sentence twice.
     of_items = np.array(statistics, np.float32)
     drawn = (of_items[items].sum(axis=0) for items in draws(len(of_items), resamples))
     return score, np.array([metric._compute_score_from_stats(x).score for x in drawn])
 
 
 def draws(count: int, resamples: int) -> np.ndarray:
-    """Returns the items of each resample, [resamples, count]: sacreBLEU's draws of its seed."""
+    """Returns the indices of each resample's items, [resamples, count], as sacreBLEU draws them."""
     return np.random.default_rng(SEED).choice(count, size=(resamples, count))
 
 
 def percentiles(resampled: np.ndarray) -> tuple[float, float]:
-    """Returns the scores of resamples between which 95 % of them are, as sacreBLEU does."""
+    """Returns the ends of the 95 % interval of the resamples' scores, as sacreBLEU does."""
+    # Of 1000 resamples, 25 are cut off at each end.
     ordered = np.sort(resampled).tolist()
     cut = len(ordered) // 40
     return ordered[cut], ordered[-1 - cut]

@@ -40,8 +40,10 @@ POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inli
 
 
 class Table(NamedTuple):
-    """Columns and rows of texts and numbers. With `folded`, which says what is in it, the table is
-    shown on a click."""
+    """Columns and rows of texts and numbers.
+
+    `folded` is a label, such as 'All 120 keys': with it, the table is shown on a click.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -117,6 +119,7 @@ def read(name: str) -> str:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
+    """Returns jinja2's environment, which escapes all texts, and fails if a value is missing."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TOOLS),
         autoescape=True,
@@ -134,7 +137,7 @@ def _templates() -> jinja2.Environment:
 
 
 def _groups(section: Section) -> list[tuple[str, list[Part]]]:
-    """Returns the parts of a section, those of one kind that follow one another together."""
+    """Groups neighbouring parts of one kind, [("Plot", [plot, plot]), ("str", [text]), ...]."""
     kinds = itertools.groupby(section.parts, key=type)
     return [(kind.__name__, list(parts)) for kind, parts in kinds]
 
@@ -152,8 +155,11 @@ def number(value: float) -> str:
 
 
 def _cells(table: Table) -> list[list[tuple[bool, str]]]:
-    """Returns the rows of a table, of the columns' names first: whether a column is of numbers, and
-    the text of the cell. Shares, numbers from 0 to 1, have four decimals each."""
+    """Returns the cells of a table in rows, the columns' names first.
+
+    A cell is (whether its column is of numbers, its text). In a column of shares, numbers from 0 to
+    1, each has four decimals.
+    """
     columns = []
     for i, name in enumerate(table.columns):
         values = [row[i] for row in table.rows]
@@ -161,10 +167,11 @@ def _cells(table: Table) -> list[list[tuple[bool, str]]]:
         floats = [x for x in values if isinstance(x, float)]
         are_shares = all(x == 0 or 1e-3 <= x <= 1 for x in floats)
 
+        # The default keeps this column's `are_shares`; a closure would see the last column's.
         def cell(value: object, are_shares: bool = are_shares) -> str:
             if are_shares and isinstance(value, float):
                 return f"{value:.4f}"
             return number(value) if isinstance(value, int | float) else str(value)
 
         columns.append([(is_number, name), *((is_number, cell(x)) for x in values)])
-    return list(zip(*columns, strict=True))
+    return list(zip(*columns, strict=True))  # columns -> rows

@@ -1,4 +1,4 @@
-"""What a workdir holds of its run, finished or not, as values."""
+"""Reads what a workdir holds of its run, finished or not."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -19,15 +19,17 @@ class Evaluation(NamedTuple):
     outputs: dict[str, list[str]]  # {"source": lines, "hypothesis": lines, ...}
 
     def named(self, *roles: str) -> list[list[str]] | None:
-        """Returns the `columns` that the result names as its 'input', 'reference', 'output' and
-        'measure'; None if it names no such column."""
+        """Returns the `columns` that have these roles in the result; None if a role is missing.
+
+        Roles are 'input', 'reference', 'output' and 'measure'.
+        """
         names = self.result.get("columns", {})
         return self.columns(*(names[x] for x in roles)) if names.keys() >= set(roles) else None
 
     def columns(self, *names: str) -> list[list[str]] | None:
-        """Returns the lines of these files, one of each an item; None if there is no such file.
+        """Returns the named output files as parallel lists of lines; None if one is missing.
 
-        UserError for files of different lengths, of which one was replaced or cut.
+        UserError if the lists differ in length, because a file was replaced or cut.
         """
         if not self.outputs.keys() >= set(names):
             return None
@@ -84,14 +86,17 @@ def read(config: ConfigDict, folder: Path) -> Run:
 
 
 def latest_attempt(starts: list[dict]) -> list[dict]:
-    """Returns the starts since the last one from step 0: what was trained before has been lost, or
-    was another run in the same workdir."""
+    """Returns the starts since the last one from step 0.
+
+    What was trained before that start was lost, or was another run in the same workdir.
+    """
     anew = [number for number, line in enumerate(starts) if line["step"] == 0]
     return starts[max(anew, default=0) :]
 
 
 def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
-    """Reads evaluation/; a set that is later in `order`, {name of a set}, is later in the list."""
+    """Reads evaluation/. The list is in the `order` of names of sets; sets without a name in it
+    come first."""
     by_age = []
     for file in sorted((folder / results.FOLDER).glob("*.json")):
         try:
@@ -106,6 +111,7 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
         }
         # A dot: a file of another set, such as news.old.source for news.
         outputs = {x: _lines(sides[x]) for x in sides if x != "json" and "." not in x}
+        # The age of a set: 0 for the last name in `order`, the number of names for one not in it.
         name = result["set"]
         by_age.append((order[::-1].index(name) if name in order else len(order), result, outputs))
     by_age.sort(key=lambda x: -x[0])
@@ -113,16 +119,18 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
 
 
 def _lines(file: Path) -> list[str]:
+    """Returns a file's lines; a last one without a newline, cut off in writing, is left out."""
     return file.read_bytes().decode(errors="replace").split("\n")[:-1]
 
 
 def num_parameters(run: Run) -> int:
-    """Returns the number of parameters, as training has recorded it, or of the model as built."""
+    """Returns the number of parameters that training has recorded, else that of the model."""
     if run.starts:
         return run.starts[-1]["parameters"]
     task = load_task(run.config.task)
     model = task.model(run.config, task.sizes(run.config, run.workdir))
     import jax
 
+    # The model is traced for the shapes of its params; no array is allocated.
     shapes = jax.tree.leaves(abstract_params(model, task.example(run.config, 1)))
     return sum(x.size for x in shapes)

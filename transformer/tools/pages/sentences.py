@@ -1,4 +1,4 @@
-"""Translations: while they are learnt, and of a test set the worst ones and some at random."""
+"""Shows translations: as they were learnt, and of a test set the worst and some at random."""
 
 import difflib
 import re
@@ -16,7 +16,7 @@ MOST_STEPS = 10  # of a sample
 MOST_SENTENCES = 8  # of the worst, and at random
 MOST_CHARACTERS = 1000  # of a text: a document is cut off
 
-# Of a text: ("" or "mark" or "right", words).
+# A text as (class, words): "mark" for what the reference has, too, "right" for the tick, else "".
 Pieces = list[tuple[str, str]]
 Item = list[tuple[str, Pieces]]  # (name, text) of each line
 MARKED = "Words that the reference has in the same order are underlined; ✓ is the reference itself."
@@ -46,8 +46,10 @@ def samples(run: Run) -> Section | None:
 
 
 def merged(by_step: Mapping[int, str]) -> dict[str, str]:
-    """Returns {'step 200': translation}, 'step 200–400' where it has not changed, of the
-    `evenly` spaced steps."""
+    """Returns {'step 200': translation}; 'step 200–400' where the translation stays the same.
+
+    The steps are those that `evenly` returns.
+    """
     runs = []  # [first step, last step, translation]
     for step in evenly(by_step):
         if runs and runs[-1][2] == by_step[step]:
@@ -68,8 +70,10 @@ def evenly(by_step: Collection[int]) -> list[int]:
 
 
 def chosen(run: Run) -> Section | None:
-    """Returns the worst translations of the newest test set, and some at random, which say what to
-    expect; the best of a good run are all perfect, and say nothing."""
+    """Returns the worst translations of the newest test set, and some at random.
+
+    The random ones say what to expect. The best of a good run are all perfect, and say nothing.
+    """
     if "decode" not in run.config:
         return None
     title = "Sentences"
@@ -98,7 +102,7 @@ def chosen(run: Run) -> Section | None:
 
 
 def markup(items: Sequence[Item], heading: str = "") -> Markup:
-    """Returns a block for each of `items`."""
+    """Returns the HTML of `items`, a block for each."""
     return page.markup("pages/sentences", items=items, heading=heading)
 
 
@@ -117,13 +121,17 @@ def shortened(text: str) -> str:
 
 
 def marked(text: str, reference: str) -> Pieces:
-    """Returns a translation, in which words are marked that the reference has in the same order, by
-    the longest common blocks. Punctuation at a word is not compared."""
+    """Marks the words of a translation that the reference has in the same order.
+
+    These are the words of the longest common blocks; punctuation at a word is not compared.
+    """
     if text == reference:
         return [("", shortened(text)), ("right", "✓")]
     words, right = shortened(text).split(), shortened(reference).split()
     bare = lambda words: [re.sub(r"\W", "", word) or word for word in words]
     matcher = difflib.SequenceMatcher(None, bare(words), bare(right), autojunk=False)
+    # Between two blocks are words that the reference lacks. The last block is empty and at the end
+    # of the text, so that the words after the last match are added too.
     pieces, end = [], 0
     for start, _, size in matcher.get_matching_blocks():
         pieces.append(("", " ".join(words[end:start])))

@@ -1,11 +1,11 @@
-"""The config, what in it differs from its task's default, and the versions of packages."""
+"""Shows the config, what in it differs from its task's defaults, and the versions of packages."""
 
 from transformer.tools.pages.page import Section, Table
 from transformer.tools.pages.run import Run
 from transformer.workdir.config_files import default_config, flatten
 
 SAME = "the same"
-# Where things are, and what results do not depend on.
+# Keys that say where things are and how they are computed, on which no result depends.
 APART = ("versions.", "parallel.", "compilation_cache", "data.data_dir", "data.directory")
 
 
