@@ -61,6 +61,7 @@ def _translations(this: Inside) -> list[Example]:
     for item in this.items:
         arrays = attention_weights.of_pair(translator, item["input"], item["output"])
         source, target = (readable(arrays[side].tolist()) for side in ("source", "target"))
+        # The decoder's input is shifted right: it predicts target[t] from <s> and target[:t].
         seen = ["<s>", *target[:-1]]
         columns = {
             "cross": ("predicts", target, "source", source),
@@ -77,8 +78,10 @@ def _translations(this: Inside) -> list[Example]:
 
 
 def _texts(this: Inside) -> list[Example]:
-    """Returns the attention in texts, as the task's `reader` gives them to the model: right and
-    wrong ones, where something is predicted of each."""
+    """Returns the attention in texts, as the task's `reader` gives them to the model.
+
+    Where texts are classified, they are some that the model has right and some that it has wrong.
+    """
     config = this.run.config
     is_labelled = {"reference", "output"} <= this.items[0].keys()
     this = inside.sentences(this, len(this.items) if is_labelled else SENTENCES)
@@ -95,14 +98,17 @@ def _texts(this: Inside) -> list[Example]:
 
 
 def _within(this: Inside, text: str, row: dict[str, np.ndarray], is_labelled: bool) -> Map:
-    """Returns the attention in a text, whose `row` the model is given."""
+    """Returns the attention in a text; `row` are the model's inputs for this text."""
     vocabulary = read_vocabulary(this.run.workdir, this.run.config)
     [(kind, weights_LHTS)] = _weights(this, row).items()
     if kind == "decoder":  # each token is predicted from those before it
+        # Query t reads the row's tokens up to t, of which the first is a start, and predicts piece
+        # t of the text.
         T = min(MOST_TOKENS, len(row["tokens"]))
         targets = readable(vocabulary.pieces(vocabulary.encode([text])[0][:T]))
         seen = readable(vocabulary.pieces(row["tokens"][:T]))
         return Map(KINDS[kind], targets, seen, weights_LHTS[:, :, :T, :T], "predicts", "has seen")
+    # Mask: padding has segment 0.
     pieces = readable(vocabulary.pieces(row["ids"][row["segments"] > 0]))
     if kind == "hops":
         return _hops(pieces, weights_LHTS)
@@ -118,13 +124,15 @@ def _hops(pieces: list[str], weights_LHTS: np.ndarray) -> Map:
 
 
 def _encoded(pieces: list[str], weights_LHTS: np.ndarray, pooling: str) -> Map:
-    """Returns the attention within a text, and first of what is classified, if anything is.
+    """Returns the attention within a text; shown first is that of the vector which is classified.
 
-    That is the vector of the 'first' position, or the 'mean' over all, whose attention is the mean.
+    With `pooling` 'first', this is the vector of the first position; with 'mean', the mean over all
+    positions, which is added as a query of its own; with '', nothing is classified.
     """
     S, queries = len(pieces), pieces
     weights_LHTS = weights_LHTS[:, :, :S, :S]
     if pooling == "mean":
+        # A mean of vectors reads each key with the mean of their weights.
         mean_LH1S = weights_LHTS.mean(axis=2, keepdims=True)
         weights_LHTS = np.concatenate([mean_LH1S, weights_LHTS], axis=2)
         queries = ["all, mean", *pieces]
@@ -134,6 +142,7 @@ def _encoded(pieces: list[str], weights_LHTS: np.ndarray, pooling: str) -> Map:
 
 def _weights(this: Inside, row: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the attention weights [L, H, T, S] of one row."""
+    # A batch of one row: x[None] adds the batch axis, weights [L, 1, H, T, S] lose it again.
     inputs = {name: x[None] for name, x in row.items()}
     of_kinds = attention_weights.of_batch(this.params, inputs, model=this.model)
     return {kind: np.asarray(weights[:, 0]) for kind, weights in jax.device_get(of_kinds).items()}

@@ -20,8 +20,8 @@ MOST_NUMBERS = 300_000  # in a page: just below 1 MB
 class Map(NamedTuple):
     """The weights of one kind of attention in one sentence, of all its layers and heads.
 
-    `queries` and `keys` are words, or pieces made `readable`; two may be the same. `first` is the
-    query that is shown before one is pointed at; -1: all.
+    `queries` and `keys` are words, or pieces made `readable`; a word may be there twice. `first` is
+    the index of the query that is shown until a reader points at another; -1: all queries.
     """
 
     name: str
@@ -71,6 +71,7 @@ def readable(pieces: Sequence[str]) -> list[str]:
     if not any(piece.startswith("▁") for piece in pieces):
         return [piece.replace(" ", "␣") for piece in pieces]
     shown = []
+    # Each piece with the one before it; the first one begins a word.
     for before, piece in zip(["▁", *pieces], pieces, strict=False):
         is_special = piece.startswith("<") and piece.endswith(">")
         if piece.startswith("▁"):

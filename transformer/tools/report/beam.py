@@ -67,11 +67,13 @@ def section(this: Inside) -> Section | None:
 
 
 def nodes(steps: Sequence[beam_path.Step]) -> list[Node]:
-    """Returns the candidates of all steps, with what became of each later."""
+    """Returns the candidates of all steps, each with its fate, what became of it later."""
     best = steps[-1].finished[0][0]
     kept = {()}  # beginnings of what is kept in the step after
+    # ranks[t] has the ranks after step t by ids; before step 1 there is the empty beginning alone.
     ranks = [{(): 1}] + [{c.ids: i + 1 for i, c in enumerate(step.candidates)} for step in steps]
     rows = []
+    # Backwards, because the step after a candidate says whether it died.
     for t in reversed(range(len(steps))):
         last, row = t + 1 == len(steps), []
         for i, candidate in enumerate(steps[t].candidates):
@@ -107,7 +109,7 @@ def plot(title: str, path: Sequence[Node], side: SideVocabulary) -> Plot:
 
 
 def _in_words(path: Sequence[Node], side: SideVocabulary) -> str:
-    """Returns what is found, and what comes second."""
+    """Says in words which translation the search found, and which came second."""
     finished = sorted(
         (node for node in path if node.ids[-1] == tokenizer.END and node.fate != "dropped"),
         key=lambda node: -node.score,
@@ -123,7 +125,7 @@ def _in_words(path: Sequence[Node], side: SideVocabulary) -> str:
 
 
 def _tree(values: list[dict]) -> dict:
-    """Returns the specification: the candidates' pieces, and lines between them."""
+    """Returns the Vega-Lite specification of a tree: pieces, and lines from parent to child."""
     steps, places = (max(value[name] for value in values) for name in ("step", "place"))
     kept = [fate for name, fate in FATES.items() if name != "dropped"]
     is_best = f"datum.fate === '{FATES['best']}'"

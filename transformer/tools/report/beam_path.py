@@ -1,4 +1,4 @@
-"""The path of a beam: what each step of one search considered, and what it kept.
+"""Follows a beam search: what each step considered, and what it kept.
 
 The search is that of `BatchDecoder`, one step at a time: the same compiled functions in the same
 order. Nothing is decided here; fates are read from the states between the steps.
@@ -58,7 +58,7 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
 def _step(
     candidates: beam_search.Candidates, state: beam_search.DecodingState, options: dict
 ) -> Step:
-    """Returns a step of the first row, without the empty places of its beams, of log P -inf."""
+    """Returns a step of the first row, without its empty beams, whose log P is -inf."""
     t = int(state.t)
     penalty = float(beam_search.length_penalty(t, options["penalty"], options["alpha"]))
     live = _hypotheses(state.live_tokens_BWT, state.live_log_probs_BW)

@@ -34,6 +34,7 @@ def section(this: Inside) -> Section | None:
         ids = vocabulary.encode([item["input"]])[0][: data.max_length]
         row = texts.one_text(ids, len(ids))
         count = max(1, round(data.mask_share * (len(ids) - 1)))
+        # Positions to hide, from 1: position 0 has the start token, position i + 1 has piece i.
         hidden = 1 + np.sort(np.random.default_rng(number).permutation(len(ids) - 1)[:count])
         truth = row["ids"][hidden]
         row["ids"] = np.where(np.isin(row["positions"], hidden), texts.MASK, row["ids"])
@@ -52,6 +53,6 @@ def section(this: Inside) -> Section | None:
 
 
 def _named(vocabulary: Vocabulary, probabilities_V: np.ndarray, i: int) -> str:
-    """Returns a piece, as it continues a text, and its probability."""
+    """Returns a piece, spelt as it continues a word or begins one, and its probability."""
     [piece] = readable(["▁a", *vocabulary.pieces([i])])[1:]
     return f"{piece} {probabilities_V[i]:.0%}"

@@ -40,7 +40,7 @@ class Picture(NamedTuple):
 
 
 def section(this: Inside) -> Section | None:
-    """Returns the attention over a few images of the test set; None for others."""
+    """Returns the attention over a few images of the test set; None if the inputs are no images."""
     is_image = this.columns.get("input") == "image"
     if not (is_image and this.items and hasattr(this.model, "attention_weights")):
         return None
@@ -61,10 +61,10 @@ def section(this: Inside) -> Section | None:
 
 
 def of_patches(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
-    """Returns [L, B, H, P]: how much of what is classified reads each patch, row by row."""
-    if pooling == "token":  # position 0
+    """Returns the attention [L, B, H, P] of the classified vector to each patch, row by row."""
+    if pooling == "token":  # query 0 is the class token, and so is key 0, which is no patch
         return weights_LBHTS[:, :, :, 0, 1:]
-    return weights_LBHTS.mean(axis=3)
+    return weights_LBHTS.mean(axis=3)  # of the queries
 
 
 def _pixels(this: Inside) -> np.ndarray:

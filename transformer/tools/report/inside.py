@@ -60,6 +60,8 @@ def sentences(inside: Inside, count: int, most: int = MOST_CHARACTERS) -> Inside
     They are evenly spaced among those of 2 to `most` characters, or where these are too few,
     the shortest ones.
     """
+    # Indices of items in the order of their lengths, then without empty ones, then without those
+    # that are too long.
     lengths = np.array([len(item["input"].strip()) for item in inside.items], int)
     ordered = np.argsort(lengths, kind="stable")
     ordered = ordered[lengths[ordered] > 1]
@@ -83,5 +85,6 @@ def _spaced(total: int, count: int) -> np.ndarray:
 
 
 def _kept(inside: Inside, indices: Sequence[int]) -> Inside:
+    """Returns the items at some indices, with their numbers."""
     chosen = [inside.items[i] for i in indices]
     return inside._replace(items=chosen, numbers=[inside.numbers[i] for i in indices])

@@ -1,4 +1,4 @@
-"""Images of a test set inside a page."""
+"""Puts images of a test set into a page."""
 
 import base64
 import io
@@ -21,7 +21,7 @@ def urls(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[str]:
 def read(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[Image.Image]:
     """Returns images of the test set, with the model's channels but of any size.
 
-    UserError if the images are not here, or are others than those of the result.
+    UserError if the images are not on this machine, or are not those of the result.
     """
     from transformer.families.images import image_classification, image_corpora, images
 

@@ -47,7 +47,7 @@ ABOUT = {
 
 
 def section(this: Inside) -> Section | None:
-    """Returns the position encodings of a model; None for one that is recurrent."""
+    """Returns the position encodings of a model; None for a recurrent one, which has none."""
     kind = this.run.config.model.get("positions")
     if kind is None:
         return None
@@ -70,6 +70,7 @@ def section(this: Inside) -> Section | None:
 
 
 def _sinusoids(d_model: int, layout: str) -> list[Plot]:
+    """Returns the encodings (paper, section 3.5) as a matrix, and their product by distance."""
     encodings_PD = np.asarray(positions.sinusoids(np.arange(POSITIONS), d_model, layout))
     products_P = encodings_PD @ encodings_PD[0] / (d_model / 2)
     shown = _evenly(d_model, COLUMNS)
@@ -90,6 +91,9 @@ def _sinusoids(d_model: int, layout: str) -> list[Plot]:
 
 
 def _rotary(key_size: int) -> Plot:
+    """Returns the product of two equal vectors, one of them turned, by distance."""
+    # Of an interleaved row [sin, cos, sin, cos, ...] the cosines: a pair of components turned by an
+    # angle has cos(angle) times the product with the unturned pair.
     angles_P = positions.sinusoids(np.arange(DISTANCES), key_size, "interleaved")[:, 1::2]
     return _by_distance(np.asarray(angles_P).mean(axis=1), "Of two equal vectors, 1 at distance 0.")
 
@@ -138,7 +142,10 @@ def _learned(name: str, table_PD: np.ndarray) -> list[Plot]:
 
 
 def _grid(grid_HWD: np.ndarray) -> list[Plot]:
-    """Returns for each place of the grid its similarity with all places, as a small grid."""
+    """Returns a grid of small grids: the similarity of each place with all places.
+
+    The small grid in row m and column n begins at row m * (H + 1) and column n * (W + 1).
+    """
     H, W, D = grid_HWD.shape
     cosines_HWYX = cosines(grid_HWD.reshape(H * W, D)).reshape(H, W, H, W)
     cells = [
@@ -166,6 +173,11 @@ def _grid(grid_HWD: np.ndarray) -> list[Plot]:
 
 
 def _shaw(params: Any, max_distance: int) -> list[Plot]:
+    """Returns the length of each distance's key in each head (Shaw et al. 2018, section 3.2).
+
+    Column r of a head's keys is of distance r - max_distance: with 16, column 0 is of 16 words
+    before, column 16 of the word itself.
+    """
     plots = []
     for half in ("encoder", "decoder"):
         layers = params.get(half, {})
@@ -188,6 +200,7 @@ def _shaw(params: Any, max_distance: int) -> list[Plot]:
 
 
 def _map(title: str, cells: Sequence[dict], about: str, **options: Any) -> Plot:
+    """Returns a heat map of cells; `options` are those of `charts.heat_map`."""
     table = Table(list(cells[0]), [list(cell.values()) for cell in cells])
     return Plot(title, charts.heat_map(cells, **options), about, table)
 
@@ -199,5 +212,5 @@ def cosines(x_PD: np.ndarray) -> np.ndarray:
 
 
 def _evenly(total: int, most: int) -> np.ndarray:
-    """Returns up to `most` different indices below `total`, evenly spaced, with the first."""
+    """Returns up to `most` indices below `total`, evenly spaced from 0 on: 3 of 9 are 0 3 6."""
     return np.arange(min(total, most)) * total // min(total, most)

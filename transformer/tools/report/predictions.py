@@ -1,4 +1,4 @@
-"""Predictions of a classifier: which classes it confuses, and where it was wrong and sure of it."""
+"""Shows a classifier's predictions: which classes it confuses, where it was wrong but sure."""
 
 from transformer.errors import UserError
 from transformer.tools.pages import charts, page
@@ -12,8 +12,10 @@ MOST_ITEMS = 20
 
 
 def section(run: Run) -> Section | None:
-    """Returns F1 by class, the confusion matrix and the most confident errors of a test set; None
-    where no classes were told apart."""
+    """Returns F1 by class, the confusion matrix and the most confident errors of a test set.
+
+    None for a task without classes.
+    """
     if not run.evaluations or "classes" not in run.evaluations[-1].outputs:
         return None
     newest = run.evaluations[-1]

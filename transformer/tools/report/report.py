@@ -29,7 +29,7 @@ SCORES = (
     predictions.section,
     sampled_texts.section,
 )
-INSIDE = (  # of Inside
+INSIDE = (  # functions (inside) -> Section or None
     guesses.section,
     attention_section.section,
     image_attention.section,

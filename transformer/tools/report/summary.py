@@ -13,7 +13,7 @@ from transformer.tools.pages.run import Evaluation, Run, num_parameters
 
 
 def section(run: Run) -> Section:
-    """Returns the run in a few lines."""
+    """Returns a line each of task, model, data, devices, training, validation, result and seed."""
     rows = {
         "Task": run.config.task.replace("_", " ") + _languages(run),
         "Model": _model(run),
@@ -37,6 +37,7 @@ def headline(run: Run) -> str:
 
 
 def _languages(run: Run) -> str:
+    """Returns ', en to de' for translation, '' for other tasks."""
     data = run.config.data
     return (
         f", {data.source_language} to {data.target_language}" if "source_language" in data else ""
@@ -44,6 +45,7 @@ def _languages(run: Run) -> str:
 
 
 def _model(run: Run) -> str:
+    """Returns the model's name, how many parameters it has, and their dtype."""
     # A task with a single model may have no config.architecture.
     name = run.config.get("architecture", run.config.task).replace("_", " ")
     dtype = run.config.model.get("dtype", "float32")
@@ -73,6 +75,8 @@ def _training(run: Run) -> str:
         return "no step is logged"
     # The last steps may be in no line but the validation's after them.
     last = max(line["step"] for line in [*lines, *run.of_kind("validation")])
+    # A line's step_seconds is the mean since the line before it: lines of steps 100 and 250 stand
+    # for 100 and 150 steps.
     steps = itertools.pairwise([0, *(line["step"] for line in lines[:-1]), last])
     seconds = sum(
         (step - before) * line.get("step_seconds", 0.0)
@@ -90,13 +94,14 @@ def _training(run: Run) -> str:
 
 
 def _from(steps: list[int]) -> str:
-    """Says from which steps a run was resumed, if these are few."""
+    """Says from which steps a run was resumed, or how often if the steps are more than four."""
     if len(steps) <= 4:
         return f"from {', '.join(f'{step:,}' for step in steps)}"
     return f"{len(steps)} times, last from {steps[-1]:,}"
 
 
 def _validation(run: Run) -> str:
+    """Returns the scores of the best validation, of the newest if the best is not logged."""
     lines = {line["step"]: line for line in run.of_kind("validation")}
     if not lines:
         return "none is logged"
