@@ -51,6 +51,7 @@ def load(
         _check_identity(folder, saved.about(step, "identity"), identity, skip)
         _check_params(folder, shapes, params, skip, identity)
         restored = from_saved(saved.restore(step, PARAMS, to_restore(shapes, layout)), layout)
+    # All of the other run's params are read and laid out; those to start anew are dropped here.
     kept = {path: x for path, x in flatten(restored).items() if not is_below(path, skip)}
     new = [path for path in sorted(flatten(params)) if is_below(path, skip)]
     logging.info(

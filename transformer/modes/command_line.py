@@ -73,6 +73,7 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
                 f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
                 f"--mode=MODE or --config.KEY=VALUE, each with its '='{hint(argument, mode, file)}"
             )
+    # What each kind of start needs, and what it does not take.
     if start == "config" and not file and not (mode == "train" and workdir):
         resumed = ", or --workdir=DIR of a run to resume" if mode == "train" else ""
         raise UserError(
@@ -184,6 +185,7 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
         # As in the configs: a run of more steps does not go on at the rate of the last one.
         config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")
     ours = flatten(config)
+    # Keys of the machine that config.json has otherwise, and the command line does not set.
     left = [
         f"{key}={value!r}"
         for key, value in flatten(read_config(workdir)).items()

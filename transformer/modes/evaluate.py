@@ -52,6 +52,7 @@ def score_split(
         "ensemble": config.evaluate.ensemble,
         "versions": versions(),
     }
+    # All processes have the scores; the first one prints and saves them.
     if processes.is_first():
         if samples:
             logging.info("%s:\n\n%s", evaluator.split, samples)

@@ -70,6 +70,7 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
                     f'line {number} is not a JSON object, such as {{"{names[0]}": "..."}}'
                 )
         else:
+            # At most len(names) columns: further tabs belong to the last one.
             values = dict(zip(names, line.split("\t", len(names) - 1), strict=False))
         for i, name in enumerate(names):
             default = None if i < needed else ""
@@ -123,6 +124,7 @@ def count(file: BinaryIO) -> int | None:
     """Returns the number of lines left in a file, None for a pipe or a terminal."""
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return None
+    # Counts from where the file stands, then returns there: some lines may have been read already.
     start, lines, last = file.tell(), 0, b"\n"
     while block := file.read(1 << 20):
         lines += block.count(b"\n")

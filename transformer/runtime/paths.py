@@ -61,6 +61,7 @@ def write_file(file: Path, content: bytes) -> None:
         file.write_bytes(content)
         return
     make_folder(file.parent)
+    # In the same folder, because a rename is atomic only within a file system.
     with tempfile.NamedTemporaryFile(dir=file.parent, prefix=file.name, delete=False) as empty:
         draft = Path(empty.name)
     try:
@@ -182,6 +183,7 @@ def append_line(file: Path, line: bytes) -> None:
         content = file.read_bytes() if file.exists() else b""
         file.write_bytes(content + line + b"\n")
         return
+    # Unbuffered, so that one write is one system call, and a short write is seen at once.
     with open(file, "a+b", 0) as log:
         if log.seek(0, os.SEEK_END):
             log.seek(-1, os.SEEK_END)

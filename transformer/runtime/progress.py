@@ -106,6 +106,7 @@ def _follow_compilations() -> Callable[[], bool]:
     JAX reports that a program is lowered, which is when its compilation begins, and that it is
     compiled, both in the thread that waits for it.
     """
+    # Threads, not a flag: several programs may be compiled at the same time.
     waiting_threads = set()
 
     def listen(event: str, seconds: float, **_: object) -> None:
@@ -166,6 +167,7 @@ class Progress:
         """Excludes the body's time (a validation, say) from step times and the bar's estimate."""
         start = time.perf_counter()
         yield
+        # Moves the start of the lap forward, as if the pause had been before it.
         pause = time.perf_counter() - start
         self._lap_start += pause
         if not self._bar.disable:

@@ -112,6 +112,7 @@ def _load_one(
 ) -> Trained:
     """Loads one workdir, trained with `config`, in the dtype and with the weights of `options`."""
     task_module = load_task(config.task)
+    # Params are saved in float32; the dtype that computes is that of the run which evaluates.
     if "dtype" in config.model and "dtype" in options.model:
         config.model.dtype = options.model.dtype
     model = task_module.model(config, task_module.sizes(config, folder))

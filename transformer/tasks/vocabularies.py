@@ -110,6 +110,7 @@ def _learnt(
     to finish. If a checksum does not match, a warning names the file, and the vocabulary is learnt
     again. UserError if the disk is full.
     """
+    # All that the vocabulary depends on. Its own fingerprint is a result of it.
     settings = {**config.vocabulary, "fingerprint": "", "model": ""}
     learner = importlib.metadata.version("sentencepiece")
     about = json.dumps([train.fingerprint, settings, config.train.seed, learner], sort_keys=True)
@@ -119,6 +120,7 @@ def _learnt(
         logging.info("the vocabulary is in %s: same text, same settings", directory)
         return [(directory / name).read_bytes() for name in names]
     contents = learn(config, train)
+    # A draft: the cache appears whole or not at all, even if the process is killed here.
     with paths.full_disk_as_user_error(directory.parent), drafts.draft(directory) as draft:
         for name, content in zip(names, contents, strict=True):
             (draft / name).write_bytes(content)

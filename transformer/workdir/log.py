@@ -166,6 +166,8 @@ def read(workdir: Path, name: str = METRICS) -> list[dict]:
     path = workdir / name
     if not path.exists():
         return []
+    # What follows the last newline is "", or a line that was cut off: texts[:-1] leaves it out. Not
+    # splitlines, which would also split at other characters within a text.
     texts = path.read_bytes().decode(errors="replace").split("\n")
     lines, skipped = [], []
     for number, text in enumerate(texts[:-1], start=1):

@@ -77,6 +77,7 @@ def check(config: ConfigDict) -> None:
 
 def _settings(of_run: evaluated.Evaluated) -> dict[str, object]:
     """Returns the flat config of a run, with the settings that its result was obtained with."""
+    # `run.config` has defaults for the keys of the machine and no versions: config.json has both.
     raw, result = flatten(read_config(of_run.run.workdir)), of_run.result
     settings = flatten(of_run.run.config)
     settings |= {key: x for key, x in raw.items() if key.startswith((*MACHINE, "versions."))}
@@ -128,6 +129,7 @@ def _config(compared: Comparison) -> str:
 
 def _aligned(table: tuple[list[str], list[list[str]]]) -> str:
     """Returns a table's columns and rows as text; the first column is aligned left."""
+    # zip turns rows into columns, whose widest text is the column's width.
     rows = [table[0], *table[1]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(

@@ -86,6 +86,7 @@ def by_length(runs: Sequence[Evaluated], resamples: int) -> tuple[str, dict[str,
         return "", {}
     unit, of_source = lengths.length_of(runs[0].side("input"))
     buckets = {}
+    # Line i is the same sentence in all runs, so that a bucket's indices fit the sides of each.
     for name, lines in lengths.buckets(of_source, lengths.edges(of_source)).items():
         chosen = [
             run._replace(sides={side: [x[i] for i in lines] for side, x in run.sides.items()})

@@ -142,6 +142,7 @@ def _bootstrap(
     for value, of_run in zip(values, resampled, strict=True):
         interval = Interval(value, *measures.percentiles(of_run))
         difference = value - values[0]
+        # Centred: under the null hypothesis the difference is 0, so the true one is subtracted.
         further = np.abs(of_run - resampled[0] - difference) >= abs(difference)
         p = (1 + int(further.sum())) / (1 + resamples)
         measured.append(Score(interval, p))

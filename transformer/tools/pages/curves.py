@@ -98,6 +98,7 @@ def plot(
     logarithmic = logarithmic and all(row["value"] > 0 for row in rows)
     colour = {"field": "series", "type": "nominal", "scale": {"domain": list(names or series)}}
     legend = LEGEND if len(series) > 1 else None
+    # All plots of a run end at the same step, so that they can be compared one below the other.
     end = {"domainMax": last} if last else {}
     steps = {"nice": False, "domainMin": 0, **end}
     line = {

@@ -54,6 +54,7 @@ def read(run: Run, wanted: str = "") -> Evaluated:
     result, what = by_name[name].result, run.workdir / results.FOLDER / name
     if lacking := [key for key in NEEDED if key not in result]:
         raise UserError(f"damaged: {what}.json has no {lacking[0]}; evaluate again: {again}")
+    # The columns are read together, so that line i of each is item i of the set.
     names = result["columns"].values()
     try:
         columns = by_name[name].columns(*names)

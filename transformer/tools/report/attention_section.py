@@ -102,8 +102,8 @@ def _within(this: Inside, text: str, row: dict[str, np.ndarray], is_labelled: bo
     vocabulary = read_vocabulary(this.run.workdir, this.run.config)
     [(kind, weights_LHTS)] = _weights(this, row).items()
     if kind == "decoder":  # each token is predicted from those before it
-        # Query t reads the row's tokens up to t, of which the first is a start, and predicts piece
-        # t of the text.
+        # Token t of the row is the one before target t: query t reads tokens 0 to t and predicts
+        # piece t of the text.
         T = min(MOST_TOKENS, len(row["tokens"]))
         targets = readable(vocabulary.pieces(vocabulary.encode([text])[0][:T]))
         seen = readable(vocabulary.pieces(row["tokens"][:T]))

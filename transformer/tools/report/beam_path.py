@@ -45,6 +45,7 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
     if decoder.method != "beam":
         raise ValueError(f"a beam's path is of beam search, found method {decoder.method!r}")
     batch, room = decoder.begin(params, [part])
+    # All rows are kept: row 0 is the sentence, the others are padding.
     every_row = np.arange(len(batch[1].active_B))
     batch = compiled.resize(batch, every_row, model=decoder.model, room=room)
     memory, state, bounds, _ = inference.shard_rows(batch, params)
@@ -76,6 +77,7 @@ def _step(
 
 def _hypotheses(tokens_BET: np.ndarray, values_BE: np.ndarray) -> dict[tuple[int, ...], float]:
     """Returns {ids: value} of the first row, without padding; no two hypotheses are the same."""
+    # Index 0 is the first row of the batch: the one sentence of this search.
     rows = zip(np.asarray(tokens_BET)[0].tolist(), np.asarray(values_BE)[0].tolist(), strict=True)
     return {
         tuple(i for i in ids if i != tokenizer.PAD): value for ids, value in rows if value > -np.inf

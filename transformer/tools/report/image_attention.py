@@ -80,6 +80,7 @@ def _pixels(this: Inside) -> np.ndarray:
 def view(shown: Sequence[Picture]) -> Markup:
     """Returns the pictures, with a choice of layer and head; fewer if the page grew too large."""
     count = max(1, min(len(shown), MOST_NUMBERS // shown[0].weights_LHP.size))
+    # P patches, row by row, of a square grid of sqrt(P) a side.
     L, H, P = shown[0].weights_LHP.shape
     shown = shown[:count]
     shares = [np.rint(1000 * picture.weights_LHP).astype(int).tolist() for picture in shown]

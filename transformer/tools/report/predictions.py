@@ -33,6 +33,7 @@ def section(run: Run) -> Section | None:
 
 def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
     """Returns the matrix of {(label, prediction): items}; its colour is the share of the label."""
+    # Rows are labels: a row's total is how many items have that label.
     totals = {name: sum(matrix.get((name, other), 0) for other in names) for name in names}
     cells = [(label, predicted) for label in names for predicted in names]
     values = [
