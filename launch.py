@@ -151,7 +151,7 @@ def user_error_line(error: Exception) -> str:
 
 
 def log_to_standard_error() -> None:
-    """Sends our log lines to standard error, and of libraries' only those that we do not report.
+    """Logs our lines, and of the libraries' lines only what we do not report in one line ourselves.
 
     If a save fails, Orbax logs a traceback of each of its threads, and TensorStore one of each
     array, whose callback meets an event loop that Orbax has closed.

@@ -48,7 +48,7 @@ def make_task(
     validation: Evaluation,
     about: str,
 ) -> Task:
-    """Returns the `Task` of a run; what is no argument comes from the module of config.task."""
+    """Returns the `Task` of a run; all other fields come from its task's module."""
     module = load_task(config.task)
 
     def evaluate(params: Tree, should_stop: Callable[[], bool]) -> dict | None:

@@ -40,7 +40,7 @@ class Picture(NamedTuple):
 
 
 def section(this: Inside) -> Section | None:
-    """Returns the attention over a few images of the test set; None if the inputs are no images."""
+    """Returns the attention over a few images of the test set; None if they are no images."""
     is_image = this.columns.get("input") == "image"
     if not (is_image and this.items and hasattr(this.model, "attention_weights")):
         return None
