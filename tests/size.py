@@ -56,7 +56,8 @@ def main() -> None:
         of_wing = {folder: n for folder, n in counts.items() if n and wing(folder) == name}
         print(f"{name:24}{sum(of_wing.values()):6,} of {limit:,}")
         for folder, count in of_wing.items():
-            print(f"  {folder:22}{count:6,}")
+            most = {"families": A_FAMILY, "tools": A_TOOL}.get(name, limit)
+            print(f"  {folder:22}{count:6,}{' too many' if count > most else ''}")
     tests = sum(len(file.read_text().splitlines()) for file in ROOT.glob("tests/**/*.py"))
     print(f"tests, all lines        {tests:6,} of 26,000")
 

@@ -3,7 +3,8 @@
     python tests/without.py families tools      # leaves the core
     python tests/without.py families/images
 
-What imports a deleted folder goes with it: without families/labels there are no classifiers.
+What imports a deleted folder goes with it: without families/labels there are no classifiers. Tests
+of the core that train the quickstart's corpus, or other families, stay and need a corpus of yours.
 """
 
 import ast

@@ -51,6 +51,8 @@ def _holds(value: float, part: str) -> bool:
 
     words, _, number = part.rpartition(" ")
     bound = 2**31 if number == "2^31" else float(number)
+    if not isinstance(value, int | float):
+        return False
     return COMPARISONS[words](np.float32(value) if isinstance(value, float) else value, bound)
 
 

@@ -39,14 +39,14 @@ def pairs(rows, length):
 
 
 def texts(rows, length, names=("tokens", "positions", "segments")):
-    """The target sides alone, as data/streams.py lays them out."""
+    """The target sides alone, as families/language_model/streams.py lays them out."""
     inputs, where = pairs(rows, length)
     sides = ("target", "target_positions", "target_segments")
     return {name: inputs[side] for name, side in zip(names, sides, strict=True)}, where
 
 
 def masked_texts(rows, length):
-    """As data/texts.py lays them out; every column is masked."""
+    """As families/texts/texts.py lays them out; every column is masked."""
     inputs, where = texts(rows, length, ("ids", "positions", "segments"))
     masked = np.broadcast_to(np.arange(length, dtype=np.int32), where.shape)
     return {**inputs, "masked": masked}, where

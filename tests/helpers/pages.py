@@ -138,7 +138,9 @@ def wrong_keys(text):
         elif value and (config := keys().get(key)):
             try:
                 config = config.copy_and_resolve_references()
-                overrides.override(config, [f"--config.{key}={value}"])
+                group = key.partition(".")[0]
+                modes = [x for x in registry.MODES if group in overrides.mode_keys(x)] or ["train"]
+                overrides.override(config, [f"--config.{key}={value}"], modes[0])
             except UserError as error:
                 wrong.add(str(error))
     return wrong

@@ -200,8 +200,13 @@ def test_a_config_file_may_set_a_modes_keys(tmp_path):
     _, _, config_of_plan = typed(*arguments, "--config.plan.num_devices=8")
     found = config_of_plan.plan
     assert (found.device, found.num_devices, found.share_of_peak) == ("H100", 8, 0.4)
+    assert "plan" not in typed(f"--config={tmp_path}/own.py")[2]  # training does not keep it
     (tmp_path / "own.py").write_text(config % "100")
     assert "own.py: config.plan.device is a string, such as '', found 100" in mistake(*arguments)
+    (tmp_path / "own.py").write_text((config % "''").replace("device", "devize"))
+    assert "config.plan.devize of the config; did you mean config.plan.device" in mistake(
+        *arguments
+    )
 
 
 def test_the_keys_of_modes_are_found_without_jax():

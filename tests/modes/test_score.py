@@ -327,7 +327,7 @@ def test_a_line_without_a_target_is_one_line_and_status_2(reversal_run, content,
     ("key", "value", "right"),
     [
         ("translate.format", "xml", "text, json"),
-        ("decode.length_penalty", "gmnt", "gnmt, power, none"),
+        ("decode.length_penalty", "gmnt", "'gnmt', 'power', 'none'"),
         ("decode.batch_tokens", 0, "at least 1"),
     ],
 )

@@ -32,7 +32,7 @@ def import_all(tree):
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         launch.main(["--help"])
     from transformer import registry
-    assert printed.getvalue().count("--mode=") >= len(registry.MODES)
+    assert "--mode=train" in printed.getvalue()
     for table in (registry.MODELS, registry.TASKS, registry.CORPORA):
         for code in table.values():
             registry.load(code)
@@ -46,7 +46,9 @@ for tree in sys.argv[1:]:
         except BaseException as error:
             print(f"{tree}: {error!r}", flush=True)
         os._exit(0)
-    os.waitpid(child, 0)
+    _, status = os.waitpid(child, 0)
+    if status:
+        print(f"{tree}: the process ended with status {status}", flush=True)
 """
 
 

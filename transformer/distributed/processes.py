@@ -126,7 +126,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 
     The signals are SIGTERM, SIGHUP (the terminal is gone), SIGUSR1 (Slurm's warning) and Ctrl-C.
     Repeated signals change nothing, but a second Ctrl-C raises KeyboardInterrupt (in launch.py it
-    ends the process: `process.watch_ctrl_c`). A signal that was ignored at the start, as SIGHUP
+    ends the process: `startup.watch_ctrl_c`). A signal that was ignored at the start, as SIGHUP
     under nohup, stays ignored.
     """
     # A list, not a threading.Event: a signal that interrupts Event.set deadlocks on its lock.

@@ -10,9 +10,8 @@ model of several. The models of other tasks are in families/.
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
 name in registry.MODELS, `config.model` has its fields. A classifier's `__call__(..., *, train)`
 returns logits_BV; families/texts/texts.py has the inputs of a text, families/images/images.py
-those of an image. It may sow values [B] into the collection 'losses', which are added to the loss.
-A language model returns logits_BTV, at each position those of the next token (see
-families/language_model/streams.py). A translation model must have:
+those of an image. A language model returns logits_BTV, at each position those of the next token
+(see families/language_model/streams.py). A translation model must have:
 
     __call__(source, target, source_positions, target_positions, source_segments, target_segments,
              *, train) -> logits_BTV
@@ -40,6 +39,8 @@ use no params and are called on the unbound module (as a staticmethod, or with n
 training it gets the random key `dropout`. Fields are hashable, because the model is a static
 argument of jit; `fields.py` has checks of their values. A model may have
 
+    sow("losses", name, value [B, ...])     in `__call__`, or in `hidden`: added to the loss of any
+                                            task, and logged by its name (losses.forward)
     hidden(the inputs of __call__, *, train) -> x_BTD and logits(x_BTD) -> logits_BTV, of which
         __call__ is made: a loss can then make the logits in blocks (config.loss.blocks)
     flops(rows, length) -> int              FLOPs of one training step, for MFU

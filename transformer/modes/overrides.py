@@ -20,11 +20,21 @@ def mode_keys(mode: str) -> ConfigDict:
 def override(config: ConfigDict, arguments: list[str], mode: str = "train") -> ConfigDict:
     """Returns the config with the mode's own keys added and --config.KEY=VALUE arguments applied.
 
-    A config file may have set some of a mode's keys. UserError for wrong arguments.
+    A config file may have set keys of some modes; those of the others are dropped, so that a run
+    keeps only what it reads. UserError for wrong arguments, or a key that the mode does not have.
     """
-    for group, keys in mode_keys(mode).items():
-        keys.update(config.get(group, {}))
-        config[group] = keys
+    for name in MODES:
+        for group, keys in mode_keys(name).items():
+            given = config.get(group, ConfigDict())
+            for key in given:
+                if key not in keys:
+                    hint = did_you_mean_key(f"{group}.{key}", flatten(mode_keys(name)))
+                    raise UserError(f"nothing reads config.{group}.{key} of the config{hint}")
+            if name == mode:
+                keys.update(given)
+                config[group] = keys
+            elif group in config:
+                del config[group]
     set_optimizer_arguments(config, arguments)
     current = flatten(config)
     for argument in arguments:

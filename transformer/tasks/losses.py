@@ -102,7 +102,8 @@ def forward(
     """Returns the model's output, and the sums over the batch of what it sows as losses, by name.
 
     A model may `sow("losses", name, value)` with a value [B, ...] for each row, such as a penalty
-    or the balance of experts. Rows of padding do not count; values of one name are added.
+    or the balance of experts: in `__call__`, or in `hidden` where there is one. A row counts if one
+    of its positions has weight; values of one name are added.
     """
     output, sown = model.apply({"params": params}, **batch["inputs"], mutable=["losses"], **options)
     # Mask of the rows that are not padding: those in which any position has weight.
@@ -111,12 +112,15 @@ def forward(
     for (*_, name), values in flatten_dict(sown.get("losses", {})).items():
         for value in values:
             row_B = value.reshape(len(value), -1).sum(axis=1)
-            sums[name] = sums.get(name, 0.0) + (row_B * is_real_B).sum()
+            # Not a product: what is sown of an empty row may be non-finite.
+            sums[name] = sums.get(name, 0.0) + jnp.where(is_real_B, row_B, 0.0).sum()
     return output, sums
 
 
 def with_sown(sums: dict[str, Array], sown: dict[str, Array]) -> dict[str, Array]:
     """Returns the sums with those of sown losses, each by its name and all of them in 'loss'."""
+    if taken := sums.keys() & sown.keys():
+        raise ValueError(f"a model sows {', '.join(taken)} as a loss: this name is taken")
     return {**sums, **sown, "loss": sum(sown.values(), sums["loss"])}
 
 
