@@ -22,7 +22,7 @@ Tree = Any
 
 def check(*, label_smoothing: float) -> None:
     """Raises UserError for invalid values of `config.loss`."""
-    check_values("loss", locals(), {"label_smoothing": "at least 0 and below 1"})
+    check_values("loss", locals(), {"label_smoothing": losses.RULES["label_smoothing"]})
 
 
 def cross_entropy(
