@@ -10,7 +10,7 @@ import numpy as np
 from docs.tour import picture, tiny
 from transformer.data.characters import Characters
 from transformer.families.language_model import streams
-from transformer.families.language_model.continuations import continuations
+from transformer.families.language_model.continuations import unprompted
 from transformer.tools.quickstart import grammar
 
 CONTEXT, ROWS, STEPS = 48, 16, 400
@@ -36,15 +36,9 @@ def show() -> picture.Chart:
     print(f"{len(ids):,} characters, {STEPS} steps: {nats:.2f} nats a character\n")
 
     options = {"temperature": 0.5, "top_k": 0, "top_p": 1.0, "seed": 0}
-    never = (vocabulary.pad, vocabulary.start, vocabulary.unknown)
-    sampled = continuations(
-        *(params, [[]] * 4, [(0, number) for number in range(4)]),
-        **{"model": model, "context": CONTEXT, "start": vocabulary.end, "never": never, **options},
-    )
-    rows = np.concatenate(list(itertools.islice(sampled, 6)), axis=1).tolist()
-    for row in rows:
-        line = row[: row.index(vocabulary.end)] if vocabulary.end in row else row
-        print(f"sampled: {vocabulary.decode([line])[0]}")
+    options |= {"context": CONTEXT, "max_tokens": 2 * CONTEXT, "num_lines": 1}
+    for text in unprompted(params, 4, model=model, vocabulary=vocabulary, **options):
+        print(f"sampled: {text}")
 
     text = next(english for _, english in corpus["test"] if 30 < len(english) < CONTEXT)
     stream = np.array(vocabulary.encode([text])[0])

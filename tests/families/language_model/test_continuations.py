@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import types
 
 import jax
 import numpy as np
@@ -10,10 +11,11 @@ from helpers import language
 
 from transformer.distributed import layout
 from transformer.errors import UserError
-from transformer.families.language_model.continuations import check, continuations
+from transformer.families.language_model import continuations
 from transformer.models.ensemble import Ensemble
 
-NEVER = (0, 3)
+VOCABULARY = types.SimpleNamespace(pad=0, end=1, unknown=2, start=3)
+NEVER = (0, 2, 3)
 PROMPTS = [[5, 6, 7], [], [4] * 20, [9, 8]]
 OPTIONS = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
 
@@ -27,21 +29,19 @@ def run():
 def tokens_of(run, prompts, keys, count, *, context=8, params=None, **changes):
     """The first `count` tokens of each row, prompts included."""
     model, own = run
-    blocks = continuations(
+    blocks = continuations.blocks(
         own if params is None else params,
         prompts,
         keys,
         model=model,
         context=context,
-        start=1,
-        never=NEVER,
+        vocabulary=VOCABULARY,
         **{**OPTIONS, **changes},
     )
     tokens = np.zeros((len(prompts), 0), int)
-    for block in blocks:
-        tokens = np.concatenate([tokens, block], axis=1)
-        if tokens.shape[1] >= count:
-            return tokens[:, :count].tolist()
+    while tokens.shape[1] < count:
+        tokens = np.concatenate([tokens, next(blocks)], axis=1)
+    return tokens[:, :count].tolist()
 
 
 def greedy(run, prompt, count, context):
@@ -118,6 +118,6 @@ def test_tokens_are_drawn_by_their_probability(run):
 )
 def test_options_that_cannot_work_are_refused(key, value, words):
     options = {"max_tokens": 1, "num_samples": 1, "batch_size": 1, "lines": 0, **OPTIONS}
-    check(options)
+    continuations.check(options)
     with pytest.raises(UserError, match=rf"\Aconfig\.generate\.{key} must be {words}"):
-        check({**options, key: value})
+        continuations.check({**options, key: value})

@@ -85,14 +85,13 @@ def test_samples_are_texts_without_a_prompt(run):
     params = language.parameters(model)
     sampled = lambda: language_modelling.evaluator(config, folder, model, "final").score(params)[0]
     texts = language_evaluator.read_samples(sampled()["samples"])
-    keys = ("max_tokens", "seed", "temperature", "top_k", "top_p")
     assert texts == continuations.unprompted(
         params,
         2,
         model=model,
         context=12,
         vocabulary=workdir.read_vocabulary(folder, config),
-        **{key: config.generate[key] for key in keys},
+        **{key: config.generate[key] for key in continuations.SAMPLING},
     )
     assert [len(text) for text in texts] == [7, 7]
     config.evaluate.samples = 0

@@ -38,17 +38,17 @@ def logits(model, params, tokens):
 def greedy(model, params, vocab, tokens):
     """Each text with what follows it, up to the model's context."""
     prompts = tokens[:, 1:].tolist()
-    blocks = continuations.continuations(
+    *_, ids = continuations.continuations(
         params,
         prompts,
         [(i, 0) for i in range(len(prompts))],
         model=model,
+        vocabulary=vocab,
         context=huggingface.CONTEXT,
-        **continuations.symbols(vocab),
-        **{"seed": 0, "temperature": 1.0, "top_k": 1, "top_p": 1.0, "block": 1},
+        max_tokens=huggingface.CONTEXT - tokens.shape[1],
+        **{"seed": 0, "temperature": 1.0, "top_k": 1, "top_p": 1.0},
     )
-    ids = [next(blocks) for _ in range(huggingface.CONTEXT - 1)]
-    return np.concatenate([tokens[:, :1], *ids], axis=1)
+    return np.concatenate([tokens, ids], axis=1)
 
 
 def test_what_is_written_is_what_transformers_has_read(written):

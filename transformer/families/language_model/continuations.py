@@ -14,6 +14,7 @@ context of 4, and letters for tokens (START is what comes before the text):
 import functools
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -40,6 +41,7 @@ RULES = {
     "temperature": "above 0 and at most 1000",
     "top_p": "above 0 and at most 1",
 }
+SAMPLING = ("max_tokens", "seed", "temperature", "top_k", "top_p")  # arguments of `continuations`
 METHODS = ("encode", "prepare", "step")  # of the model
 BLOCK = 16  # tokens that are sampled between two looks at them
 
@@ -47,15 +49,6 @@ BLOCK = 16  # tokens that are sampled between two looks at them
 def check(options: dict[str, int | float | str]) -> None:
     """Raises UserError for a wrong value; `options` has the keys of config.generate."""
     check_values("generate", options, RULES)
-
-
-def symbols(vocabulary: Vocabulary) -> dict:
-    """Returns the arguments `start` and `never` of `continuations` for a vocabulary.
-
-    A text begins as if a line had ended before it; of the special symbols only END is sampled.
-    """
-    never = (vocabulary.pad, vocabulary.start, vocabulary.unknown)
-    return {"start": vocabulary.end, "never": never}
 
 
 def text(vocabulary: Vocabulary, ids: Sequence[int]) -> str:
@@ -75,20 +68,63 @@ def continuations(
     prompts: Sequence[Sequence[int]],
     random_keys: Sequence[tuple[int, int]],
     *,
+    vocabulary: Vocabulary,
+    max_tokens: int,
+    num_lines: int = 0,
+    **options: Any,
+) -> Iterator[list[list[int]]]:
+    """Yields the ids of all continuations so far, a list for each prompt, until all are complete.
+
+    A continuation has `max_tokens` ids, or ends before its line break number `num_lines` (0: no
+    limit). The other arguments are those of `blocks`.
+    """
+    ids = [[] for _ in prompts]
+    forced = [len(prompt) for prompt in prompts]  # tokens of the prompt still to come
+    breaks = [num_lines or math.inf] * len(prompts)  # line breaks still to come
+    for block in blocks(params, prompts, random_keys, vocabulary=vocabulary, **options):
+        for i, tokens in enumerate(block.tolist()):
+            # Of a block, what belongs to the prompt is skipped.
+            for token in tokens[forced[i] :]:
+                breaks[i] -= token == vocabulary.end
+                if breaks[i] > 0 and len(ids[i]) < max_tokens:
+                    ids[i].append(token)
+            forced[i] = max(0, forced[i] - len(tokens))
+        yield ids
+        if all(n <= 0 or len(x) == max_tokens for n, x in zip(breaks, ids, strict=True)):
+            return
+
+
+def cast(params: Tree, model: nn.Module) -> Tree:
+    """Returns the params in the dtype of a model, for all texts that it samples."""
+    return compiled.cast_params(params, dtype=getattr(model, "dtype", "float32"))
+
+
+def unprompted(params: Tree, count: int, *, vocabulary: Vocabulary, **options: Any) -> list[str]:
+    """Returns `count` texts without a prompt; `options` are those of `continuations`."""
+    keys = [(0, number) for number in range(count)]
+    params = cast(params, options["model"])
+    *_, ids = continuations(params, [[]] * count, keys, vocabulary=vocabulary, **options)
+    return [text(vocabulary, row) for row in ids]
+
+
+def blocks(
+    params: Tree,
+    prompts: Sequence[Sequence[int]],
+    random_keys: Sequence[tuple[int, int]],
+    *,
     model: nn.Module,
     context: int,
-    start: int,
-    never: tuple[int, ...],
+    vocabulary: Vocabulary,
     seed: int,
     block: int = BLOCK,
     **options: float,
 ) -> Iterator[np.ndarray]:
     """Yields blocks of the next tokens of all rows, int [rows, 1 to BLOCK], without end.
 
-    A row first repeats its prompt, then samples. `start` is the model's first input; tokens in
-    `never` are not sampled. A sampled token depends on the tokens before it in its row, `seed`, the
-    row's pair of `random_keys` and its position, not on other rows. `options` are temperature,
-    top_k and top_p. `block` 1 yields the tokens one by one.
+    A row first repeats its prompt, then samples. It begins as if a line had ended before it; of the
+    special symbols only END is sampled. A sampled token depends on the tokens before it in its row,
+    `seed`, the row's pair of `random_keys` and its position, not on other rows. `options` are
+    temperature, top_k and top_p. `block` 1 yields the tokens one by one.
     """
     fields.check_methods(model, METHODS)
     count, devices = len(prompts), inference.num_devices(params)
@@ -99,19 +135,17 @@ def continuations(
     keys = np.zeros((num_rows, 2), np.int32)
     keys[:count] = random_keys
     # Column n is the model's input for token n: the token before it.
-    inputs_BT = np.full((num_rows, 1), start, np.int32)
+    inputs_BT = np.full((num_rows, 1), vocabulary.end, np.int32)
     kept = context // 2
     block = math.gcd(math.gcd(context, kept), block)  # so that a window ends with a block
-    first, state = 0, None  # the input at position 0 of the window, and its (memory, cache)
     window = functools.partial(_window, params, model=model, context=context)
-    advance = functools.partial(
-        _advance, params, model=model, never=never, seed=seed, **dict(options)
-    )
+    never = (vocabulary.pad, vocabulary.start, vocabulary.unknown)
+    advance = functools.partial(_advance, params, model=model, never=never, seed=seed, **options)
+    # The input at position 0 of the window, and the window's (memory, cache), empty at first.
+    first, state = 0, window(inference.shard_rows(inputs_BT[:, :0], params))
     while True:
         n = inputs_BT.shape[1] - 1
-        if state is None:
-            state = window(inference.shard_rows(inputs_BT[:, :0], params))
-        elif n - first == context:
+        if n - first == context:
             # The window is full: the cache is rebuilt from its last half, at positions from 0.
             first = n - kept
             state = window(inference.shard_rows(inputs_BT[:, first:n], params))
@@ -123,36 +157,6 @@ def continuations(
         tokens_BK, state = advance(state, *rows, np.int32(n), np.int32(n - first))
         inputs_BT = np.concatenate([inputs_BT, np.asarray(tokens_BK)], axis=1)
         yield inputs_BT[:count, n + 1 :]
-
-
-def unprompted(
-    params: Tree,
-    count: int,
-    *,
-    model: nn.Module,
-    context: int,
-    vocabulary: Vocabulary,
-    max_tokens: int,
-    **options: float,
-) -> list[str]:
-    """Returns `count` texts of `max_tokens` tokens, as --mode=generate from an empty prompt.
-
-    `options` are seed, temperature, top_k and top_p.
-    """
-    dtype = getattr(model, "dtype", "float32")
-    blocks = continuations(
-        compiled.cast_params(params, dtype=dtype),
-        [[]] * count,
-        [(0, number) for number in range(count)],
-        model=model,
-        context=context,
-        **symbols(vocabulary),
-        **options,
-    )
-    ids = np.zeros((count, 0), int)
-    while ids.shape[1] < max_tokens:
-        ids = np.concatenate([ids, next(blocks)], axis=1)
-    return [text(vocabulary, row) for row in ids[:, :max_tokens].tolist()]
 
 
 @functools.partial(jax.jit, static_argnames=("model", "context"))

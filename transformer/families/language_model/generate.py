@@ -4,20 +4,19 @@ import contextlib
 import functools
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import ml_collections
-import numpy as np
 
-from transformer.decoding import compiled
 from transformer.errors import quantity
 from transformer.families.language_model.continuations import (
     BLOCK,
+    SAMPLING,
+    cast,
     check,
     continuations,
-    symbols,
     text,
 )
 from transformer.modes import lines
@@ -59,38 +58,39 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
         logging.info("ready: type a prompt and press Enter; Ctrl-D ends")
     sample = functools.partial(
         continuations,
-        compiled.cast_params(run.params, dtype=getattr(run.model, "dtype", "float32")),
+        cast(run.params, run.model),
         model=run.model,
+        vocabulary=vocabulary,
         context=config.data.context_length,
-        **symbols(vocabulary),
         block=1 if stream else BLOCK,
-        **{key: options[key] for key in ("seed", "temperature", "top_k", "top_p")},
+        num_lines=options.lines,
+        **{key: options[key] for key in SAMPLING},
     )
-    bounds = {"max_tokens": options.max_tokens, "num_lines": options.lines}
-    end = "" if options.lines == 1 else "\n"
-    samples = range(options.num_samples)
+    # An empty line ends a text of several lines.
+    end, samples = "" if options.lines == 1 else "\n", range(options.num_samples)
     size = 1 if stream or interactive else max(1, options.batch_size // len(samples))
+    hidden = contextlib.nullcontext(lambda count: None)
     total = lines.count(sys.stdin.buffer)
     shown = progress.counter("generate", total=total, unit="prompt")
-    with contextlib.nullcontext() if stream or interactive else shown as advance:
+    with hidden if stream or interactive else shown as advance:
         for batch in lines.batches(prompts, size):
             rows = [(prompt, number) for prompt in batch for number in samples]
             if stream:
-                for row in rows:
-                    blocks = drawn(sample, [row], vocabulary, **bounds)
-                    write_as_it_comes(vocabulary, row[0], blocks)
+                for prompt, number in rows:
+                    drawn = sample([prompt.ids], [(prompt.number, number)])
+                    write_as_it_comes(vocabulary, prompt, drawn)
                     lines.write(sys.stdout.buffer, end, end="")
                 continue
+            keys = [(prompt.number, number) for prompt, number in rows]
             with memory.fits_in_memory("generation", "lower config.generate.batch_size"):
-                *_, ids = drawn(sample, rows, vocabulary, **bounds)
+                *_, ids = sample([prompt.ids for prompt, _ in rows], keys)
             texts = [continuation(vocabulary, row[0], x) for row, x in zip(rows, ids, strict=True)]
             for i, prompt in enumerate(batch):
                 # Samples of a prompt are adjacent: with 2 a prompt, those of prompt 1 are 2 and 3.
                 answers = texts[i * len(samples) : (i + 1) * len(samples)]
                 for line in _format(prompt, answers, form, end):
                     lines.write(sys.stdout.buffer, line)
-            if advance:
-                advance(len(batch))
+            advance(len(batch))
 
 
 def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -> Iterator[Prompt]:
@@ -112,39 +112,6 @@ def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -
                 quantity(unknown, "character"),
             )
         yield Prompt(number, line, ids)
-
-
-def drawn(
-    sample: Callable[[list, list], Iterator[np.ndarray]],
-    rows: list[tuple[Prompt, int]],
-    vocabulary: Vocabulary,
-    *,
-    max_tokens: int,
-    num_lines: int,
-) -> Iterator[list[list[int]]]:
-    """Yields the ids of all continuations so far, a list for each row, until all are complete.
-
-    `rows` are (prompt, number of the sample). A continuation has `max_tokens` ids, or ends before
-    its line break number `num_lines` (0: no limit).
-    """
-    ids = [[] for _ in rows]
-    remaining = [len(prompt.ids) for prompt, _ in rows]  # tokens of the prompt still to come
-    done = [False] * len(rows)
-    keys = [(prompt.number, number) for prompt, number in rows]
-    for block in sample([prompt.ids for prompt, _ in rows], keys):
-        for i, tokens in enumerate(block.tolist()):
-            # Of a block, what belongs to the prompt is skipped.
-            for token in tokens[remaining[i] :]:
-                ends_line = num_lines and token == vocabulary.end
-                if ends_line and ids[i].count(vocabulary.end) == num_lines - 1:
-                    done[i] = True
-                if not done[i]:
-                    ids[i].append(token)
-                done[i] = done[i] or len(ids[i]) == max_tokens
-            remaining[i] = max(0, remaining[i] - len(tokens))
-        yield ids
-        if all(done):
-            return
 
 
 def write_as_it_comes(

@@ -13,8 +13,7 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.data.batches import Batches
 from transformer.errors import UserError, quantity
-from transformer.families.language_model import streams
-from transformer.families.language_model.continuations import unprompted
+from transformer.families.language_model import continuations, streams
 from transformer.runtime import memory
 from transformer.tasks import losses, splits
 from transformer.tasks.evaluation import Evaluation, SplitSums, never
@@ -70,11 +69,11 @@ def evaluation(
         """Writes a few texts without a prompt, the same draws each time, and formats them."""
         if not config.evaluate.samples:
             return ""
-        keys = ("max_tokens", "seed", "temperature", "top_k", "top_p")
-        options = {key: config.generate[key] for key in keys}
+        options = {key: config.generate[key] for key in continuations.SAMPLING}
         options |= {"model": model, "vocabulary": vocabulary, "context": data.context_length}
         with memory.fits_in_memory("sampling", "lower config.evaluate.samples"):
-            return format_samples(unprompted(params, config.evaluate.samples, **options))
+            texts = continuations.unprompted(params, config.evaluate.samples, **options)
+        return format_samples(texts)
 
     def rehearse(params: Tree) -> None:
         loss.rehearse(params)

@@ -53,18 +53,18 @@ def section(run: Run) -> Section | None:
 
 def sampled(run: Run) -> tuple[int, list[str]]:
     """Returns the newest step of the params, and SAMPLES texts without a prompt."""
-    from transformer.families.language_model.continuations import unprompted
+    from transformer.families.language_model.continuations import SAMPLING, unprompted
 
     config, loaded = run.config, trained.load(run.config, run.workdir)
-    keys = ("seed", "temperature", "top_k", "top_p")
+    options = {key: config.generate[key] for key in SAMPLING}
+    options["max_tokens"] = min(MOST_TOKENS, options["max_tokens"])
     return loaded.step, unprompted(
         loaded.params,
         SAMPLES,
         model=loaded.model,
         context=config.data.context_length,
         vocabulary=read_vocabulary(run.workdir, config),
-        max_tokens=min(MOST_TOKENS, config.generate.max_tokens),
-        **{key: config.generate[key] for key in keys},
+        **options,
     )
 
 
