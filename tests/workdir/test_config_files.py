@@ -8,6 +8,8 @@ from helpers.command_line import QUICK, mistake, trained, typed
 from ml_collections import ConfigDict
 
 from configs import quickstart, wmt_base
+from transformer.modes import overrides
+from transformer.registry import MODES
 from transformer.workdir import config_files
 
 
@@ -49,6 +51,17 @@ def test_another_architecture_has_keys_of_its_own(tmp_path):
     _, _, config = typed("--mode=translate", trained(tmp_path, changes))
     assert config.model.gates == 3
     assert "norm" not in config.model
+
+
+@pytest.mark.parametrize("mode", [name for name, mode in MODES.items() if mode.keys])
+def test_no_workdir_has_the_keys_of_a_mode(mode, tmp_path, caplog):
+    """Such as a member of an ensemble, whose defaults are the config of that mode."""
+    caplog.set_level("INFO")
+    config = quickstart.get_config()
+    defaults = overrides.override(quickstart.get_config(), [], mode)
+    saved = config_files.with_defaults(config, defaults, tmp_path / "config.json")
+    assert saved.to_dict() == defaults.to_dict()
+    assert "another version" not in caplog.text
 
 
 def test_a_group_may_be_empty(tmp_path):

@@ -15,6 +15,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
+from transformer.registry import MODES, load
 from transformer.runtime import json_files, paths
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of launch.py
@@ -248,7 +249,10 @@ def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) ->
     saved = {key: value for key, value in flat.items() if not key.startswith(never_taken)}
     today = needed_keys(saved_config, defaults)
     always_kept = (*PARAMETERS, *CHOICES.values())
-    lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(MACHINE))
+    # Keys of one mode, such as those in plan, are in no config.json.
+    groups = [group for mode in MODES.values() if mode.keys for group in load(mode.keys)()]
+    never_saved = (*MACHINE, *(f"{group}." for group in groups))
+    lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(never_saved))
     unknown = sorted(key for key in saved.keys() - today.keys() if not key.startswith(always_kept))
     for key in lacking:
         if is_of_parameters(key):
