@@ -16,19 +16,11 @@ from transformer.decoding.parts import Part
 
 
 @pytest.mark.slow
-def test_few_shapes_are_compiled(untrained, monkeypatch):
+def test_few_shapes_are_compiled(untrained):
     """For any number and length of lines, any number of translators and workers."""
     model, params = untrained
     options = {"beam_width": 2, "max_length": 32, "batch_tokens": 288, "extra_length": 2}
     jitted = (start, advance, resize)
-    traced = []
-    search = beam_search.beam_search
-
-    def watched(*arguments, **options):
-        traced.append(arguments[2].tokens_BWT.shape)
-        return search(*arguments, **options)
-
-    monkeypatch.setattr(beam_search, "beam_search", watched)
 
     def sizes():
         return np.array([function._cache_size() for function in jitted])
@@ -62,7 +54,6 @@ def test_few_shapes_are_compiled(untrained, monkeypatch):
     assert (compiled(0, 1) == once).all()
     compiled(1, 2)
     assert (compiled(2, 3) <= bounds).all()
-    assert 0 < len(traced) <= advances
 
 
 def test_workers_compile_each_shape_once(untrained, monkeypatch):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import oracles, reversal, tiny
+from helpers import oracles, reversal, table_model, tiny
 from helpers.table_model import (
     LEAST,
     LIMITS,
@@ -67,7 +67,8 @@ def test_length_penalties_are_the_formulas(kind, alpha):
 
 @functools.partial(tiny.jit, static_argnames=("length", "width", "options"))
 def _search_tables(tables, bounds, alpha, *, length, width, options):
-    found = beam_search.beam_search(
+    found = table_model.search(
+        beam_search,
         table_step,
         tables,
         initial_state(tables, width, length),
@@ -270,7 +271,8 @@ def steps_taken(table, limit, width, alpha, num_hypotheses=1):
     @tiny.jit
     def search(table):
         step = functools.partial(table_step, count=lambda: taken.append(1))
-        return beam_search.beam_search(
+        return table_model.search(
+            beam_search,
             step,
             table,
             initial_state(table, width, limit + 1),
@@ -325,9 +327,9 @@ def with_room(search, length):
 
 
 METHODS = {
-    "beam": functools.partial(beam_search.beam_search, reorder=reorder, num_hypotheses=2),
+    "beam": functools.partial(table_model.search, beam_search, reorder=reorder, num_hypotheses=2),
     "sample": functools.partial(
-        sampling.sample, rng_B=keys(24), temperature=1.2, top_k=4, top_p=0.95
+        table_model.search, sampling, rng_B=keys(24), temperature=1.2, top_k=4, top_p=0.95
     ),
 }
 
@@ -370,7 +372,8 @@ def prepare(model, params, source, *, room, width=1):
 
 @functools.partial(tiny.jit, static_argnames=("model", "n"))
 def go_on(model, params, memory, search, kept, *, n=1, alpha=0.6, until=0):
-    return beam_search.beam_search(
+    return table_model.search(
+        beam_search,
         functools.partial(model.apply, {"params": params}, method="step"),
         memory,
         search,

@@ -8,7 +8,7 @@ from helpers import reversal, tiny
 
 from transformer.data.tokenizer import PAD
 from transformer.decoding import compiled
-from transformer.decoding.bounds import Bounds
+from transformer.decoding.next_tokens import Bounds
 
 
 class Model:

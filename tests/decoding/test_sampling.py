@@ -7,7 +7,8 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import oracles, tiny
+import sacrebleu
+from helpers import oracles, table_model, tiny
 from helpers.table_model import (
     LEAST,
     LIMITS,
@@ -43,12 +44,13 @@ def sample_tables(
     top_k=0,
     top_p=1.0,
 ):
-    found = sampling.sample(
+    found = table_model.search(
+        sampling,
         table_step,
         tables,
         initial_state(tables, width, length),
         bounds,
-        rng_B,
+        rng_B=rng_B,
         penalty=penalty,
         alpha=alpha,
         temperature=temperature,
@@ -190,3 +192,74 @@ def test_samples_keep_the_bounds_and_are_scored_by_their_probability(kind, alpha
             assert score == pytest.approx(total / PENALTY[kind](len(ids), alpha), abs=1e-5)
             lengths.add(len(ids))
     assert len(lengths) > 8
+
+
+# Minimum Bayes risk: `rank` against a plain mean over all samples.
+
+
+SAMPLES = [
+    "the cat sat on the mat",
+    "a cat sat on the mat .",
+    "the cat sat on the mat",
+    "the dog sat on a mat",
+    "",
+    "cats sit on mats and on other cats and mats",
+    "the cat sat on the mat",
+    "a cat sat on the mat .",
+]
+
+
+def utility(name, hypothesis, reference):
+    if name == "chrf":
+        return sacrebleu.sentence_chrf(hypothesis, [reference]).score
+    return sacrebleu.sentence_bleu(hypothesis, [reference]).score
+
+
+def mean(name, hypothesis, samples):
+    return sum(utility(name, hypothesis, other) for other in samples) / len(samples)
+
+
+@pytest.mark.parametrize("name", sampling.UTILITIES)
+def test_the_mean_utility_over_all_samples(name):
+    ranking = sampling.rank(SAMPLES, utility=name)
+    assert [text for text, _ in ranking] == sorted(
+        dict.fromkeys(SAMPLES), key=lambda text: -mean(name, text, SAMPLES)
+    )
+    for text, score in ranking:
+        assert score == pytest.approx(mean(name, text, SAMPLES))
+    assert ranking[0][1] > 40 > 15 > ranking[-1][1]
+
+
+def test_the_sample_is_the_hypothesis_and_the_others_are_references():
+    """BLEU is not symmetric: a short text against a long one, and the reverse."""
+    short, long = "the cat sat on the mat", "the cat sat on the mat and slept all day long ."
+    there, back = utility("bleu", short, long), utility("bleu", long, short)
+    assert there < back - 3
+    ranking = dict(sampling.rank([short, long], utility="bleu"))
+    assert ranking[short] == pytest.approx((100 + there) / 2)
+    assert ranking[long] == pytest.approx((100 + back) / 2)
+
+
+@pytest.mark.parametrize("often", ["a b c d e", "v w x y z"])
+def test_what_is_drawn_more_often_counts_more_often(often):
+    rare = {"a b c d e": "v w x y z", "v w x y z": "a b c d e"}[often]
+    ranking = sampling.rank([rare, often, often], utility="chrf")
+    assert [text for text, _ in ranking] == [often, rare]
+    assert ranking[0][1] == pytest.approx(200 / 3)
+    assert ranking[1][1] == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize("name", sampling.UTILITIES)
+@pytest.mark.parametrize("texts", [["v w", "a b", "m n"], ["m n", "v w", "a b"], ["a b", "v w"]])
+def test_ties_stay_in_the_order_they_were_drawn(name, texts):
+    ranking = sampling.rank(texts, utility=name)
+    assert len({score for _, score in ranking}) == 1
+    assert [text for text, _ in ranking] == texts
+
+
+@pytest.mark.parametrize("name", sampling.UTILITIES)
+@pytest.mark.parametrize(("texts", "best"), [(["the cat sat"], (100, 100)), (["", ""], (0, 100))])
+def test_one_sample_or_nothing_but_empty_ones(name, texts, best):
+    [(text, score)] = sampling.rank(texts, utility=name)
+    assert text == texts[0]
+    assert best[0] - 1e-3 <= score <= best[1] + 1e-3

@@ -5,9 +5,8 @@ from helpers import reversal, tiny
 from configs import wmt_base
 from transformer.data import tokenizer
 from transformer.decoding.batch_decoder import BatchDecoder
-from transformer.decoding.parts import Part
+from transformer.decoding.parts import Part, Search
 from transformer.decoding.translator import Request, Translator
-from transformer.decoding.workers import Search
 
 DECODE = {**wmt_base.get_config().decode.to_dict(), **reversal.DECODE, "workers": 1}
 PIECES = reversal.vocabulary().target

@@ -4,6 +4,7 @@ Logits depend on the whole prefix, through a hash in the cache, and on the sente
 memory. A beam with the cache of another beam would get wrong logits.
 """
 
+import functools
 import math
 
 import jax
@@ -13,7 +14,7 @@ from helpers import reversal
 
 from transformer.data.tokenizer import END, PAD, START
 from transformer.decoding import beam_search
-from transformer.decoding.bounds import Bounds
+from transformer.decoding.next_tokens import Bounds
 
 # The closed formulas, by name.
 PENALTY = {
@@ -74,6 +75,13 @@ def reorder(cache, parents_BW):
 
 def initial_state(tables, width, room):
     return beam_search.initial_state(table_cache(len(tables), width), len(tables), width, room)
+
+
+def search(method, step, memory, state, bounds, until_active=0, **options):
+    """The loop of `compiled.advance`; `method` is the module beam_search or sampling."""
+    extend = functools.partial(method.extend, step, memory, bounds, **options)
+    unfinished = functools.partial(beam_search.is_unfinished, until_active)
+    return jax.lax.while_loop(unfinished, extend, state)
 
 
 def bounds(limits, length, least=None, prefixes=None):

@@ -7,7 +7,7 @@ from helpers import language, reversal, texts, tiny
 
 from configs import image_classification
 from transformer.data import pairs
-from transformer.decoding import shapes
+from transformer.decoding import parts
 from transformer.families.images.vision import VisionTransformer
 from transformer.models import fields
 from transformer.tasks import attention_weights, translation
@@ -101,8 +101,8 @@ def test_weights_are_the_softmax_of_queries_times_keys(run, found, name, stack, 
 
 @pytest.mark.parametrize("length", [7, 29, 64])
 def test_padding_changes_nothing(run, found, monkeypatch, length):
-    assert shapes.next_power_of_two(S) == shapes.next_power_of_two(T) == 16
-    monkeypatch.setattr(shapes, "next_power_of_two", lambda _: length)
+    assert parts.next_power_of_two(S) == parts.next_power_of_two(T) == 16
+    monkeypatch.setattr(parts, "next_power_of_two", lambda _: length)
     padded = attention_weights.of_pair(run, SOURCE, TARGET)
     assert padded.keys() == found.keys()
     for name in SHAPES:

@@ -1,10 +1,11 @@
 """A model -> text: beam search, sampling, minimum Bayes risk.
 
-Read beam_search.py (with top_k.py, bounds.py) and sampling.py (pure functions from a step function
-to ids), compiled.py (which of them are jitted, with which static arguments), shapes.py (rounding to
-few static shapes), parts.py (what is searched, divided into batches), batch_decoder.py (batches
-that shrink as sentences finish), workers.py (its threads), mbr.py, long_lines.py (lines split and
-joined), options.py (checks of config.decode), translator.py (text in, text out).
+Read beam_search.py and sampling.py (one step of each, pure functions from logits to ids, and the
+ranking of samples by minimum Bayes risk) with next_tokens.py (which tokens may follow, which are
+likeliest), compiled.py (the jitted stages of a search, with which static arguments; its threads),
+parts.py (what is searched, in batches of few static shapes), batch_decoder.py (batches that shrink
+as sentences finish), chunks.py (a text in chunks, over-long lines in parts), translator.py (text
+in, text out; checks of config.decode).
 
 Functions here take the model as a value with the methods `encode`, `prepare`, `step`, `reorder` and
 `grow` (transformer/models/__init__.py), and its params, on one device or replicated on the devices

@@ -9,7 +9,7 @@ A batch shrinks as its sentences finish, and its room for tokens grows as they g
     3      16    64    at most 16 / 4 = 4 sentences are active, at t = 19
     4      4     64    the last of them finishes, at t = 23
 
-Rows and room take few values (shapes.py), so that few shapes are compiled.
+Rows and room take few values (parts.py), so that few shapes are compiled.
 """
 
 import concurrent.futures
@@ -22,17 +22,8 @@ import jax
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import compiled, shapes
-from transformer.decoding.parts import (
-    Hypotheses,
-    Part,
-    batch_bounds,
-    divide,
-    finished,
-    numbered,
-    positions_per_row,
-)
-from transformer.decoding.workers import Search, Workers
+from transformer.decoding import compiled, parts
+from transformer.decoding.parts import Hypotheses, Part, Search
 from transformer.distributed import inference
 from transformer.runtime.memory import fits_in_memory
 
@@ -68,11 +59,11 @@ class BatchDecoder:
         batch_tokens: int,
         workers: int,
     ):
-        """Takes keys of config.decode (configs/translation.py), which options.py has checked."""
+        """Takes keys of config.decode (configs/translation.py), which translator.py has checked."""
         self.model = model
         self.method = method
         self._min_length, self._extra_length = min_length, extra_length
-        self._workers = Workers(workers)
+        self._workers = compiled.Workers(workers)
         options = {"penalty": length_penalty, "alpha": length_alpha}
         if method == "beam":
             self._num_beams, self._num_searches, self._num_returned = beam_width, 1, num_hypotheses
@@ -85,7 +76,7 @@ class BatchDecoder:
             options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         self.options = tuple(options.items())  # of the search or of sampling
         self._divide = functools.partial(
-            divide,
+            parts.divide,
             num_searches=self._num_searches,
             batch_tokens=batch_tokens,
             extra_length=extra_length,
@@ -97,11 +88,11 @@ class BatchDecoder:
             compiled.advance, model=model, beam=method == "beam", options=self.options
         )
 
-    def __call__(self, params: Tree, parts: list[Part]) -> list[Hypotheses]:
+    def __call__(self, params: Tree, asked: list[Part]) -> list[Hypotheses]:
         """Returns each part's hypotheses, best first, or its samples in the order drawn."""
-        return self.submit(params, parts).finish(lambda share: None)
+        return self.submit(params, asked).finish(lambda share: None)
 
-    def submit(self, params: Tree, parts: list[Part]) -> Search:
+    def submit(self, params: Tree, asked: list[Part]) -> Search:
         """Begins to search; `params` come from `compiled.cast_params`.
 
         Parts submitted before this search is finished are queued behind these, so that no worker
@@ -109,26 +100,28 @@ class BatchDecoder:
         thread that calls `finish`, because two threads must not launch programs of all devices.
         """
         # Queue of batches, the longest first: what is left for the last workers is short.
-        longest = [max(len(part.source), len(part.prefix)) for part in parts]
+        longest = [max(len(part.source), len(part.prefix)) for part in asked]
         devices = inference.num_devices(params)
         batches = self._divide(longest, self._workers.count if devices == 1 else 1, devices)
-        numbered_parts = [[numbered(parts[i], number) for i, number in batch] for batch in batches]
-        search = functools.partial(self._search_or_out_of_memory, params)
+        numbered = [[asked[i].numbered(number) for i, number in batch] for batch in batches]
+        search = functools.partial(self._search_batch, params)
         futures = []
         if devices == 1:
-            futures = [self._workers.submit(search, batch) for batch in numbered_parts]
+            futures = [self._workers.pool.submit(search, batch) for batch in numbered]
 
         def finish(report: Callable[[float], None]) -> list[Hypotheses]:
             results = (future.result() for future in futures)
             if devices > 1:
-                results = map(search, numbered_parts)
+                results = map(search, numbered)
             # (i, number) -> part i; a part's samples come from all of its searches.
-            hypotheses_by_part = [[] for _ in parts]
+            hypotheses_by_part = [[] for _ in asked]
             num_done = 0
             try:
-                for batch, hypotheses_by_row in zip(batches, results, strict=True):
+                for batch, searched in zip(batches, numbered, strict=True):
+                    with self._fits(searched):
+                        hypotheses_by_row = next(results)
                     num_done += len(batch)
-                    report(num_done / (len(parts) * self._num_searches))
+                    report(num_done / (len(asked) * self._num_searches))
                     for (i, _), hypotheses in zip(batch, hypotheses_by_row, strict=True):
                         hypotheses_by_part[i] += hypotheses
             except Exception:  # not of Ctrl-C, which need not wait for a batch
@@ -153,8 +146,8 @@ class BatchDecoder:
 
         def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
             length = lengths[batch[0][0]]
-            rows = shapes.rows_in_powers_of_4(len(batch), devices)
-            return rows * positions_per_row(length, self._extra_length), length
+            rows = parts.rows_in_powers_of_4(len(batch), devices)
+            return rows * parts.positions_per_row(length, self._extra_length), length
 
         batches = self._divide(lengths, 1, devices)
         batch = max(batches, key=size)
@@ -170,14 +163,9 @@ class BatchDecoder:
             memory, state, bounds, rng_B = search
             # Only the last step: t = most_room - 1 attends to the whole KV cache.
             state = state._replace(t=state.t + most_room - 1)
-            until_active = shapes.fewer_rows(len(rows), devices)
+            until_active = parts.fewer_rows(len(rows), devices)
             state = self._advance(params, memory, state, bounds, rng_B, until_active=until_active)
             jax.block_until_ready(state)
-
-    def _search_or_out_of_memory(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
-        """Searches a batch; UserError if it runs out of memory."""
-        with self._fits(batch):
-            return self._search_batch(params, batch)
 
     def _fits(self, batch: list[Part]) -> contextlib.AbstractContextManager[None]:
         """Context manager: turns out-of-memory inside into a UserError that names the batch."""
@@ -189,18 +177,18 @@ class BatchDecoder:
         """Encodes a batch; returns ((memory, state, bounds, rng_B), the most room it can need).
 
         Rows are padded to a power of 4 on each device. The first room is the smallest that
-        `shapes.next_room` gives for so many rows.
+        `parts.next_room` gives for so many rows.
         """
         devices = inference.num_devices(params)
-        num_rows = shapes.rows_in_powers_of_4(len(batch), devices)
+        num_rows = parts.rows_in_powers_of_4(len(batch), devices)
         longest = max(len(part.source) for part in batch)
-        memory_length = shapes.next_memory_length(longest)
-        bounds, most_room = batch_bounds(
+        memory_length = parts.next_memory_length(longest)
+        bounds, most_room = parts.batch_bounds(
             batch, num_rows, min_length=self._min_length, extra_length=self._extra_length
         )
-        room = min(most_room, shapes.next_room(1, num_rows // devices))
+        room = min(most_room, parts.next_room(1, num_rows // devices))
         sources = [part.source for part in batch]
-        source_BS = tokenizer.padded(sources, num_rows, shapes.next_fine_length(longest))
+        source_BS = tokenizer.padded(sources, num_rows, parts.next_fine_length(longest))
         # (line, part, search) of each row, 0 0 0 for beam search, which draws nothing.
         keys = np.zeros((num_rows, 3), np.int32)
         keys[: len(batch), : len(batch[0].random_key)] = [part.random_key for part in batch]
@@ -217,12 +205,12 @@ class BatchDecoder:
         devices = inference.num_devices(params)
         (memory, state, bounds, rng_B), most_room = self.begin(params, batch)
         num_rows, _, room = state.tokens_BWT.shape
-        memory_length = shapes.next_memory_length(max(len(part.source) for part in batch))
+        memory_length = parts.next_memory_length(max(len(part.source) for part in batch))
         hypotheses, is_open = [[]] * num_rows, np.ones(num_rows, bool)
         # rows[i] is the row of the whole batch that is now row i of the search.
         rows = np.arange(num_rows)
         while True:
-            until_active = shapes.fewer_rows(len(rows), devices)
+            until_active = parts.fewer_rows(len(rows), devices)
             shape = (memory_length, most_room, *state.tokens_BWT.shape)
             with self._workers.compiling("advance", *shape):
                 state = self._advance(
@@ -237,20 +225,20 @@ class BatchDecoder:
                 np.asarray(state.scores_BW)[done, : self._num_returned],
                 strict=True,
             ):
-                hypotheses[row] = finished(tokens, scores)
+                hypotheses[row] = parts.finished(tokens, scores)
             is_open[rows[done]] = False
             if not is_open.any():
                 return hypotheses[: len(batch)]
             # Active rows first, in their order, then finished ones as padding, which do not change
             # any more: of active F T F F T, a size of 4 keeps rows 1 4 0 2.
             size = len(rows)
-            while (smaller := shapes.fewer_rows(size, devices)) >= active.sum():
+            while (smaller := parts.fewer_rows(size, devices)) >= active.sum():
                 size = smaller
             remaining = np.arange(size)
             if size < len(rows):
                 remaining = np.argsort(~active, kind="stable")[:size]
             # Room is a power of two: enough for position t, the one to be written next.
-            room = max(room, min(most_room, shapes.next_room(t + 1, size // devices)))
+            room = max(room, min(most_room, parts.next_room(t + 1, size // devices)))
             with self._workers.compiling("resize", *shape, size, room):
                 resized = compiled.resize(
                     (memory, state, bounds, rng_B), remaining, model=self.model, room=room

@@ -18,7 +18,6 @@ Of the finished hypotheses the best W are kept. At most one continuation of a be
 that 2W candidates always leave W beams alive.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,8 +25,13 @@ import jax
 import jax.numpy as jnp
 
 from transformer.data.tokenizer import END, PAD, START
-from transformer.decoding import top_k
-from transformer.decoding.bounds import Bounds, constraints
+from transformer.decoding.next_tokens import (
+    Bounds,
+    constraints,
+    divided,
+    likeliest,
+    take_along_axis,
+)
 
 Array = jax.Array
 Step = Callable[[Array, Array, Any, Any], tuple[Array, Any]]
@@ -89,36 +93,33 @@ class Candidates(NamedTuple):
     ends_BE: Array  # whether its token t is the end symbol
 
 
-def beam_search(
+def extend(
     step: Step,
     memory: Any,
-    state: DecodingState,
     bounds: Bounds,
+    state: DecodingState,
     *,
-    until_active: int = 0,
     never: tuple[int, ...] = (),
     **options: Any,
 ) -> DecodingState:
-    """Continues a search for the hypotheses with the highest log P(Y) / length_penalty(|Y|).
+    """Takes one step of a search for the highest log P(Y) / length_penalty(|Y|).
 
-    The module's docstring shows one step. Width 1 is greedy search. The loop stops when at most
-    `until_active` sentences are active or the room is full. No hypothesis contains a token of
-    `never`. `options` are those of `select`.
+    The module's docstring shows such a step; with width 1 it is greedy. No hypothesis contains a
+    token of `never`. `options` are those of `select`.
     """
-
-    def extend(state: DecodingState) -> DecodingState:
-        return select(*candidates(step, memory, state, bounds, never), state, bounds, **options)
-
-    return jax.lax.while_loop(functools.partial(is_unfinished, until_active), extend, state)
+    return select(*candidates(step, memory, bounds, state, never), state, bounds, **options)
 
 
 def candidates(
-    step: Step, memory: Any, state: DecodingState, bounds: Bounds, never: tuple[int, ...] = ()
+    step: Step, memory: Any, bounds: Bounds, state: DecodingState, never: tuple[int, ...] = ()
 ) -> tuple[Candidates, Any]:
     """Returns the candidates for hypotheses of t + 1 tokens, and the cache after the live ones."""
     # KV cache: `step` writes the live beams' last tokens; `select` reorders it afterwards.
     t, W = state.t, state.scores_BW.shape[1]
-    logits_BWV, total_BW, cache = next_logits(step, memory, state)
+    logits, cache = step(last_tokens(state), t, memory, state.cache)
+    logits_BWV = logits[:, :, 0].astype(jnp.float32)  # T = 1: one new token a beam
+    # log P of a token is its logit minus the logsumexp of all.
+    total_BW = jax.nn.logsumexp(logits_BWV, axis=-1)
     forbidden_BF, forced_B = constraints(t, bounds, never)
     V = logits_BWV.shape[-1]
     # Before the first token all beams are equal: only beam 0 may continue.
@@ -126,9 +127,9 @@ def candidates(
     offset_BW = jnp.where(is_duplicate, -jnp.inf, state.live_log_probs_BW) - total_BW
 
     # Index parent * V + token: 2 * V + 7 is beam 2's token 7.
-    log_probs_BE, index_BE = top_k.likeliest(logits_BWV, offset_BW, forbidden_BF, 2 * W)
+    log_probs_BE, index_BE = likeliest(logits_BWV, offset_BW, forbidden_BF, 2 * W)
     # A forced token is the only continuation of each beam: W candidates, and W of log P -inf.
-    forced_BW = top_k.take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
+    forced_BW = take_along_axis(logits_BWV, forced_B[:, None, None], axis=2)[:, :, 0]
     padding = ((0, 0), (0, W))
     forced_BE = jnp.pad(forced_BW + offset_BW, padding, constant_values=-jnp.inf)
     forced_BE, beam_BE = jax.lax.top_k(forced_BE, 2 * W)
@@ -137,7 +138,7 @@ def candidates(
     beam_BE = jnp.minimum(beam_BE, W - 1)  # candidates of log P -inf may name any beam
     index_BE = jnp.where(is_forced_B1, beam_BE * V + forced_B[:, None], index_BE)
 
-    parents_BE, token_BE = top_k.divided(index_BE, V)
+    parents_BE, token_BE = divided(index_BE, V)
     tokens_BET = _take(state.live_tokens_BWT, parents_BE).at[:, :, t].set(token_BE)
     return Candidates(log_probs_BE, parents_BE, tokens_BET, token_BE == END), cache
 
@@ -186,7 +187,7 @@ def select(
         tokens_BWT=_take(finished, best_BW),
         scores_BW=scores_BW,
         active_B=state.active_B & can_improve_B,
-        cache=reorder(cache, top_k.take_along_axis(parents_BE, live_BW, axis=1)),
+        cache=reorder(cache, take_along_axis(parents_BE, live_BW, axis=1)),
     )
 
 
@@ -223,23 +224,13 @@ def is_unfinished(until_active: int, state: DecodingState) -> Array:
     return has_room & (state.active_B.sum() > until_active)
 
 
-def next_logits(step: Step, memory: Any, state: DecodingState) -> tuple[Array, Array, Any]:
-    """Returns the logits of each beam's next token [B, W, V], their logsumexp [B, W], the cache.
-
-    log P of a token is its logit minus the logsumexp.
-    """
-    logits, cache = step(_last(state.live_tokens_BWT, state.t), state.t, memory, state.cache)
-    # T = 1: one new token a beam.
-    logits_BWV = logits[:, :, 0].astype(jnp.float32)
-    return logits_BWV, jax.nn.logsumexp(logits_BWV, axis=-1), cache
-
-
-def _last(tokens_BWT: Array, t: Array) -> Array:
+def last_tokens(state: DecodingState) -> Array:
     """Returns the decoder's input at position t, [B, W, 1]: token t - 1, or START at t = 0."""
-    before = jax.lax.dynamic_slice_in_dim(tokens_BWT, jnp.maximum(t - 1, 0), 1, axis=2)
-    return jnp.where(t == 0, START, before)
+    before = jnp.maximum(state.t - 1, 0)
+    tokens_BW1 = jax.lax.dynamic_slice_in_dim(state.live_tokens_BWT, before, 1, axis=2)
+    return jnp.where(state.t == 0, START, tokens_BW1)
 
 
 def _take(tokens_BWT: Array, index_BE: Array) -> Array:
     """Gathers hypotheses by beam: [B, W, T] -> [B, E, T]."""
-    return top_k.take_along_axis(tokens_BWT, index_BE[:, :, None], axis=1)
+    return take_along_axis(tokens_BWT, index_BE[:, :, None], axis=1)

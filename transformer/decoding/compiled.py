@@ -1,9 +1,15 @@
-"""The jitted stages of a search: module-level, so that all translators share the compiled code.
+"""The jitted stages of a search, and the threads in which they run.
 
-Each stage is compiled once per static shape and per value of its static arguments.
+Stages are module-level, so that all translators share the compiled code: once per static shape and
+per value of their static arguments.
 """
 
+import concurrent.futures
+import contextlib
 import functools
+import os
+import threading
+from collections.abc import Iterator
 
 import flax.linen as nn
 import jax
@@ -12,7 +18,7 @@ import jax.numpy as jnp
 from transformer.data import pairs
 from transformer.data.tokenizer import PAD, START
 from transformer.decoding import beam_search, sampling
-from transformer.decoding.bounds import Bounds
+from transformer.decoding.next_tokens import Bounds
 
 Tree = dict
 NEVER = (PAD, START)  # no output has them, though a model trained elsewhere may find them likely
@@ -80,16 +86,17 @@ def advance(
 ) -> beam_search.DecodingState:
     """Continues a search until at most `until_active` sentences are active or the room is full.
 
-    `beam` is beam search, else sampling; `options` are the keyword arguments of either, as pairs.
+    `beam` is beam search, else sampling; `options` are the keyword arguments of either, as pairs
+    (static arguments are hashable).
     """
     step = functools.partial(model.apply, {"params": params}, method="step")
-    # Static arguments are hashable: options come as pairs.
-    options = {**dict(options), "until_active": until_active, "never": NEVER}
     if beam:
-        return beam_search.beam_search(
-            step, memory, state, bounds, reorder=model.reorder, **options
-        )
-    return sampling.sample(step, memory, state, bounds, rng_B, **options)
+        extend = functools.partial(beam_search.extend, reorder=model.reorder)
+    else:
+        extend = functools.partial(sampling.extend, rng_B=rng_B)
+    extend = functools.partial(extend, step, memory, bounds, never=NEVER, **dict(options))
+    unfinished = functools.partial(beam_search.is_unfinished, until_active)
+    return jax.lax.while_loop(unfinished, extend, state)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "options"))
@@ -104,7 +111,7 @@ def extend(
 ) -> tuple[beam_search.Candidates, beam_search.DecodingState]:
     """Takes one step of a beam search: its candidates, and the state after it, as in `advance`."""
     step = functools.partial(model.apply, {"params": params}, method="step")
-    candidates, cache = beam_search.candidates(step, memory, state, bounds, NEVER)
+    candidates, cache = beam_search.candidates(step, memory, bounds, state, NEVER)
     options = {"reorder": model.reorder, **dict(options)}
     return candidates, beam_search.select(candidates, cache, state, bounds, **options)
 
@@ -126,3 +133,38 @@ def resize(batch: tuple, rows: jax.Array, *, model: nn.Module, room: int) -> tup
         cache=model.grow(state.cache, room),
     )
     return memory, state, bounds, rng_B
+
+
+class Workers:
+    """Holds `count` threads that search one batch each; only one of them compiles a static shape.
+
+    A count of 0 means one thread for each core of a CPU, at most 8, and one for an accelerator.
+    """
+
+    def __init__(self, count: int):
+        if not count:
+            count = min(8, _num_cores()) if jax.default_backend() == "cpu" else 1
+        self.count = count
+        self.pool = concurrent.futures.ThreadPoolExecutor(count)
+        # Shapes that are compiled, and the lock under which one worker compiles.
+        self._compiled, self._lock = set(), threading.Lock()
+
+    @contextlib.contextmanager
+    def compiling(self, *shape: object) -> Iterator[None]:
+        """Lets one worker compile a shape while the others wait; once compiled, takes no lock."""
+        with contextlib.ExitStack() as stack:
+            # Double-checked locking: read without the lock, then again once the lock is held.
+            if shape not in self._compiled:
+                stack.enter_context(self._lock)
+                if shape in self._compiled:  # another worker compiled it while this one waited
+                    stack.close()
+            yield
+            # Only after success: a shape whose compilation failed is tried again.
+            self._compiled.add(shape)
+
+
+def _num_cores() -> int:
+    """Returns the number of CPU cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

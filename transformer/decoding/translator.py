@@ -14,18 +14,36 @@ import flax.linen as nn
 import numpy as np
 
 from transformer.data import tokenizer
-from transformer.decoding import compiled, long_lines, mbr, options
+from transformer.decoding import beam_search, chunks, compiled, sampling
 from transformer.decoding.batch_decoder import BatchDecoder
 from transformer.decoding.parts import Hypotheses, Part
-from transformer.decoding.workers import Search
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.models import fields
 
 Tree = dict
 
 METHODS = ("encode", "prepare", "step", "reorder", "grow")  # of the model
-CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
 FIRST_CHUNK = 64  # lines in the first chunk when reading ahead, so that it is answered early
+RULES = {
+    "method": ("beam", "sample", "mbr"),
+    "length_penalty": beam_search.PENALTIES,
+    "stopping": beam_search.STOPPING,
+    "utility": sampling.UTILITIES,
+    "beam_width": "at least 1 and below 2^31",
+    "num_hypotheses": "at least 1 and below 2^31",
+    "num_samples": "at least 1 and below 2^31",
+    "batch_tokens": "at least 1 and below 2^31",
+    "chunk_lines": "at least 1 and below 2^31",
+    "length_alpha": "at least 0 and below 2^31",
+    "top_k": "at least 0 and below 2^31",
+    "seed": "at least 0 and below 2^31",
+    "min_length": "at least 0 and below 2^31",
+    "extra_length": "at least 1 and below 2^31",
+    "max_length": "at least 16 and below 2^31",
+    "workers": "at least 0 and below 2^31",
+    "temperature": "above 0 and at most 1000",
+    "top_p": "above 0 and at most 1",
+}
 
 
 class Request(NamedTuple):
@@ -45,13 +63,6 @@ class Hypothesis(NamedTuple):
     score: float
 
 
-class Chunk(NamedTuple):
-    """Lines in a search: line i is made of the parts numbered parts_of_line[i]."""
-
-    parts_of_line: list[list[int]]
-    search: Search
-
-
 class Translator:
     """Translates lines of text with a model; `num_split` counts the over-long lines so far."""
 
@@ -62,7 +73,7 @@ class Translator:
         **decode: int | float | str,
     ):
         """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
-        options.check(decode)
+        check(decode)
         fields.check_methods(model, METHODS)
         self._utility = decode.pop("utility")
         self._max_length = decode.pop("max_length")
@@ -124,11 +135,12 @@ class Translator:
         numbers = itertools.count() if numbers is None else iter(numbers)
         requests = iter(requests)
         first = itertools.islice(requests, FIRST_CHUNK if read_ahead else 0)
-        chunks = (
+        begun = (
             self._begin(params, chunk, list(itertools.islice(numbers, len(chunk))))
-            for chunk in itertools.chain(self._chunks(first), self._chunks(requests))
+            for part in (first, requests)
+            for chunk in chunks.divide(part, self._chunk_lines)
         )
-        for chunk in _one_ahead(chunks) if read_ahead else chunks:
+        for chunk in chunks.one_ahead(begun) if read_ahead else begun:
             yield from self._answers(chunk, advance)
 
     def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
@@ -136,28 +148,7 @@ class Translator:
         params = compiled.cast_params(params, dtype=self._dtype)
         self.batch_decoder.rehearse(params, np.minimum(lengths, self._max_length).tolist())
 
-    def _chunks(self, requests: Iterable[Request]) -> Iterator[list[Request]]:
-        """Yields chunks of at most `chunk_lines` lines and CHUNK_TEXT characters."""
-        chunk, size = [], 0
-        try:
-            for request in requests:
-                num_characters = len(request.source) + len(request.prefix)
-                if chunk and size + num_characters > CHUNK_TEXT:
-                    yield chunk
-                    chunk, size = [], 0
-                chunk.append(request)
-                size += num_characters
-                if len(chunk) == self._chunk_lines:
-                    yield chunk
-                    chunk, size = [], 0
-        except UserError:  # of a malformed line: the lines before it are translated first
-            if chunk:
-                yield chunk
-            raise
-        if chunk:
-            yield chunk
-
-    def _begin(self, params: Tree, requests: list[Request], numbers: list[int]) -> Chunk:
+    def _begin(self, params: Tree, requests: list[Request], numbers: list[int]) -> chunks.Chunk:
         """Begins to search a chunk of lines.
 
         Each distinct part is searched once. Example: the lines "a", "b c" (over-long, in two
@@ -180,9 +171,11 @@ class Translator:
                 random_key = () if self.batch_decoder.method == "beam" else (number, i)
                 part = Part(tuple(ids), () if i else tuple(prefix), random_key)
                 parts_of_line[-1].append(index_of_part.setdefault(part, len(index_of_part)))
-        return Chunk(parts_of_line, self.batch_decoder.submit(params, list(index_of_part)))
+        return chunks.Chunk(parts_of_line, self.batch_decoder.submit(params, list(index_of_part)))
 
-    def _answers(self, chunk: Chunk, advance: Callable[[int], None]) -> Iterator[list[Hypothesis]]:
+    def _answers(
+        self, chunk: chunks.Chunk, advance: Callable[[int], None]
+    ) -> Iterator[list[Hypothesis]]:
         """Waits for the end of a search, then yields each line's hypotheses."""
         parts_of_line, search = chunk
         num_done = 0
@@ -204,7 +197,7 @@ class Translator:
 
     def _sources(self, lines: list[str], numbers: list[int]) -> Iterator[list[list[int]]]:
         """Yields each line's ids in parts of at most max_length; counts and logs split lines."""
-        sources = long_lines.split(lines, self.vocabulary.source, self._max_length)
+        sources = chunks.split(lines, self.vocabulary.source, self._max_length)
         for number, line, parts in zip(numbers, lines, sources, strict=True):
             if len(parts) > 1:
                 self.num_split += 1
@@ -226,29 +219,8 @@ class Translator:
         for hypotheses in hypotheses_by_part:
             scored = [(next(texts), score) for _, score in hypotheses]
             if self.batch_decoder.method == "mbr":
-                scored = mbr.rank([text for text, _ in scored], utility=self._utility)
+                scored = sampling.rank([text for text, _ in scored], utility=self._utility)
             yield list(itertools.starmap(Hypothesis, scored[: self._num_hypotheses]))
-
-
-def _one_ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Yields each chunk once the search of the next one has begun.
-
-    Lines before an error, such as a malformed line, are translated first. Searches of chunks that
-    were not yielded are cancelled at the end.
-    """
-    begun = []
-    try:
-        for chunk in chunks:
-            begun.append(chunk)
-            if len(begun) > 1:
-                yield begun.pop(0)
-        yield from begun
-    except Exception:  # of reading or tokenising: a caller's errors do not come here
-        yield from begun
-        raise
-    finally:  # also when the caller stops early; a search that has finished is not affected
-        for chunk in begun:
-            chunk.search.cancel()
 
 
 def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
@@ -261,6 +233,15 @@ def _joined(parts: list[list[Hypothesis]]) -> list[Hypothesis]:
     # zip(*): from hypotheses by part to the k-th hypotheses of all parts.
     count = min(map(len, parts))
     lines = zip(*(part[:count] for part in parts), strict=True)
-    return [
-        Hypothesis(long_lines.join([h.text for h in k]), sum(h.score for h in k)) for k in lines
-    ]
+    return [Hypothesis(chunks.join([h.text for h in k]), sum(h.score for h in k)) for k in lines]
+
+
+def check(options: dict[str, int | float | str]) -> None:
+    """Raises UserError for a wrong value; `options` has all keys of configs/translation.py."""
+    check_values("decode", options, RULES)
+    limit = {"beam": "beam_width", "mbr": "num_samples"}.get(options["method"])
+    if limit and options["num_hypotheses"] > options[limit]:
+        raise UserError(
+            f"config.decode.num_hypotheses={options['num_hypotheses']} must be at most "
+            f"config.decode.{limit}={options[limit]}"
+        )

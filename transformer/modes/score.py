@@ -15,7 +15,7 @@ import ml_collections
 import numpy as np
 
 from transformer.data import pairs, tokenizer
-from transformer.decoding import beam_search, shapes
+from transformer.decoding import beam_search, parts
 from transformer.decoding.translator import Translator
 from transformer.distributed import inference, parallel_step
 from transformer.modes import lines
@@ -84,10 +84,10 @@ def forced(
         order = [i for i in order if not over[i]]
         devices = inference.num_devices(run.params)
         while order:
-            length = shapes.next_power_of_two(longest[order[0]])
+            length = parts.next_power_of_two(longest[order[0]])
             most = max(1, options.batch_tokens // length)
             # Few static shapes: the rows of a device are 4^n, or the most that fit into a batch.
-            rows = devices * shapes.next_power(4, -(-len(order) // devices), most=most)
+            rows = devices * parts.next_power(4, -(-len(order) // devices), most=most)
             batch, order = order[:rows], order[rows:]
             log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
             for i, value in zip(batch, log_probs, strict=True):

@@ -13,7 +13,7 @@ import jax
 import ml_collections
 import numpy as np
 
-from transformer.decoding import shapes
+from transformer.decoding import parts
 from transformer.distributed import inference
 from transformer.errors import check_values
 from transformer.families.labels import class_names, classifiers
@@ -87,7 +87,7 @@ def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) ->
 
 def _batch_probabilities(run: trained.Trained, rows: list[Row]) -> np.ndarray:
     """Returns the probabilities [B, V] of rows of equal shapes; padding rows come last."""
-    padded = shapes.rows_in_powers_of_4(len(rows), inference.num_devices(run.params))
+    padded = parts.rows_in_powers_of_4(len(rows), inference.num_devices(run.params))
 
     def stack(*arrays: np.ndarray) -> np.ndarray:
         empty = np.zeros((padded - len(rows), *arrays[0].shape), arrays[0].dtype)

@@ -1,16 +1,29 @@
-"""Over-long lines: split into parts to translate, which are joined again."""
+"""A text in chunks of lines, and over-long lines in parts, which are joined again."""
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from transformer.data.tokenizer import SideVocabulary
+from transformer.decoding.parts import Search
+from transformer.errors import UserError
+
+Item = TypeVar("Item")
+CHUNK_TEXT = 1 << 23  # characters in a chunk, unless a single line is longer
 
 LONG_TEXT = 1 << 16  # characters that are tokenised in one call
 # Scripts without spaces: Thai, Lao, Tibetan and Burmese; Khmer; kana; Chinese characters.
 SPACELESS = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
 )
+
+
+class Chunk(NamedTuple):
+    """Lines in a search: line i is made of the parts numbered parts_of_line[i]."""
+
+    parts_of_line: list[list[int]]
+    search: Search
 
 
 def split(
@@ -66,3 +79,46 @@ def join(parts: list[str]) -> str:
     text = "".join(parts)
     spaceless = len(SPACELESS.findall(text)) > len(text) / 2 and text.count(" ") <= len(text) / 10
     return text if spaceless else " ".join(parts)
+
+
+def divide(requests: Iterable[Item], most: int) -> Iterator[list[Item]]:
+    """Yields chunks of at most `most` requests, tuples of texts, and CHUNK_TEXT characters."""
+    chunk, size = [], 0
+    try:
+        for request in requests:
+            num_characters = sum(map(len, request))
+            if chunk and size + num_characters > CHUNK_TEXT:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(request)
+            size += num_characters
+            if len(chunk) == most:  # at once: the next line may not be typed yet
+                yield chunk
+                chunk, size = [], 0
+    except UserError:  # of a malformed line: the lines before it are translated first
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk
+
+
+def one_ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Yields each chunk once the search of the next one has begun.
+
+    Lines before an error, such as a malformed line, are translated first. Searches of chunks that
+    were not yielded are cancelled at the end.
+    """
+    begun = []
+    try:
+        for chunk in chunks:
+            begun.append(chunk)
+            if len(begun) > 1:
+                yield begun.pop(0)
+        yield from begun
+    except Exception:  # of reading or tokenising: a caller's errors do not come here
+        yield from begun
+        raise
+    finally:  # also when the caller stops early; a search that has finished is not affected
+        for chunk in begun:
+            chunk.search.cancel()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers.cases import slow_but
 
-from transformer.decoding import top_k
+from transformer.decoding.next_tokens import likeliest
 
 
 @pytest.mark.parametrize("size", [1, 13, 64, 192, 997])
@@ -23,9 +23,9 @@ def test_likeliest_is_top_k(size, beams):
     forbidden = random.random((32, min(size, 4))) < 0.5
     values = logits + offset[:, :, None]
     values[:, :, : forbidden.shape[1]][np.repeat(forbidden[:, None], beams, axis=1)] = -np.inf
-    likeliest = jax.jit(top_k.likeliest, static_argnames="count")
+    jitted = jax.jit(likeliest, static_argnames="count")
     for count in {1, 2, 6, 25, beams * size} & set(range(beams * size + 1)):
-        best, index = map(np.asarray, likeliest(logits, offset, forbidden, count=count))
+        best, index = map(np.asarray, jitted(logits, offset, forbidden, count=count))
         expected, expected_index = jax.lax.top_k(values.reshape(32, -1), count)
         np.testing.assert_array_equal(best, expected)
         is_none = best == -np.inf  # these may be of other indices

@@ -8,7 +8,7 @@ from helpers import reversal
 from helpers.decoders import PIECES, Echo, build
 
 from transformer.data import tokenizer
-from transformer.decoding import long_lines
+from transformer.decoding import chunks
 
 
 @pytest.mark.slow
@@ -65,7 +65,7 @@ def test_a_text_of_any_length_is_cut_without_loss(word, untrained, monkeypatch):
     echo = build(untrained[0])
     echo.batch_decoder = Echo()
     [found] = echo.translate(untrained[1], [line])
-    assert max(calls) <= long_lines.LONG_TEXT
+    assert max(calls) <= chunks.LONG_TEXT
     assert found.replace(" ", "") == line.replace(" ", "")
     if len(word) < reversal.LONGEST:
         assert found.split() == line.split()
