@@ -58,7 +58,7 @@ def write_cifar10(data_dir, train, test):
     parts = zip(*(np.array_split(x, 5) for x in train), strict=True)
     members = {f"data_batch_{i}.bin": of_split(*part) for i, part in enumerate(parts, start=1)}
     members |= {"test_batch.bin": of_split(*test), "batches.meta.txt": "\n".join(names).encode()}
-    [(url, (_, path))] = image_corpora.archives("cifar10", str(data_dir)).items()
+    [(url, (_, path))] = image_corpora.cifar10_archive(str(data_dir)).items()
     path.parent.mkdir(parents=True, exist_ok=True)
     members = {f"cifar-10-batches-bin/{name}": content for name, content in members.items()}
     path.write_bytes(gzip.compress(tar(members)))
@@ -71,12 +71,11 @@ def write_cifar10(data_dir, train, test):
 
 def write_imagenet2012(data_dir, train, validation):
     """ImageNet's archives: {synset: {file name: JPEG}}, {file name: JPEG}."""
-    (train_file, _), (validation_file, _) = image_corpora.archives(
-        "imagenet2012", str(data_dir)
-    ).values()
-    train_file.parent.mkdir(parents=True, exist_ok=True)
-    train_file.write_bytes(tar({f"{name}.tar": tar(images) for name, images in train.items()}))
-    validation_file.write_bytes(tar(validation))
+    folder = data_dir / "downloads" / "manual"
+    folder.mkdir(parents=True, exist_ok=True)
+    synsets = tar({f"{name}.tar": tar(images) for name, images in train.items()})
+    (folder / "ILSVRC2012_img_train.tar").write_bytes(synsets)
+    (folder / "ILSVRC2012_img_val.tar").write_bytes(tar(validation))
 
 
 def tar(members):

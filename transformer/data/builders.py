@@ -27,6 +27,7 @@ class RecordsConfig(tfds.core.BuilderConfig):
 
     features: tfds.features.FeatureConnector
     splits: Callable[[], dict[str, tuple[int, Iterator[dict]]]]  # {split: (how many, records)}
+    shard_records: int = 0  # instead of SHARD_RECORDS, for records that are larger than a sentence
 
 
 class Records(tfds.core.ShardBasedBuilder, skip_registration=True):
@@ -44,16 +45,16 @@ class Records(tfds.core.ShardBasedBuilder, skip_registration=True):
 
     def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
         del dl_manager  # nothing to download
-        shards = {}
+        shards, size = {}, self.builder_config.shard_records or SHARD_RECORDS
         for split, (count, records) in self.builder_config.splits().items():
             shown = progress.progress(records, f"prepare {split}", total=count, unit="record")
             examples = enumerate(shown)
             # TFDS writes shards one after the other, so that they can share one iterator: the
-            # first takes records 0 to SHARD_RECORDS - 1, the second goes on from there. The last
+            # first takes records 0 to `size` - 1, the second goes on from there. The last
             # takes what is left: this exhausts the iterator, and so ends the progress line.
-            shard = functools.partial(itertools.islice, examples, SHARD_RECORDS)
+            shard = functools.partial(itertools.islice, examples, size)
             last = functools.partial(itertools.islice, examples, None)
-            shards[split] = [shard] * (math.ceil(count / SHARD_RECORDS) - 1) + [last]
+            shards[split] = [shard] * (math.ceil(count / size) - 1) + [last]
         return shards
 
 

@@ -106,7 +106,7 @@ def evaluator(
     corpus = labelled_images(config, split)
     image_names, image_labels = [], []
     for start in range(0, len(corpus), CHUNK_IMAGES):
-        chunk = range(start, min(start + CHUNK_IMAGES, len(corpus)))
+        chunk = range(len(corpus))[start : start + CHUNK_IMAGES]
         _, chunk_labels, chunk_names = corpus.read(chunk)
         image_names += chunk_names
         image_labels += [corpus.classes[i] for i in chunk_labels]
@@ -158,9 +158,8 @@ def reader(
 
 def labelled_images(config: ml_collections.ConfigDict, split: str) -> LabelledImages:
     """Returns a split's images: 'train', 'validation', 'test', or any that the corpus has."""
-    from transformer.families.images import (
-        image_corpora,  # here, as it imports TFDS (see data/corpora.py)
-    )
+    # Here, as it imports TFDS (see data/corpora.py).
+    from transformer.families.images import image_corpora
 
     data, (name, key) = config.data, splits.name_and_key(config, split)
     return image_corpora.load(

@@ -3,16 +3,14 @@
 A split is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
 """
 
-import dataclasses
 import functools
 import hashlib
 import io
-import itertools
 import math
 import os
 import pathlib
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ from tensorflow_datasets.core.download import resource as tfds_resource
 from tensorflow_datasets.datasets.imagenet2012 import imagenet2012_dataset_builder as imagenet
 from tensorflow_datasets.image_classification import cifar
 
-from transformer.data import downloads, preparation
+from transformer.data import builders, downloads, preparation
 from transformer.data.corpora import local_folder
 from transformer.errors import UserError, check_values
 from transformer.families.images import image_files
@@ -35,39 +33,32 @@ SHARD_BYTES = 1 << 28  # in memory at once: TFDS holds the shard that it writes
 OWN = "own_images"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
-class ImagesConfig(tfds.core.BuilderConfig):
-    """The content of a split; its name carries a hash of the content, see `RecordsConfig`."""
-
-    files: ImageFiles
-
-
-class OwnImages(tfds.core.ShardBasedBuilder, skip_registration=True):
+class OwnImages(builders.Records):
     """Writes image i of a split as record i, encoded as in its file (idx: as PNG)."""
 
-    VERSION = tfds.core.Version("1.0.0")
     NAMES = "name"  # the feature that says which image it is
 
-    def _info(self):
-        features = tfds.features.FeaturesDict(
-            {
-                "image": tfds.features.Image(shape=(None, None, None)),
-                "label": tfds.features.ClassLabel(names=self.builder_config.files.classes),
-                "name": tfds.features.Text(),
-            }
-        )
-        return tfds.core.DatasetInfo(builder=self, features=features, disable_shuffling=True)
 
-    def _shard_iterators_per_split(self, dl_manager: Any) -> dict[str, list[Callable]]:
-        del dl_manager  # nothing to download
-        files = self.builder_config.files
-        columns = zip(files.contents(), files.labels, files.names, strict=True)
-        examples = enumerate(dict(zip(("image", "label", "name"), x, strict=True)) for x in columns)
-        num_shards = math.ceil(files.num_bytes / SHARD_BYTES)
-        # TFDS writes shards one after the other: they can share one iterator, as in `Records`.
-        size = math.ceil(len(files.labels) / num_shards)
-        shard = functools.partial(itertools.islice, examples, size)
-        return {"images": [shard] * math.ceil(len(files.labels) / size)}
+def own_config(images: ImageFiles) -> builders.RecordsConfig:
+    """Returns the config of the images in these files, named after their content."""
+
+    def splits() -> dict[str, tuple[int, Iterator]]:
+        columns = zip(images.contents(), images.labels, images.names, strict=True)
+        records = ({"image": image, "label": i, "name": name} for image, i, name in columns)
+        return {"images": (len(images.labels), records)}
+
+    features = {
+        "image": tfds.features.Image(shape=(None, None, None)),
+        "label": tfds.features.ClassLabel(names=images.classes),
+        "name": tfds.features.Text(),
+    }
+    num_shards = math.ceil(images.num_bytes / SHARD_BYTES)
+    return builders.RecordsConfig(
+        name=f"{len(images.classes)}-classes-{images.digest[:16]}",
+        features=tfds.features.FeaturesDict(features),
+        splits=splits,
+        shard_records=math.ceil(len(images.labels) / num_shards),
+    )
 
 
 class Cifar10(cifar.Cifar10, skip_registration=True):
@@ -141,8 +132,7 @@ def load(
     files = ()
     if corpus == OWN:
         images = image_files.find(pathlib.Path(os.path.expanduser(directory)), stem, key)
-        files, classes, stem = images.files, images.classes, "images"
-        config = ImagesConfig(name=f"{len(classes)}-classes-{images.digest[:16]}", files=images)
+        files, stem, config = images.files, "images", own_config(images)
         kind, build = OwnImages, functools.partial(OwnImages, config=config, data_dir=data_dir)
         folder = preparation.corpus_folder(data_dir, OwnImages, config)
         check = lambda: None
@@ -168,29 +158,28 @@ def load(
     return LabelledImages(f"{corpus}-{digest[:16]}", classes, records, kind.NAMES, files)
 
 
-def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
-    """Returns {URL: (manual, downloaded)}, the two places where TFDS looks for each archive.
-
-    ImageNet's have no URL: users register, download them and put them into `manual`.
-    """
+def cifar10_archive(data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
+    """Returns {URL: (manual, downloaded)}, the two places where TFDS looks for CIFAR-10."""
     folder = pathlib.Path(data_dir, "downloads")
-    if corpus == "imagenet2012":
-        return {name: (folder / "manual" / name,) * 2 for name in Imagenet2012.ARCHIVES}
     # Not data_dir: a builder reads the corpus prepared there, which may be damaged.
     url = Cifar10(data_dir=str(folder))._cifar_info.url
     file = tfds_resource.get_dl_fname(url, checksums.get_all_url_infos()[url].checksum)
-    return {url: (folder / "manual" / pathlib.Path(url).name, folder / corpus / file)}
+    return {url: (folder / "manual" / pathlib.Path(url).name, folder / "cifar10" / file)}
 
 
 def check_archives(corpus: str, data_dir: str) -> None:
-    """Raises UserError if an archive is not on disk and cannot be downloaded."""
-    places = archives(corpus, data_dir)
+    """Raises UserError if an archive is not on disk and cannot be downloaded.
+
+    ImageNet's have no URL: users register, download them and put them into `manual`.
+    """
     if corpus == "imagenet2012":
-        missing = [manual for manual, _ in places.values() if not manual.exists()]
-        if missing:
+        folder = pathlib.Path(data_dir, "downloads", "manual")
+        if missing := [folder / x for x in Imagenet2012.ARCHIVES if not (folder / x).exists()]:
             raise UserError(
                 f"imagenet2012: {' and '.join(map(str, missing))} not found: register at "
                 "https://image-net.org/download-images, download the archives and put them there"
             )
     else:
-        downloads.check(corpus, places, f"train on your own images with the corpus {OWN!r}")
+        downloads.check(
+            corpus, cifar10_archive(data_dir), f"train on your own images with the corpus {OWN!r}"
+        )

@@ -117,10 +117,10 @@ class VisionTransformer(nn.Module):
                 f"config.model.patch_size={self.patch_size} must be a power of two with "
                 "config.model.stem='convolutions', which halve the image"
             )
-        for name in ("mean", "std"):
-            if len(getattr(self, name)) != len(self.mean) or not self.mean:
-                raise UserError(
-                    "config.model.mean and config.model.std have a number for each channel"
-                )
+        if len(self.mean) != len(self.std) or not self.mean:
+            raise UserError(
+                "config.model.mean and config.model.std must have a number for each channel, found "
+                f"{self.mean} and {self.std}"
+            )
         if min(self.std) <= 0:
             raise UserError(f"config.model.std must be above 0, found {self.std}")
