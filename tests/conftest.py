@@ -155,7 +155,7 @@ def answered(tmp_path, monkeypatch, capsysbinary):
     on standard output."""
     from transformer import registry
     from transformer.modes.overrides import mode_keys
-    from transformer.workdir.config_files import read_config
+    from transformer.workdir.run_config import read_config
 
     def run(mode, workdir, content, **changes):
         (tmp_path / "input").write_bytes(content)

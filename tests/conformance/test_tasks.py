@@ -18,7 +18,7 @@ from transformer.modes import prepare, train
 from transformer.tasks import trained
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, load_task
-from transformer.workdir import config_files
+from transformer.workdir import run_config
 from transformer.workdir.log import read
 
 NAMES = ("FREE", "SCORE", "check", "prepare", "identity", "sizes", "model", "example", "loss")
@@ -41,7 +41,7 @@ def prepared(request, tmp_path_factory):
     """A run before its first step, with random params."""
     folder = tmp_path_factory.mktemp(request.param)
     task = prepare.prepare(tiny_tasks.config(request.param, folder), folder / "run")
-    config, module = config_files.read_config(folder / "run"), load_task(request.param)
+    config, module = run_config.read_config(folder / "run"), load_task(request.param)
     params = tiny.parameters(task.model, task.batches[0]["inputs"])
     params = jax.device_put(params, layouts.layout_of("jit", 8).replicated)
     return Run(request.param, module, config, folder / "run", task, params)

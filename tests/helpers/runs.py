@@ -10,8 +10,8 @@ from transformer.checkpoints import weights
 from transformer.distributed import layout
 from transformer.tasks import losses, translation_evaluator
 from transformer.tasks.task import abstract_params, load_task
-from transformer.workdir.config_files import read_config
 from transformer.workdir.log import read
+from transformer.workdir.run_config import read_config
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
 MEANS = {*losses.SUMS, "perplexity"} - {"weight"}

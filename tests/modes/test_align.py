@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from transformer.modes import align
 from transformer.tasks import attention_weights, translation
-from transformer.workdir import config_files
+from transformer.workdir import run_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -114,7 +114,7 @@ def test_empty_texts_have_no_alignment():
 @pytest.mark.slow
 def test_reversed_letters_are_aligned_with_themselves(reversal_run):
     """Measured: 94 of 100 of them."""
-    config = config_files.read_config(reversal_run)
+    config = run_config.read_config(reversal_run)
     run = translation.load(config, reversal_run)
     right = letters = 0
     for source in reversal.sentences(10, seed=6000, shortest=3):
@@ -164,7 +164,7 @@ def test_lines_out_and_weights_in_a_file(copied):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    config = config_files.read_config(copied)
+    config = run_config.read_config(copied)
     run = translation.load(config, copied)
     with np.load(copied / "attention.npz") as file:
         kept = dict(file)
@@ -208,7 +208,7 @@ def test_an_over_long_pair_has_an_empty_line(said, copied, caplog):
 
 @pytest.mark.slow
 def test_layer_and_head_are_those_asked_for(said, reversal_run):
-    run = translation.load(config_files.read_config(reversal_run), reversal_run)
+    run = translation.load(run_config.read_config(reversal_run), reversal_run)
     source, target = reversal.sentences(1, seed=0, shortest=15)[0], "a b c d e f g h"
     cross = attention_weights.of_pair(run, source, target)["cross"]
     lines = []

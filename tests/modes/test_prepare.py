@@ -12,7 +12,7 @@ from transformer.data import tokenizer
 from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.tasks import splits, translation
-from transformer.workdir import config_files, workdir
+from transformer.workdir import run_config, workdir
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def build(tiny_config, tmp_path, monkeypatch):
         values |= {"data.train": "train", "data.validation": "validation", "data.test": "test"}
         values |= {"vocabulary.size": 290, "data.data_dir": str(tmp_path / "data")}
         prepare.prepare(tiny_config({**values, **changes}), run.workdir)
-        config = config_files.read_config(run.workdir)
+        config = run_config.read_config(run.workdir)
         vocabulary = workdir.read_vocabulary(run.workdir, config)
         return types.SimpleNamespace(config=config, vocabulary=vocabulary)
 
@@ -55,7 +55,7 @@ def test_a_vocabulary_that_was_prepared_is_not_learnt_again(build):
     assert build.learnt == 1
     assert again.vocabulary.fingerprint == prepared.vocabulary.fingerprint
     assert again.config.vocabulary == prepared.config.vocabulary
-    assert config_files.read_config(build.workdir).model.d_model == 64
+    assert run_config.read_config(build.workdir).model.d_model == 64
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_other_text_or_settings_learn_another_vocabulary(build, changes):
     build()
     prepared = build(**changes)
     assert build.learnt == (1 if prepared.vocabulary.shared else 2) + 1
-    read = workdir.read_vocabulary(build.workdir, config_files.read_config(build.workdir))
+    read = workdir.read_vocabulary(build.workdir, run_config.read_config(build.workdir))
     assert read.fingerprint == prepared.vocabulary.fingerprint
 
 

@@ -20,7 +20,7 @@ from transformer.decoding.translator import Request, Translator
 from transformer.models.ensemble import Ensemble
 from transformer.modes import score
 from transformer.tasks import translation
-from transformer.workdir import config_files
+from transformer.workdir import run_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,7 +92,7 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
 @pytest.mark.parametrize("ensemble", [False, True])
 def test_texts_score_what_the_translator_gives_them(reversal_run, ensemble):
     """The n-best list of the trained model, and of an ensemble with a perturbed copy."""
-    run = translation.load(config_files.read_config(reversal_run), reversal_run)
+    run = translation.load(run_config.read_config(reversal_run), reversal_run)
     if ensemble:
         random = np.random.default_rng(0)
         disturb = lambda x: x + 0.02 * random.standard_normal(x.shape, np.float32)
@@ -251,7 +251,7 @@ def said(answered, reversal_run):
 def test_a_score_a_line(said, reversal_run):
     lines = [f"{source}\t{target}" for source, target in [*PAIRS, ("a " * 16, "b")]]
     found = said("\n".join(lines).encode())
-    expected = forced(translation.load(config_files.read_config(reversal_run), reversal_run), PAIRS)
+    expected = forced(translation.load(run_config.read_config(reversal_run), reversal_run), PAIRS)
     assert len(found) == len(lines)
     for text, one in zip(found, expected, strict=False):
         assert float(text) == pytest.approx(one.score, abs=1e-5)

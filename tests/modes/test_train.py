@@ -16,7 +16,7 @@ from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
 from transformer.tasks import trained, translation
 from transformer.training import loop
-from transformer.workdir import config_files, trackers
+from transformer.workdir import config_files, run_config, trackers
 from transformer.workdir.log import read
 
 
@@ -190,13 +190,13 @@ def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, mon
         with pytest.raises(Enough):
             train.train(tiny_config(changes), tmp_path)
         assert (tmp_path / "checkpoints").is_dir()
-    assert config_files.read_config(tmp_path).vocabulary.size == 700
+    assert run_config.read_config(tmp_path).vocabulary.size == 700
 
 
 def test_what_a_run_writes_may_not_be_a_link_that_leads_outside(tiny_run):
     """But for folders that may be on another disk."""
     names = {path.name for path in tiny_run.workdir.iterdir()}
-    assert names - {"vocabulary", "checkpoints", "best"} == {*config_files.NO_LINKS} - {
+    assert names - {"vocabulary", "checkpoints", "best"} == {*run_config.NO_LINKS} - {
         "profile",
         trackers.IDS,
     }
@@ -222,12 +222,12 @@ def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
     config.update_from_flattened_dict({**changes, **machine, **steps})
     train.train(config, tuned)
     before, after = (
-        param_paths.flatten(trained.load(config_files.read_config(folder), folder).params)
+        param_paths.flatten(trained.load(run_config.read_config(folder), folder).params)
         for folder in (run, tuned)
     )
     same = {path for path in before if np.array_equal(before[path], after[path])}
     assert same == {path for path in before if path.startswith("encoder/")} != set()
-    results = [config_files.read_config(folder).vocabulary.fingerprint for folder in (run, tuned)]
+    results = [run_config.read_config(folder).vocabulary.fingerprint for folder in (run, tuned)]
     assert results[0] == results[1]
     changed = config.copy_and_resolve_references()
     changed.optimizer.frozen = ""

@@ -19,7 +19,7 @@ import launch
 from transformer.decoding import batch_decoder
 from transformer.decoding.translator import Request
 from transformer.modes import translate
-from transformer.workdir import config_files
+from transformer.workdir import run_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -296,7 +296,7 @@ def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
     answers = answered_in_turn(
         *(terminal, keyboard),
         end=lambda keyboard: os.write(keyboard, b"\x04"),
-        config=config_files.read_config(reversal_run),
+        config=run_config.read_config(reversal_run),
         workdir=reversal_run,
         monkeypatch=monkeypatch,
     )
@@ -306,7 +306,7 @@ def test_a_line_that_is_typed_is_answered_at_once(reversal_run, monkeypatch):
 
 def test_a_program_that_waits_for_answers_gets_them(reversal_run, monkeypatch):
     """With config.decode.chunk_lines=1 nothing is read ahead from a pipe."""
-    config = config_files.read_config(reversal_run)
+    config = run_config.read_config(reversal_run)
     config.decode.chunk_lines = 1
     answers = answered_in_turn(
         *os.pipe(), end=os.close, config=config, workdir=reversal_run, monkeypatch=monkeypatch

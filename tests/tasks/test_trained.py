@@ -10,7 +10,7 @@ from helpers import reversal, tiny
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import trained
-from transformer.workdir import config_files
+from transformer.workdir import run_config
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def folders(tmp_path_factory):
 def config(folders):
     """The first workdir's config, with the second in the ensemble."""
     first, second = folders
-    config = config_files.read_config(first)
+    config = run_config.read_config(first)
     config.evaluate.ensemble = str(second)
     return config
 

@@ -21,7 +21,7 @@ from helpers import tiny
 from transformer.data import tokenizer
 from transformer.modes import evaluate
 from transformer.tasks import losses, trained, translation, translation_evaluator
-from transformer.workdir import config_files, log
+from transformer.workdir import log, run_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -91,7 +91,7 @@ def run(tiny_run, data_dir, tmp_path_factory):
 
 
 def configured(run, **changes):
-    config = config_files.read_config(run[0])
+    config = run_config.read_config(run[0])
     config.update_from_flattened_dict(run[1])
     config.update_from_flattened_dict(
         {f"evaluate.{name}": value for name, value in changes.items()}

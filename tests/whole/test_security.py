@@ -24,7 +24,7 @@ from transformer.modes import command_line
 from transformer.runtime import checksums
 from transformer.tasks import translation
 from transformer.tasks.translation_evaluator import evaluation
-from transformer.workdir import config_files, results
+from transformer.workdir import config_files, results, run_config
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = [
@@ -259,7 +259,7 @@ def test_an_ensembles_member_says_nothing_of_this_machine(reversal_run, tmp_path
     content["evaluate"]["ensemble"] = str(tmp_path / "outside")
     del content["train"]["save_every"]  # it may also be older
     (member / "config.json").write_text(json.dumps(content))
-    config = config_files.read_config(reversal_run)
+    config = run_config.read_config(reversal_run)
     config.evaluate.ensemble = str(member)
     assert translation.load(config, reversal_run).steps == [7, 7]
 
@@ -280,7 +280,7 @@ def test_where_text_is_read_is_logged(caplog):
 CONFIG = wmt_base.get_config().to_json()
 
 
-@pytest.mark.parametrize("name", [*config_files.NO_LINKS, "evaluation/test.source"])
+@pytest.mark.parametrize("name", [*run_config.NO_LINKS, "evaluation/test.source"])
 @pytest.mark.parametrize("mode", ["train", "evaluate", "report", "compare", "load"])
 def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_path):
     """A page would show what is there, to everyone who gets it."""
@@ -295,7 +295,7 @@ def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_
 
     def begin():
         if mode == "load":  # as an ensemble's member is, and the other folders of a comparison
-            config_files.read_config(workdir)
+            run_config.read_config(workdir)
         elif mode == "compare":
             command_line.parse(["--mode=compare", str(workdir), str(other)])
         else:

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 from configs import quickstart, wmt_base
 from transformer.modes import overrides
 from transformer.registry import MODES
-from transformer.workdir import config_files
+from transformer.workdir import config_files, run_config
 
 
 def test_keys_that_another_version_did_not_know_take_their_default(tmp_path, caplog):
@@ -59,7 +59,7 @@ def test_no_workdir_has_the_keys_of_a_mode(mode, tmp_path, caplog):
     caplog.set_level("INFO")
     config = quickstart.get_config()
     defaults = overrides.override(quickstart.get_config(), [], mode)
-    saved = config_files.with_defaults(config, defaults, tmp_path / "config.json")
+    saved = run_config.with_defaults(config, defaults, tmp_path / "config.json")
     assert saved.to_dict() == defaults.to_dict()
     assert "another version" not in caplog.text
 
@@ -69,7 +69,7 @@ def test_a_group_may_be_empty(tmp_path):
     config = quickstart.get_config()
     config.optimizer.name, config.optimizer.arguments = "adamw", ConfigDict()
     defaults = quickstart.get_config()
-    saved = config_files.with_defaults(config, defaults, tmp_path / "config.json")
+    saved = run_config.with_defaults(config, defaults, tmp_path / "config.json")
     assert saved.optimizer.arguments == ConfigDict()
 
 

@@ -15,7 +15,7 @@ from configs import classification, korean_reviews, own_text, quickstart
 from transformer import registry
 from transformer.errors import UserError
 from transformer.modes import overrides
-from transformer.workdir import config_files, workdir
+from transformer.workdir import run_config, workdir
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "{", '{"a.b": 1}', "[" * 10**5, '{"__class__": 1}'])
@@ -27,9 +27,7 @@ def test_a_config_json_that_is_no_config(tmp_path, content):
 
 def test_config_names_vocabulary_and_versions(tiny_run):
     config = json.loads((tiny_run.workdir / "config.json").read_text())
-    vocabulary = workdir.read_vocabulary(
-        tiny_run.workdir, config_files.read_config(tiny_run.workdir)
-    )
+    vocabulary = workdir.read_vocabulary(tiny_run.workdir, run_config.read_config(tiny_run.workdir))
     assert config["vocabulary"]["fingerprint"] == vocabulary.fingerprint
     assert len(vocabulary.fingerprint) >= 16
     assert config["versions"].keys() == set(workdir.PACKAGES)
@@ -47,7 +45,7 @@ def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, 
     """Also where the pieces are the same: other flags make other ids."""
     shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
     shutil.copy(tiny_run.workdir / "config.json", tmp_path)
-    config = config_files.read_config(tmp_path)
+    config = run_config.read_config(tmp_path)
     workdir.read_vocabulary(tmp_path, config)
     damaged = tmp_path / "vocabulary" / name
     damage(damaged)
@@ -97,7 +95,7 @@ def test_a_written_config_is_read_back_without_who_the_processes_were(tmp_path):
     config = quickstart.get_config()
     config.parallel.update(coordinator="host:1", num_processes=2, process_id=1, mesh=(2, 1, 1))
     workdir.write_config(config, tmp_path)
-    saved = config_files.read_config(tmp_path)
+    saved = run_config.read_config(tmp_path)
     assert saved.parallel.to_dict() == {
         **quickstart.get_config().parallel.to_dict(),
         "mesh": (2, 1, 1),  # JSON has lists only

@@ -17,15 +17,17 @@ from transformer.modes.overrides import key_of, mode_keys, override
 from transformer.registry import MODES, TASKS
 from transformer.runtime import paths
 from transformer.workdir.config_files import (
-    MACHINE,
     check_keys,
-    check_links,
     check_types,
     default_config,
-    exported_run,
     flatten,
-    is_of_parameters,
     load_config,
+)
+from transformer.workdir.run_config import (
+    MACHINE,
+    check_links,
+    exported_run,
+    is_of_parameters,
     read_config,
     with_defaults,
 )

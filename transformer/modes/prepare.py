@@ -12,7 +12,7 @@ from transformer.errors import UserError
 from transformer.runtime import lock
 from transformer.tasks.task import Task, load_task
 from transformer.training import loop
-from transformer.workdir import config_files, workdir
+from transformer.workdir import run_config, workdir
 from transformer.workdir.config_files import check_finite
 
 
@@ -86,7 +86,7 @@ def _saved_config(folder: Path, config: ml_collections.ConfigDict) -> ml_collect
     in the workdir is taken.
     """
     try:
-        return config_files.read_config(folder)
+        return run_config.read_config(folder)
     except UserError as error:
         action = "will be rewritten from --config" if processes.is_first() else "is not used"
         logging.warning("%s; config.json %s", error, action)

@@ -13,7 +13,7 @@ from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.runtime import paths
 from transformer.tasks.task import abstract_params, check_positions, load_task
-from transformer.workdir import config_files
+from transformer.workdir import run_config
 
 Tree = Any
 
@@ -61,8 +61,8 @@ def ensemble(
                 f"config.evaluate.ensemble: {folder} holds no config.json: expected workdirs of "
                 "trained runs, separated by commas"
             )
-        saved_config = config_files.read_config(folder)
-        member_config = config_files.with_defaults(saved_config, config, folder / "config.json")
+        saved_config = run_config.read_config(folder)
+        member_config = run_config.with_defaults(saved_config, config, folder / "config.json")
         if member_config.task != config.task:
             raise UserError(
                 f"config.evaluate.ensemble: {folder} was trained on the task "

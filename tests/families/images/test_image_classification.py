@@ -19,8 +19,8 @@ import launch
 from transformer.checkpoints import manager
 from transformer.errors import UserError
 from transformer.tasks import trained
-from transformer.workdir.config_files import read_config
 from transformer.workdir.log import read
+from transformer.workdir.run_config import read_config
 
 TINY = {
     "data.size": 8,

@@ -12,7 +12,7 @@ from transformer.errors import UserError
 from transformer.families.language_model import language_modelling
 from transformer.families.language_model.language_model import LanguageModel
 from transformer.modes import command_line, prepare, train
-from transformer.workdir import config_files, workdir
+from transformer.workdir import run_config, workdir
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_epoch_has_most_of_the_text(tmp_path):
     assert total == -(-num_tokens // 12) * 12
     assert f"{num_tokens:,} training tokens" in task.about
     assert (task.best_by, task.best_is) == ("nats_per_token", "lowest")
-    saved = config_files.read_config(tmp_path / "run")
+    saved = run_config.read_config(tmp_path / "run")
     assert task.identity == {"vocabulary": saved.vocabulary.fingerprint} != {"vocabulary": ""}
     assert language_modelling.sizes(config, None) == {"vocab_size": 18}
 

@@ -18,7 +18,7 @@ from transformer.families.texts import classification, labelled_text
 from transformer.modes import train
 from transformer.tasks.task import abstract_params
 from transformer.tools.plan import plan, plan_keys
-from transformer.workdir import config_files
+from transformer.workdir import run_config
 from transformer.workdir.log import read
 
 
@@ -43,7 +43,7 @@ def trained(configure, folder):
 
 
 def params(folder, weights="latest"):
-    config = config_files.read_config(folder)
+    config = run_config.read_config(folder)
     model = classification.model(config, classification.sizes(config, folder))
     like = layout.to_restore(abstract_params(model, classification.example(config, 1)))
     options = {"weights": weights, "average_last": 1, "every": 1}
@@ -69,7 +69,7 @@ def test_a_run_learns_and_is_scored(trained):
     assert (start["step"], start["devices"], start["processes"]) == (0, 8, 1)
     assert "training texts of 3 classes" in start["data"]
     assert (trained / "vocabulary" / "labels.txt").read_text() == "bad\ngood\nodd\n"
-    assert config_files.read_config(trained).data.num_classes == 3
+    assert run_config.read_config(trained).data.num_classes == 3
 
 
 def test_classify_answers_as_evaluated(trained, folder, answered):
@@ -130,13 +130,13 @@ def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, archit
     lines = [x for x in read(tmp_path) if x["kind"] == "validation"]
     assert lines[-1]["loss"] < 0.8 * lines[0]["loss"]
     assert ("penalty" in lines[-1]) == (architecture == "self_attentive")
-    config = config_files.read_config(tmp_path)
+    config = run_config.read_config(tmp_path)
     task = classification.build(config, tmp_path)
     assert_devices_take_the_steps_of_one(config, task, "jit", (2, 2, 2))
 
 
 def test_a_long_text_is_cut(configure, trained):
-    config = config_files.read_config(trained)
+    config = run_config.read_config(trained)
     config.data.max_length = 8
     batches = classification.batches_of(
         config, trained, classification.labelled(config, "test"), None
@@ -168,7 +168,7 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
     texts.mkdir()
     for file in folder.glob("*.tsv"):
         shutil.copy(file, texts)
-    saved = config_files.read_config(copied)
+    saved = run_config.read_config(copied)
     config = configure(**{"data.directory": str(texts)})
     assert classification.prepare(config, copied, saved).vocabulary == saved.vocabulary
     (copied / "vocabulary" / "labels.txt").write_text("bad\nodd\ngood\n")
@@ -215,7 +215,7 @@ def test_a_run_reads_the_labels_of_a_split_once(configure, trained, monkeypatch)
     counted = lambda corpus: sizes.append(len(corpus)) or read_labels(corpus)
     monkeypatch.setattr(labelled_text, "read_labels", functools.lru_cache(counted))
     monkeypatch.setattr(labelled_text.LabelledText, "place", lambda self, i: 1 / 0)  # of errors
-    config = config_files.read_config(trained)
+    config = run_config.read_config(trained)
     classification.prepare(config, trained, config)
     task = classification.build(config, trained)
     classification.evaluator(config, trained, task.model, "final")

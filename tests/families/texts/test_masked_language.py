@@ -18,7 +18,7 @@ from transformer.families.texts import classification, masked_language, texts
 from transformer.modes import evaluate, train
 from transformer.tasks import trained
 from transformer.training import loop
-from transformer.workdir import config_files
+from transformer.workdir import run_config
 from transformer.workdir.log import read
 
 MODEL = {f"model.{name}": x for name, x in reviews.MODEL.items()}
@@ -84,7 +84,7 @@ def test_a_run_learns_and_is_scored(pretrained, capsys):
     training = next(x for x in lines if x["kind"] == "train")
     assert {"loss", "perplexity", "masked_tokens_per_second"} <= training.keys()
     assert 0 <= training["padding"] < 0.6  # of the positions, not 85 %
-    evaluate.evaluate(config_files.read_config(pretrained), pretrained)
+    evaluate.evaluate(run_config.read_config(pretrained), pretrained)
     said = json.loads(capsys.readouterr().out)
     assert (said["split"], said["texts"], said["mask_share"]) == ("validation", 40, 0.15)
     best = min(validations, key=lambda line: line["nats_per_token"])
@@ -94,7 +94,7 @@ def test_a_run_learns_and_is_scored(pretrained, capsys):
 @pytest.mark.parametrize("pack", [True, False])
 def test_validation_masks_the_same_tokens_each_time(pretrained, pack):
     """Whatever the batches; other masks would give another loss."""
-    config = config_files.read_config(pretrained)
+    config = run_config.read_config(pretrained)
     config.data.pack = pack
     twice = [scores(config, pretrained)]
     config.data.batch_tokens = 200
@@ -103,7 +103,7 @@ def test_validation_masks_the_same_tokens_each_time(pretrained, pack):
 
 
 def test_training_masks_others_each_epoch(pretrained):
-    config = config_files.read_config(pretrained)
+    config = run_config.read_config(pretrained)
     batches = masked_language.build(config, pretrained).batches
     epochs = [batches[t] for t in range(2 * len(batches))]
     assert any((b["inputs"]["ids"] == texts.MASK).any() for b in epochs)
@@ -162,7 +162,7 @@ def test_a_classifier_starts_from_it(pretrained, folder, tmp_path):
     place = layout.make_layout("pmap")
     state = loop.start(config, task, tmp_path, place)[1]
     started = flatten_dict(state.params, sep="/")
-    best = trained.load(config_files.read_config(pretrained), pretrained)
+    best = trained.load(run_config.read_config(pretrained), pretrained)
     expected = flatten_dict(best.params, sep="/")
     heads = {"head/kernel", "head/bias"}
     assert started.keys() - expected.keys() <= heads

@@ -9,7 +9,7 @@ from helpers.evaluated_runs import REFERENCES, worse
 from transformer.errors import UserError
 from transformer.tools.compare import comparison
 from transformer.tools.pages import evaluated, run
-from transformer.workdir.config_files import read_config
+from transformer.workdir.run_config import read_config
 
 
 def compare(*folders, configs=None, num_items=5):

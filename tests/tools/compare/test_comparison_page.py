@@ -9,7 +9,7 @@ from markupsafe import escape
 from transformer.tools.compare import comparison, comparison_page
 from transformer.tools.pages import evaluated, page, run
 from transformer.tools.pages.page import Plot
-from transformer.workdir.config_files import read_config
+from transformer.workdir.run_config import read_config
 
 
 def sections_of(*folders):

@@ -23,7 +23,7 @@ from transformer.tools.convert import arrays, export_keys
 from transformer.tools.convert import export as export_mode
 from transformer.tools.convert.export import export
 from transformer.tools.convert.import_model import import_model
-from transformer.workdir import config_files, workdir
+from transformer.workdir import run_config, workdir
 from transformer.workdir.config_files import default_config
 
 
@@ -34,7 +34,7 @@ def with_keys(config):
 
 
 def config_of(run, **changes):
-    config = with_keys(config_files.read_config(run.workdir))
+    config = with_keys(run_config.read_config(run.workdir))
     config.evaluate.weights = "best"
     config.update_from_flattened_dict({k.replace("__", "."): v for k, v in changes.items()})
     return config
@@ -66,7 +66,7 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
     search = json.loads((given / "generation_config.json").read_text()) | {"max_length": 60}
     (given / "generation_config.json").write_text(json.dumps(search))
     import_model(default_config("translation"), (given, tmp_path / "run"))
-    config = with_keys(config_files.read_config(tmp_path / "run"))
+    config = with_keys(run_config.read_config(tmp_path / "run"))
     export(config, (tmp_path / "again", tmp_path / "run"))
     for name in ("generation_config.json", "vocab.json"):
         again = json.loads((tmp_path / "again" / name).read_text())
@@ -76,7 +76,7 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
     assert "trained on" not in card
     texts, outputs = ["b a c", "d d e a", ""], []
     for folder in (tiny_run.workdir, tmp_path / "run"):
-        config = config_files.read_config(folder)
+        config = run_config.read_config(folder)
         config.evaluate.weights = "best"
         config.decode.update(length_penalty="power", beam_width=2, length_alpha=0.6)
         run = translation.load(config, folder)
@@ -134,7 +134,7 @@ def test_safetensors_are_a_workdir_again(tiny_run, tmp_path):
     assert run.model == original.model
     tiny.assert_same_bits(run.params, original.params)
     assert again.vocabulary.to_dict() == config.vocabulary.to_dict()
-    assert "export" not in config_files.read_config(tmp_path / "model")
+    assert "export" not in run_config.read_config(tmp_path / "model")
     assert again.data.directory == ""  # a folder of the machine that it was trained on
     config.data.update(directory="", data_dir=again.data.data_dir)  # another machine has its own
     assert again.data.to_dict() == config.data.to_dict()

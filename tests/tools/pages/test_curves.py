@@ -8,7 +8,7 @@ from helpers import workdirs
 
 from transformer.tools.pages import charts, curves, run
 from transformer.tools.pages.page import Plot
-from transformer.workdir.config_files import read_config
+from transformer.workdir.run_config import read_config
 
 
 def section_of(folder):

@@ -6,7 +6,7 @@ from helpers.evaluated_runs import REFERENCES, SOURCES, worse
 
 from transformer.errors import UserError
 from transformer.tools.pages import evaluated, run
-from transformer.workdir.config_files import read_config
+from transformer.workdir.run_config import read_config
 
 
 def read(folder, wanted=""):

@@ -7,7 +7,7 @@ from helpers import workdirs
 
 from transformer.errors import UserError
 from transformer.tools.pages import run
-from transformer.workdir.config_files import read_config
+from transformer.workdir.run_config import read_config
 
 
 def test_a_workdir_is_read(tmp_path):

@@ -16,7 +16,8 @@ from transformer.tools.compare import comparison_tables as tables
 from transformer.tools.compare.comparison import Comparison
 from transformer.tools.compare.kinds import kind_of
 from transformer.tools.pages import charts, evaluated, measures, page, run
-from transformer.workdir.config_files import MACHINE, flatten, read_config
+from transformer.workdir.config_files import flatten
+from transformer.workdir.run_config import MACHINE, read_config
 
 ITEMS = 3  # lines shown on a terminal; the page has config.compare.sentences
 

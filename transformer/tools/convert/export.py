@@ -26,7 +26,7 @@ from transformer.tools.convert import (
 )
 from transformer.tools.pages import measures
 from transformer.workdir import log, results, workdir
-from transformer.workdir.config_files import RUN
+from transformer.workdir.run_config import RUN
 
 FORMATS = ("huggingface", "ctranslate2", "safetensors")
 

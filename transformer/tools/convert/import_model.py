@@ -26,7 +26,7 @@ from transformer.tools.convert import (
     vit,
 )
 from transformer.workdir import workdir
-from transformer.workdir.config_files import exported_run
+from transformer.workdir.run_config import exported_run
 
 # {model_type of a config.json: what reads such a folder of Hugging Face's}
 HUGGINGFACE = {"marian": marian}

@@ -9,7 +9,7 @@ from transformer.checkpoints import store
 from transformer.errors import UserError
 from transformer.runtime import json_files
 from transformer.tasks.task import abstract_params, load_task
-from transformer.workdir import config_files, log, results
+from transformer.workdir import log, results, run_config
 
 
 class Evaluation(NamedTuple):
@@ -72,7 +72,7 @@ def read(config: ConfigDict, folder: Path) -> Run:
     """Reads a workdir; `config` is its config, with the defaults of keys that it lacks."""
     evaluated = log.read(folder, results.NAME)
     best = store.steps(folder / "best")
-    saved = config_files.read_config(folder)
+    saved = run_config.read_config(folder)
     return Run(
         workdir=folder,
         config=config,
