@@ -28,7 +28,7 @@ def check_values(
 
     A rule is the message's own words, or the values that are allowed:
 
-        {"size": "at least 1 and below 2^31", "kind": ("bpe", "unigram")}
+        {"size": "even and at least 2", "rate": "below 1", "kind": ("bpe", "unigram")}
     """
     for key, rule in rules.items():
         value = options[key]
@@ -50,9 +50,11 @@ def _holds(value: float, part: str) -> bool:
     import numpy as np  # not above: a mistyped command is to be answered at once
 
     words, _, number = part.rpartition(" ")
-    bound = 2**31 if number == "2^31" else float(number)
     if not isinstance(value, int | float):
         return False
+    if number == "even":
+        return value % 2 == 0
+    bound = 2**31 if number == "2^31" else float(number)
     return COMPARISONS[words](np.float32(value) if isinstance(value, float) else value, bound)
 
 

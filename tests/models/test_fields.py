@@ -8,8 +8,10 @@ from helpers import tiny
 from transformer.errors import UserError
 from transformer.models import stack, transformer
 
+RULES = {**stack.RULES, **transformer.RULES}
 
-@pytest.mark.parametrize("name", ["dtype", *stack.CHOICES, *transformer.CHOICES])
+
+@pytest.mark.parametrize("name", [name for name, x in RULES.items() if isinstance(x, tuple)])
 def test_a_wrong_choice_names_the_key(name):
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     with pytest.raises(ValueError, match=rf"config\.model\.{name} .*'wrong'"):
@@ -19,10 +21,7 @@ def test_a_wrong_choice_names_the_key(name):
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
-        *(
-            (name, 0, "must be at least 1")
-            for name in ("d_model", "d_ff", "num_heads", "num_layers")
-        ),
+        *((name, 0, "must be at least 1") for name in ("d_ff", "num_heads", "num_layers")),
         *((name, -1, "must be at least 0") for name in ("key_size", "value_size", "max_positions")),
         ("norm_epsilon", -1e-6, "must be at least 0"),
         ("norm_epsilon", math.nan, "must be at least 0"),

@@ -5,6 +5,7 @@ which is one field of a model. In config.model its fields stand beside the model
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -46,22 +47,9 @@ def _records(model: nn.Module | type[nn.Module]) -> dict[str, type]:
     return {name: x for name, x in types.items() if is_record(x)}
 
 
-def check_choices(model: Any, choices: dict[str, tuple]) -> None:
-    """Raises UserError for a field that is not one of its choices."""
-    check_values("model", {name: getattr(model, name) for name in choices}, choices)
-
-
-def check_at_least(model: Any, least: int, names: tuple[str, ...]) -> None:
-    """Raises UserError for a field below `least`."""
-    values = {name: getattr(model, name) for name in names}
-    check_values("model", values, dict.fromkeys(names, f"at least {least}"))
-
-
-def check_even(model: Any, least: int, names: tuple[str, ...]) -> None:
-    """Raises UserError for a field that is odd or below `least`."""
-    for name in names:
-        if (value := getattr(model, name)) < least or value % 2:
-            raise UserError(f"config.model.{name}={value} must be even and at least {least}")
+def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
+    """Raises UserError for a field that breaks its rule, see `errors.check_values`."""
+    check_values("model", values(model), rules)
 
 
 def check_methods(model: nn.Module, names: tuple[str, ...], otherwise: str = "") -> None:
@@ -86,9 +74,3 @@ def check_shared_vocabulary(model: nn.Module, *, otherwise: str) -> None:
             "config.model.tied_embeddings='all' needs one vocabulary for both sides: set "
             f"config.vocabulary.shared=True, or {otherwise}"
         )
-
-
-def check_rates(model: Any, names: tuple[str, ...]) -> None:
-    """Raises UserError for a rate outside [0, 1), as float32: a rate of 1 would drop everything."""
-    values = {name: getattr(model, name) for name in names}
-    check_values("model", values, dict.fromkeys(names, "at least 0 and below 1"))

@@ -6,14 +6,14 @@ layers is a field of LayerOptions, which `sublayers` passes on, and a key of con
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError
 from transformer.models import cache as kv_cache
 from transformer.models import fields, layers, positions
 from transformer.models.attention import KeysValues, MultiHeadAttention, View
@@ -21,21 +21,22 @@ from transformer.models.cache import KVCache
 from transformer.models.scores import SCORES
 
 Array = jax.Array
-CHOICES = {
+DTYPES = ("float32", "bfloat16")
+RULES = {
     "score": SCORES,
     "positions": positions.KINDS,
     "norm": ("post", "pre"),
     "norm_kind": ("layer", "rms", "none"),
     "activation": tuple(layers.ACTIVATIONS),
-}
-RANGES = {
     **dict.fromkeys(("d_model", "d_ff", "num_heads", "num_layers"), "at least 1"),
     **dict.fromkeys(("key_size", "value_size", "norm_epsilon", "max_distance"), "at least 0"),
     "dropout_rate": "at least 0 and below 1",
     "attention_dropout_rate": "at least 0 and below 1",
     "activation_dropout_rate": "at least 0 and below 1",
+    "dtype": DTYPES,
 }
-DTYPES = ("float32", "bfloat16")
+# Further ones of models of texts: sinusoids are two by two, and 4 of them the fewest.
+TEXT_RULES = {"d_model": "even and at least 4", "max_positions": "at least 0"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,11 +270,12 @@ def multiply_adds(options: LayerOptions, length: int) -> tuple[int, int]:
     return attention, 2 * options.d_model * options.d_ff + distances * options.num_heads * (K + C)
 
 
-def check(model: nn.Module) -> None:
-    """Raises UserError for an invalid value in a model's options, and for an invalid dtype."""
+def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
+    """Raises UserError for an invalid field of a model; `rules` are those of its own fields."""
     options = model.options
-    fields.check_choices(model, {"dtype": DTYPES})
-    check_values("model", vars(options), {**CHOICES, **RANGES})
+    if options.positions == "learned" and "max_positions" in rules:
+        rules = {**rules, "max_positions": "at least 1"}
+    fields.check(model, {**RULES, **rules})
     sizes_given = options.key_size and options.value_size
     if options.d_model % options.num_heads and not sizes_given:
         raise UserError(

@@ -17,7 +17,12 @@ from transformer.models.stack import LayerOptions
 
 Array = jax.Array
 
-CHOICES = {"tied_embeddings": ("all", "target", "none")}
+RULES = {
+    **stack.TEXT_RULES,
+    "tied_embeddings": ("all", "target", "none"),
+    "num_decoder_layers": "at least 0",
+    "first_position": "at least 0",
+}
 
 
 class Transformer(nn.Module):
@@ -206,10 +211,7 @@ class Transformer(nn.Module):
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
-        stack.check(self)
-        fields.check_choices(self, CHOICES)
-        fields.check_at_least(self, 0, ("max_positions", "num_decoder_layers", "first_position"))
-        fields.check_even(self.options, 4, ("d_model",))
+        stack.check(self, RULES)
         if self.first_position and self.options.positions == "learned":
             raise UserError(
                 f"config.model.first_position={self.first_position} must be 0 for learned "

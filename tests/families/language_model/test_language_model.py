@@ -21,7 +21,7 @@ def test_learned_positions_are_limited_and_wrong_fields_are_one_line():
     assert language.model(positions="interleaved").position_limit == np.inf
     for changes, words in (
         ({"positions": "rotated"}, "positions must be one of"),
-        ({"d_model": 15}, "d_model=15 must be even"),
+        ({"d_model": 15}, "d_model must be even"),
         ({"num_heads": 3, "key_size": 0}, "multiple of"),
     ):
         fields = {k: v for k, v in {**language.ARGUMENTS, **changes}.items() if k != "vocab_size"}

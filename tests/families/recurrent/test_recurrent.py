@@ -12,13 +12,13 @@ from helpers.layers import products
 
 from transformer.errors import UserError
 from transformer.families.recurrent.lstm import LSTMCell
-from transformer.families.recurrent.recurrent import CHOICES, Recurrent
+from transformer.families.recurrent.recurrent import RULES, Recurrent
 
 KINDS = slow_but(
-    [*(("gru", kind) for kind in CHOICES["attention"]), ("lstm", "none"), ("lstm", "dot")],
+    [*(("gru", kind) for kind in RULES["attention"]), ("lstm", "none"), ("lstm", "dot")],
     *(("gru", "additive"), ("lstm", "dot")),
 )
-ATTENTIONS = slow_but(CHOICES["attention"], "additive", "dot")
+ATTENTIONS = slow_but(RULES["attention"], "additive", "dot")
 FIELDS = {
     **{"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY, "d_model": 8},
     **{"num_layers": 2, "cell": "gru", "attention": "additive", "tied_embeddings": "none"},
@@ -158,7 +158,7 @@ def test_tied_embeddings_are_one_matrix():
     [
         ({"cell": "rnn"}, "cell must be one of 'gru', 'lstm', found 'rnn'"),
         ({"attention": "dott"}, "attention must be one of 'none', 'additive', 'dot', 'general', "),
-        ({"d_model": 7}, "d_model=7 must be even and at least 2"),
+        ({"d_model": 7}, "d_model must be even and at least 2"),
         ({"dropout_rate": 1.0}, "dropout_rate must be at least 0 and below 1"),
         ({"num_layers": 0}, "num_layers must be at least 1"),
         ({"forget_bias": -1.0}, "forget_bias must be at least 0, found -1"),

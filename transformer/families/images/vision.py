@@ -8,14 +8,19 @@ import jax.numpy as jnp
 
 from transformer.errors import UserError
 from transformer.families.images import patches
-from transformer.models import dense, fields, stack
+from transformer.models import dense, stack
 from transformer.models.attention import View
 from transformer.models.stack import LayerOptions
 
 Array = jax.Array
-CHOICES = {"stem": ("patches", "convolutions"), "pooling": ("token", "mean")}
-# 'rotary' and 'shaw' are relative to the patches' order, row by row.
-POSITIONS = ("learned", "none", "rotary", "shaw")
+RULES = {
+    "stem": ("patches", "convolutions"),
+    "pooling": ("token", "mean"),
+    # 'rotary' and 'shaw' are relative to the patches' order, row by row.
+    "positions": ("learned", "none", "rotary", "shaw"),
+    "patch_size": "at least 1",
+    "position_grid": "at least 1",
+}
 
 
 class VisionTransformer(nn.Module):
@@ -103,10 +108,7 @@ class VisionTransformer(nn.Module):
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
-        fields.check_choices(self, CHOICES)
-        fields.check_choices(self.options, {"positions": POSITIONS})
-        fields.check_at_least(self, 1, ("patch_size", "position_grid"))
-        stack.check(self)
+        stack.check(self, RULES)
         if self.stem == "patches" and self.image_size % self.patch_size:
             raise UserError(
                 f"config.data.size={self.image_size} must be a multiple of "

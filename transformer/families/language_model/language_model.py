@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import cache as kv_cache
-from transformer.models import dense, fields, stack
+from transformer.models import dense, stack
 from transformer.models.attention import View, same_segment
 from transformer.models.cache import KVCache
 from transformer.models.positions import PositionEncoding, most_positions
@@ -31,10 +31,7 @@ class LanguageModel(nn.Module):
     dtype: str
 
     def setup(self) -> None:
-        stack.check(self)
-        fields.check_even(self.options, 4, ("d_model",))
-        least = 1 if self.options.positions == "learned" else 0
-        fields.check_at_least(self, least, ("max_positions",))
+        stack.check(self, stack.TEXT_RULES)
         self.decoder = stack.Decoder(
             options=self.options,
             sublayers=stack.sublayers(self.options, self.dtype),

@@ -12,6 +12,11 @@ from transformer.models import fields
 from transformer.models.attention import attend
 
 Array = jax.Array
+RULES = {
+    **dict.fromkeys(("d_model", "state_size", "attention_size", "d_ff"), "at least 1"),
+    "forget_bias": "at least 0",
+    "dropout_rate": "at least 0 and below 1",
+}
 
 
 class IntraAttention(nn.Module):
@@ -31,9 +36,7 @@ class IntraAttention(nn.Module):
     @nn.compact
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns logits [B, V]; ids and segments (0 on padding, else 1) are int [B, S]."""
-        fields.check_at_least(self, 1, ("d_model", "state_size", "attention_size", "d_ff"))
-        fields.check_at_least(self, 0, ("forget_bias",))
-        fields.check_rates(self, ("dropout_rate",))
+        fields.check(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))
         steps = nn.scan(

@@ -19,10 +19,14 @@ from transformer.models import dense, fields
 from transformer.models.cache import take_parents
 
 Array = jax.Array
-CHOICES = {
+RULES = {
     "cell": ("gru", "lstm"),
     "attention": ("none", *SCORES),
     "tied_embeddings": ("all", "none"),
+    "num_layers": "at least 1",
+    "forget_bias": "at least 0",
+    "d_model": "even and at least 2",
+    "dropout_rate": "at least 0 and below 1",
 }
 
 
@@ -42,11 +46,7 @@ class Recurrent(nn.Module):
     takes_packed_rows = False
 
     def setup(self) -> None:
-        fields.check_choices(self, CHOICES)
-        fields.check_at_least(self, 1, ("num_layers",))
-        fields.check_at_least(self, 0, ("forget_bias",))
-        fields.check_even(self, 2, ("d_model",))
-        fields.check_rates(self, ("dropout_rate",))
+        fields.check(self, RULES)
         fields.check_shared_vocabulary(self, otherwise="give 'none'")
         D, tied = self.d_model, self.tied_embeddings == "all"
         source, table = nn.Embed(self.source_vocab_size, D), nn.Embed(self.target_vocab_size, D)

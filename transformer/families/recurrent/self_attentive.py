@@ -8,11 +8,17 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from transformer.families.recurrent import intra_attention
 from transformer.families.recurrent.lstm import LSTMCell
 from transformer.models import fields
 from transformer.models.attention import attend
 
 Array = jax.Array
+RULES = {
+    **intra_attention.RULES,
+    "num_hops": "at least 1",
+    "penalty": "at least 0",
+}
 
 
 class SelfAttentive(nn.Module):
@@ -34,7 +40,7 @@ class SelfAttentive(nn.Module):
     @nn.compact
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns logits [B, V]; ids and segments (0 on padding, else 1) are int [B, S]."""
-        self._check()
+        fields.check(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))
         direction = lambda: nn.RNN(LSTMCell(self.state_size, forget_bias=self.forget_bias))
@@ -66,13 +72,6 @@ class SelfAttentive(nn.Module):
         attention = self.attention_size * (states + hops) + hops * states
         classifier = self.d_ff * (hops * states + self.num_classes)
         return 3 * 2 * rows * (length * (recurrent + attention) + classifier)
-
-    def _check(self) -> None:
-        """Raises UserError for invalid fields, named by their config key."""
-        sizes = ("d_model", "state_size", "attention_size", "num_hops", "d_ff")
-        fields.check_at_least(self, 1, sizes)
-        fields.check_at_least(self, 0, ("forget_bias", "penalty"))
-        fields.check_rates(self, ("dropout_rate",))
 
 
 def redundancy(weights_BTS: Array) -> Array:

@@ -31,10 +31,7 @@ class TextEncoder(nn.Module):
     attention_weights = staticmethod(stack.attention_weights)
 
     def setup(self) -> None:
-        stack.check(self)
-        fields.check_even(self.options, 4, ("d_model",))
-        least = 1 if self.options.positions == "learned" else 0
-        fields.check_at_least(self, least, ("max_positions",))
+        stack.check(self, stack.TEXT_RULES)
         D = self.options.d_model
         normal = nn.initializers.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
@@ -118,7 +115,7 @@ class TextClassifier(TextEncoder):
 
     def setup(self) -> None:
         super().setup()
-        fields.check_choices(self, {"pooling": ("first", "mean")})
+        fields.check(self, {"pooling": ("first", "mean")})
         self.head = nn.Dense(self.num_classes)
 
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
