@@ -100,17 +100,14 @@ def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -
         texts = vocabulary.encode(line["prompt"].split("\n"))
         ids = [i for text in texts for i in text][:-1]
         if len(ids) >= context:
-            logging.warning(
-                "line %d: the prompt has %d tokens, of which the model sees the last %d to %d "
-                "(config.data.context_length=%d)",
-                *(number + 1, len(ids), context // 2 + 1, context, context),
-            )
+            # A window begins with the last half of the one before it, and grows to the context.
+            what = f"the prompt has {len(ids)} tokens, of which the model sees"
+            seen = f"the last {context // 2 + 1} to {context}"
+            key = f"config.data.context_length={context}"
+            logging.warning("line %d: %s %s (%s)", number + 1, what, seen, key)
         if unknown := ids.count(vocabulary.unknown):
-            logging.warning(
-                "line %d: the prompt has %s unknown to the vocabulary",
-                number + 1,
-                quantity(unknown, "character"),
-            )
+            what = f"the prompt has {quantity(unknown, 'character')} unknown to the vocabulary"
+            logging.warning("line %d: %s", number + 1, what)
         yield Prompt(number, line, ids)
 
 

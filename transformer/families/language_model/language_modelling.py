@@ -94,10 +94,8 @@ def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
     vocab = workdir.read_vocabulary(folder, config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
-        ids, zero = (
-            np.array(vocab.encode([line])[0][: config.data.context_length]),
-            np.zeros(1, int),
-        )
+        ids = np.array(vocab.encode([line])[0][: config.data.context_length])
+        zero = np.zeros(1, int)  # one window, item 0, in row 0
         inputs = streams.assemble(ids, zero, zero, (1, len(ids)))["inputs"]
         return {name: x[0] for name, x in inputs.items()}
 

@@ -110,13 +110,8 @@ def example(config: ml_collections.ConfigDict, rows: int) -> dict:
 
 def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the texts}."""
-
-    def sums(params: dict, batch: dict, *, rng: object) -> dict:
-        filled = (batch["inputs"]["segments"] > 0).sum()
-        items = classifiers.training_loss(params, batch, model=model, rng=rng, **config.loss)
-        return {**items, "filled": filled}
-
-    return sums
+    items = functools.partial(classifiers.training_loss, model=model, **config.loss)
+    return functools.partial(texts.with_filled, items)
 
 
 def evaluator(

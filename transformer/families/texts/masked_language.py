@@ -51,11 +51,9 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 def corpus_of(config: ml_collections.ConfigDict, split: str) -> Text | labelled_text.LabelledText:
     """Returns a split: a text a line; with `data.labelled`, that of LABEL<tab>TEXT lines."""
-    return (
-        classification.labelled(config, split)
-        if config.data.labelled
-        else splits.text(config, split)
-    )
+    if config.data.labelled:
+        return classification.labelled(config, split)
+    return splits.text(config, split)
 
 
 def prepare(
@@ -83,10 +81,7 @@ def prepare(
 
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int | float]:
     """Returns the vocabulary's size, of the workdir or of the config, and the share of masks."""
-    return {
-        **vocabularies.text_sizes(config, folder),
-        "mask_share": config.data.mask_share,
-    }
+    return {**vocabularies.text_sizes(config, folder), "mask_share": config.data.mask_share}
 
 
 def example(config: ml_collections.ConfigDict, rows: int) -> dict:
@@ -98,13 +93,8 @@ def example(config: ml_collections.ConfigDict, rows: int) -> dict:
 
 def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the masked tokens}."""
-
-    def sums(params: Tree, batch: dict, *, rng: object) -> dict:
-        filled = (batch["inputs"]["segments"] > 0).sum()
-        tokens = losses.token_loss(params, batch, model=model, rng=rng, **config.loss)
-        return {**tokens, "filled": filled}
-
-    return sums
+    tokens = functools.partial(losses.token_loss, model=model, **config.loss)
+    return functools.partial(texts.with_filled, tokens)
 
 
 def batches_of(

@@ -4,6 +4,9 @@ The model's inputs are int [rows, length]: `ids`, `positions`, from 0 in each te
 which number a row's texts from 1. All are 0 on padding.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +14,8 @@ import numpy as np
 from transformer.data import packing, pairs
 from transformer.data.tokenizer import START, UNKNOWN
 from transformer.data.tokens import Side
+
+Tree = Any
 
 # What stands for a masked token. No text has it: what a vocabulary lacks falls back to bytes, and
 # families/texts/masked_language.py refuses one that does not.
@@ -49,6 +54,14 @@ def one_text(ids: list[int], length: int) -> dict[str, np.ndarray]:
     """Returns the inputs [length] of a text that ends with END."""
     side, zero = Side(np.array(ids), np.array([0, len(ids)])), np.zeros(1, int)
     return {name: x[0] for name, x in inputs(side, zero, zero, (1, length)).items()}
+
+
+def with_filled(loss: Callable, params: Tree, batch: dict, *, rng: jax.Array) -> dict:
+    """Returns the sums of a training loss, and 'filled', the positions that are not padding.
+
+    The weights count the texts, or the masked tokens: neither says how full the rows are.
+    """
+    return {**loss(params, batch, rng=rng), "filled": (batch["inputs"]["segments"] > 0).sum()}
 
 
 # With classes.
