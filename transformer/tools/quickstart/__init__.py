@@ -1,6 +1,8 @@
-"""The quickstart's corpus, Korean-English, generated: words (lexicon.py), sentences (grammar.py),
-for TFDS (corpus.py).
+"""The quickstart's corpus, Korean-English, generated.
 
-The corpus is named after the seed and the bytes of the first two files: any edit of them, even of a
-comment, makes it another corpus with another fingerprint, which TFDS prepares again.
+Read lexicon.tsv (the words), lexicon.py (which reads them), morphology.py (their forms), grammar.py
+(sentences) and corpus.py (the corpus for TFDS).
+
+The corpus is named after the seed and the bytes of the first four files: any edit of them, even of
+a comment, makes it another corpus with another fingerprint, which TFDS prepares again.
 """

@@ -1,4 +1,4 @@
-"""The generated pairs as a corpus that TFDS prepares, named after the code and seed behind them."""
+"""The generated pairs as a corpus that TFDS prepares."""
 
 import hashlib
 import pathlib
@@ -7,13 +7,18 @@ import tensorflow_datasets as tfds
 
 from transformer.data.builders import RecordsConfig
 from transformer.runtime import progress
-from transformer.tools.quickstart import grammar, lexicon
+from transformer.tools.quickstart import grammar, lexicon, morphology
 
 
 def corpus() -> RecordsConfig:
-    """Returns the content of the corpus, {'ko': ..., 'en': ...} in each record."""
-    sources = [pathlib.Path(module.__file__).read_bytes() for module in (lexicon, grammar)]
-    digest = hashlib.sha256(b"%d %s %s" % (grammar.SEED, *sources)).hexdigest()
+    """Returns the content of the corpus, {'ko': ..., 'en': ...} in each record.
+
+    It is named after the seed, the table of words and the code: all that the pairs depend on.
+    """
+    # Whole files: an edit, even of a comment, gives another name, under which TFDS prepares anew.
+    files = [lexicon.FILE, *(module.__file__ for module in (lexicon, morphology, grammar))]
+    sources = [pathlib.Path(file).read_bytes() for file in files]
+    digest = hashlib.sha256(b"%d %s" % (grammar.SEED, b" ".join(sources))).hexdigest()
 
     def splits():
         with progress.waiting("generate the corpus"):

@@ -14,38 +14,9 @@ Korean needs neither articles nor plurals. For exactly one translation of every 
 
 import random
 
-from transformer.tools.quickstart.lexicon import (
-    ACTIONS,
-    ACTIVITIES,
-    ADJECTIVES,
-    DETERMINERS,
-    MOTIONS,
-    NAMES,
-    NOUNS,
-    NUMERALS,
-    PERSONS,
-    PLACES,
-    PLURALS,
-    POSSESSIVES,
-    PRONOUNS,
-    STATES,
-    TENSES,
-    TIMES,
-    TRANSFERS,
-    VEHICLES,
-    Clause,
-    Phrase,
-    Verb,
-    adnominal,
-    attach,
-    infinitive,
-    join,
-    plural,
-    prospective,
-    rows,
-    suffix,
-    translation,
-)
+from transformer.tools.quickstart import lexicon, morphology
+from transformer.tools.quickstart.lexicon import Clause, Phrase, Verb
+from transformer.tools.quickstart.morphology import attach, join, translation
 
 SEED = 0
 SIZES = {"test": 500, "validation": 500, "train": 24_000}
@@ -53,76 +24,101 @@ MAX_WORDS = 12  # of a Korean sentence
 HELD_OUT = ("나는 사과를 좋아해", "I like apples")  # the README translates it: in no split
 
 
+# The classes of nouns that are persons, in the order in which lexicon.tsv has them everywhere.
+PERSONS = "kin job people"
+
 # Phrases
 
 
 def chance(rng: random.Random, probability: float) -> bool:
+    """Returns True with a probability."""
     return rng.random() < probability
 
 
 def noun_phrase(rng: random.Random, classes: str, kinds: str, adjectives: float = 0.25) -> Phrase:
-    """A phrase of one of `kinds`, bare (generic), definite or counted; some have an adjective."""
-    name, noun = rng.choice([(name, noun) for name in classes.split() for noun in NOUNS[name]])
-    mass, kind = not noun.counter, rng.choice(kinds.split())
-    if mass and (kind == "counted" or name == "study"):
+    """Returns a phrase of one of `kinds`: bare (generic), definite or counted.
+
+    Its noun is of one of `classes`; `adjectives` is the share of phrases with an adjective.
+    """
+    nouns = [(name, noun) for name in classes.split() for noun in lexicon.NOUNS[name]]
+    name, noun = rng.choice(nouns)
+    kind = rng.choice(kinds.split())
+    is_mass, is_person = not noun.counter, name in PERSONS.split()
+    if is_mass and (kind == "counted" or name == "study"):
         kind = "bare"
-    many, counter, determiner, modifier = not mass, "", ("", ""), ("", "")
-    fitting = [adjective for adjective in ADJECTIVES if name in adjective.classes.split()]
+    fitting = [verb for verb in lexicon.ADJECTIVES if name in verb.classes.split()]
+    adjective = "", ""
     if fitting and chance(rng, adjectives):
-        adjective = rng.choice(fitting)
-        modifier = adnominal(adjective.stem), adjective.english
+        verb = rng.choice(fitting)
+        adjective = morphology.adnominal(verb.stem), verb.english
+    determiner, counter, is_plural = ("", ""), "", not is_mass
     if kind == "definite":
-        many = not mass and chance(rng, 0.3)
-        owned = name == "kin" or (name not in PERSONS.split() and chance(rng, 0.5))
-        korean, english = rng.choice(POSSESSIVES if owned else DETERMINERS)
-        determiner = korean, PLURALS.get(english, english) if many else english
+        is_plural = not is_mass and chance(rng, 0.3)
+        # Kin is always somebody's (my friend), other persons are nobody's (the student).
+        is_owned = name == "kin" or (not is_person and chance(rng, 0.5))
+        korean, english = rng.choice(lexicon.POSSESSIVES if is_owned else lexicon.DETERMINERS)
+        if is_plural:  # these, those
+            english = lexicon.IRREGULAR_PLURALS.get(english, english)
+        determiner = korean, english
     elif kind == "counted":
-        numeral, english = rng.choice(NUMERALS)
-        many, counter = english != "a", f"{numeral} {noun.counter}"
-        an = not many and join(modifier[1], noun.english)[0] in "aeiou"
-        determiner = "", "an" if an else english
-    marked = many and (kind == "definite" or (kind == "bare" and name in PERSONS.split()))
-    korean = join(determiner[0], modifier[0], noun.korean + "들" * marked, counter)
-    english = join(determiner[1], modifier[1], plural(noun.english) if many else noun.english)
-    return Phrase(korean, english, "they" if many else "it", english)
+        numeral, english = rng.choice(lexicon.NUMERALS)
+        is_plural, counter = english != "a", f"{numeral} {noun.counter}"
+        if english == "a" and join(adjective[1], noun.english)[0] in "aeiou":
+            english = "an"
+        determiner = "", english
+    # 들 marks the plural that English has: not of generic things, nor after a number.
+    is_marked = is_plural and (kind == "definite" or (kind == "bare" and is_person))
+    korean = join(determiner[0], adjective[0], noun.korean + "들" * is_marked, counter)
+    form = morphology.plural(noun.english) if is_plural else noun.english
+    english = join(determiner[1], adjective[1], form)
+    return Phrase(korean, english, "they" if is_plural else "it", english)
 
 
 def overlaps(phrase: Phrase, subject: Phrase) -> bool:
-    """Whether the subject would act on itself: I ... us, Tom ... Tom's dog."""
-    names, words = ({*p.english.replace("'s", "").split()} for p in (phrase, subject))
-    shared = names & words & {name.english for name in NAMES}
-    return bool(shared) or phrase == subject or {phrase.person, subject.person} <= {"I", "we"}
+    """Returns whether the subject would act on itself: I ... us, Tom ... Tom's dog."""
+    words = {*phrase.english.replace("'s", "").split()}
+    words &= {*subject.english.replace("'s", "").split()}
+    shares_a_name = any(name.english in words for name in lexicon.NAMES)
+    return shares_a_name or phrase == subject or {phrase.person, subject.person} <= {"I", "we"}
 
 
 def person(rng: random.Random, *, simple: bool = False, but: Phrase | None = None) -> Phrase:
-    """A pronoun, a name or, unless `simple`, a definite person; none that the subject `but` is."""
-    while True:
-        kind = rng.choices((PRONOUNS, NAMES, ()), (5, 3, 0 if simple else 4))[0]
+    """Returns a pronoun, a name or, unless `simple`, a definite person.
+
+    It does not overlap with the subject `but`.
+    """
+    while True:  # an empty list stands for a definite person
+        kind = rng.choices((lexicon.PRONOUNS, lexicon.NAMES, []), (5, 3, 0 if simple else 4))[0]
         phrase = rng.choice(kind) if kind else noun_phrase(rng, PERSONS, "definite")
         if but is None or not overlaps(phrase, but):
             return phrase
 
 
 def both(first: Phrase, second: Phrase) -> Phrase:
+    """Returns two phrases joined by and."""
     english = f"{first.english} and {second.english}"
     return Phrase(f"{attach(first.korean, '과/와')} {second.korean}", english, "they", english)
 
 
 def persons(rng: random.Random) -> Phrase:
-    return both(*rng.sample(NAMES, 2)) if chance(rng, 0.1) else person(rng)
+    """Returns a person, or sometimes two by their names."""
+    return both(*rng.sample(lexicon.NAMES, 2)) if chance(rng, 0.1) else person(rng)
 
 
 def thing(rng: random.Random, verb: Verb, subject: Phrase, simple: bool = False) -> Phrase:
-    """What the verb is done to; a `simple` one is bare or a pronoun or a name."""
-    if verb.classes.startswith("kin") and chance(rng, 0.3 if verb in STATES else 0.7):
+    """Returns an object of a verb; a `simple` one is bare, a pronoun or a name."""
+    if verb.classes.startswith("kin") and chance(rng, 0.3 if verb in lexicon.STATES else 0.7):
         return person(rng, simple=simple, but=subject)
     if simple:
         return noun_phrase(rng, verb.classes, "bare", 0)
-    if chance(rng, 0.1):  # bare, or an adjective or owner before the first might hold for both
-        first, second = (noun_phrase(rng, verb.classes, "bare", 0) for _ in range(2))
+    if chance(rng, 0.1):
+        # Bare, because an adjective or owner before the first might hold for both.
+        first = noun_phrase(rng, verb.classes, "bare", 0)
+        second = noun_phrase(rng, verb.classes, "bare", 0)
         return both(first, second) if first != second else first
-    while True:  # one likes apples, or these apples, hardly three apples
-        kinds = "bare definite" if verb in STATES else "bare definite counted"
+    # Somebody likes apples, or these apples, hardly three apples.
+    kinds = "bare definite" if verb in lexicon.STATES else "bare definite counted"
+    while True:
         phrase = noun_phrase(rng, verb.classes, kinds)
         if not overlaps(phrase, subject):
             return phrase
@@ -131,65 +127,76 @@ def thing(rng: random.Random, verb: Verb, subject: Phrase, simple: bool = False)
 # Clauses
 
 
-def when(rng: random.Random, tense: str, present: str) -> tuple[str, str]:
-    return rng.choice(TIMES[present if tense == "present" else tense])
+def moment(rng: random.Random, share: float, tense: str, present: str) -> tuple[str, str]:
+    """Returns a time in a `share` of cases, else ("", ""); `present` names those of the present."""
+    if not chance(rng, share):
+        return "", ""
+    return rng.choice(lexicon.TIMES[present if tense == "present" else tense])
 
 
 def action(
     rng: random.Random, subject: Phrase, verb: Verb, *complements: tuple[str, str]
 ) -> Clause:
-    """What one does, is doing, can, wants or has to do, some with a companion or a time."""
+    """Returns a clause of what its subject does, is doing, can, wants or has to do.
+
+    Some have a companion or a time besides.
+    """
     if chance(rng, 0.15):
         friend = person(rng, but=subject)
         complements += ((attach(friend.korean, "과/와") + " 함께", "with " + friend.objective),)
-    (stem, english, _), tense, time = verb, rng.choice(TENSES[:2]), "modal"
+    stem, english, _ = verb
+    tense, time = rng.choice(lexicon.TENSES[:2]), "modal"  # past or present
     mood = rng.choice(("plain", "plain", "plain", "progressive", "can", "want", "must"))
     if mood == "plain" or (mood == "want" and subject.person == "you"):
-        tense, time = rng.choice(TENSES), "habit"
+        tense, time = rng.choice(lexicon.TENSES), "habit"
     elif mood == "progressive":
         head, *rest = english.split()
-        stem, english = stem + "고 있", join("be", suffix(head, "ing"), *rest)
+        stem, english = stem + "고 있", join("be", morphology.suffix(head, "ing"), *rest)
         time = mood
     elif mood == "can":
-        stem, english = prospective(stem) + " 수 있", "can " + english
-    elif mood == "want":  # one feels one's own wish (싶어) and sees another's (싶어 해)
+        stem, english = morphology.prospective(stem) + " 수 있", "can " + english
+    elif mood == "want":
+        # I feel my own wish (싶어) and see hers (싶어 해); you are not told yours.
         stem += "고 싶" if subject.person in ("I", "we") else "고 싶어 하"
         english = "want to " + english
     else:
-        stem, english = infinitive(stem) + "야 하", "have to " + english
-    moment = when(rng, tense, time) if chance(rng, 0.35) else ("", "")
+        stem, english = morphology.infinitive(stem) + "야 하", "have to " + english
+    when = moment(rng, 0.35, tense, time)
     negated = mood != "must" and chance(rng, 0.3)
-    return Clause(subject, Verb(stem, english), complements, tense, negated, moment)
+    return Clause(subject, Verb(stem, english), complements, tense, negated, when)
 
 
 def accusative(phrase: Phrase) -> tuple[str, str]:
+    """Returns a phrase as the object of a verb, in Korean and English."""
     return attach(phrase.korean, "을/를"), phrase.objective
 
 
 def somewhere(rng: random.Random) -> list[tuple[str, str]]:
-    place, _, where = rng.choice(PLACES)
+    """Returns the place of an action, or none."""
+    place, _, where = rng.choice(lexicon.PLACES)
     return [(place + "에서", where)] if chance(rng, 0.3) else []
 
 
 def simple(rng: random.Random) -> Clause:
     """나는 사과를 좋아해: I like apples."""
-    subject, verb = person(rng, simple=True), rng.choice(STATES * 3 + ACTIONS)
-    phrase = thing(rng, verb, subject, simple=True)
-    return Clause(subject, verb, (accusative(phrase),), rng.choice(TENSES), chance(rng, 0.35))
+    subject, verb = person(rng, simple=True), rng.choice(lexicon.STATES * 3 + lexicon.ACTIONS)
+    objects = accusative(thing(rng, verb, subject, simple=True))
+    tense = rng.choice(lexicon.TENSES)
+    return Clause(subject, verb, (objects,), tense, chance(rng, 0.35))
 
 
 def transitive(rng: random.Random) -> Clause:
     """톰은 공원에서 책 한 권을 읽고 있어: Tom is reading a book in the park."""
-    subject, verb = persons(rng), rng.choice(STATES + ACTIONS)
+    subject, verb = persons(rng), rng.choice(lexicon.STATES + lexicon.ACTIONS)
     objects = accusative(thing(rng, verb, subject))
-    if verb in STATES:
-        return Clause(subject, verb, (objects,), rng.choice(TENSES), chance(rng, 0.3))
+    if verb in lexicon.STATES:
+        return Clause(subject, verb, (objects,), rng.choice(lexicon.TENSES), chance(rng, 0.3))
     return action(rng, subject, verb, objects, *somewhere(rng))
 
 
 def transfer(rng: random.Random) -> Clause:
     """나는 그녀에게 책을 줬어: I gave books to her."""
-    subject, verb = persons(rng), rng.choice(TRANSFERS)
+    subject, verb = persons(rng), rng.choice(lexicon.TRANSFERS)
     phrase, receiver = thing(rng, verb, subject), person(rng, but=subject)
     while overlaps(phrase, receiver):
         receiver = person(rng, but=subject)
@@ -199,19 +206,20 @@ def transfer(rng: random.Random) -> Clause:
 
 def motion(rng: random.Random) -> Clause:
     """나는 버스로 학교에 가: I go to school by bus."""
-    (place, goal, _), (vehicle, means) = rng.choice(PLACES), rng.choice(VEHICLES)
+    (place, goal, _), (vehicle, means) = rng.choice(lexicon.PLACES), rng.choice(lexicon.VEHICLES)
     vehicles = [(attach(vehicle, "으로/로"), means)] if chance(rng, 0.3) else []
-    return action(rng, persons(rng), rng.choice(MOTIONS), (place + "에", goal), *vehicles)
+    return action(rng, persons(rng), rng.choice(lexicon.MOTIONS), (place + "에", goal), *vehicles)
 
 
 def activity(rng: random.Random) -> Clause:
     """나는 집에서 쉬어: I rest at home."""
-    return action(rng, persons(rng), rng.choice(ACTIVITIES), *somewhere(rng))
+    return action(rng, persons(rng), rng.choice(lexicon.ACTIVITIES), *somewhere(rng))
 
 
 def description(rng: random.Random) -> Clause:
     """그 개는 아주 커: the dog is very big."""
-    adjective, tense, negated = rng.choice(ADJECTIVES), rng.choice(TENSES), chance(rng, 0.3)
+    adjective, tense = rng.choice(lexicon.ADJECTIVES), rng.choice(lexicon.TENSES)
+    negated = chance(rng, 0.3)
     if PERSONS in adjective.classes and chance(rng, 0.7):
         subject = person(rng, simple=True)
     else:  # only the present is generic: apples are delicious
@@ -227,19 +235,21 @@ def location(rng: random.Random) -> Clause:
     subject = persons(rng)
     if chance(rng, 0.3):
         subject = noun_phrase(rng, "animal goods vehicle book", "definite")
-    (place, _, where), tense = rng.choice(PLACES), rng.choice(TENSES)
-    moment = when(rng, tense, "progressive") if chance(rng, 0.3) else ("", "")
+    (place, _, where), tense = rng.choice(lexicon.PLACES), rng.choice(lexicon.TENSES)
+    when = moment(rng, 0.3, tense, "progressive")
     negated = chance(rng, 0.3)
-    return Clause(subject, Verb("있", "be"), ((place + "에", where),), tense, negated, moment)
+    return Clause(subject, Verb("있", "be"), ((place + "에", where),), tense, negated, when)
 
 
 def existence(rng: random.Random) -> Clause:
     """공원에 개 한 마리가 있어: there is a dog in the park."""
-    stem, kind, quantity = rng.choice(rows("있:counted:, 없:bare:no, 많:bare:many"))
+    # Korean has a verb for being there, for being absent and for being many.
+    verbs = ("있", "counted", ""), ("없", "bare", "no"), ("많", "bare", "many")
+    stem, kind, quantity = rng.choice(verbs)
     phrase = noun_phrase(rng, "job people animal fruit crop goods vehicle plant", kind)
-    place, _, where = rng.choice(PLACES)
+    place, _, where = rng.choice(lexicon.PLACES)
     complement = (attach(phrase.korean, "이/가"), join(quantity, phrase.english))
-    subject, tense = Phrase("", "there", phrase.person), rng.choice(TENSES)
+    subject, tense = Phrase("", "there", phrase.person), rng.choice(lexicon.TENSES)
     return Clause(subject, Verb(stem, "be"), (complement, (place + "에", where)), tense)
 
 
@@ -249,12 +259,12 @@ def possession(rng: random.Random) -> Clause:
     classes, kind = "kin animal fruit drink book goods vehicle", "bare" if negated else "counted"
     phrase = noun_phrase(rng, classes, kind)
     complement = (attach(phrase.korean, "이/가"), phrase.english)
-    return Clause(subject, Verb("있", "have"), (complement,), rng.choice(TENSES), negated)
+    return Clause(subject, Verb("있", "have"), (complement,), rng.choice(lexicon.TENSES), negated)
 
 
 # Sentences
 
-TEMPLATES = {  # and their weights
+TEMPLATES = {  # template: its weight
     simple: 25,
     transitive: 22,
     transfer: 7,
@@ -265,37 +275,42 @@ TEMPLATES = {  # and their weights
     existence: 6,
     possession: 5,
 }
-LINKS = rows("고:and, 지만:but")
+LINKS = (("고", "and"), ("지만", "but"))
 
 
 def sentence(rng: random.Random) -> tuple[str, str]:
-    """A random sentence of the language and its translation."""
+    """Returns a random sentence of the language and its translation."""
     template = rng.choices(tuple(TEMPLATES), tuple(TEMPLATES.values()))[0]
     clause = template(rng)
-    if template is simple and chance(rng, 0.25):  # 나는 빵을 먹지만 그녀는 물을 마셔
-        other = simple(rng)._replace(tense=clause.tense)
-        if other.subject != clause.subject:
+    if template is simple and chance(rng, 0.25):
+        # 나는 빵을 먹지만 그녀는 물을 마셔: I eat bread but she drinks water.
+        second = simple(rng)._replace(tense=clause.tense)
+        if second.subject != clause.subject:
             link, conjunction = rng.choice(LINKS)
-            korean, english = zip(translation(clause, link=link), translation(other), strict=True)
-            return " ".join(korean), capitalize(f" {conjunction} ".join(english))
+            korean, english = translation(clause, link=link)
+            next_korean, next_english = translation(second)
+            english = capitalize(f"{english} {conjunction} {next_english}")
+            return f"{korean} {next_korean}", english
+    # Questions are about others, and have no negation.
     asks = clause.subject.person not in ("I", "we") and not clause.negated and chance(rng, 0.15)
     korean, english = translation(clause, question=asks, time_first=chance(rng, 0.4))
     return korean, capitalize(english)
 
 
 def capitalize(english: str) -> str:
+    """Returns a sentence with a capital first letter; str.capitalize would lower all others."""
     return english[0].upper() + english[1:]
 
 
 def sentence_pairs(seed: int = SEED) -> dict[str, list[tuple[str, str]]]:
-    """Pairs (Korean, English) of the splits train, validation and test, the same for the same seed.
+    """Returns the pairs (Korean, English) of train, validation and test, the same for a seed.
 
     All Korean sentences differ, no English sentence is in two splits, and `HELD_OUT` is in none.
     """
     rng = random.Random(seed)
     seen, taken = {HELD_OUT[0]}, {HELD_OUT[1]}  # Korean so far, English of the splits before
     splits = {}
-    for split, size in SIZES.items():  # train last: what the others hold is kept from it
+    for split, size in SIZES.items():  # train last: it gets no sentence of the other two
         pairs = splits[split] = []
         while len(pairs) < size:
             korean, english = sentence(rng)
