@@ -18,9 +18,8 @@ from configs import translation as defaults
 from transformer.distributed.layout import make_layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.modes import prepare
-from transformer.tasks import splits, translation
+from transformer.tasks import splits, translation, vocabularies
 from transformer.training import loop, state, update
-from transformer.workdir import workdir
 
 PAGE = Path(__file__).with_name("one-batch.md")
 BLOCK = re.compile(r"(?:^    .*\n)+", re.MULTILINE)
@@ -50,7 +49,7 @@ def blocks(folder: Path) -> list[str]:
     # Once: text to rows.
     run = folder / "run"
     config = prepare.prepare_workdir(translation, configure(folder), run)
-    vocabulary = workdir.read_vocabulary(run, config)
+    vocabulary = vocabularies.read(run, config)
     pairs = splits.pairs(config, "train").read(range(len(PAIRS)))
     tokens = splits.prepared_tokens(config, vocabulary)
     task = translation.build(config, run)

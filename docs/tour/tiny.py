@@ -13,6 +13,7 @@ from configs import image_classification, language_modelling, masked_language, t
 from transformer import models
 from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import Pieces
+from transformer.data.vocabulary import learn_pieces
 from transformer.tasks import losses
 from transformer.tasks.task import init_params
 from transformer.training import optimizer, update
@@ -54,7 +55,7 @@ def clauses() -> list[tuple[str]]:
 def vocabulary(sentences: Sequence[tuple[str, ...]], size: int = 480) -> Pieces:
     """Returns a SentencePiece vocabulary, learnt from the sentences; their words are its pieces."""
     texts = itertools.chain.from_iterable(sentences)
-    model = tokenizer.learn(texts, size=size, kind="bpe", character_coverage=1.0)
+    model = learn_pieces(texts, size=size, kind="bpe", character_coverage=1.0)
     return tokenizer.load(model, "the tour's vocabulary")
 
 

@@ -9,13 +9,13 @@ import pytest
 import sentencepiece
 from helpers.corpora import SIZE, text
 
-from transformer.data import tokenizer
+from transformer.data import tokenizer, vocabulary
 from transformer.errors import UserError
 
 
 def learn(sentences, **changes):
     options = {"size": SIZE, "kind": "bpe", "character_coverage": 1.0, **changes}
-    return tokenizer.learn(sentences, **options)
+    return vocabulary.learn_pieces(sentences, **options)
 
 
 @pytest.fixture(scope="module", params=["bpe", "unigram"])

@@ -2,7 +2,7 @@
 
 import random
 
-from transformer.data import corpora, tokenizer
+from transformer.data import corpora, tokenizer, vocabulary
 
 SIZE = 312
 
@@ -49,7 +49,7 @@ class Source:
 
 def learn(seed, size=290):
     sentences = [sentence for pair in Source(seed).pairs for sentence in pair]
-    model = tokenizer.learn(sentences, size=size, kind="bpe", character_coverage=1.0)
+    model = vocabulary.learn_pieces(sentences, size=size, kind="bpe", character_coverage=1.0)
     return tokenizer.load(model, "test")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from helpers import corpora, language, tiny
 
 from configs import image_classification, masked_language
-from transformer.data import tokenizer
+from transformer.data import tokenizer, vocabulary
 from transformer.families.images.vision import VisionTransformer
 from transformer.families.texts import texts
 from transformer.families.texts.text_encoder import MaskedLanguageModel
@@ -41,7 +41,7 @@ CONTEXT = 12  # positions of `language.model`
 def learn(kind="bpe"):
     """A vocabulary of Korean and English."""
     lines = corpora.text(0)
-    model = tokenizer.learn(lines, size=corpora.SIZE, kind=kind, character_coverage=1.0)
+    model = vocabulary.learn_pieces(lines, size=corpora.SIZE, kind=kind, character_coverage=1.0)
     return tokenizer.load(model, "test")
 
 

@@ -14,6 +14,7 @@ from helpers import shared, tiny
 from configs import wmt_base
 from transformer.checkpoints import manager
 from transformer.data import tokenizer
+from transformer.data.vocabulary import learn_pieces
 from transformer.models import fields
 from transformer.runtime import paths
 from transformer.tasks import losses
@@ -46,7 +47,7 @@ def vocabulary_model():
     """The bytes of a SentencePiece .model with a piece for every letter behind a space."""
     size = 4 + 256 + 1 + 2 * len(LETTERS)  # special, bytes, the space, letters without and with it
     text = sentences(500, seed=0)
-    return tokenizer.learn(text, size=size, kind="bpe", character_coverage=1.0)
+    return learn_pieces(text, size=size, kind="bpe", character_coverage=1.0)
 
 
 @functools.cache

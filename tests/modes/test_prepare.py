@@ -8,11 +8,11 @@ import pytest
 from helpers.command_line import QUICK
 
 import launch
-from transformer.data import tokenizer
+from transformer.data import vocabulary
 from transformer.errors import UserError
 from transformer.modes import prepare
-from transformer.tasks import splits, translation
-from transformer.workdir import run_config, workdir
+from transformer.tasks import splits, translation, vocabularies
+from transformer.workdir import run_config
 
 
 @pytest.fixture
@@ -29,15 +29,15 @@ def build(tiny_config, tmp_path, monkeypatch):
         values |= {"vocabulary.size": 290, "data.data_dir": str(tmp_path / "data")}
         prepare.prepare(tiny_config({**values, **changes}), run.workdir)
         config = run_config.read_config(run.workdir)
-        vocabulary = workdir.read_vocabulary(run.workdir, config)
+        vocabulary = vocabularies.read(run.workdir, config)
         return types.SimpleNamespace(config=config, vocabulary=vocabulary)
 
     def learn(*arguments, **options):
         run.learnt += 1
         return learns(*arguments, **options)
 
-    learns = tokenizer.learn
-    monkeypatch.setattr(tokenizer, "learn", learn)
+    learns = vocabulary.learn_pieces
+    monkeypatch.setattr(vocabulary, "learn_pieces", learn)
     run.workdir, run.learnt = tmp_path / "run", 0
     return run
 
@@ -75,7 +75,7 @@ def test_other_text_or_settings_learn_another_vocabulary(build, changes):
     build()
     prepared = build(**changes)
     assert build.learnt == (1 if prepared.vocabulary.shared else 2) + 1
-    read = workdir.read_vocabulary(build.workdir, run_config.read_config(build.workdir))
+    read = vocabularies.read(build.workdir, run_config.read_config(build.workdir))
     assert read.fingerprint == prepared.vocabulary.fingerprint
 
 

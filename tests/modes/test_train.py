@@ -152,7 +152,7 @@ def test_a_damaged_config_is_written_again(
     else:
         (copy / "config.json").write_bytes(content)
     # Not learnt again: the checkpoints are of the vocabulary that is there.
-    monkeypatch.setattr(vocabulary, "learn_models", None)
+    monkeypatch.setattr(vocabulary, "learn", None)
     train.train(tiny_config(), copy)
     assert "config.json will be rewritten from --config" in caplog.text
     assert json.loads((copy / "config.json").read_bytes()) == before

@@ -1,14 +1,19 @@
-"""The vocabulary of plain text in a workdir; tests/modes/test_prepare.py has that of pairs."""
+"""The folder vocabulary/: learnt or taken over, and read; of pairs also modes/test_prepare.py."""
 
+import pathlib
+import shutil
 import unicodedata
 
 import pytest
+from helpers import corpora
+from helpers.checkpoints import flip_a_bit, truncate
+from helpers.damage import one_line_naming
 from ml_collections import ConfigDict
 
-from transformer.data import characters, tokenizer
+from transformer.data import characters, tokenizer, vocabulary
 from transformer.errors import UserError
 from transformer.tasks import splits, vocabularies
-from transformer.workdir import workdir
+from transformer.workdir import run_config
 
 OPTIONS = {"size": 290, "character_coverage": 1.0, "max_sentences": 0, "model": ""}
 OPTIONS |= {"normalisation": "nfc"}
@@ -33,15 +38,14 @@ def prepared(tmp_path, monkeypatch):
             }
         )
         train = splits.text(config, "train")
-        folder = tmp_path / run
-        vocab = vocabularies.prepare(config, folder, saved_config, train, learn)
-        workdir.write_config(config, folder)
-        return config, vocab
+        return config, vocabularies.prepare(config, tmp_path / run, saved_config, train)
 
-    def learn(*arguments):
+    def learn(*arguments, **options):
         prepare.learnt += 1
-        return vocabularies.learn_text(*arguments)
+        return learns(*arguments, **options)
 
+    learns = vocabulary.learn
+    monkeypatch.setattr(vocabulary, "learn", learn)
     prepare.learnt, prepare.workdir = 0, tmp_path / "run"
     return prepare
 
@@ -53,31 +57,20 @@ def prepared(tmp_path, monkeypatch):
         ("bpe", "text.model", tokenizer.Pieces),
     ],
 )
-def test_plain_text_gets_a_vocabulary_of_one_file(prepared, kind, name, cls):
+def test_plain_text_gets_a_vocabulary_of_one_file(prepared, tmp_path, kind, name, cls):
+    """Another run of the same text takes it, and so does a run whose file is damaged."""
     config, vocab = prepared(kind=kind)
     assert isinstance(vocab, cls)
-    assert config.vocabulary.fingerprint == vocab.fingerprint
-    [file] = workdir.vocabulary_files(prepared.workdir, config)
-    assert file == prepared.workdir / "vocabulary" / name
-    assert workdir.read_vocabulary(prepared.workdir, config).fingerprint == vocab.fingerprint
-    prepared(kind=kind)
-    assert prepared.learnt == 1
+    file = prepared.workdir / "vocabulary" / name
+    prepared(kind=kind, run="second")
+    assert (tmp_path / "second" / "vocabulary" / name).read_bytes() == file.read_bytes()
     file.write_bytes(b"ab")
     with pytest.raises(UserError, match=rf"damaged: .*{name}"):
-        workdir.read_vocabulary(prepared.workdir, config)
+        vocabularies.read(prepared.workdir, config)
     prepared(kind=kind)
-    assert workdir.read_vocabulary(prepared.workdir, config).fingerprint == vocab.fingerprint
+    read = vocabularies.read(prepared.workdir, config)
+    assert read.fingerprint == vocab.fingerprint == config.vocabulary.fingerprint
     assert prepared.learnt == 1
-
-
-@pytest.mark.parametrize("kind", ["characters", "bpe"])
-def test_another_run_of_the_same_text_takes_the_learnt_vocabulary(prepared, tmp_path, kind):
-    prepared(kind=kind)
-    prepared(kind=kind, run="second")
-    assert prepared.learnt == 1
-    name = {"characters": "text.characters", "bpe": "text.model"}[kind]
-    files = [tmp_path / run / "vocabulary" / name for run in ("run", "second")]
-    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.mark.parametrize("damage", ["change", "remove", "checksums"])
@@ -133,3 +126,63 @@ def test_a_resumed_run_keeps_its_text_and_vocabulary(prepared):
     with pytest.raises(UserError, match=r"different text: the text of .*train\.txt has changed"):
         prepared(text="other\n", saved_config=saved_config)
     assert prepared.learnt == 1
+
+
+@pytest.mark.parametrize(
+    "damage", [flip_a_bit, truncate, pathlib.Path.unlink], ids=lambda damage: damage.__name__
+)
+@pytest.mark.parametrize("name", ["shared.model", "shared.vocab", "checksums.json"])
+def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, damage):
+    """Also where the pieces are the same: other flags make other ids."""
+    shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
+    config = run_config.read_config(tiny_run.workdir)
+    vocabularies.read(tmp_path, config)
+    damaged = tmp_path / "vocabulary" / name
+    damage(damaged)
+    lost_seal = name == "checksums.json" and not damaged.exists()
+    if lost_seal or name == "shared.vocab":  # which is for people
+        vocabularies.read(tmp_path, config)
+        return
+    with pytest.raises(UserError, match=r"damaged|missing") as raised:
+        vocabularies.read(tmp_path, config)
+    one_line_naming(raised.value, str(damaged))
+
+
+def taken_over(source, kind="bpe", **options):
+    return vocabularies.given(
+        ConfigDict({"vocabulary": {"model": source, "kind": kind, **options}})
+    )
+
+
+def test_models_are_taken_from_one_file_or_two_or_a_folder(tmp_path):
+    contents = [corpora.learn(seed).processor.serialized_model_proto() for seed in (0, 1)]
+    files = [tmp_path / "a.model", tmp_path / "b.model"]
+    for file, content in zip(files, contents, strict=True):
+        file.write_bytes(content)
+    assert taken_over(str(files[0]), shared=True) == {"shared.model": contents[0]}
+    both = dict(zip(("source.model", "target.model"), contents, strict=True))
+    assert taken_over(f"{files[0]},{files[1]}", shared=False) == both
+    for file, name in zip(files, both, strict=True):  # as in another run's folder
+        file.rename(tmp_path / name)
+    assert taken_over(str(tmp_path), shared=False) == both
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "words"),
+    [
+        ("a,b", {"shared": True}, r"names 2 file\(s\), expected one"),
+        ("a", {"shared": False}, r"names 1 file\(s\), expected two: SOURCE,TARGET"),
+        ("a", {"shared": True}, r": a does not exist$"),
+        (".", {"shared": True}, r"shared.model does not exist: expected .* same config.*kind"),
+        (".", {"shared": True, "kind": "table"}, "source.model does not exist: expected"),
+        ("wrong", {"shared": True}, "wrong is not a SentencePiece model"),
+        ("wrong", {"kind": "characters"}, "wrong is not a folder: expected WORKDIR/vocabulary"),
+    ],
+)
+def test_files_that_cannot_be_a_vocabulary_are_one_line(
+    source, options, words, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong").write_bytes(b"text")
+    with pytest.raises(UserError, match=rf"\A.*{words}.*\Z"):
+        taken_over(source, **options)

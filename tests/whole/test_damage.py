@@ -339,11 +339,11 @@ def test_any_bytes_are_translated_line_by_line(answered, reversal_run):
 USES_MODELS = """
 import random, sys
 from helpers import corpora, damage
-from transformer.data import tokenizer
+from transformer.data import tokenizer, vocabulary
 
 chosen, found = random.Random(sys.argv[1]), [0, 0]
 options = {"size": corpora.SIZE, "character_coverage": 1.0}
-whole = tokenizer.learn(corpora.text(0), kind=sys.argv[1], **options)
+whole = vocabulary.learn_pieces(corpora.text(0), kind=sys.argv[1], **options)
 for _ in range(300):
     try:
         pieces = tokenizer.load(damage.damaged(chosen, whole), "given.model")

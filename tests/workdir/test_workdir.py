@@ -1,20 +1,17 @@
 """What a workdir holds beside checkpoints: config.json and the vocabulary."""
 
 import json
-import pathlib
-import shutil
 from importlib import metadata
 
 import pytest
-from helpers.checkpoints import flip_a_bit, truncate
 from helpers.command_line import mistake
-from helpers.damage import one_line_naming
 from ml_collections import ConfigDict
 
 from configs import classification, korean_reviews, own_text, quickstart
 from transformer import registry
 from transformer.errors import UserError
 from transformer.modes import overrides
+from transformer.tasks import vocabularies
 from transformer.workdir import run_config, workdir
 
 
@@ -27,7 +24,7 @@ def test_a_config_json_that_is_no_config(tmp_path, content):
 
 def test_config_names_vocabulary_and_versions(tiny_run):
     config = json.loads((tiny_run.workdir / "config.json").read_text())
-    vocabulary = workdir.read_vocabulary(tiny_run.workdir, run_config.read_config(tiny_run.workdir))
+    vocabulary = vocabularies.read(tiny_run.workdir, run_config.read_config(tiny_run.workdir))
     assert config["vocabulary"]["fingerprint"] == vocabulary.fingerprint
     assert len(vocabulary.fingerprint) >= 16
     assert config["versions"].keys() == set(workdir.PACKAGES)
@@ -35,27 +32,6 @@ def test_config_names_vocabulary_and_versions(tiny_run):
         assert version == metadata.version(name)
     assert config["model"] == tiny_run.config.model.to_dict()
     assert not config.keys() & {x for mode in registry.MODES for x in overrides.mode_keys(mode)}
-
-
-@pytest.mark.parametrize(
-    "damage", [flip_a_bit, truncate, pathlib.Path.unlink], ids=lambda damage: damage.__name__
-)
-@pytest.mark.parametrize("name", ["shared.model", "shared.vocab", "checksums.json"])
-def test_a_runs_damaged_vocabulary_is_refused_by_name(tiny_run, tmp_path, name, damage):
-    """Also where the pieces are the same: other flags make other ids."""
-    shutil.copytree(tiny_run.workdir / "vocabulary", tmp_path / "vocabulary")
-    shutil.copy(tiny_run.workdir / "config.json", tmp_path)
-    config = run_config.read_config(tmp_path)
-    workdir.read_vocabulary(tmp_path, config)
-    damaged = tmp_path / "vocabulary" / name
-    damage(damaged)
-    lost_seal = name == "checksums.json" and not damaged.exists()
-    if lost_seal or name == "shared.vocab":  # which is for people
-        workdir.read_vocabulary(tmp_path, config)
-        return
-    with pytest.raises(ValueError, match=r"damaged|missing") as raised:
-        workdir.read_vocabulary(tmp_path, config)
-    one_line_naming(raised.value, str(damaged))
 
 
 def test_a_resumed_run_may_change_what_its_state_does_not_depend_on(tmp_path, caplog):

@@ -7,16 +7,16 @@ empty one.
 import dataclasses
 import functools
 import hashlib
-import io
-import re
+import operator
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import sentencepiece
+from google.protobuf.message import DecodeError
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from transformer.data import protobuf
 from transformer.errors import UserError
 
 PAD, END, UNKNOWN, START = 0, 1, 2, 3
@@ -120,63 +120,6 @@ def normalised(texts: Iterable[str], form: str) -> list[str]:
     return [unicodedata.normalize(form.upper(), text) for text in texts] if form else list(texts)
 
 
-def learn(
-    sentences: Iterable[str],
-    *,
-    size: int,
-    kind: str,
-    character_coverage: float,
-) -> bytes:
-    """Learns `size` pieces from sentences; returns a .model file's bytes, deterministically.
-
-    SentencePiece normalises nothing but runs of spaces: its default rewrites characters, so that
-    some references could not be produced. A character outside the vocabulary falls back to
-    its UTF-8 bytes. UserError if the text does not support this size.
-    """
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
-            model_writer=model,
-            vocab_size=size,
-            model_type=kind,
-            character_coverage=character_coverage,
-            byte_fallback=True,
-            normalization_rule_name="identity",
-            max_sentence_length=1 << 16,  # bytes; longer sentences are ignored
-            num_threads=16,  # a constant, because the pieces of 'unigram' depend on it
-            pad_id=PAD,
-            eos_id=END,
-            unk_id=UNKNOWN,
-            bos_id=START,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        raise UserError(_explain(str(error), size)) from error
-    return model.getvalue()
-
-
-def _explain(message: str, size: int) -> str:
-    """Turns an error of SentencePiece's trainer into a message that says what the user can do."""
-    if largest := re.search(r"too high.* <= (\d+)", message):
-        return (
-            f"config.vocabulary.size={size} is more than the training text supports, which is "
-            f"{largest[1]}"
-        )
-    if needed := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
-        return (
-            f"config.vocabulary.size={size} is too small: the 256 bytes, the special symbols and "
-            f"the characters alone take {needed[1]}; lower config.vocabulary.character_coverage or "
-            "raise the size"
-        )
-    if "sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
-        return (
-            "the training text is blank (or every line is over 65,536 bytes): there is nothing "
-            "to learn a vocabulary from"
-        )
-    return f"config.vocabulary: SentencePiece fails with {message!r}"
-
-
 def load(model_bytes: bytes, name: str) -> Pieces:
     """Loads a .model file's bytes; `name` is for error messages.
 
@@ -199,7 +142,7 @@ def load_processor(model_bytes: bytes, name: str) -> sentencepiece.SentencePiece
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model_bytes)
         fingerprint(processor)  # fails if a corrupt model has pieces that are not UTF-8
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, DecodeError) as error:
         raise UserError(f"{name} is not a SentencePiece model") from error
     return processor
 
@@ -235,21 +178,18 @@ def table(processor: sentencepiece.SentencePieceProcessor) -> str:
     )
 
 
-MODEL_TYPE = (2, 3)  # trainer_spec.model_type: 1 unigram, 2 BPE
-BYTE_FALLBACK = (2, 35)  # trainer_spec.byte_fallback
-CHARSMAP = (3, 2)  # normalizer_spec.precompiled_charsmap: its name and rules, compiled
-# The settings that determine ids and text besides the pieces: {(message, field): default}, by the
-# numbers of sentencepiece_model.proto.
+# What determines ids and text besides the pieces: fields of sentencepiece_model.proto by their
+# numbers, which fingerprints have always had.
 SETTINGS = {
-    MODEL_TYPE: 1,
-    (2, 24): 0,  # trainer_spec.treat_whitespace_as_suffix
-    BYTE_FALLBACK: 0,
-    (2, 44): " \u2047 ".encode(),  # trainer_spec.unk_surface
-    CHARSMAP: b"",
-    (3, 3): 1,  # normalizer_spec.add_dummy_prefix
-    (3, 4): 1,  # normalizer_spec.remove_extra_whitespaces
-    (3, 5): 1,  # normalizer_spec.escape_whitespaces
-    (5, 2): b"",  # denormalizer_spec.precompiled_charsmap
+    (2, 3): "trainer_spec.model_type",
+    (2, 24): "trainer_spec.treat_whitespace_as_suffix",
+    (2, 35): "trainer_spec.byte_fallback",
+    (2, 44): "trainer_spec.unk_surface",
+    (3, 2): "normalizer_spec.precompiled_charsmap",  # its name and rules, compiled
+    (3, 3): "normalizer_spec.add_dummy_prefix",
+    (3, 4): "normalizer_spec.remove_extra_whitespaces",
+    (3, 5): "normalizer_spec.escape_whitespaces",
+    (5, 2): "denormalizer_spec.precompiled_charsmap",
 }
 
 
@@ -259,22 +199,20 @@ def fingerprint(processor: sentencepiece.SentencePieceProcessor) -> str:
 
     The model file itself is not hashed: it embeds paths, which differ between machines.
     """
+    model = proto(processor)
     pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(len(processor))]
-    content = repr((pieces, *settings(processor)))
+    content = repr((pieces, settings(model), [piece.type for piece in model.pieces]))
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def settings(
-    processor: sentencepiece.SentencePieceProcessor,
-) -> tuple[dict[tuple[int, int], int | bytes], list[int]]:
-    """Returns a model's SETTINGS and the type of each piece, parsed from its protobuf."""
-    # protobuf leaves out defaults. Message 1 is a piece, whose field 3 is its type.
-    values, types = dict(SETTINGS), []
-    for message, content in protobuf.fields(processor.serialized_model_proto()):
-        if message == 1:
-            types.append(dict(protobuf.fields(content)).get(3, 1))
-        elif message in (2, 3, 5):
-            for field, value in protobuf.fields(content):
-                if (message, field) in SETTINGS:
-                    values[message, field] = value  # of a repeated field the last value counts
-    return values, types
+def proto(processor: sentencepiece.SentencePieceProcessor) -> ModelProto:
+    """Returns the content of a model's file."""
+    return ModelProto.FromString(processor.serialized_model_proto())
+
+
+def settings(model: ModelProto) -> dict[tuple[int, int], int | bytes]:
+    """Returns a model's SETTINGS."""
+    values = {numbers: operator.attrgetter(name)(model) for numbers, name in SETTINGS.items()}
+    # As in the file, where a string is bytes and True is 1.
+    encoded = lambda x: x.encode() if isinstance(x, str) else x if isinstance(x, bytes) else int(x)
+    return {numbers: encoded(value) for numbers, value in values.items()}

@@ -1,53 +1,143 @@
-"""The vocabulary of a run: read from files, or learnt from its training text."""
+"""The vocabulary of a run, by the contents of its files: learnt from text, or loaded."""
 
 import dataclasses
+import io
 import logging
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import sentencepiece
 
 from transformer.data import characters, corpora, piece_table, tokenizer
 from transformer.data.piece_table import PieceTable
 from transformer.errors import UserError
-from transformer.runtime import paths, progress
+from transformer.runtime import progress
+
+Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters
+
+# The sides of a corpus that a file is learnt from, by the stem of its name.
+SIDES = {"shared": (0, 1), "source": (0,), "target": (1,), "text": (0,)}
 
 
-def read(source: str, names: Sequence[str]) -> list[bytes]:
-    """Returns the contents of the files that `config.vocabulary.model` names, one for each name.
+def learn(
+    train: corpora.Corpus | corpora.Text,
+    names: Sequence[str],
+    *,
+    kind: str,
+    size: int,
+    character_coverage: float,
+    normalisation: str,
+    max_sentences: int,
+    seed: int,
+) -> dict[str, bytes]:
+    """Learns the files `names` of a vocabulary, and returns {name: content}.
 
-    `source` is the folder WORKDIR/vocabulary of another run, or SentencePiece models: one file, or
-    'SOURCE,TARGET' where each side has its own. A table of pieces belongs to its models, and is
-    taken with them, as a folder. UserError if a file is missing, or is not a model with the ids of
-    tokenizer.py.
+    shared.model is learnt from both sides of the training pairs, source.model and target.model from
+    one each, text.model and text.characters from plain text. A larger corpus is sampled:
+    `max_sentences` random sentences (0: all), chosen by `seed`; characters are those of all.
     """
-    what, folder = f"config.vocabulary.model={source}", paths.path(source)
-    only_models = all(name.endswith(".model") for name in names)
-    if folder.is_dir():
-        files = [folder / name for name in names]
-    elif only_models:
-        files = [paths.path(name) for name in source.split(",")]
+    if kind == "characters":
+        max_sentences = 0
     else:
-        raise UserError(f"{what} is not a folder: expected WORKDIR/vocabulary of another run")
-    if len(files) != len(names):
-        expected = "one, as the vocabulary is shared" if len(names) == 1 else "two: SOURCE,TARGET"
-        raise UserError(f"{what} names {len(files)} file(s), expected {expected}")
-    for file in files:
-        if not file.is_file():
-            hint = (
-                ": expected the vocabulary of a run with the same config.vocabulary.kind and shared"
-            )
-            raise UserError(f"{what}: {file} does not exist{hint if folder.is_dir() else ''}")
-    contents = [file.read_bytes() for file in files]
-    for file, content in zip(files, contents, strict=True):
-        if only_models:
-            tokenizer.load(content, str(file))  # raises UserError with the path
+        logging.info("learning the vocabulary: %s, %d pieces", kind, size)
+    contents = {}
+    with progress.waiting("learn the vocabulary"):
+        for name in names:
+            sides = SIDES[Path(name).stem]
+            sentences = _sentences(train, sides, max_sentences, seed, normalisation)
+            if kind == "characters":
+                contents[name] = characters.learn(sentences)
+            else:
+                options = {"size": size, "character_coverage": character_coverage}
+                contents[name] = learn_pieces(sentences, kind=kind, **options)
     return contents
+
+
+def _sentences(
+    corpus: corpora.Corpus | corpora.Text,
+    sides: Sequence[int],
+    max_sentences: int,
+    seed: int,
+    normalisation: str,
+    chunk: int = 8192,
+) -> Iterator[str]:
+    """Yields the sentences of `sides`: all, or about `max_sentences`, of random items."""
+    chosen = np.arange(len(corpus))
+    if max_sentences and len(sides) * len(corpus) > max_sentences:
+        shuffled = np.random.default_rng(seed).permutation(len(corpus))
+        # Sorted, so that the corpus is read from its beginning to its end.
+        chosen = np.sort(shuffled[: max_sentences // len(sides)])
+    total = len(chosen) * len(sides)
+    with progress.counter("read for the vocabulary", total=total, unit="sentence") as advance:
+        for start in range(0, len(chosen), chunk):
+            texts = corpus.read(chosen[start : start + chunk])
+            for side in sides:
+                yield from tokenizer.normalised(texts[side], normalisation)
+                advance(len(texts[side]))
+
+
+def learn_pieces(
+    sentences: Iterable[str],
+    *,
+    size: int,
+    kind: str,
+    character_coverage: float,
+) -> bytes:
+    """Learns `size` pieces from sentences; returns a .model file's bytes, deterministically.
+
+    SentencePiece normalises nothing but runs of spaces: its default rewrites characters, so that
+    some references could not be produced. A character outside the vocabulary falls back to
+    its UTF-8 bytes. UserError if the text does not support this size.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
+            vocab_size=size,
+            model_type=kind,
+            character_coverage=character_coverage,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            max_sentence_length=1 << 16,  # bytes; longer sentences are ignored
+            num_threads=16,  # a constant, because the pieces of 'unigram' depend on it
+            pad_id=tokenizer.PAD,
+            eos_id=tokenizer.END,
+            unk_id=tokenizer.UNKNOWN,
+            bos_id=tokenizer.START,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(_explain(str(error), size)) from error
+    return model.getvalue()
+
+
+def _explain(message: str, size: int) -> str:
+    """Turns an error of SentencePiece's trainer into a message that says what the user can do."""
+    if largest := re.search(r"too high.* <= (\d+)", message):
+        return (
+            f"config.vocabulary.size={size} is more than the training text supports, which is "
+            f"{largest[1]}"
+        )
+    if needed := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
+        return (
+            f"config.vocabulary.size={size} is too small: the 256 bytes, the special symbols and "
+            f"the characters alone take {needed[1]}; lower config.vocabulary.character_coverage or "
+            "raise the size"
+        )
+    if "sentences_.empty()" in message or "(all_chars_count) > (0)" in message:
+        return (
+            "the training text is blank (or every line is over 65,536 bytes): there is nothing "
+            "to learn a vocabulary from"
+        )
+    return f"config.vocabulary: SentencePiece fails with {message!r}"
 
 
 def load(
     contents: dict[str, bytes], *, source_end: bool = True, normalisation: str = ""
-) -> tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters:
+) -> Vocabulary:
     """Loads a vocabulary from its files, {path: content}; UserError if one is damaged.
 
     Pairs have shared.model, or source.model and target.model. With tables of pieces there are also
@@ -81,70 +171,3 @@ def load(
     if not source_end:
         source = dataclasses.replace(source, end=tokenizer.PAD)
     return tokenizer.Vocabulary(source, target)
-
-
-def learn_models(
-    train: corpora.Corpus,
-    *,
-    shared: bool,
-    kind: str,
-    size: int,
-    character_coverage: float,
-    normalisation: str,
-    max_sentences: int,
-    seed: int,
-) -> list[bytes]:
-    """Learns one SentencePiece model from both sides of the training pairs, or one from each.
-
-    A larger corpus is sampled: `max_sentences` random sentences (0: all), chosen by `seed`.
-    """
-    sides_of_models = [(0, 1)] if shared else [(0,), (1,)]
-    options = {"kind": kind, "size": size, "character_coverage": character_coverage}
-    logging.info("learning the vocabulary: %s, %d pieces", kind, size)
-    with progress.waiting("learn the vocabulary"):
-        return [
-            tokenizer.learn(_sentences(train, sides, max_sentences, seed, normalisation), **options)
-            for sides in sides_of_models
-        ]
-
-
-def learn_text(
-    train: corpora.Text,
-    *,
-    kind: str,
-    size: int,
-    character_coverage: float,
-    normalisation: str,
-    max_sentences: int,
-    seed: int,
-) -> bytes:
-    """Learns a SentencePiece model from plain text, or with kind 'characters' their table."""
-    if kind == "characters":
-        return characters.learn(_sentences(train, (0,), 0, seed, normalisation))
-    logging.info("learning the vocabulary: %s, %d pieces", kind, size)
-    lines = _sentences(train, (0,), max_sentences, seed, normalisation)
-    with progress.waiting("learn the vocabulary"):
-        return tokenizer.learn(lines, size=size, kind=kind, character_coverage=character_coverage)
-
-
-def _sentences(
-    corpus: corpora.Corpus | corpora.Text,
-    sides: Sequence[int],
-    max_sentences: int,
-    seed: int,
-    normalisation: str,
-    chunk: int = 8192,
-) -> Iterator[str]:
-    """Yields the sentences of `sides`: all, or about `max_sentences`, of random items."""
-    chosen = np.arange(len(corpus))
-    if max_sentences and len(sides) * len(corpus) > max_sentences:
-        shuffled = np.random.default_rng(seed).permutation(len(corpus))
-        # Sorted, so that the corpus is read from its beginning to its end.
-        chosen = np.sort(shuffled[: max_sentences // len(sides)])
-    total = len(chosen) * len(sides)
-    with progress.counter("read for the vocabulary", total=total, unit="sentence") as advance:
-        for start in range(0, len(chosen), chunk):
-            texts = corpus.read(chosen[start : start + chunk])
-            for side in sides:
-                yield from tokenizer.normalised(texts[side], normalisation)
-                advance(len(texts[side]))

@@ -11,9 +11,9 @@ import ml_collections
 
 from transformer.data import corpora, text_files, tokenizer
 from transformer.data.tokens import Tokens, read, tokenise
+from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError
 from transformer.runtime import progress
-from transformer.workdir.workdir import Vocabulary
 
 
 def final_split(config: ml_collections.ConfigDict) -> str:

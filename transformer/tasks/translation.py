@@ -15,9 +15,8 @@ import flax.linen as nn
 import ml_collections
 import sacrebleu
 
-from transformer.data import packing, pairs, tokenizer, vocabulary
+from transformer.data import packing, pairs, tokenizer
 from transformer.data.batches import Batches
-from transformer.data.corpora import Corpus
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError, check_values, quantity
 from transformer.models.ensemble import Ensemble
@@ -31,7 +30,6 @@ from transformer.tasks.task import (
     check_section,
     make_task,
 )
-from transformer.workdir import workdir
 
 Tree = dict
 
@@ -58,7 +56,7 @@ def prepare(
     final = splits.final_split(config)
     corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
     train = corpora["train"]
-    vocab = vocabularies.prepare(config, folder, saved_config, train, _learn_vocabulary)
+    vocab = vocabularies.prepare(config, folder, saved_config, train)
     # Validation scores the model that is trained, the final evaluation the ensemble.
     run_model = model(config, _sizes(vocab))
     ensemble = Ensemble((run_model, *(member for _, _, member in trained.ensemble(config))))
@@ -70,7 +68,7 @@ def prepare(
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    vocab = workdir.read_vocabulary(folder, config)
+    vocab = vocabularies.read(folder, config)
     trained_model = model(config, _sizes(vocab))
     validation = translation_evaluator.evaluation(config, vocab, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)
@@ -111,7 +109,7 @@ def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
 ) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    vocab, split = workdir.read_vocabulary(folder, config), splits.resolve(config, split)
+    vocab, split = vocabularies.read(folder, config), splits.resolve(config, split)
     return translation_evaluator.evaluation(config, vocab, model, split)
 
 
@@ -119,7 +117,7 @@ def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, i
     """Returns the vocabulary sizes: of the workdir, or without one `config.vocabulary.size`."""
     if folder is None:
         return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
-    return _sizes(workdir.read_vocabulary(folder, config))
+    return _sizes(vocabularies.read(folder, config))
 
 
 def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
@@ -139,21 +137,6 @@ def example(config: ml_collections.ConfigDict, rows: int) -> dict:
     return pairs.example(rows or max(1, data.batch_tokens // length), length)
 
 
-def _learn_vocabulary(config: ml_collections.ConfigDict, train: Corpus) -> list[bytes]:
-    """Learns the vocabulary's SentencePiece models, and returns the contents of their files."""
-    options = config.vocabulary
-    return vocabulary.learn_models(
-        train,
-        shared=options.shared,
-        kind=options.kind,
-        size=options.size,
-        character_coverage=options.character_coverage,
-        normalisation=options.normalisation,
-        max_sentences=options.max_sentences,
-        seed=config.train.seed,
-    )
-
-
 class TrainedTranslator(NamedTuple):
     """A trained workdir's model (or ensemble), as the modes translate, score and align use it."""
 
@@ -166,7 +149,7 @@ class TrainedTranslator(NamedTuple):
 def load(config: ml_collections.ConfigDict, folder: Path) -> TrainedTranslator:
     """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
     loaded = trained.load(config, folder)
-    vocab = workdir.read_vocabulary(folder, config)
+    vocab = vocabularies.read(folder, config)
     return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)
 
 

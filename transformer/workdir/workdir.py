@@ -1,88 +1,15 @@
-"""A run's workdir: config.json, vocabulary/, and which keys may change when a run is resumed."""
+"""What a run's config.json is written with, and which keys may change when the run is resumed."""
 
 import importlib.metadata
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 import ml_collections
 
-from transformer.data import characters, tokenizer, vocabulary
 from transformer.distributed import processes
 from transformer.errors import UserError
-from transformer.runtime import checksums, json_files, paths
+from transformer.runtime import json_files
 from transformer.workdir.config_files import flatten
-
-Vocabulary = tokenizer.Vocabulary | tokenizer.Pieces | characters.Characters
-
-
-def read_vocabulary(workdir: Path, config: ml_collections.ConfigDict) -> Vocabulary:
-    """Loads a run's vocabulary.
-
-    UserError if a file is missing or damaged, or its fingerprint is not that of the config.
-    """
-    files = vocabulary_files(workdir, config)
-    for file in files:
-        if not file.is_file():
-            raise UserError(f"{file} is missing: the run cannot be used without its vocabulary")
-    names = {file.name for file in files}
-    if faults := checksums.corrupt_files(files[0].parent, wanted=names.__contains__, alone=True):
-        raise UserError(
-            f"damaged: {', '.join(faults)}: the run cannot be used without its vocabulary"
-        )
-    contents = {str(file): file.read_bytes() for file in files}
-    loaded = _load(contents, config)
-    expected = config.vocabulary.fingerprint  # "" if config.json was lost; checkpoints have it, too
-    if expected and loaded.fingerprint != expected:
-        raise UserError(
-            f"{files[0].parent} holds the vocabulary {loaded.fingerprint}, but this run was "
-            f"trained with {expected}: texts would have other ids"
-        )
-    return loaded
-
-
-def vocabulary_files(workdir: Path, config: ml_collections.ConfigDict) -> list[Path]:
-    """Returns the paths of a workdir's vocabulary (see `vocabulary.load`).
-
-    The config of a vocabulary for sentence pairs has the key `shared`, one for plain text has not.
-    """
-    options, both = config.vocabulary, ("source", "target")
-    if "shared" in options:
-        sides = ("shared",) if options.shared else both
-        names = {
-            "table": [f"{x}.model" for x in both] + [f"{x}.pieces" for x in sides],
-            "characters": [f"{x}.characters" for x in sides],
-        }.get(options.kind, [f"{x}.model" for x in sides])
-    else:
-        names = ("text.characters",) if options.kind == "characters" else ("text.model",)
-    return [workdir / "vocabulary" / name for name in names]
-
-
-def _load(contents: dict[str, bytes], config: ml_collections.ConfigDict) -> Vocabulary:
-    """Loads a vocabulary from the contents of its files, {path: bytes}."""
-    options = config.vocabulary
-    source_end = options.get("source_end", True)  # a key of translation only
-    return vocabulary.load(contents, source_end=source_end, normalisation=options.normalisation)
-
-
-def write_vocabulary(
-    workdir: Path, config: ml_collections.ConfigDict, contents: Sequence[bytes]
-) -> Vocabulary:
-    """Writes the files of a workdir's vocabulary (`vocabulary_files`), and returns it loaded.
-
-    Beside them are a readable table of each model's pieces, and checksums of all files.
-    """
-    files = vocabulary_files(workdir, config)
-    loaded = _load(dict(zip(map(str, files), contents, strict=True)), config)
-    for file, content in zip(files, contents, strict=True):
-        paths.write_file(file, content)
-        if file.suffix == ".model":
-            table = tokenizer.table(tokenizer.load_processor(content, str(file)))
-            paths.write_file(file.with_suffix(".vocab"), table.encode())
-    folder = files[0].parent
-    paths.write_file(folder / checksums.NAME, checksums.checksums_of(folder))
-    return loaded
-
 
 # Keys, or prefixes of keys, that may change when a run is resumed: number of steps, logging,
 # saving, layout, evaluation, and the schedule of the learning rate, which may have to be lowered. A

@@ -10,8 +10,7 @@ from transformer.data import characters
 from transformer.errors import UserError
 from transformer.families.language_model import generate
 from transformer.modes import lines
-from transformer.tasks import trained
-from transformer.workdir import workdir
+from transformer.tasks import trained, vocabularies
 
 LETTERS = " abcdefgh"
 PROMPTS = ["ab", "", "abc" * 9, "h g"]
@@ -29,7 +28,7 @@ def answered(tmp_path, monkeypatch, capsysbinary):
         key = lambda name: name if "." in name else f"generate.{name}"
         config.update_from_flattened_dict({key(name): x for name, x in changes.items()})
         config.generate.max_tokens = changes.get("max_tokens", 20)
-        workdir.write_vocabulary(tmp_path, config, [LETTERS.encode()])
+        vocabularies.write(tmp_path, config, {"text.characters": LETTERS.encode()})
         (tmp_path / "input").write_bytes(content)
         with open(tmp_path / "input") as file:
             monkeypatch.setattr("sys.stdin", file)

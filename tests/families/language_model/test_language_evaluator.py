@@ -12,7 +12,7 @@ from transformer.families.language_model import (
     language_evaluator,
     language_modelling,
 )
-from transformer.workdir import workdir
+from transformer.tasks import vocabularies
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_a_model_that_knows_nothing_has_a_perplexity_of_its_classes(run):
     assert evaluator.split == "validation"
     params = jax.tree.map(np.zeros_like, language.parameters(model))
     scores, _ = evaluator.score(params)
-    num_classes = len(workdir.read_vocabulary(folder, config))
+    num_classes = len(vocabularies.read(folder, config))
     text = "".join(f"{line}\n" for line in lines)
     assert evaluator.settings == {
         **{"tokens": len(text), "characters": len(text), "words": len(text.split()), "unknown": 0}
@@ -48,7 +48,7 @@ def test_every_token_is_scored_once_with_the_tokens_before_it_in_its_window(run)
     config, folder, model, lines = run
     evaluator = language_modelling.evaluator(config, folder, model, "validation")
     params, ids = language.parameters(model), []
-    vocabulary = workdir.read_vocabulary(folder, config)
+    vocabulary = vocabularies.read(folder, config)
     for line in vocabulary.encode(lines):
         ids += line
     nats = []
@@ -90,7 +90,7 @@ def test_samples_are_texts_without_a_prompt(run):
         2,
         model=model,
         context=12,
-        vocabulary=workdir.read_vocabulary(folder, config),
+        vocabulary=vocabularies.read(folder, config),
         **{key: config.generate[key] for key in continuations.SAMPLING},
     )
     assert [len(text) for text in texts] == [7, 7]

@@ -10,8 +10,8 @@ from helpers import corpora, parallel
 
 import launch
 from transformer.errors import UserError
+from transformer.tasks import vocabularies
 from transformer.tools.audit import audit, audit_keys
-from transformer.workdir import workdir
 
 
 def write(folder, **splits):
@@ -219,7 +219,7 @@ def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, ca
     config.update(audit_keys.keys())
     (tmp_path / "my.model").write_bytes(model)
     (tmp_path / "run/vocabulary").mkdir(parents=True)
-    workdir.write_vocabulary(tmp_path / "run", config, [model])
+    vocabularies.write(tmp_path / "run", config, {"shared.model": model})
     results = []
     for folder, file in ((tmp_path / "run", ""), (tmp_path / "none", str(tmp_path / "my.model"))):
         config.vocabulary.model = file

@@ -18,12 +18,12 @@ from transformer.families.texts.text_encoder import MaskedLanguageModel
 from transformer.models import fields
 from transformer.modes import command_line
 from transformer.runtime import checksums
-from transformer.tasks import trained, translation
+from transformer.tasks import trained, translation, vocabularies
 from transformer.tools.convert import arrays, export_keys
 from transformer.tools.convert import export as export_mode
 from transformer.tools.convert.export import export
 from transformer.tools.convert.import_model import import_model
-from transformer.workdir import run_config, workdir
+from transformer.workdir import run_config
 from transformer.workdir.config_files import default_config
 
 
@@ -155,7 +155,7 @@ def language_run(tmp_path, monkeypatch):
             trained, "load", lambda config, x: of_run if x == folder else load(config, x)
         )
         folder = tmp_path / "run"
-        workdir.write_vocabulary(folder, config, [b" abcdefg"])
+        vocabularies.write(folder, config, {"text.characters": b" abcdefg"})
         return with_keys(config), folder
 
     return run
@@ -240,8 +240,8 @@ def test_a_masked_language_model_is_exported_as_megatron_bert(tmp_path, monkeypa
     monkeypatch.setattr(trained, "load", lambda *_: original)
     config = with_keys(default_config("masked_language"))
     config.model.update({k: x for k, x in huggingface.ENCODER.items() if k != "mask_share"})
-    contents = [vocab.processor.serialized_model_proto()]
-    workdir.write_vocabulary(tmp_path / "run", config, contents)
+    contents = {"text.model": vocab.processor.serialized_model_proto()}
+    vocabularies.write(tmp_path / "run", config, contents)
     export(config, (tmp_path / "model", tmp_path / "run"))
     read = lambda name: json.loads((tmp_path / "model" / name).read_text())
     assert read("config.json")["architectures"] == ["MegatronBertForMaskedLM"]

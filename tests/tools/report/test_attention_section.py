@@ -11,7 +11,7 @@ from transformer.data import vocabulary
 from transformer.families.recurrent.recurrent import Recurrent
 from transformer.families.texts import classification
 from transformer.tasks import attention_weights as weights
-from transformer.tasks import translation
+from transformer.tasks import translation, vocabularies
 from transformer.tools.report import attention_section
 from transformer.workdir import workdir
 
@@ -30,7 +30,7 @@ def test_a_translation_s_three_kinds(tmp_path):
     assert (cross["queries"], cross["keys"]) == (target, source)
     assert (encoder["queries"], encoder["keys"]) == (source, source)
     assert (decoder["queries"], decoder["keys"]) == (target, ["<s>", *target[:-1]])
-    vocab = workdir.read_vocabulary(this.run.workdir, this.run.config)
+    vocab = vocabularies.read(this.run.workdir, this.run.config)
     run = translation.TrainedTranslator(this.model, vocab, this.params, [])
     arrays = weights.of_pair(run, "a b c", "c b a")
     for kind, m in (("cross", cross), ("encoder", encoder), ("decoder", decoder)):
@@ -104,8 +104,7 @@ def test_a_language_model_s_past(tmp_path):
     model = language.model(vocab_size=len(characters), max_positions=12)
     this = insides.of(run, model, language.parameters(model), [{"input": "the cat"}])
     (run.workdir / "vocabulary").mkdir()
-    for name in workdir.vocabulary_files(run.workdir, run.config):
-        name.write_text(" abcdehnst")
+    (run.workdir / "vocabulary/text.characters").write_text(" abcdehnst")
     [example] = shown(attention_section.section(this))
     [m] = example["maps"]
     assert m["queries"] == [*"the␣cat", "</s>"]
@@ -119,8 +118,7 @@ def test_a_masked_language_model_s_texts(tmp_path):
     run = workdirs.load(workdirs.write(tmp_path / "run", task="masked_language"))
     run.config.vocabulary.kind = "characters"
     (run.workdir / "vocabulary").mkdir()
-    for name in workdir.vocabulary_files(run.workdir, run.config):
-        name.write_text(" abcdehnst")
+    (run.workdir / "vocabulary/text.characters").write_text(" abcdehnst")
     model = texts.masked_model(vocab_size=14)
     params = tiny.parameters(model, {**texts.inputs(), "masked": np.zeros((3, 1), np.int32)})
     this = insides.of(run, model, params, [{"input": "the cat"}])

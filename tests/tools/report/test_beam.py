@@ -5,11 +5,11 @@ from helpers import insides, workdirs
 
 from transformer.data.tokenizer import END
 from transformer.decoding.translator import Translator
+from transformer.tasks import vocabularies
 from transformer.tools.pages import charts
 from transformer.tools.pages.page import Plot
 from transformer.tools.report import beam
 from transformer.tools.report.beam_path import Candidate, Step
-from transformer.workdir.workdir import read_vocabulary
 
 THE, A, CAT, DOG = 4, 5, 6, 7
 STEPS = [
@@ -85,7 +85,7 @@ def test_the_tree_is_of_the_run_s_translations(tmp_path):
     section = beam.section(this)
     texts, plots = section.parts[1::2], section.parts[2::2]
     assert texts == ["b b", "a b c", "d e f g"]
-    vocabulary = read_vocabulary(this.run.workdir, this.run.config)
+    vocabulary = vocabularies.read(this.run.workdir, this.run.config)
     translator = Translator(this.model, vocabulary, **this.run.config.decode)
     expected = list(translator.translate(this.params, texts))
     for translation, plot in zip(expected, plots, strict=True):

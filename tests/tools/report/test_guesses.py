@@ -7,8 +7,8 @@ import pytest
 from helpers import insides, reversal, workdirs
 
 from transformer.families.texts import texts
+from transformer.tasks import vocabularies
 from transformer.tools.report import guesses
-from transformer.workdir import workdir
 
 TEXTS = ["a b c d e f g h a b c d e f g h a b c d", "c d"]
 
@@ -17,13 +17,12 @@ TEXTS = ["a b c d e f g h a b c d e f g h a b c d", "c d"]
 def run(tmp_path):
     run = workdirs.load(workdirs.write(tmp_path / "run", task="masked_language"))
     (run.workdir / "vocabulary").mkdir()
-    for file in workdir.vocabulary_files(run.workdir, run.config):
-        file.write_bytes(reversal.vocabulary_model())
+    (run.workdir / "vocabulary/text.model").write_bytes(reversal.vocabulary_model())
     return run
 
 
 def test_each_hidden_piece_is_beside_the_likeliest(run):
-    vocabulary, seen = workdir.read_vocabulary(run.workdir, run.config), []
+    vocabulary, seen = vocabularies.read(run.workdir, run.config), []
     likeliest = [vocabulary.encode([x])[0][0] for x in ("g", "b", "a", "c", "e")]
 
     def apply(_, *, ids, masked, positions, segments, train):

@@ -9,7 +9,7 @@ from helpers.workdirs import HOSTILE
 from markupsafe import escape
 
 from transformer.families.language_model import generate, language_evaluator
-from transformer.tasks import trained
+from transformer.tasks import trained, vocabularies
 from transformer.tools.report import sampled_texts
 from transformer.workdir import workdir
 
@@ -21,7 +21,7 @@ def folder(tmp_path):
     config = language.config(tmp_path, {"generate.num_samples": 3, "generate.format": "json"})
     folder = tmp_path / "run"
     workdir.write_config(config, folder)
-    workdir.write_vocabulary(folder, config, [LETTERS.encode()])
+    vocabularies.write(folder, config, {"text.characters": LETTERS.encode()})
     return folder
 
 

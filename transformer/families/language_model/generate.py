@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import ml_collections
 
+from transformer.data.vocabulary import Vocabulary
 from transformer.errors import quantity
 from transformer.families.language_model.continuations import (
     BLOCK,
@@ -21,9 +22,8 @@ from transformer.families.language_model.continuations import (
 )
 from transformer.modes import lines
 from transformer.runtime import memory, progress
-from transformer.tasks import trained
+from transformer.tasks import trained, vocabularies
 from transformer.tasks.task import check_positions
-from transformer.workdir.workdir import Vocabulary, read_vocabulary
 
 
 class Prompt(NamedTuple):
@@ -49,7 +49,7 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     stream = form == "text" and (interactive or options.stream)
     texts, key = lines.read(sys.stdin.buffer), "config.generate.format"
     values = lines.columns(texts, ("prompt",), needed=1, form=form, key=key)
-    vocabulary = read_vocabulary(workdir, config)
+    vocabulary = vocabularies.read(workdir, config)
     prompts = read_prompts(values, vocabulary, config.data.context_length)
     run = trained.load(config, workdir)
     check_positions(run.model, "data.context_length", config.data.context_length)

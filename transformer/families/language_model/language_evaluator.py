@@ -12,12 +12,12 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.data.batches import Batches
+from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, quantity
 from transformer.families.language_model import continuations, streams
 from transformer.runtime import memory
 from transformer.tasks import losses, splits
 from transformer.tasks.evaluation import Evaluation, SplitSums, never
-from transformer.workdir.workdir import Vocabulary
 
 Tree = dict
 

@@ -20,7 +20,6 @@ from transformer.models import fields
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
-from transformer.workdir import workdir
 
 FREE = ("generate.",)
 SCORE = {"best_by": "nats_per_token", "best_is": "lowest", "unit": "token"}
@@ -63,8 +62,7 @@ def prepare(
     """
     names = dict.fromkeys(("train", "validation", splits.final_split(config)))
     corpora = {split: splits.text(config, split) for split in names}
-    learn = vocabularies.learn_text
-    vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"], learn)
+    vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
     for split, corpus in corpora.items():
         splits.tokens(config, corpus, vocab, f"tokenise {split}")
     return config
@@ -85,13 +83,13 @@ def evaluator(
     config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
 ) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
-    vocab, split = workdir.read_vocabulary(folder, config), splits.resolve(config, split)
+    vocab, split = vocabularies.read(folder, config), splits.resolve(config, split)
     return language_evaluator.evaluation(config, vocab, model, split)
 
 
 def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
     """Returns a function (line, number) -> the model's inputs for one text, cut like a window."""
-    vocab = workdir.read_vocabulary(folder, config)
+    vocab = vocabularies.read(folder, config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         ids = np.array(vocab.encode([line])[0][: config.data.context_length])
@@ -104,7 +102,7 @@ def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
 
 def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
-    vocab = workdir.read_vocabulary(folder, config)
+    vocab = vocabularies.read(folder, config)
     trained_model = model(config, {"vocab_size": len(vocab)})
     validation = language_evaluator.evaluation(config, vocab, trained_model, "validation")
     tokens = splits.prepared_tokens(config, vocab)

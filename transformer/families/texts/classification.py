@@ -18,7 +18,6 @@ from transformer.families.texts.labelled_text import LabelledText
 from transformer.tasks import splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
-from transformer.workdir import workdir
 
 FREE = ("data.num_classes", "classify.")
 SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "text"}
@@ -78,8 +77,7 @@ def prepare(
         class_names.class_ids(corpus.labels, names, place=corpus.place)
     config.vocabulary.labels_fingerprint = class_names.fingerprint(names)
     config.data.num_classes = len(names)
-    learn = vocabularies.learn_text
-    vocab = vocabularies.prepare(config, folder, saved_config, train, learn)
+    vocab = vocabularies.prepare(config, folder, saved_config, train)
     if saved_config is None:
         class_names.write(folder, names)
     for split, corpus in corpora.items():
@@ -97,7 +95,7 @@ def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, i
     """Returns {'vocab_size', 'num_classes'}, of the workdir, or without one of the config."""
     if folder is None:
         return {"vocab_size": config.vocabulary.size, "num_classes": config.data.num_classes}
-    vocab = workdir.read_vocabulary(folder, config)
+    vocab = vocabularies.read(folder, config)
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     return {"vocab_size": len(vocab), "num_classes": len(names)}
 
@@ -158,7 +156,7 @@ def batches_of(
 ) -> Batches:
     """Returns a split's texts, one a row of few lengths; texts are cut after `data.max_length`."""
     data = config.data
-    vocab = workdir.read_vocabulary(folder, config)
+    vocab = vocabularies.read(folder, config)
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     ids = class_names.class_ids(corpus.labels, names, place=corpus.place)
     tokens = splits.tokens(config, corpus, vocab, "tokenise")
@@ -172,7 +170,7 @@ def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
 
     Warns if the first line is LABEL<tab>TEXT, as in a training file.
     """
-    vocab, most = workdir.read_vocabulary(folder, config), config.data.max_length
+    vocab, most = vocabularies.read(folder, config), config.data.max_length
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:

@@ -17,13 +17,12 @@ from transformer.data import packing
 from transformer.data.batches import Batches
 from transformer.data.corpora import Text
 from transformer.data.tokens import Tokens
+from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, check_values, quantity
 from transformer.families.texts import classification, labelled_text, texts
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums, never
 from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
-from transformer.workdir import workdir
-from transformer.workdir.workdir import Vocabulary
 
 Tree = dict
 
@@ -66,8 +65,7 @@ def prepare(
     """
     names = dict.fromkeys(("train", "validation", splits.final_split(config)))
     corpora = {split: corpus_of(config, split) for split in names}
-    learn = vocabularies.learn_text
-    vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"], learn)
+    vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
     for split, corpus in corpora.items():
         tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
         if (tokens.sides["text"].ids == texts.MASK).any():
@@ -126,7 +124,7 @@ def evaluator(
     'nats_per_token', 'perplexity', 'accuracy'.
     """
     split = splits.resolve(config, split)
-    corpus, vocab = corpus_of(config, split), workdir.read_vocabulary(folder, config)
+    corpus, vocab = corpus_of(config, split), vocabularies.read(folder, config)
     tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
     (lines,) = corpus.read(range(len(corpus)))
     loss = SplitSums(
@@ -164,7 +162,7 @@ def rows(scores: dict) -> dict[str, str]:
 def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
     """Returns a function (line, number) -> the model's inputs for one text, cut like all texts, of
     which nothing is masked."""
-    vocab = workdir.read_vocabulary(folder, config)
+    vocab = vocabularies.read(folder, config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         ids = vocab.encode([line])[0][: config.data.max_length]
@@ -177,7 +175,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     trained_model = model(config, sizes(config, folder))
     validation = evaluator(config, folder, trained_model, "validation")
-    vocab = workdir.read_vocabulary(folder, config)
+    vocab = vocabularies.read(folder, config)
     tokens = splits.prepared_tokens(config, vocab)
     batches = batches_of(config, vocab, tokens, config.train.seed)
     about = (

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from ml_collections import ConfigDict
 
-from transformer.data import corpora, text_files, vocabulary
+from transformer.data import corpora, text_files
 from transformer.errors import UserError, quantity
 from transformer.runtime import paths, progress
-from transformer.tasks import splits
+from transformer.tasks import splits, vocabularies
 from transformer.tools.audit import (
     alignment,
     audit_page,
@@ -28,7 +28,6 @@ from transformer.tools.audit import (
     scripts,
 )
 from transformer.tools.pages import page
-from transformer.workdir import workdir
 
 SHOWN = 5  # line numbers of a fault, in the table and in the result
 CHARACTERS = 20  # characters without a piece, in the result
@@ -121,15 +120,11 @@ def make_readers(
     config: ConfigDict, folder: Path, train: raw_pairs.Pairs
 ) -> tuple[line_measures.Reader, line_measures.Reader]:
     """Returns the `Reader` of each side: its language, script and vocabulary, if there is one."""
-    vocab, options = None, config.vocabulary
-    if options.model:
-        names = [file.name for file in workdir.vocabulary_files(folder, config)]
-        contents = vocabulary.read(options.model, names)
-        vocab = vocabulary.load(
-            dict(zip(names, contents, strict=True)), normalisation=options.normalisation
-        )
-    elif all(file.is_file() for file in workdir.vocabulary_files(folder, config)):
-        vocab = workdir.read_vocabulary(folder, config)
+    vocab = None
+    if config.vocabulary.model:
+        vocab = vocabularies.load(config, vocabularies.given(config))
+    elif all((folder / "vocabulary" / name).is_file() for name in vocabularies.names(config)):
+        vocab = vocabularies.read(folder, config)
         logging.info("the vocabulary is that of %s", folder)
     else:
         logging.info(

@@ -12,9 +12,10 @@ import ml_collections
 import numpy as np
 
 from transformer.checkpoints import param_paths, store
+from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, check_values, quantity
 from transformer.runtime import checksums, drafts
-from transformer.tasks import trained
+from transformer.tasks import trained, vocabularies
 from transformer.tools.convert import (
     arrays,
     ctranslate2_write,
@@ -40,8 +41,8 @@ class Source(NamedTuple):
     params: dict[str, np.ndarray]  # by path
 
     @property
-    def vocabulary(self) -> workdir.Vocabulary:
-        return workdir.read_vocabulary(self.workdir, self.config)
+    def vocabulary(self) -> Vocabulary:
+        return vocabularies.read(self.workdir, self.config)
 
 
 def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:

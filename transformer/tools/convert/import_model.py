@@ -14,7 +14,7 @@ from transformer.checkpoints import param_paths, store
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError, quantity
 from transformer.runtime import checksums, drafts, json_files
-from transformer.tasks import translation
+from transformer.tasks import translation, vocabularies
 from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.convert import (
     arrays,
@@ -64,9 +64,7 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     shapes = {path: x.shape for path, x in param_paths.flatten(expected).items()}
     params = program.read_params(folder, foreign, shapes)
     with drafts.new_folder(target) as written:
-        files = workdir.vocabulary_files(written, config)
-        contents = [foreign.vocabulary[file.name] for file in files]
-        vocab = workdir.write_vocabulary(written, config, contents)
+        vocab = vocabularies.write(written, config, foreign.vocabulary)
         config.vocabulary.fingerprint = vocab.fingerprint
         save(written, params, config)
     _log(folder, target, params)

@@ -56,7 +56,7 @@ def normalisation(contents: dict[str, bytes]) -> str:
     """Returns `vocabulary.normalisation` for the files of `read`: "nfc" where SentencePiece has no
     normalisation of its own, as in what --mode=export writes, otherwise ""."""
     processors = (tokenizer.load_processor(contents[f"{x}.model"], x) for x in SIDES)
-    has_own = any(tokenizer.settings(x)[0][tokenizer.CHARSMAP] for x in processors)
+    has_own = any(tokenizer.proto(x).normalizer_spec.precompiled_charsmap for x in processors)
     return "" if has_own else "nfc"
 
 

@@ -7,6 +7,8 @@ SentencePiece's steps are spelt out there: spaces are normalised and become ▁,
 import re
 from pathlib import Path
 
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
 from transformer.data import tokenizer
 from transformer.data.characters import FIRST, Characters
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
@@ -147,15 +149,16 @@ def _bpe(pieces: list[str], merges: list[tuple[str, str]], *, byte_fallback: boo
 def _is_unigram(vocabulary: Vocabulary) -> bool:
     if isinstance(vocabulary, Characters):
         return False
-    return tokenizer.settings(vocabulary.processor)[0][tokenizer.MODEL_TYPE] == UNIGRAM
+    return tokenizer.proto(vocabulary.processor).trainer_spec.model_type == UNIGRAM
 
 
 def _sentencepiece(vocabulary: tokenizer.Pieces, pieces: list[str]) -> dict:
     """Returns a model of SentencePiece's pieces; UserError unless it is like one that we learn."""
-    settings, types = tokenizer.settings(vocabulary.processor)
-    learnt = {**tokenizer.SETTINGS, tokenizer.BYTE_FALLBACK: 1}
-    kinds = [learnt | {tokenizer.MODEL_TYPE: kind} for kind in (UNIGRAM, BPE)]
-    if settings not in kinds or {*types[FIRST:]} - {NORMAL, BYTE}:
+    model = tokenizer.proto(vocabulary.processor)
+    types = [piece.type for piece in model.pieces]
+    learnt = [{"model_type": kind, "byte_fallback": True} for kind in (UNIGRAM, BPE)]
+    kinds = [tokenizer.settings(ModelProto(trainer_spec=options)) for options in learnt]
+    if tokenizer.settings(model) not in kinds or {*types[FIRST:]} - {NORMAL, BYTE}:
         raise UserError(
             "Hugging Face's tokenizer.json is written for SentencePiece models as they are learnt "
             "here, and config.vocabulary.model has other settings (kind, normalisation, bytes, "

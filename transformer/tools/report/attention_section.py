@@ -3,13 +3,12 @@
 import jax
 import numpy as np
 
-from transformer.tasks import attention_weights, translation
+from transformer.tasks import attention_weights, translation, vocabularies
 from transformer.tasks.task import load_task
 from transformer.tools.pages.page import Section
 from transformer.tools.report import attention_view, inside
 from transformer.tools.report.attention_view import Example, Map, readable
 from transformer.tools.report.inside import Inside
-from transformer.workdir.workdir import read_vocabulary
 
 SENTENCES = 4
 MOST_TOKENS = 48  # of a text without a translation
@@ -55,7 +54,7 @@ def section(this: Inside) -> Section | None:
 def _translations(this: Inside) -> list[Example]:
     """Returns the attention while the run's own translations are predicted."""
     this = inside.sentences(this, SENTENCES)
-    vocabulary = read_vocabulary(this.run.workdir, this.run.config)
+    vocabulary = vocabularies.read(this.run.workdir, this.run.config)
     translator = translation.TrainedTranslator(this.model, vocabulary, this.params, [])
     examples = []
     for item in this.items:
@@ -99,7 +98,7 @@ def _texts(this: Inside) -> list[Example]:
 
 def _within(this: Inside, text: str, row: dict[str, np.ndarray], is_labelled: bool) -> Map:
     """Returns the attention in a text; `row` are the model's inputs for this text."""
-    vocabulary = read_vocabulary(this.run.workdir, this.run.config)
+    vocabulary = vocabularies.read(this.run.workdir, this.run.config)
     [(kind, weights_LHTS)] = _weights(this, row).items()
     if kind == "decoder":  # each token is predicted from those before it
         # Token t of the row is the one before target t: query t reads tokens 0 to t and predicts

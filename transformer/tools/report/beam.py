@@ -9,11 +9,11 @@ from transformer.data.tokenizer import SideVocabulary
 from transformer.decoding import compiled
 from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
+from transformer.tasks import vocabularies
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.report import beam_path, inside
 from transformer.tools.report.attention_view import readable
 from transformer.tools.report.inside import Inside
-from transformer.workdir.workdir import read_vocabulary
 
 SENTENCES, MOST_CHARACTERS = 3, 60
 MOST_STEPS = 24  # of a tree, which is as tall as its translation is long
@@ -53,7 +53,7 @@ def section(this: Inside) -> Section | None:
     config = this.run.config
     if "decode" not in config or config.decode.method != "beam" or not this.items:
         return None
-    vocabulary = read_vocabulary(this.run.workdir, config)
+    vocabulary = vocabularies.read(this.run.workdir, config)
     translator = Translator(this.model, vocabulary, **config.decode)
     params = compiled.cast_params(this.params, dtype=getattr(this.model, "dtype", "float32"))
     parts = [ABOUT]

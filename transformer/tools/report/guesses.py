@@ -3,11 +3,12 @@
 import jax
 import numpy as np
 
+from transformer.data.vocabulary import Vocabulary
+from transformer.tasks import vocabularies
 from transformer.tools.pages.page import Section, Table
 from transformer.tools.report import inside
 from transformer.tools.report.attention_view import readable
 from transformer.tools.report.inside import Inside
-from transformer.workdir.workdir import Vocabulary, read_vocabulary
 
 SENTENCES, GUESSES = 8, 5
 
@@ -27,7 +28,7 @@ def section(this: Inside) -> Section | None:
     if not this.items:
         return Section("Hidden pieces", [f"Not evaluated yet: `{this.run.command('evaluate')}`"])
     data = this.run.config.data
-    vocabulary = read_vocabulary(this.run.workdir, this.run.config)
+    vocabulary = vocabularies.read(this.run.workdir, this.run.config)
     columns = ["hidden", *map(str, range(1, GUESSES + 1))]
     parts, this = [ABOUT], inside.sentences(this, SENTENCES)
     for item, number in zip(this.items, this.numbers, strict=True):

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from transformer.errors import UserError
-from transformer.tasks import trained
+from transformer.tasks import trained, vocabularies
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup, Section
 from transformer.tools.pages.run import Run
 from transformer.tools.pages.sentences import evenly, shortened
-from transformer.workdir.workdir import read_vocabulary
 
 SAMPLES = 3
 MOST_TOKENS = 300
@@ -63,7 +62,7 @@ def sampled(run: Run) -> tuple[int, list[str]]:
         SAMPLES,
         model=loaded.model,
         context=config.data.context_length,
-        vocabulary=read_vocabulary(run.workdir, config),
+        vocabulary=vocabularies.read(run.workdir, config),
         **options,
     )
 
