@@ -12,7 +12,7 @@ from transformer.data import tokenizer, vocabulary
 from transformer.decoding import chunks, sampling, translator
 from transformer.decoding.parts import Part
 from transformer.decoding.translator import Hypothesis, Request, Translator
-from transformer.distributed import inference, layout
+from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import translation_evaluator
@@ -233,7 +233,7 @@ def test_after_an_error_no_batch_is_searched(num_devices, untrained):
     """Such as a signal to stop, which `report` raises; the batch that was begun is waited for."""
     model, params = untrained
     layouts = layout.make_layout("pmap", num_devices=num_devices)
-    params = inference.gather_params(jax.device_put(params, layouts.replicated), layouts)
+    params = layout.gather_params(jax.device_put(params, layouts.replicated), layouts)
     decoder = decoders.make_batch_decoder(model, batch_tokens=1, workers=1)
     running, search_batch = [], decoder._search_batch
 
@@ -280,7 +280,7 @@ def test_devices_search_together_as_one_does(count, method, untrained, best, dra
     model, params = untrained
     spread = layout.make_layout("pmap", num_devices=count)
     placed = jax.device_put(params, layout.state_shardings(params, spread))
-    assert inference.num_devices(placed) == count
+    assert layout.num_devices(placed) == count
     changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
     for lines in (slice(None), slice(0, 1)):
         same(found_by((model, placed), LINES[lines], **changes), expected[lines])

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from helpers import tiny
 from helpers.layouts import ADAM, batch, first_state, init, layout_of, model, open_checkpoints, step
+from jax.sharding import NamedSharding, PartitionSpec
 
-from transformer.distributed import inference, layout
+from transformer.distributed import layout
+from transformer.distributed.layout import gather_params
 from transformer.distributed.parallel_step import rows_for_devices
 from transformer.training.state import init_state, restore_or_init, save
 
@@ -24,7 +26,7 @@ def run(layout, accumulate=1, num_rows=16, **changes):
         state, sums = update(state, tiny.place(batch(t, rows), layout))
         curve.append({name: float(value) for name, value in sums.items()})
     assert int(state.step) == STEPS
-    return curve, jax.tree.map(np.asarray, inference.gather_params(state.params, layout))
+    return curve, jax.tree.map(np.asarray, gather_params(state.params, layout))
 
 
 @pytest.fixture(scope="module")
@@ -230,3 +232,44 @@ def test_checkpoints_move_between_layouts(number, tmp_path):
         for x, y, sharding in zip(*map(jax.tree.leaves, (restored, state, expected)), strict=True):
             assert x.sharding == sharding
             np.testing.assert_array_equal(x, y)
+
+
+# Inference: params on the devices of a process, and rows sharded over the same.
+
+PARAMS = {"kernel": np.arange(32.0).reshape(8, 4), "bias": np.arange(4.0)}
+LAYOUTS = [("pmap", (8, 1, 1)), ("jit", (8, 1, 1)), ("jit", (2, 4, 1)), ("jit", (1, 1, 8))]
+
+
+def in_training(strategy, mesh):
+    """Returns a layout, and PARAMS on it, the kernel sharded by its rows and columns."""
+    eight = layout_of(strategy, 8, mesh)
+    sharded = NamedSharding(eight.mesh, PartitionSpec("fsdp", None))
+    return eight, jax.device_put(PARAMS, {"kernel": sharded, "bias": eight.replicated})
+
+
+@pytest.mark.parametrize(("strategy", "mesh"), LAYOUTS, ids=str)
+def test_gathered_params_are_whole_on_every_device(strategy, mesh):
+    eight, params = in_training(strategy, mesh)
+    gathered = layout.gather_params(params, eight)
+    assert layout.num_devices(gathered) == 8
+    for name, expected in PARAMS.items():
+        for shard in gathered[name].addressable_shards:
+            np.testing.assert_array_equal(shard.data, expected)
+
+
+def test_rows_are_sharded_over_the_devices_of_the_params():
+    gathered = layout.gather_params(*reversed(in_training("jit", (2, 4, 1))))
+    rows = layout.shard_rows({"x": np.arange(48).reshape(16, 3), "count": np.int32(5)}, gathered)
+    for shard in rows["x"].addressable_shards:
+        assert shard.data.shape == (2, 3)
+    assert len({shard.device for shard in rows["x"].addressable_shards}) == 8
+    np.testing.assert_array_equal(rows["x"], np.arange(48).reshape(16, 3))
+    assert rows["count"].sharding.is_fully_replicated
+    assert jax.jit(lambda x, bias: x.sum() + bias.sum())(rows["x"], gathered["bias"]) == 1134
+
+
+@pytest.mark.parametrize("params", [PARAMS, jax.tree.map(jax.numpy.asarray, PARAMS)])
+def test_rows_stay_as_they_are_for_params_of_one_device(params):
+    rows = np.arange(3)  # no multiple of anything
+    assert layout.num_devices(params) == 1
+    assert layout.shard_rows(rows, params) is rows

@@ -73,8 +73,9 @@ def test_blocks_never_hold_all_logits(run):
     batch = split_sums(model).batches.rows(0, 0, 3)
 
     def compiled(blocks):
-        loss = functools.partial(losses.evaluation_loss, model=model, blocks=blocks, **OPTIONS)
-        return jax.jit(loss).lower(params, batch).compile().as_text()
+        options = tuple({**OPTIONS, "blocks": blocks}.items())
+        loss = losses.outcome.lower(params, batch, model=model, options=options, keep_nats=True)
+        return loss.compile().as_text()
 
     V = model.vocab_size
     assert f"f32[3,8,{V}]" in compiled(1)
@@ -186,9 +187,14 @@ def test_what_a_model_sows_is_added_to_the_loss_by_its_name(blocks):
         "balance": numbers[:2, 0, 0].sum(),
         "spread": (numbers[:2] ** 2).sum() + numbers[:2, :, 0].sum(),
     }
-    options = {"model": model, "blocks": blocks, **OPTIONS}
-    sums, _ = losses.evaluation_loss(params, batch, **options)
-    for found in (sums, losses.token_loss(params, batch, rng=jax.random.key(0), **options)):
+    options = {"blocks": blocks, **OPTIONS}
+    pairs = tuple(options.items())
+    sums, _ = losses.outcome(params, batch, model=model, options=pairs)
+    trained = losses.token_loss(params, batch, model=model, rng=jax.random.key(0), **options)
+    both = {"members_0": params, "members_1": params}
+    ensemble = Ensemble((model, Penalised()))
+    mean, _ = losses.outcome(both, batch, model=ensemble, options=pairs)
+    for found in (sums, trained, mean):
         assert {name: float(found[name]) for name in expected} == pytest.approx(expected, rel=1e-5)
         whole = plain["loss"] + sum(expected.values())
         assert float(found["loss"]) == pytest.approx(float(whole), rel=1e-5)

@@ -9,8 +9,7 @@ from helpers.runs import newest, translate_nothing, without_times
 
 from configs import quickstart
 from transformer.checkpoints import manager
-from transformer.distributed import inference
-from transformer.distributed.layout import make_layout
+from transformer.distributed.layout import gather_params, make_layout
 from transformer.families.recurrent.recurrent import Recurrent
 from transformer.modes import train
 
@@ -35,7 +34,7 @@ def run(layout, steps=8):
     for t in range(steps):
         state, sums = step(state, tiny.place(batch(t), layout))
         curve.append({name: float(value) for name, value in sums.items()})
-    return curve, jax.tree.map(np.asarray, inference.gather_params(state.params, layout))
+    return curve, jax.tree.map(np.asarray, gather_params(state.params, layout))
 
 
 @pytest.mark.slow

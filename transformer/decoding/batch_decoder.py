@@ -24,7 +24,7 @@ import numpy as np
 from transformer.data import tokenizer
 from transformer.decoding import compiled, parts
 from transformer.decoding.parts import Hypotheses, Part, Search
-from transformer.distributed import inference
+from transformer.distributed import layout
 from transformer.runtime.memory import fits_in_memory
 
 Tree = dict
@@ -101,7 +101,7 @@ class BatchDecoder:
         """
         # Queue of batches, the longest first: what is left for the last workers is short.
         longest = [max(len(part.source), len(part.prefix)) for part in asked]
-        devices = inference.num_devices(params)
+        devices = layout.num_devices(params)
         batches = self._divide(longest, self._workers.count if devices == 1 else 1, devices)
         numbered = [[asked[i].numbered(number) for i, number in batch] for batch in batches]
         search = functools.partial(self._search_batch, params)
@@ -142,7 +142,7 @@ class BatchDecoder:
         UserError if the step does not fit into the devices' memory. Earlier steps need about as
         much or less.
         """
-        devices = inference.num_devices(params)
+        devices = layout.num_devices(params)
 
         def size(batch: list[tuple[int, int]]) -> tuple[int, int]:
             length = lengths[batch[0][0]]
@@ -159,7 +159,7 @@ class BatchDecoder:
             for room in (most_room // 2, most_room):  # growing takes the memory of both
                 room = max(room, search[1].tokens_BWT.shape[-1])
                 search = compiled.resize(search, rows, model=self.model, room=room)
-                search = inference.shard_rows(search, params)
+                search = layout.shard_rows(search, params)
             memory, state, bounds, rng_B = search
             # Only the last step: t = most_room - 1 attends to the whole KV cache.
             state = state._replace(t=state.t + most_room - 1)
@@ -179,7 +179,7 @@ class BatchDecoder:
         Rows are padded to a power of 4 on each device. The first room is the smallest that
         `parts.next_room` gives for so many rows.
         """
-        devices = inference.num_devices(params)
+        devices = layout.num_devices(params)
         num_rows = parts.rows_in_powers_of_4(len(batch), devices)
         longest = max(len(part.source) for part in batch)
         memory_length = parts.next_memory_length(longest)
@@ -193,7 +193,7 @@ class BatchDecoder:
         keys = np.zeros((num_rows, 3), np.int32)
         keys[: len(batch), : len(batch[0].random_key)] = [part.random_key for part in batch]
 
-        source_BS, keys, bounds = inference.shard_rows((source_BS, keys, bounds), params)
+        source_BS, keys, bounds = layout.shard_rows((source_BS, keys, bounds), params)
         with self._workers.compiling("start", source_BS.shape):
             memory, state, rng_B = self._start(
                 params, source_BS, keys, source_length=memory_length, room=room
@@ -202,7 +202,7 @@ class BatchDecoder:
 
     def _search_batch(self, params: Tree, batch: list[Part]) -> list[Hypotheses]:
         """Searches a batch in stages of fewer rows or more room (the module's docstring)."""
-        devices = inference.num_devices(params)
+        devices = layout.num_devices(params)
         (memory, state, bounds, rng_B), most_room = self.begin(params, batch)
         num_rows, _, room = state.tokens_BWT.shape
         memory_length = parts.next_memory_length(max(len(part.source) for part in batch))
@@ -243,6 +243,6 @@ class BatchDecoder:
                 resized = compiled.resize(
                     (memory, state, bounds, rng_B), remaining, model=self.model, room=room
                 )
-            memory, state, bounds, rng_B = inference.shard_rows(resized, params)
+            memory, state, bounds, rng_B = layout.shard_rows(resized, params)
             # Rows 8 9 5 of the whole batch and remaining 2 0 leave rows 5 8.
             rows = rows[remaining]

@@ -17,7 +17,7 @@ import numpy as np
 from transformer.data import pairs, tokenizer
 from transformer.decoding import beam_search, parts
 from transformer.decoding.translator import Translator
-from transformer.distributed import inference, parallel_step
+from transformer.distributed import layout, parallel_step
 from transformer.modes import lines
 from transformer.runtime import progress
 from transformer.tasks import losses, translation
@@ -82,7 +82,7 @@ def forced(
         longest = [max(map(len, pair)) for pair in ids]
         order = sorted(range(len(ids)), key=longest.__getitem__, reverse=True)
         order = [i for i in order if not over[i]]
-        devices = inference.num_devices(run.params)
+        devices = layout.num_devices(run.params)
         while order:
             length = parts.next_power_of_two(longest[order[0]])
             most = max(1, options.batch_tokens // length)
@@ -126,9 +126,9 @@ def log_prob(
 
     `rows` is rounded up to a multiple of the devices; the rows added are padding.
     """
-    rows = parallel_step.rows_for_devices(rows, inference.num_devices(run.params))
+    rows = parallel_step.rows_for_devices(rows, layout.num_devices(run.params))
     sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*id_pairs, strict=True))
-    source, target = inference.shard_rows(sides, run.params)
+    source, target = layout.shard_rows(sides, run.params)
     log_probs_B = _log_prob(run.params, source, target, model=run.model)
     return np.asarray(log_probs_B).tolist()[: len(id_pairs)]
 

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from transformer.data.batches import Batches
-from transformer.distributed import inference, parallel_step, processes
+from transformer.distributed import layout, parallel_step, processes
 from transformer.runtime import memory, progress
 
 Tree = Any
@@ -86,11 +86,11 @@ class SplitSums(NamedTuple):
         """
         num_rows, length = self.batches.shape(t)
         # Rows of weight 0 are added: on 8 devices a batch of 10 rows becomes one of 16.
-        padded = parallel_step.rows_for_devices(num_rows, inference.num_devices(params))
+        padded = parallel_step.rows_for_devices(num_rows, layout.num_devices(params))
         batch = self.batches.rows(t, 0, padded)
         what = f"the loss of {num_rows} rows of {length} positions"
         with memory.fits_in_memory(what, self.remedy):
-            sums, arrays = self.outcome(params, inference.shard_rows(batch, params))
+            sums, arrays = self.outcome(params, layout.shard_rows(batch, params))
             sums, arrays = jax.tree.map(float, sums), [np.asarray(x) for x in arrays]
         # A boolean mask flattens: weights [[1, 0], [1, 1]] take 5 7 8 out of [[5, 6], [7, 8]].
         return sums, [x[batch["weights"] > 0].tolist() for x in arrays]

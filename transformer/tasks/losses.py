@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax.traverse_util import flatten_dict
 
 from transformer.errors import UserError, check_values
+from transformer.models.ensemble import Ensemble
 
 Array = jax.Array
 Tree = Any
@@ -52,25 +53,29 @@ def token_loss(
     return with_sown({**sums, "filled": sums["weight"]}, sown)
 
 
-def evaluation_loss(
-    params: Tree, batch: dict, *, model: nn.Module, blocks: int, **options: Any
-) -> tuple[dict[str, Array], Array]:
-    """Returns the sums of `cross_entropy` for a forward pass without dropout, and `token_nats`.
+@functools.partial(jax.jit, static_argnames=("model", "options", "keep_nats"))
+def outcome(
+    params: Tree, batch: dict, *, model: nn.Module, options: tuple, keep_nats: bool = False
+) -> tuple[dict[str, Array], tuple[Array, ...]]:
+    """Returns the sums of `cross_entropy` without dropout, and with `keep_nats` each token's nats.
 
-    Takes the arguments of `token_loss`, except `rng`. A model without `hidden`, such as an
+    This is the `outcome` of `evaluation.SplitSums`. `options` are config.loss as (name, value)
+    pairs, because a static argument must be hashable. A model without `hidden`, such as an
     ensemble, ignores `blocks`.
     """
+    options = dict(options)
+    blocks = options.pop("blocks")
     run = functools.partial(forward, model, params, batch, train=False)
 
     def loss(logits_BTV: Array, targets_BT: Array, weights_BT: Array) -> tuple:
         sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
-        return sums, token_nats(logits_BTV, targets_BT)
+        return sums, (token_nats(logits_BTV, targets_BT),) if keep_nats else ()
 
     targets_BT, weights_BT = batch["targets"], batch["weights"]
     if blocks == 1 or not hasattr(model, "hidden"):
         logits_BTV, sown = run()
-        sums, nats_BT = loss(logits_BTV, targets_BT, weights_BT)
-        return with_sown(sums, sown), nats_BT
+        sums, nats = loss(logits_BTV, targets_BT, weights_BT)
+        return with_sown(sums, sown), nats
     x_BTD, sown = run(method="hidden")
     # One block of positions after the other, so that only one block's logits are in memory.
     blocks_of = functools.partial(_split, blocks=blocks)
@@ -80,20 +85,8 @@ def evaluation_loss(
     )
     sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
     # The reshape that undoes `_split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
-    return with_sown(sums, sown), nats.swapaxes(0, 1).reshape(targets_BT.shape)
-
-
-@functools.partial(jax.jit, static_argnames=("model", "options", "keep_nats"))
-def outcome(
-    params: Tree, batch: dict, *, model: nn.Module, options: tuple, keep_nats: bool = False
-) -> tuple[dict[str, Array], tuple[Array, ...]]:
-    """Returns the sums of `evaluation_loss`, and with `keep_nats` the nats of each token.
-
-    This is the `outcome` of `evaluation.SplitSums`. `options` are config.loss as (name, value)
-    pairs, because a static argument must be hashable.
-    """
-    sums, nats_BT = evaluation_loss(params, batch, model=model, **dict(options))
-    return sums, (nats_BT,) if keep_nats else ()
+    nats = jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(targets_BT.shape), nats)
+    return with_sown(sums, sown), nats
 
 
 def forward(
@@ -103,17 +96,19 @@ def forward(
 
     A model may `sow("losses", name, value)` with a value [B, ...] for each row, such as a penalty
     or the balance of experts: in `__call__`, or in `hidden` where there is one. A row counts if one
-    of its positions has weight; values of one name are added.
+    of its positions has weight; values of one name are added, and those of an ensemble's members
+    averaged.
     """
     output, sown = model.apply({"params": params}, **batch["inputs"], mutable=["losses"], **options)
     # Mask of the rows that are not padding: those in which any position has weight.
     is_real_B = batch["weights"].reshape(len(batch["weights"]), -1).any(axis=1)
+    members = len(model.members) if isinstance(model, Ensemble) else 1
     sums = {}
     for (*_, name), values in flatten_dict(sown.get("losses", {})).items():
         for value in values:
             row_B = value.reshape(len(value), -1).sum(axis=1)
             # Not a product: what is sown of an empty row may be non-finite.
-            sums[name] = sums.get(name, 0.0) + jnp.where(is_real_B, row_B, 0.0).sum()
+            sums[name] = sums.get(name, 0.0) + jnp.where(is_real_B, row_B, 0.0).sum() / members
     return output, sums
 
 
@@ -260,7 +255,7 @@ def summarise(means: dict[str, float]) -> dict[str, float]:
 
 
 def per_token(sums: dict[str, float]) -> dict[str, float]:
-    """Returns means per token of the sums of `evaluation_loss`, and the perplexity."""
+    """Returns means per token of the sums of `outcome`, and the perplexity."""
     means = {name: x / sums["weight"] for name, x in sums.items() if name != "weight"}
     return {**means, **summarise(means)}
 

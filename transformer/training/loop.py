@@ -16,8 +16,7 @@ from ml_collections import ConfigDict
 from transformer.checkpoints import init_from
 from transformer.checkpoints.manager import Checkpoints
 from transformer.data.batches import Batches, prefetch
-from transformer.distributed.inference import gather_params
-from transformer.distributed.layout import Layout, to_save
+from transformer.distributed.layout import Layout, gather_params, to_save
 from transformer.distributed.parallel_step import (
     compile_step,
     make_any_process,

@@ -14,7 +14,7 @@ import ml_collections
 import numpy as np
 
 from transformer.decoding import parts
-from transformer.distributed import inference
+from transformer.distributed import layout
 from transformer.errors import check_values
 from transformer.families.labels import class_names, classifiers
 from transformer.modes import lines
@@ -87,13 +87,13 @@ def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) ->
 
 def _batch_probabilities(run: trained.Trained, rows: list[Row]) -> np.ndarray:
     """Returns the probabilities [B, V] of rows of equal shapes; padding rows come last."""
-    padded = parts.rows_in_powers_of_4(len(rows), inference.num_devices(run.params))
+    padded = parts.rows_in_powers_of_4(len(rows), layout.num_devices(run.params))
 
     def stack(*arrays: np.ndarray) -> np.ndarray:
         empty = np.zeros((padded - len(rows), *arrays[0].shape), arrays[0].dtype)
         return np.concatenate([np.stack(arrays), empty])
 
-    inputs = inference.shard_rows(jax.tree.map(stack, *rows), run.params)
+    inputs = layout.shard_rows(jax.tree.map(stack, *rows), run.params)
     return np.asarray(classifiers.probabilities(run.params, inputs, model=run.model))
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from transformer.data import characters, tokenizer
 from transformer.decoding import compiled, sampling
-from transformer.distributed import inference
+from transformer.distributed import layout
 from transformer.errors import check_values
 from transformer.models import fields
 
@@ -127,7 +127,7 @@ def blocks(
     temperature, top_k and top_p. `block` 1 yields the tokens one by one.
     """
     fields.check_methods(model, METHODS)
-    count, devices = len(prompts), inference.num_devices(params)
+    count, devices = len(prompts), layout.num_devices(params)
     # Padded to a multiple of the devices; the rows added here are never yielded.
     num_rows = -(-count // devices) * devices
     longest = max(map(len, prompts))
@@ -142,18 +142,18 @@ def blocks(
     never = (vocabulary.pad, vocabulary.start, vocabulary.unknown)
     advance = functools.partial(_advance, params, model=model, never=never, seed=seed, **options)
     # The input at position 0 of the window, and the window's (memory, cache), empty at first.
-    first, state = 0, window(inference.shard_rows(inputs_BT[:, :0], params))
+    first, state = 0, window(layout.shard_rows(inputs_BT[:, :0], params))
     while True:
         n = inputs_BT.shape[1] - 1
         if n - first == context:
             # The window is full: the cache is rebuilt from its last half, at positions from 0.
             first = n - kept
-            state = window(inference.shard_rows(inputs_BT[:, first:n], params))
+            state = window(layout.shard_rows(inputs_BT[:, first:n], params))
         forced_BK = np.zeros((num_rows, block), np.int32)
         # PAD where the prompt has ended: prompt 5 6 7 in blocks of 2 forces (5 6), (7 PAD), ...
         prompt_BK = prompts_BM[:, n : n + block]
         forced_BK[:, : prompt_BK.shape[1]] = prompt_BK
-        rows = inference.shard_rows((inputs_BT[:, n], forced_BK, keys), params)
+        rows = layout.shard_rows((inputs_BT[:, n], forced_BK, keys), params)
         tokens_BK, state = advance(state, *rows, np.int32(n), np.int32(n - first))
         inputs_BT = np.concatenate([inputs_BT, np.asarray(tokens_BK)], axis=1)
         yield inputs_BT[:count, n + 1 :]

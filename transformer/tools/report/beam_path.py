@@ -13,7 +13,7 @@ from transformer.data import tokenizer
 from transformer.decoding import beam_search, compiled
 from transformer.decoding.batch_decoder import BatchDecoder
 from transformer.decoding.parts import Part
-from transformer.distributed import inference
+from transformer.distributed import layout
 
 Tree = dict
 FATES = ("lives", "finished", "dropped")
@@ -48,7 +48,7 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
     # All rows are kept: row 0 is the sentence, the others are padding.
     every_row = np.arange(len(batch[1].active_B))
     batch = compiled.resize(batch, every_row, model=decoder.model, room=room)
-    memory, state, bounds, _ = inference.shard_rows(batch, params)
+    memory, state, bounds, _ = layout.shard_rows(batch, params)
     while beam_search.is_unfinished(0, state):
         candidates, state = compiled.extend(
             params, memory, state, bounds, model=decoder.model, options=decoder.options
