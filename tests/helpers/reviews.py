@@ -27,9 +27,9 @@ def write(folder):
         (folder / f"{split}.tsv").write_text(lines(split, count))
 
 
-def config(folder, data_dir, **changes):
-    """The defaults of configs/classification.py, made tiny; changes are {key: value}."""
-    values = classification.get_config().copy_and_resolve_references()
+def config(folder, data_dir, defaults=classification, **changes):
+    """The defaults of configs/classification.py, or of another, made tiny; {key: value} changed."""
+    values = defaults.get_config().copy_and_resolve_references()
     values.update_from_flattened_dict(
         {
             "data.directory": str(folder),

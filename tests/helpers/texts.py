@@ -47,11 +47,6 @@ def inputs(lengths=(5, 3, 7), length=8, seed=0):
     return {"ids": ids, "positions": segments * np.arange(length), "segments": segments}
 
 
-def wider(batch, columns=3, rows=2):
-    """The same batch with more padding on the right, and empty rows."""
-    return {name: np.pad(x, ((0, rows), (0, columns))) for name, x in batch.items()}
-
-
 def applied(model, params, batch, **options):
     """A compiled forward pass without dropout: its outputs, or with `mutable` what it sows, too."""
     run = lambda p, x: model.apply({"params": p}, **x, train=False, **options)

@@ -35,17 +35,16 @@ def test_idx_files_hold_the_images_and_labels(tmp_path, suffix):
 
 def test_the_digest_is_of_the_content_alone(tmp_path):
     images, labels = patterns(6)
-    digests = set()
-    for suffix in ("", ".gz"):
-        write_idx(tmp_path / suffix, "train", images, labels, suffix)
-        digests.add(image_files.find(tmp_path / suffix, "train", KEY).digest)
-    assert len(digests) == 1
-    for changed in ((images ^ (images == images.max()), labels), (images, labels[::-1])):
-        write_idx(tmp_path / "other", "train", *changed)
-        digests.add(image_files.find(tmp_path / "other", "train", KEY).digest)
-    write_idx(tmp_path / "other", "train", images.reshape(6, 4, 16), labels)
-    digests.add(image_files.find(tmp_path / "other", "train", KEY).digest)
-    assert len(digests) == 4
+
+    def digest(name, *content):
+        write_idx(tmp_path / name, "train", *content)
+        return image_files.find(tmp_path / name, "train", KEY).digest
+
+    first = digest("plain", images, labels)
+    assert first == digest("packed", images, labels, ".gz")
+    pixel, order = digest("1", images ^ (images == images.max()), labels), labels[::-1]
+    assert len({first, pixel, digest("2", images, order)}) == 3
+    assert digest("3", images.reshape(6, 4, 16), labels) != first
 
 
 def test_class_folders_do_not_depend_on_names_of_files_or_their_order(tmp_path):
@@ -78,8 +77,6 @@ def test_an_image_is_read_once_for_its_digest_until_it_changes(tmp_path, monkeyp
 
 
 IMAGES, LABELS = patterns(5)
-
-
 LABELLED = idx(LABELS)
 ENDLESS = b"\0" * 9_000_000
 PACKED = gzip.compress(idx(IMAGES))
@@ -89,27 +86,17 @@ PACKED = gzip.compress(idx(IMAGES))
     ("end", "images", "labels", "message"),
     [
         ("", idx(IMAGES)[:-1], LABELLED, "images.*truncated or damaged.*5 x 8 x 8 bytes, but 319"),
-        (
-            "",
-            idx(IMAGES),
-            LABELLED + b"x",
-            "labels.*truncated or damaged.*5 bytes, but more follow",
-        ),
+        ("", idx(IMAGES), LABELLED + b"x", "labels.*truncated or damaged.*5 bytes, but more foll"),
         ("", idx(IMAGES), idx(LABELS[:4]), "5 images but .* has 4 labels"),
         ("", LABELLED, LABELLED, "not an idx file of bytes in 3 dimensions.*00000801.*00000803"),
         ("", b"", LABELLED, "not an idx file .* begins with nothing"),
         ("", idx(IMAGES[:0]), idx(LABELS[:0]), "has no image"),
-        (
-            ".gz",
-            PACKED[:-20],
-            LABELLED,
-            "t-images-idx3-ubyte.gz is truncated, damaged or not a gzip",
-        ),
+        (".gz", PACKED[:-20], LABELLED, "t-images-idx3-ubyte.gz is truncated, damaged or not"),
         (
             ".gz",
             idx(IMAGES),
             LABELLED,
-            "t-images-idx3-ubyte.gz is truncated, damaged or not a gzip",
+            "t-images-idx3-ubyte.gz is truncated, damaged or not",
         ),
         # No more is unpacked than is announced: that the end is missing, nobody gets to see.
         (".gz", gzip.compress(b"\0" * 4 + ENDLESS)[:-20], LABELLED, "is not an idx file"),

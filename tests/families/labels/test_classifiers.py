@@ -134,11 +134,6 @@ def test_scores_do_not_depend_on_the_batches(params):
     assert one["penalty"] > 0
 
 
-def test_a_stopped_evaluation_has_no_scores(params):
-    calls = iter([False, False, True])
-    assert evaluator().score(params, lambda: next(calls)) is None
-
-
 def test_a_class_of_no_item_and_no_prediction_has_no_f1():
     counts = np.array([[3, 1, 0], [0, 2, 0], [0, 0, 0]])
     precision, recall, f1 = classifiers.precision_recall_f1(counts)

@@ -2,8 +2,6 @@
 
 import json
 
-import jax
-import numpy as np
 import pytest
 from helpers import language, tiny
 from helpers.runs import newest, without_times
@@ -93,18 +91,6 @@ def test_a_run_learns_keeps_its_best_and_is_resumed_to_the_bit(tmp_path, capsys)
     assert in_training(parts) == in_training(whole)
 
 
-@pytest.mark.slow
-def test_a_run_that_gets_no_better_stops_early(tmp_path):
-    language.write_text(tmp_path)
-    still = {"optimizer__schedule__peak_value": 0.0, "optimizer__schedule__end_value": 0.0}
-    samples = {"evaluate__samples": 1, "generate__max_tokens": 9}
-    (step, _), log = trained(tmp_path, tmp_path / "run", evaluate__patience=2, **still, **samples)
-    assert step == 9  # the best is that of step 3
-    written = [x["samples"] for x in log if x["kind"] == "validation"]
-    assert len(written) == 3
-    assert len({*written}) == 1  # the params and the draws are the same
-
-
 def test_modes_of_other_tasks_are_refused_and_name_generate(tmp_path):
     config = language.config(tmp_path)
     workdir.write_config(config, tmp_path)
@@ -114,22 +100,3 @@ def test_modes_of_other_tasks_are_refused_and_name_generate(tmp_path):
         ["--mode=generate", f"--workdir={tmp_path}", "--config.generate.top_k=3"]
     )
     assert (mode, parsed.generate.top_k) == ("generate", 3)
-
-
-def test_the_loss_is_of_tokens_and_has_a_gradient(tmp_path):
-    """Also in blocks of logits."""
-    language.write_text(tmp_path)
-    config = language.config(tmp_path)
-    task = prepare.prepare(config, tmp_path / "run")
-    params = tiny.jit(task.init)(jax.random.key(0))
-    gradients = []
-    for blocks in (1, 3):
-        config.loss.blocks = blocks
-        loss = language_modelling.loss(config, task.model)
-        sums = lambda params, loss=loss: loss(params, task.batches[0], rng=jax.random.key(0))[
-            "loss"
-        ]
-        gradients.append(tiny.jit(jax.grad(sums))(params))
-    close = lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
-    jax.tree.map(close, *gradients)
-    assert all(np.abs(x).max() > 0 for x in jax.tree.leaves(gradients[0]))

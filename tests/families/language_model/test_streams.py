@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 
@@ -56,20 +55,6 @@ def test_shifted_windows_are_full_and_begin_anywhere_in_their_part():
             begun[start] = begun.get(start, 0) + 1
     assert begun.keys() == set(range(19))  # the last full window begins at 18
     assert max(begun[start] for start in range(15)) < 2 * min(begun[start] for start in range(15))
-
-
-def test_rows_are_those_of_the_whole_batch_one_by_one():
-    """Of any part of a batch, on any host, in any order."""
-    epoch = batched(streams.assemble_shifted)
-    for t in range(3 * len(epoch)):
-        rows = [epoch.rows(t, i, i + 1) for i in range(4)]
-        whole = epoch.rows(t, 0, 4)
-        joined = jax.tree.map(lambda *x: np.concatenate(x), *rows)
-        jax.tree.map(np.testing.assert_array_equal, joined, whole)
-    starts = [[int(epoch[t]["targets"][0, 0]) for t in range(9)] for epoch in [epoch] * 2]
-    assert starts[0] == starts[1]
-    other = batched(streams.assemble_shifted, seed=4)
-    assert starts[0] != [int(other[t]["targets"][0, 0]) for t in range(9)]
 
 
 def test_a_stream_that_is_shorter_than_a_row_is_padded():

@@ -1,12 +1,10 @@
 """The structured self-attentive embedding: the paper's equations, its penalty, padding."""
 
-import jax
 import numpy as np
 import pytest
 from helpers import texts, tiny
 
 from transformer.errors import UserError
-from transformer.families.labels import classifiers
 from transformer.families.recurrent.self_attentive import redundancy
 
 
@@ -65,32 +63,6 @@ def test_states_are_of_both_directions(run):
     assert differs[0, 5:].any()
     assert not differs[0, :5].any()
     assert differs[4].any()
-
-
-def test_padding_does_not_change_a_class_or_the_penalty(run):
-    params, batch, logits, sown = run
-    wider, again = texts.applied(
-        texts.self_attentive(), params, texts.wider(batch), mutable=["losses"]
-    )
-    np.testing.assert_allclose(wider[:3], logits, atol=1e-5)
-    np.testing.assert_allclose(
-        again["losses"]["penalty"][0][:3], sown["losses"]["penalty"][0], atol=1e-5
-    )
-    assert np.isfinite(wider).all()
-
-
-def test_the_penalty_is_in_the_loss_of_real_rows(run):
-    params, batch, _, sown = run
-    rows = {
-        "inputs": batch,
-        "targets": np.array([0, 1, 2]),
-        "weights": np.array([1, 0, 1], np.float32),
-    }
-    sums = classifiers.training_loss(
-        params, rows, model=texts.self_attentive(), rng=jax.random.key(0), label_smoothing=0.0
-    )
-    penalties = sown["losses"]["penalty"][0]
-    assert sums["penalty"] == pytest.approx(penalties[0] + penalties[2], rel=1e-5)
 
 
 def test_fields_that_cannot_work_are_refused():

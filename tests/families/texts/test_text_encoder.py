@@ -2,7 +2,6 @@
 
 import math
 
-import jax
 import numpy as np
 import pytest
 from flax.traverse_util import flatten_dict
@@ -10,7 +9,6 @@ from helpers import texts, tiny
 
 from transformer.errors import UserError
 from transformer.families.texts.text_encoder import mean
-from transformer.tasks import losses
 
 MASKED = np.array([[1, 4, 0], [2, 0, 0], [1, 3, 6]])  # columns; row 1 has one masked token
 
@@ -28,15 +26,6 @@ def test_pooling_reads_the_tokens_it_names():
         assert (np.abs(outputs[0] - outputs[1]).max() > 1e-3) == differs
 
 
-def test_the_mean_is_of_real_tokens():
-    """Equal tokens have equal vectors without positions, so their number does not matter."""
-    batch = texts.inputs((2, 5), 8)
-    batch = {**batch, "ids": 7 * batch["segments"], "positions": 0 * batch["positions"]}
-    model = texts.classifier()
-    outputs = texts.applied(model, tiny.parameters(model, batch), batch)
-    np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-5)
-
-
 def test_a_token_depends_on_both_sides():
     batch = {**texts.inputs(), "masked": MASKED}
     model = texts.masked_model()
@@ -46,31 +35,6 @@ def test_a_token_depends_on_both_sides():
         changed = {**batch, "ids": batch["ids"].copy()}
         changed["ids"][0, column] += 1
         assert np.abs(texts.applied(model, params, changed)[0, 0] - expected[0, 0]).max() > 1e-3
-
-
-def test_only_masked_tokens_have_a_loss_and_a_gradient():
-    """Which column a masked slot of weight 0 names, and its target, do not matter to the bit."""
-    model = texts.masked_model()
-    weights = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1]], np.float32)
-    targets = np.array([[4, 5, 0], [6, 0, 0], [7, 8, 9]])
-    batch = {"inputs": {**texts.inputs(), "masked": MASKED}, "targets": targets, "weights": weights}
-    other = {**batch, "targets": np.where(weights, targets, 11)}
-    other["inputs"] = {**batch["inputs"], "masked": np.where(weights, MASKED, 2)}
-    params = tiny.parameters(model, batch["inputs"])
-
-    @tiny.jit
-    def gradient(params, batch):
-        loss = lambda params: losses.cross_entropy(
-            model.apply({"params": params}, **batch["inputs"], train=False),
-            *(batch["targets"], batch["weights"]),
-            **tiny.SMOOTHING,
-        )
-        return jax.grad(lambda params: loss(params)["loss"])(params), loss(params)
-
-    gradients, expected = gradient(params, other), gradient(params, batch)
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), gradients, expected)
-    assert expected[1]["weight"] == 6
-    assert min(np.abs(leaf).max() for leaf in jax.tree.leaves(expected[0]["encoder"])) > 0
 
 
 def test_a_classifier_has_the_params_of_the_masked_model_but_for_the_head():
