@@ -89,6 +89,7 @@ def code():
                     pairs.add((base, name))
                     names |= {name} if base == "options" else set()
                     whole |= {name} if base == "config" and node not in bases else set()
+                    whole |= {base} if name == "to_dict" else set()
                 case ast.arg(name) | ast.AnnAssign(ast.Name(name)):
                     names.add(name)
                 case ast.Constant(str(text)) if node not in docstrings:

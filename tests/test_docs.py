@@ -62,7 +62,7 @@ def test_keys_and_commands_that_do_not_parse_are_wrong(tmp_path, monkeypatch):
     text += "config.optimizer.schedule, `--config.data.dir=FOLDER`, `--config.audit.lines=FILE`"
     wrong = sorted(pages.wrong_keys(text))
     assert wrong[1:] == ["data.dir", "train.init"]
-    assert "config.model.d_model is an integer" in wrong[0]
+    assert "config.model.d_model must be an integer" in wrong[0]
     right = """
     pip install x && python launch.py --config=configs/quickstart.py  # `make train`
     head x | ../bin/python launch.py --mode=translate --workdir=runs/quickstart > y

@@ -1,16 +1,16 @@
 """Workdirs are loaded as one ensemble, in the types and with the weights that this run asks for."""
 
-import json
-
 import jax
 import numpy as np
 import pytest
 from helpers import reversal, tiny
 
+from configs import classification
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import trained
 from transformer.workdir import run_config
+from transformer.workdir.workdir import write_config
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,7 @@ def test_a_member_without_the_weights_asked_for_is_refused(folders, config):
 
 def test_a_member_of_another_task_is_refused(folders, config, tmp_path):
     *_, second = folders
-    content = json.loads((second / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**content, "task": "toy"}))
+    write_config(classification.get_config(), tmp_path)
     config.evaluate.ensemble = f"{second},{tmp_path}"
-    with pytest.raises(UserError, match="was trained on the task 'toy', this run on 'translation'"):
+    with pytest.raises(UserError, match="on the task 'classification', this run on 'translation'"):
         trained.ensemble(config)

@@ -14,23 +14,10 @@ from ml_collections import ConfigDict
 from transformer.errors import UserError, did_you_mean
 from transformer.modes.near_names import did_you_mean_key
 from transformer.modes.overrides import key_of, mode_keys, override
-from transformer.registry import MODES, TASKS
+from transformer.registry import MODES
 from transformer.runtime import paths
-from transformer.workdir.config_files import (
-    check_keys,
-    check_types,
-    default_config,
-    flatten,
-    load_config,
-)
-from transformer.workdir.run_config import (
-    MACHINE,
-    check_links,
-    exported_run,
-    is_of_parameters,
-    read_config,
-    with_defaults,
-)
+from transformer.workdir import config_files, run_config
+from transformer.workdir.config_files import flatten
 
 
 def modes_help() -> str:
@@ -59,62 +46,33 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         raise UserError(
             f"--mode must be one of {', '.join(MODES)}, found {mode!r}{did_you_mean(mode, MODES)}"
         )
-    start, takes_folder = MODES[mode].start, MODES[mode].folder
-    if values["workdir"].present and not workdir and start != "workdirs":
+    if values["workdir"].present and not workdir:
         raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
     # Folders are positional; all that begins with a dash is a flag, or sets a key.
-    takes_folders = start == "workdirs" or takes_folder
+    start = MODES[mode].start
+    takes_folders = MODES[mode].folder or start == "workdirs"
     folders = [a for a in rest if takes_folders and not a.startswith("-")]
     rest = [a for a in rest if a not in folders]
-    if takes_folder and len(folders) != 1:
-        found = " ".join(folders) or "none"
-        raise UserError(f"expected --mode={mode} FOLDER --workdir=DIR, found the folders {found}")
     for argument in rest:
         if not argument.startswith(("--config.", "--noconfig.")):
             raise UserError(
                 f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
                 f"--mode=MODE or --config.KEY=VALUE, each with its '='{hint(argument, mode, file)}"
             )
-    # What each kind of start needs, and what it does not take.
-    if start == "config" and not file and not (mode == "train" and workdir):
-        resumed = ", or --workdir=DIR of a run to resume" if mode == "train" else ""
-        raise UserError(
-            f"--mode={mode} needs --config=FILE, such as configs/quickstart.py{resumed}"
-        )
-    if start == "workdir" and file:
-        raise UserError(
-            f"--mode={mode} takes no --config=FILE: it reads the config.json of its --workdir=DIR; "
-            "single keys can be set, as in --config.decode.beam_width=1"
-        )
-    if start == "workdirs":
-        places = workdirs_of(mode, folders, {"--config": file, "--workdir": workdir})
-        return mode, places, override(trained_config(places[0], rest), rest, mode)
-    if start == "workdir" and not workdir:
-        raise UserError(f"--mode={mode} needs --workdir=DIR, the folder of a trained run")
-    if start == "foreign" and (file or not workdir):
-        raise UserError(f"expected --mode={mode} FOLDER --workdir=DIR, without --config=FILE")
-    if start == "config" and file:
-        config = load_config(file)
-        defaults = default_config(task_of(config, f"--config={file}"))
-        for keys in (defaults, mode_keys(mode)):
-            check_types(config, keys, f"--config={file}")
-        check_keys(config, defaults, f"--config={file}")
+    check_start(mode, file, workdir, folders)
+    if file and not workdir:
         name, _, variant = Path(file).name.partition(":")
-        workdir = workdir or "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
-    folder = paths.path(workdir)
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"--workdir={workdir} is a file, expected a folder")
-    check_links(folder)
-    if start == "workdir":
-        config = trained_config(folder, rest)
-    if mode == "train" and not file:
-        config = resumed_config(folder, rest)
-    if start == "foreign" and (run := exported_run(paths.path(folders[0]))):
-        config = trained_config(run, rest)
+        workdir = "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
+    places = tuple(map(paths.path, filter(None, [*folders, workdir])))
+    run_config.check_workdir(places[-1])
+    if file:
+        config = config_of_file(file, mode)
+    elif mode == "train":
+        config = resumed_config(places[0], rest)
     elif start == "foreign":
-        config = default_config("translation")
-        # Not WMT's text and languages: `import_model` fills in what the model names.
-        config.data.update(corpus="parallel_text", source_language="", target_language="")
+        config = imported_config(places[0], rest)
+    else:
+        config = trained_config(places[0] if start == "workdirs" else places[-1], rest)
     config = override(config, rest, mode)
     if MODES[mode].tasks and config.task not in MODES[mode].tasks:
         own = [name for name, x in MODES.items() if config.task in x.tasks]
@@ -123,51 +81,50 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
             f"--mode={mode} is not available for the task {config.task!r}, which has "
             f"{', '.join(f'--mode={name}' for name in others)}"
         )
-    if takes_folder:
-        return mode, (paths.path(folders[0]), folder), config
-    return mode, folder, config
+    return mode, places if takes_folders else places[0], config
 
 
-def workdirs_of(mode: str, folders: list[str], given: dict[str, str]) -> tuple[Path, ...]:
-    """Returns the workdirs of a mode that reads several; `given` are the values of other flags.
-
-    UserError for fewer than two workdirs, for one that is given twice, and for other flags.
-    """
-    expected = f"expected --mode={mode} DIR DIR ..., the folders of two or more trained runs"
-    for flag, value in given.items():
-        if value:
-            raise UserError(f"--mode={mode} takes no {flag}={value}: {expected}")
-    places = tuple(map(paths.path, folders))
-    for place in places:
-        if places.count(place) > 1:
-            raise UserError(f"{place} is given twice: {expected}")
-    if len(places) < 2:
-        raise UserError(f"{expected}, found {' '.join(folders) or 'none'}")
-    return places
-
-
-def task_of(config: ConfigDict, what: str) -> str:
-    """Returns config.task, or 'translation' without one; UserError for an unknown task.
-
-    `what` names the config's source in the message.
-    """
-    if (task := config.get("task", "translation")) not in TASKS:
+def check_start(mode: str, file: str, workdir: str, folders: list[str]) -> None:
+    """Raises UserError unless a mode has the flags and the folders that it starts from."""
+    start = MODES[mode].start
+    if start == "config":
+        is_right = file or (workdir and mode == "train")
+    elif start == "workdirs":
+        different = {paths.path(folder) for folder in folders}
+        is_right = len(different) == len(folders) > 1 and not file and not workdir
+    else:
+        is_right = workdir and not file and len(folders) == MODES[mode].folder
+    if not is_right:
+        given = [f"--{name}={x}" for name, x in (("config", file), ("workdir", workdir)) if x]
         raise UserError(
-            f"{what}: config.task must be one of {', '.join(TASKS)}, found {task!r} (start your "
-            "config from one of those in configs/, as in config = translation.get_config())"
+            f"expected --mode={mode} {MODES[mode].arguments}, found "
+            f"{' '.join([*folders, *given]) or 'none of these'} (see --help)"
         )
-    return task
+
+
+def config_of_file(file: str, mode: str) -> ConfigDict:
+    """Returns the config in a file; UserError unless it has all keys of its task, of their types.
+
+    Keys that only the mode reads may be in it.
+    """
+    config, what = config_files.load_config(file), f"--config={file}"
+    defaults = config_files.defaults_of(config, what)
+    for keys in (defaults, mode_keys(mode)):
+        config_files.check_types(config, keys, what)
+    config_files.check_keys(config, defaults, what)
+    return config
 
 
 def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a trained workdir; UserError if arguments set a key of its params."""
-    saved_config, file = read_config(workdir), workdir / "config.json"
-    config = with_defaults(saved_config, default_config(task_of(saved_config, str(file))), file)
-    for key, argument in zip(map(key_of, arguments), arguments, strict=True):
-        if is_of_parameters(key):
-            saved = flatten(saved_config)
-            value = repr(saved[key]) if key in saved else "the saved value"
-            raise UserError(f"{argument}: the checkpoints in {workdir} were trained with {value}")
+    config = run_config.read_with_defaults(workdir)
+    values = flatten(config)
+    for argument in arguments:
+        key = key_of(argument)
+        if key in values and run_config.is_of_parameters(key):
+            raise UserError(
+                f"{argument}: the checkpoints in {workdir} were trained with {values[key]!r}"
+            )
     return config
 
 
@@ -179,22 +136,34 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """
     from transformer.checkpoints.resuming import resumable  # imports JAX
 
-    config, file = trained_config(workdir, arguments), workdir / "config.json"
+    config = trained_config(workdir, arguments)
     if not resumable(workdir):
         raise UserError(f"{workdir} has no checkpoint to resume from: give --config=FILE")
-    given, decay = list(map(key_of, arguments)), "optimizer.schedule.decay_steps"
-    if decay not in given and flatten(config).get(decay) == config.train.num_steps:
+    given, values = [*map(key_of, arguments)], flatten(config)
+    decay = "optimizer.schedule.decay_steps"
+    if decay not in given and values.get(decay) == config.train.num_steps:
         # As in the configs: a run of more steps does not go on at the rate of the last one.
         config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")
-    ours = flatten(config)
-    # Keys of the machine that config.json has otherwise, and the command line does not set.
     left = [
-        f"{key}={value!r}"
-        for key, value in flatten(read_config(workdir)).items()
-        if key.startswith(MACHINE) and key not in given and value != ours.get(key, value)
+        f"{key}={saved!r}"
+        for key, saved in flatten(run_config.read_config(workdir)).items()
+        if key.startswith(run_config.MACHINE)
+        and key not in given
+        and saved != values.get(key, saved)
     ]
     if left:
+        file = workdir / "config.json"
         logging.info("not taken from %s, as from no workdir's: %s", file, ", ".join(left))
+    return config
+
+
+def imported_config(folder: Path, arguments: list[str]) -> ConfigDict:
+    """Returns the config of the run that a folder was exported from, else the defaults."""
+    if run := run_config.exported_run(folder):
+        return trained_config(run, arguments)
+    config = config_files.default_config()
+    # Not WMT's text and languages: `import_model` fills in what the model names.
+    config.data.update(corpus="parallel_text", source_language="", target_language="")
     return config
 
 
@@ -202,17 +171,14 @@ def hint(argument: str, mode: str, file: str) -> str:
     """Returns '; did you mean X?' for an unexpected argument, '' if nothing is close to it."""
     if argument.startswith("-"):
         name = argument.lstrip("-").partition("=")[0]
-        config = load_config(file) if file else default_config()
+        config = config_files.load_config(file) if file else config_files.default_config()
         keys = flatten(config) | flatten(mode_keys(mode))
         return did_you_mean_key(name, keys, ("config", "workdir", "mode"))
-    if argument in MODES:
-        flag = "--mode="
-    elif Path(argument).is_dir():
-        flag = "--workdir="
-    elif argument.partition(":")[0].endswith(".py"):
-        flag = "--config="
-    elif MODES[mode].reads_input:
-        flag = "< "
-    else:
-        return ""
-    return f"; did you mean {flag}{argument}?"
+    guesses = {
+        "--mode=": argument in MODES,
+        "--workdir=": Path(argument).is_dir(),
+        "--config=": argument.partition(":")[0].endswith(".py"),
+        "< ": MODES[mode].reads_input,
+    }
+    flag = next((flag for flag, is_likely in guesses.items() if is_likely), "")
+    return f"; did you mean {flag}{argument}?" if flag else ""

@@ -1,15 +1,24 @@
 """--config.KEY=VALUE: sets the keys of a config, and explains each mistake in them."""
 
 import ast
-import sys
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
+from ml_collections.config_flags.tuple_parser import TupleParser
 
 from transformer.errors import UserError
 from transformer.modes.near_names import did_you_mean_key
 from transformer.registry import MODES, load
-from transformer.workdir.config_files import KINDS, flatten
+from transformer.workdir.config_files import flatten, kind_of
+
+# What reads the text of a value; keys have no other types.
+PARSERS = {
+    bool: flags.BooleanParser(),
+    int: flags.IntegerParser(),
+    float: flags.FloatParser(),
+    str: flags.ArgumentParser(),
+    tuple: TupleParser(),
+}
 
 
 def mode_keys(mode: str) -> ConfigDict:
@@ -20,8 +29,29 @@ def mode_keys(mode: str) -> ConfigDict:
 def override(config: ConfigDict, arguments: list[str], mode: str = "train") -> ConfigDict:
     """Returns the config with the mode's own keys added and --config.KEY=VALUE arguments applied.
 
+    UserError for wrong arguments, or a key that the mode does not have. Any key of the optimizer's
+    arguments and of the schedule is accepted, because these check them later; another optimizer or
+    schedule starts without those of the config's.
+    """
+    set_mode_keys(config, mode)
+    # Names go first: an argument may stand before the name of the optimizer that it is of.
+    names = ("optimizer.name", "optimizer.schedule.name")
+    for argument in sorted(arguments, key=lambda x: key_of(x) not in names):
+        key, current = key_of(argument), flatten(config)
+        value = value_of(argument, current)
+        if key == "optimizer.name" and value != current[key]:
+            config.optimizer.arguments = ConfigDict()
+        if key == "optimizer.schedule.name" and value != current[key]:
+            config.optimizer.schedule = ConfigDict({"name": value})
+        config.update_from_flattened_dict({key: value})
+    return config.lock()
+
+
+def set_mode_keys(config: ConfigDict, mode: str) -> None:
+    """Adds a mode's own keys to a config; UserError if the config has others in their groups.
+
     A config file may have set keys of some modes; those of the others are dropped, so that a run
-    keeps only what it reads. UserError for wrong arguments, or a key that the mode does not have.
+    keeps only what it reads.
     """
     for name in MODES:
         for group, keys in mode_keys(name).items():
@@ -35,51 +65,30 @@ def override(config: ConfigDict, arguments: list[str], mode: str = "train") -> C
                 config[group] = keys
             elif group in config:
                 del config[group]
-    set_optimizer_arguments(config, arguments)
-    current = flatten(config)
-    for argument in arguments:
-        key, has_value = key_of(argument), "=" in argument
-        if key not in current:
-            for name in MODES:
-                if key in flatten(mode_keys(name)):
-                    raise UserError(f"{argument}: config.{key} is read by --mode={name} only")
-            group = [f"config.{k}" for k in current if k.startswith(f"{key}.")]
-            keys = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, current)
-            raise UserError(f"{argument}: there is no key config.{key}{keys}")
-        # absl spells True as --config.KEY and False as --noconfig.KEY.
-        is_switch = isinstance(current[key], bool) and not has_value
-        if not is_switch and not (has_value and argument.startswith("--config")):
-            raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {current[key]!r}")
-    # Each argument is parsed by itself, so that the message about a wrong value can quote it.
-    values = flags.FlagValues()
-    config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=arguments)
-    for argument in arguments:
-        try:
-            values([sys.argv[0], argument])
-        except flags.IllegalFlagValueError as error:
-            value = current[key := key_of(argument)]
-            kind = f"{KINDS[type(value)]}, such as {value!r}"
-            raise UserError(f"{argument}: config.{key} is {kind}") from error
-    return config
 
 
-def set_optimizer_arguments(config: ConfigDict, arguments: list[str]) -> None:
-    """Adds the optimizer's and the schedule's keys that only the command line sets.
-
-    Any key is accepted, because the optimizer and the schedule check their arguments later. If the
-    command line names another optimizer or schedule, the config's keys of the old one are deleted.
-    """
-    given = {key_of(a): a.partition("=")[2] for a in arguments if "=" in a}
-    current = flatten(config)
-    for choice, group in ("optimizer.name", "arguments"), ("optimizer.schedule.name", "schedule"):
-        prefix = f"optimizer.{group}."
-        replaced = given.get(choice, current.get(choice)) != current.get(choice)
-        for key in current:
-            if replaced and key.startswith(prefix) and key not in given:
-                del config.optimizer[group][key.removeprefix(prefix)]
-        for key in given.keys() - current.keys():
-            if key.startswith(prefix) and "." not in (name := key.removeprefix(prefix)):
-                config.optimizer[group][name] = literal(given[key])
+def value_of(argument: str, current: dict[str, object]) -> object:
+    """Returns the value that an argument sets, of the type of the current one of its key."""
+    key, (_, has_value, text) = key_of(argument), argument.partition("=")
+    if key not in current:
+        if has_value and key.startswith(("optimizer.arguments.", "optimizer.schedule.")):
+            return literal(text)
+        for mode in MODES:
+            if key in flatten(mode_keys(mode)):
+                raise UserError(f"{argument}: config.{key} is read by --mode={mode} only")
+        group = [f"config.{k}" for k in current if k.startswith(f"{key}.")]
+        keys = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, current)
+        raise UserError(f"{argument}: there is no key config.{key}{keys}")
+    value = current[key]
+    # absl spells True as --config.KEY and False as --noconfig.KEY.
+    if isinstance(value, bool) and not has_value:
+        return argument.startswith("--config")
+    if not (has_value and argument.startswith("--config")):
+        raise UserError(f"{argument}: expected --config.{key}=VALUE, such as {value!r}")
+    try:
+        return PARSERS[type(value)].parse(text)
+    except ValueError as error:
+        raise UserError(f"{argument}: config.{key} must be {kind_of(value)}") from error
 
 
 def literal(text: str) -> object:

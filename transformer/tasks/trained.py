@@ -61,8 +61,7 @@ def ensemble(
                 f"config.evaluate.ensemble: {folder} holds no config.json: expected workdirs of "
                 "trained runs, separated by commas"
             )
-        saved_config = run_config.read_config(folder)
-        member_config = run_config.with_defaults(saved_config, config, folder / "config.json")
+        member_config = run_config.read_with_defaults(folder)
         if member_config.task != config.task:
             raise UserError(
                 f"config.evaluate.ensemble: {folder} was trained on the task "

@@ -12,6 +12,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
+from transformer.registry import TASKS
 
 HERE = Path(__file__).resolve().parents[2]  # the folder of launch.py
 CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task
@@ -44,63 +45,43 @@ def load_config(file: str) -> ConfigDict:
     path = Path(name).expanduser()
     if not path.exists() and (HERE / path).exists():
         path = HERE / path
-    if not path.exists():
-        known = [file.stem for file in CONFIGS.glob("[!_]*.py")]  # else 'configs/' makes all alike
-        nearest = difflib.get_close_matches(path.stem, known, 1)
-        hint = (
-            f"did you mean configs/{nearest[0]}.py?"
-            if nearest
-            else "expected such as configs/quickstart.py"
-        )
-        raise UserError(f"--config={name} does not exist; {hint}")
     if not path.is_file() or path.suffix != ".py":
-        kind = "a folder" if path.is_dir() else "another file"
+        known = [file.stem for file in CONFIGS.glob("[!_]*.py")]  # else 'configs/' makes all alike
+        nearest = difflib.get_close_matches(path.stem, known, 1) or ["quickstart"]
         raise UserError(
-            f"--config={name} is {kind}, expected a Python file, such as configs/quickstart.py "
-            "(for the config.json of a trained run give its --workdir)"
+            f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py "
+            "(the config.json of a trained run is read by its --workdir)"
         )
     # Not by config_flags, which would bury the config's own message under tracebacks.
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
+        if not callable(getattr(module, "get_config", None)):
+            raise ValueError(f"{path} has no function get_config() that returns the config")
+        if variant and not inspect.signature(module.get_config).parameters:
+            raise ValueError(f"{path} has no variants, found {variant!r}")
+        config = module.get_config(*filter(None, [variant]))
+        if not isinstance(config, ConfigDict):
+            kind = type(config).__name__
+            raise ValueError(f"get_config() must return an ml_collections.ConfigDict, not a {kind}")
     except Exception as error:  # the user's code can raise anything
-        raise UserError(f"--config={file}: {_where(error, path)}") from error
-    get_config = getattr(module, "get_config", None)
-    if not callable(get_config):
-        raise UserError(
-            f"--config={file}: {path} has no function get_config() that returns the config "
-            "(see configs/quickstart.py)"
-        )
-    if variant and not inspect.signature(get_config).parameters:
-        raise UserError(f"--config={file}: {path} has no variants, found {variant!r}")
-    try:
-        config = get_config(*filter(None, [variant]))
-    except ValueError as error:  # the config rejects VARIANT; it cannot import UserError
-        raise UserError(f"--config={file}: {_one_line(error)}") from error
-    except Exception as error:
-        raise UserError(f"--config={file}: {_where(error, path)}") from error
-    if not isinstance(config, ConfigDict):
-        raise UserError(
-            f"--config={file}: get_config() returns a {type(config).__name__}, expected an "
-            "ml_collections.ConfigDict"
-        )
+        raise UserError(f"--config={file}: {_explained(error, path)}") from error
     return config
 
 
-def _where(error: Exception, path: Path) -> str:
+def _explained(error: Exception, path: Path) -> str:
     """Returns an error in a config file as one line: 'line 3, `code`: NameError: ...'."""
+    message = " ".join(str(error).split())
+    if type(error) is ValueError:  # ours, or the config's of a variant: it cannot import UserError
+        return message
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
     lines = traceback.extract_tb(error.__traceback__)
     # The innermost frame in the config itself: a library that it calls may have raised the error.
     frame = next((line for line in reversed(lines) if Path(line.filename) == path.resolve()), None)
     place = f"line {frame.lineno}, `{frame.line}`: " if frame else ""
-    return f"{place}{type(error).__name__}: {_one_line(error)}"
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return f"{place}{type(error).__name__}: {message}"
 
 
 def default_config(task: str = "translation") -> ConfigDict:
@@ -108,11 +89,24 @@ def default_config(task: str = "translation") -> ConfigDict:
     return load_config(str(CONFIGS / f"{task}.py"))
 
 
+def defaults_of(config: ConfigDict, what: str) -> ConfigDict:
+    """Returns the `default_config` of a config's task; UserError if it names none.
+
+    `what` names the config's source in the message.
+    """
+    if (task := config.get("task", "translation")) not in TASKS:
+        raise UserError(
+            f"{what}: config.task must be one of {', '.join(TASKS)}, found {task!r} (start your "
+            "config from one of those in configs/, as in config = translation.get_config())"
+        )
+    return default_config(task)
+
+
 def check_finite(config: ConfigDict) -> None:
     """Raises UserError for a number that is non-finite as float32."""
     for key, value in flatten(config).items():
         if isinstance(value, float) and not abs(value) <= FLOAT32_MAX:
-            raise UserError(f"config.{key} is a finite number in float32, found {value}")
+            raise UserError(f"config.{key} must be a finite number in float32, found {value}")
 
 
 def check_types(config: ConfigDict, defaults: ConfigDict, what: str, prefix: str = "") -> None:
@@ -127,10 +121,14 @@ def check_types(config: ConfigDict, defaults: ConfigDict, what: str, prefix: str
             check_types(value, default, what, f"{prefix}{key}.")
         elif type(value) is not type(default) and (type(value), type(default)) != (int, float):
             value = value.to_dict() if isinstance(value, ConfigDict) else value
-            example = "" if isinstance(default, ConfigDict) else f", such as {default!r}"
-            raise UserError(
-                f"{what}: config.{prefix}{key} is {KINDS[type(default)]}{example}, found {value!r}"
-            )
+            right = kind_of(default)
+            raise UserError(f"{what}: config.{prefix}{key} must be {right}, found {value!r}")
+
+
+def kind_of(default: object) -> str:
+    """Says what a value of a key with this default must be: 'an integer, such as 3'."""
+    kind = KINDS[type(default)]
+    return kind if isinstance(default, ConfigDict) else f"{kind}, such as {default!r}"
 
 
 def needed_keys(config: ConfigDict, defaults: ConfigDict) -> dict[str, object]:

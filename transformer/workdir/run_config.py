@@ -8,9 +8,14 @@ from pathlib import Path
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError
-from transformer.registry import MODES, load
 from transformer.runtime import json_files, paths
-from transformer.workdir.config_files import CHOICES, check_types, flatten, needed_keys
+from transformer.workdir.config_files import (
+    CHOICES,
+    check_types,
+    defaults_of,
+    flatten,
+    needed_keys,
+)
 
 RUN = "run"  # in an exported folder: config.json and vocabulary/ of its run
 # Keys that belong to a machine, not to a model. They are never taken from a workdir's config.json,
@@ -33,11 +38,13 @@ NOT_PARAMETERS = (
 )
 
 
-def check_links(workdir: Path) -> None:
-    """Raises UserError for a link that leads out of a workdir.
+def check_workdir(workdir: Path) -> None:
+    """Raises UserError for a workdir that is a file, or has a link that leads out of it.
 
     A workdir may be from somebody else: no mode shows the target of such a link, or writes to it.
     """
+    if workdir.is_file():
+        raise UserError(f"{workdir} is a file, expected the folder of a run")
     if paths.in_bucket(workdir):
         return
     root, named = os.path.realpath(workdir), (workdir / name for name in NO_LINKS)
@@ -48,11 +55,10 @@ def check_links(workdir: Path) -> None:
 
 def read_config(workdir: Path) -> ConfigDict:
     """Returns the resolved config that a workdir was trained with; UserError if it has none."""
-    check_links(workdir)
+    check_workdir(workdir)
     path = workdir / "config.json"
     if not path.is_file():
         kind = "holds no config.json" if workdir.is_dir() else "does not exist"
-        kind = "is a file, expected a folder" if workdir.is_file() else kind
         raise UserError(
             f"{workdir} {kind}: expected the folder of a trained run, with its config.json "
             "(python launch.py --config=configs/quickstart.py creates runs/quickstart)"
@@ -87,31 +93,27 @@ def is_of_parameters(key: str) -> bool:
     return key.startswith(PARAMETERS) and key not in NOT_PARAMETERS
 
 
-def with_defaults(saved_config: ConfigDict, defaults: ConfigDict, file: Path) -> ConfigDict:
-    """Returns the config of a trained workdir, whose config.json (`file`) contains `saved_config`.
+def read_with_defaults(workdir: Path) -> ConfigDict:
+    """Returns the config that a workdir was trained with, with the keys of today.
 
     Keys of MACHINE take their default. The other keys may be those of another version of this code.
     A key that config.json lacks takes its default; UserError if the params depend on the key. A key
     that is unknown today is dropped, except under model, vocabulary, optimizer.arguments and
     optimizer.schedule, whose keys vary. Missing and unknown keys are logged.
     """
+    saved_config, file = read_config(workdir), workdir / "config.json"
+    defaults = defaults_of(saved_config, str(file))
     check_types(saved_config, defaults, str(file))
-    never_taken = (*MACHINE, "versions.")
-    flat = flatten(saved_config)
+    never_taken, always_kept = (*MACHINE, "versions."), (*PARAMETERS, *CHOICES.values())
+    flat, today = flatten(saved_config), needed_keys(saved_config, defaults)
     saved = {key: value for key, value in flat.items() if not key.startswith(never_taken)}
-    today = needed_keys(saved_config, defaults)
-    always_kept = (*PARAMETERS, *CHOICES.values())
-    # Keys of one mode, such as those in plan, are in no config.json.
-    groups = [group for mode in MODES.values() if mode.keys for group in load(mode.keys)()]
-    never_saved = (*MACHINE, *(f"{group}." for group in groups))
-    lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(never_saved))
+    lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(MACHINE))
     unknown = sorted(key for key in saved.keys() - today.keys() if not key.startswith(always_kept))
-    for key in lacking:
-        if is_of_parameters(key):
-            raise UserError(
-                f"{file} has no {key}, on which the params depend: add the value that the run was "
-                f"trained with (today's default is {today[key]!r})"
-            )
+    for key in filter(is_of_parameters, lacking):
+        raise UserError(
+            f"{file} has no {key}, on which the params depend: add the value that the run was "
+            f"trained with (today's default is {today[key]!r})"
+        )
     notes = [f"it lacks {', '.join(lacking)}, which take their defaults"] if lacking else []
     notes += [f"it has {', '.join(unknown)}, which nothing reads"] if unknown else []
     if notes:

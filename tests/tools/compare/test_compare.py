@@ -118,12 +118,7 @@ def test_the_settings_of_the_evaluation_are_compared(compared, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["a"], r"expected --mode=compare DIR DIR \.\.\., .* found a"),
-        ([], r"--mode=compare DIR DIR .* found none"),
-        (["a", "b", "a/"], "a is given twice"),
         (["a", "nothing"], "nothing does not exist: expected the folder of a trained run"),
-        (["a", "b", "--workdir=a"], "takes no --workdir=a"),
-        (["a", "b", "--config=configs/quickstart.py"], "takes no --config=configs/quickstart.py"),
         (["a", "b", "--config.compare.sentences=-1"], "sentences is at least 0, found -1"),
         (["a", "b", "--config.compare.picture=c.png"], r"picture is a FILE\.svg, found 'c\.png'"),
         (["a", "b", "--config.compare.set=c"], r"set='c': a has been evaluated on test"),

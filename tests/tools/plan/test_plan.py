@@ -329,7 +329,7 @@ def test_the_mode_prints_one_line_and_leaves_nothing(tmp_path):
         **{"capture_output": True, "text": True, "cwd": tmp_path, "check": False},
     )
     assert done.returncode == 2
-    assert "--mode=plan needs --config=FILE" in done.stderr
+    assert "expected --mode=plan --config=FILE" in done.stderr
     done = subprocess.run(
         [
             *(sys.executable, ROOT / "launch.py", "--mode=plan"),
