@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import reversal, tiny
-from helpers.decoders import DECODE, FEW, LINES, PIECES, build, found_by, make_batch_decoder, parts
+from helpers.decoders import DECODE, LINES, PIECES, build, found_by, make_batch_decoder, parts
 
 from transformer.data import tokenizer
 from transformer.decoding import batch_decoder, beam_search, compiled
@@ -127,34 +127,6 @@ def test_padded_rows_end_at_once_and_give_no_result():
         [[(ids, score)]] = find(params, [part])
         assert ids == result[0][0]
         assert score == pytest.approx(result[0][1], rel=1e-5)
-
-
-def test_several_hypotheses_are_the_best_first_and_different(untrained):
-    """Their ids differ; texts may be equal, in other pieces."""
-    model, params = untrained
-    asked = [Part(tuple(ids)) for ids in reversal.ids(FEW) if len(ids) > 1]
-    found = make_batch_decoder(model, num_hypotheses=4)(params, asked)
-    single = make_batch_decoder(model)(params, asked)
-    for hypotheses, alone in zip(found, single, strict=True):
-        assert 1 < len(hypotheses) <= 4
-        assert len({tuple(ids) for ids, _ in hypotheses}) == len(hypotheses)
-        scores = [score for _, score in hypotheses]
-        assert scores == sorted(scores, reverse=True)
-        assert hypotheses[0][0] == alone[0][0]
-        assert scores[0] == pytest.approx(alone[0][1], rel=1e-5)
-
-
-def test_greedy_search_goes_on_from_its_own_beginning_as_without(untrained):
-    """A prefix of the greedy output gives the same output and score."""
-    model, params = untrained
-    find = make_batch_decoder(model, beam_width=1)
-    source = max(reversal.ids(FEW), key=lambda ids: len(find(params, [Part(tuple(ids))])[0][0][0]))
-    [[(ids, score)]] = find(params, [Part(tuple(source))])
-    assert len(ids) > 3
-    asked = [Part(tuple(source), tuple(ids[:count])) for count in range(1, len(ids) + 1)]
-    for [(found, scored)] in find(params, asked):
-        assert found == ids
-        assert scored == pytest.approx(score, rel=1e-5)
 
 
 @pytest.mark.parametrize("method", ["beam", "sample"])

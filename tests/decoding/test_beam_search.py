@@ -35,24 +35,6 @@ from transformer.decoding import beam_search, sampling
 from transformer.models.ensemble import Ensemble
 
 
-@pytest.mark.parametrize(
-    ("length", "alpha", "expected"),
-    [
-        (1, 0.6, 1.0),
-        (7, 0.6, 2**0.6),
-        (19, 0.6, 4**0.6),
-        (13, 1.0, 3.0),
-        (31, 1.5, 6**1.5),
-        (10, 0.0, 1.0),
-        (25, 0.6, 2.626527804403767),
-    ],
-)
-def test_length_penalty(length, alpha, expected):
-    assert float(beam_search.length_penalty(length, "gnmt", alpha)) == pytest.approx(
-        expected, rel=1e-6
-    )
-
-
 @pytest.mark.parametrize(("kind", "alpha"), [*PENALTIES, ("power", 0.0), ("power", 0.7)])
 def test_length_penalties_are_the_formulas(kind, alpha):
     """For numbers and for arrays."""
@@ -401,19 +383,6 @@ def search(model, params, source, *, extra=4, width=4, alpha=0.6, n=1, prefixes=
     return found.tokens_BWT, found.scores_BW
 
 
-def greedy(model, params, source, *, extra=4):
-    """tokens_BT of padded sources."""
-    length = source.shape[1] + extra
-    memory, cache = prepare(model, params, source, room=length)
-    return _greedy(model, params, memory, cache, limits_of(source, extra), length=length)
-
-
-@functools.partial(tiny.jit, static_argnames=("model", "length"))
-def _greedy(model, params, memory, cache, limits, *, length):
-    step = functools.partial(model.apply, {"params": params}, method="step")
-    return oracles.greedy(step, memory, cache, limits, length)
-
-
 @functools.partial(tiny.jit, static_argnames="model")
 def full_pass(model, params, source, target):
     """Log probabilities after each target position, one sentence per row, without a cache."""
@@ -452,23 +421,6 @@ def random_sources(seed, count=6):
     return [[*random.integers(2, tiny.VOCABULARY, n), END] for n in random.integers(1, 11, count)]
 
 
-@pytest.fixture(scope="module")
-def trained():
-    return reversal.model(), reversal.parameters()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("changes", [{}, {"norm": "pre", "final_norm": True}])
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
-def test_width_one_is_greedy(changes, alpha):
-    for seed in range(3):
-        model, params = random_model(seed, **changes)
-        source = reversal.padded(random_sources(seed), 16)
-        tokens, _ = search(model, params, source, width=1, alpha=alpha)
-        expected = greedy(model, params, source)
-        np.testing.assert_array_equal(tokens[:, 0], expected)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 4])
 @pytest.mark.parametrize(
@@ -489,25 +441,6 @@ def test_cached_search_is_the_search_by_full_passes(changes, n):
             assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-4)
 
 
-@pytest.mark.slow
-def test_a_cache_that_grows_changes_nothing():
-    """In stages with room for 4, 8, 16 and 20 tokens; beams are reordered before and after."""
-    model, params = random_model(0)
-    source = reversal.padded(random_sources(0), 16)
-    expected = search(model, params, source)
-    memory, cache = prepare(model, params, source, room=4, width=4)
-    kept = bounds(limits_of(source, 4), 20)
-    found, places = beam_search.initial_state(cache, len(source), 4, 4), []
-    for room, until in [(4, 0), (8, 0), (16, 3), (16, 0), (20, 0)]:
-        found = with_room(found, room)._replace(cache=model.grow(found.cache, room))
-        found = go_on(model, params, memory, found, kept, until=until)
-        places.append(int(found.t))
-    assert places[:2] == [4, 8]
-    assert places[-1] > 8
-    np.testing.assert_array_equal(found.tokens_BWT, expected[0])
-    np.testing.assert_allclose(found.scores_BW, expected[1], rtol=0, atol=1e-5)
-
-
 def test_search_by_a_model_and_itself_is_the_models():
     model, params = random_model(0)
     both = {"members_0": params, "members_1": params}
@@ -516,41 +449,3 @@ def test_search_by_a_model_and_itself_is_the_models():
     found = search(Ensemble((model, model.clone())), both, source, n=4)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_cached_search_is_the_search_by_full_passes_when_trained(trained):
-    sentences = reversal.sentences(8, seed=1000)
-    sources = reversal.ids(sentences)
-    tokens, scores = search(*trained, reversal.padded(sources, 16))
-    likeliest = greedy(*trained, reversal.padded(sources, 16))
-    width_one, _ = search(*trained, reversal.padded(sources, 16), width=1)
-    np.testing.assert_array_equal(width_one[:, 0], likeliest)
-    for b, source in enumerate(sources):
-        found = hypotheses(tokens[b], scores[b])
-        expected = plain_search_of(*trained, source, len(source) - 1 + 4, 4, 0.6)
-        assert_same(found, expected, 1e-4)
-        [right] = reversal.ids([reversal.reverse(sentences[b])])
-        assert found[0][0] == tuple(right)
-        assert tuple(likeliest[b].tolist()[: len(right)]) == tuple(right)
-
-
-@pytest.mark.slow
-def test_batch_and_padding_change_nothing(trained):
-    """Alone, among seven others, in another row, beside longer ones, with more padding."""
-    sources = reversal.ids(reversal.sentences(8, seed=1001, shortest=2, longest=6))
-    longer = reversal.ids(reversal.sentences(7, seed=1002, shortest=14))
-
-    def found(lists, length=0):
-        tokens, scores = search(*trained, reversal.padded(lists, length))
-        return list(map(hypotheses, tokens, scores))
-
-    together = found(sources)
-    turned = found(sources[3:] + sources[:3])
-    padded = found(sources, 24)
-    for b in (0, 3, 7):
-        source = sources[b]
-        [alone] = found([source])
-        neighbours = found([*longer[:b], source, *longer[b:7]])[b]
-        for others in (together[b], turned[b - 3], padded[b], neighbours):
-            assert_same(others[:1], alone[:1], 1e-4)

@@ -13,6 +13,7 @@ def test_powers_are_the_smallest_that_suffice():
             assert parts.next_power(base, size) == expected
     assert parts.next_power_of_two(1) == parts.next_power_of_two(16) == parts.SHORTEST == 16
     assert [parts.next_power_of_two(length) for length in (17, 32, 33)] == [32, 32, 64]
+    assert [parts.next_power_of_two(length, 32) for length in (1, 33)] == [32, 64]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,3 @@ def test_a_batch_shrinks_by_quarters_down_to_4_rows():
             sizes.append(parts.fewer_rows(sizes[-1], devices))
         assert sizes == [devices * rows for rows in (64, 16, 4, 0)]
         assert parts.fewer_rows(devices, devices) == 0  # a single row each
-
-
-def test_memory_lengths_are_powers_of_two_from_32():
-    assert [parts.next_memory_length(length) for length in (1, 32, 33, 65)] == [32, 32, 64, 128]

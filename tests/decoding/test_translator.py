@@ -426,14 +426,6 @@ def test_samples_do_not_depend_on_how_lines_are_batched(changes, untrained, draw
     same(found_by(untrained, LINES, **SAMPLE, **changes), drawn)
 
 
-def test_samples_do_not_depend_on_the_lines_around(untrained, drawn):
-    lines = [line if i % 3 else "g h e " * (i % 2) for i, line in enumerate(LINES)]
-    found = found_by(untrained, [*lines, "a"], **SAMPLE)
-    for i in range(len(LINES)):
-        if i % 3:
-            same([found[i]], [drawn[i]])
-
-
 def test_equal_lines_and_equal_parts_have_their_own_samples(untrained):
     found = found_by(untrained, ["e f g h a b c"] * 5, **SAMPLE)
     assert len({tuple(line) for line in found}) == 5

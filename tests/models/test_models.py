@@ -36,15 +36,6 @@ def test_an_entry_of_the_table_is_enough(monkeypatch):
         models.build("counter", {"step_size": 3, "d_model": 8}, **SIZE)
 
 
-@pytest.mark.parametrize("place", ["transformer.models.mixr:Mixer", "no_mixer.a.b:Mixer"])
-def test_an_entry_without_a_class_is_one_line(place, monkeypatch):
-    line = rf"\Aconfig.architecture='mixer' is {place} in the table MODELS .* does not exist\Z"
-    for entry in (place, "transformer.models.layers:Mixer"):
-        monkeypatch.setitem(registry.MODELS, "mixer", entry)
-        with pytest.raises(UserError, match=line.replace(place, entry)):
-            models.build("mixer", FIELDS, **SIZE)
-
-
 @pytest.mark.parametrize(
     "name", ["no_model", "transformer.models.transformer:Transformer", "os:system"]
 )

@@ -242,29 +242,6 @@ def test_a_call_is_logits_of_hidden():
     np.testing.assert_array_equal(got, logits(model, parameters, inputs))
 
 
-def test_attention_weights_are_sown():
-    model = tiny.model()
-    batch = tiny.unpacked(tiny.pairs())
-    inputs, real = batch["inputs"], batch["weights"] > 0
-    parameters = tiny.parameters(model, inputs)
-    _, sown = sow(model, parameters, inputs)
-    real_source = inputs["source_segments"] > 0
-    for layer in range(2):
-        encoder = sown["intermediates"]["encoder"][f"layers_{layer}"]
-        decoder = sown["intermediates"]["decoder"][f"layers_{layer}"]
-        for module, part, queries, keys in (
-            (encoder, "self_attention", real_source, real_source),
-            (decoder, "self_attention", real, real),
-            (decoder, "cross_attention", real, real_source),
-        ):
-            (weights,) = module[part]["attention"]
-            assert weights.shape == (3, 2, queries.shape[1], keys.shape[1])
-            weights = np.moveaxis(np.asarray(weights), 1, 2)  # [B, T, H, S]
-            np.testing.assert_allclose(weights[queries].sum(axis=-1), 1, atol=1e-6)
-            assert (weights[~queries] == 0).all()
-            assert (np.moveaxis(weights, 3, 1)[~keys] == 0).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, PRE])
 def test_bfloat16_keeps_parameters_softmax_and_logits_float32(changes):

@@ -12,15 +12,11 @@ import sys
 import unicodedata
 from pathlib import Path
 
-import jax
-import numpy as np
 import pytest
 import sacrebleu
-from helpers import tiny
 
-from transformer.data import tokenizer
 from transformer.modes import evaluate
-from transformer.tasks import losses, trained, translation, translation_evaluator
+from transformer.tasks import losses, trained, translation_evaluator
 from transformer.workdir import log, run_config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,51 +144,6 @@ def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, 
     assert result["bleu"] == pytest.approx(bleu.corpus_score(hypotheses, [TARGETS]).score)
     assert result["signature"] == str(bleu.get_signature())
     assert result["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [TARGETS]).score)
-
-
-@pytest.mark.slow
-def test_loss_is_that_of_a_plain_loop(result, run):
-    """One sentence at a time, at full length, with a dense smoothed target."""
-    config = configured(run)
-    model, vocabulary, parameters, _ = translation.load(config, run[0])
-    parameters = {"params": parameters}
-    log_probs = tiny.jit(
-        lambda inputs: jax.nn.log_softmax(model.apply(parameters, **inputs, train=False))
-    )
-    epsilon = config.loss.label_smoothing
-    V = len(vocabulary.target)
-    smoothed = nll = correct = tokens = 0
-    for source, target in zip(
-        vocabulary.source.encode(SOURCES), vocabulary.target.encode(TARGETS), strict=True
-    ):
-        # Padded to a multiple of 64 positions, so that few lengths are compiled.
-        S, T = (-(-len(side) // 64) * 64 for side in (source, target))
-        found = np.asarray(log_probs(tiny_inputs(source, target, S, T)), np.float64)[0]
-        for t, token in enumerate(target):
-            goal = np.full(V, epsilon / V)
-            goal[token] += 1 - epsilon
-            smoothed += (goal * (np.log(goal) - found[t])).sum()
-            nll -= found[t, token]
-            correct += found[t].argmax() == token
-            tokens += 1
-    assert max(len(ids) for ids in vocabulary.source.encode(SOURCES)) > 64
-    assert result["loss"] == pytest.approx(smoothed / tokens, rel=1e-5)
-    assert result["nats_per_token"] == pytest.approx(nll / tokens, rel=1e-5)
-    assert result["perplexity"] == pytest.approx(math.exp(nll / tokens), rel=1e-4)
-    assert result["accuracy"] == pytest.approx(correct / tokens)
-
-
-def tiny_inputs(source, target, source_length, target_length):
-    inputs = {}
-    for side, ids, length in (
-        ("source", source, source_length),
-        ("target", [tokenizer.START, *target[:-1]], target_length),
-    ):
-        behind = [0] * (length - len(ids))
-        inputs[side] = np.array([ids + behind])
-        inputs[f"{side}_positions"] = np.array([[*range(len(ids)), *behind]])
-        inputs[f"{side}_segments"] = np.array([[1] * len(ids) + behind])
-    return inputs
 
 
 @pytest.mark.slow

@@ -39,18 +39,6 @@ def test_learning_rate_of_the_base_model(step, expected):
     assert float(twice) == pytest.approx(2 * expected, rel=2e-6)
 
 
-def test_learning_rate_follows_width_and_warmup():
-    peak = inverse_square_root(400, d_model=64, warmup_steps=400, factor=1.0)
-    assert float(peak) == pytest.approx(0.125 * 0.05, rel=1e-6)
-    rates = [
-        float(inverse_square_root(s, d_model=64, warmup_steps=400, factor=1.0))
-        for s in (100, 200, 399, 401, 1600)
-    ]
-    assert rates[1] == pytest.approx(2 * rates[0], rel=1e-6)
-    assert rates[4] == pytest.approx(float(peak) / 2, rel=1e-6)
-    assert max(rates) < float(peak)
-
-
 def by_hand(parameters, gradients, learning_rate, *, epsilon, clip_norm):
     """Returns the params after each update of Kingma and Ba's algorithm 1, in float64."""
     m = v = 0.0

@@ -182,7 +182,7 @@ class BatchDecoder:
         devices = layout.num_devices(params)
         num_rows = parts.rows_in_powers_of_4(len(batch), devices)
         longest = max(len(part.source) for part in batch)
-        memory_length = parts.next_memory_length(longest)
+        memory_length = parts.next_power_of_two(longest, parts.SHORTEST_MEMORY)
         bounds, most_room = parts.batch_bounds(
             batch, num_rows, min_length=self._min_length, extra_length=self._extra_length
         )
@@ -205,7 +205,8 @@ class BatchDecoder:
         devices = layout.num_devices(params)
         (memory, state, bounds, rng_B), most_room = self.begin(params, batch)
         num_rows, _, room = state.tokens_BWT.shape
-        memory_length = parts.next_memory_length(max(len(part.source) for part in batch))
+        longest = max(len(part.source) for part in batch)
+        memory_length = parts.next_power_of_two(longest, parts.SHORTEST_MEMORY)
         hypotheses, is_open = [[]] * num_rows, np.ones(num_rows, bool)
         # rows[i] is the row of the whole batch that is now row i of the search.
         rows = np.arange(num_rows)

@@ -121,9 +121,9 @@ def finished(tokens_WT: np.ndarray, scores_W: np.ndarray) -> Hypotheses:
 # Rounding.
 
 
-def next_power_of_two(length: int) -> int:
-    """Rounds a length up to a power of two, SHORTEST at least."""
-    return max(SHORTEST, next_power(2, length))
+def next_power_of_two(length: int, least: int = SHORTEST) -> int:
+    """Rounds a length up to a power of two, `least` at least."""
+    return max(least, next_power(2, length))
 
 
 def next_room(length: int, rows: int) -> int:
@@ -131,7 +131,7 @@ def next_room(length: int, rows: int) -> int:
 
     At least SHORTEST, or SHORTEST_OF_FEW_ROWS for FEW_ROWS or fewer.
     """
-    return max(SHORTEST_OF_FEW_ROWS if rows <= FEW_ROWS else SHORTEST, next_power(2, length))
+    return next_power_of_two(length, SHORTEST_OF_FEW_ROWS if rows <= FEW_ROWS else SHORTEST)
 
 
 def next_fine_length(length: int) -> int:
@@ -167,8 +167,3 @@ def fewer_rows(rows: int, devices: int) -> int:
     """
     # On each device 64 -> 16 -> 4 -> 0: the integer division drops what is below 16.
     return devices * (rows // devices // 16 * 4)
-
-
-def next_memory_length(length: int) -> int:
-    """Rounds a length of sources up to a power of two, SHORTEST_MEMORY at least."""
-    return max(SHORTEST_MEMORY, next_power(2, length))

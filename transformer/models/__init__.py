@@ -63,8 +63,6 @@ distances. In decoding, P is how many positions a KV cache has room for, N = P *
 and Q = T * W the queries of T tokens of W beams.
 """
 
-import importlib
-
 import flax.linen as nn
 
 from transformer import registry
@@ -82,27 +80,16 @@ def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
     if architecture not in registry.MODELS:
         known = ", ".join(registry.MODELS)
         raise UserError(f"config.architecture must be one of {known}, found {architecture!r}")
-    module, name = registry.MODELS[architecture].split(":")
-    try:
-        model = getattr(importlib.import_module(module), name, None)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise  # an import inside the model's module failed
-        model = None
-    if model is None:
-        raise UserError(
-            f"config.architecture={architecture!r} is {module}:{name} in the table MODELS of "
-            "registry.py, which does not exist"
-        )
+    model = registry.load(registry.MODELS[architecture])
     known = model_fields.names(model)
     if lacking := sizes.keys() - known:
         raise UserError(
-            f"config.architecture={architecture!r} is a model of another task: {name} has no "
-            f"{', '.join(sorted(lacking))}"
+            f"config.architecture={architecture!r} is a model of another task: "
+            f"{model.__name__} has no {', '.join(sorted(lacking))}"
         )
     # What is left must be the keys of config.model: neither more nor fewer.
     known -= sizes.keys()
     for field in sorted(known ^ fields.keys()):
-        lacks = f"is not a field of {name}" if field in fields else "is missing"
+        lacks = f"is not a field of {model.__name__}" if field in fields else "is missing"
         raise UserError(f"config.model.{field} {lacks}: the fields are {', '.join(sorted(known))}")
     return model_fields.make(model, **fields, **sizes)
