@@ -109,15 +109,3 @@ def test_checksums_in_a_bucket_equal_those_on_a_disk(bucket, tmp_path):
         f"{RUN}/1/b/c (checksum mismatch)",
         f"{RUN}/1/b/d/e (missing)",
     ]
-
-
-@pytest.mark.parametrize("damage", [bytes.upper, lambda x: x[:-1], lambda x: b"", lambda x: x[:9]])
-def test_a_file_that_carries_its_checksum_is_read_or_named(tmp_path, caplog, damage):
-    path = tmp_path / "file"
-    assert checksums.unstamped(path) is None
-    assert not caplog.text
-    path.write_bytes(checksums.stamp(b"content"))
-    assert checksums.unstamped(path) == b"content"
-    path.write_bytes(damage(path.read_bytes()))
-    assert checksums.unstamped(path) is None
-    assert f"damaged: {path} (checksum mismatch)" in caplog.text

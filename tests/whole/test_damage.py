@@ -135,7 +135,7 @@ def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, 
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     pairs = packing.select_trainable(tokens.lengths, LENGTH)
     rows = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
-    (path,) = tokens.directory.glob("packed-*")
+    (path,) = tokens.directory.glob("packed-*/row_of_item.npy")
     whole = path.read_bytes()
     damage(path)
     again = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)

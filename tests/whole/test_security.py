@@ -156,10 +156,11 @@ def test_a_pickle_in_a_packing_is_refused(canary, tokens):
     pairs = packing.select_trainable(found.lengths, LENGTH)
     pack = lambda: packing.pack(found.lengths, pairs, LENGTH, 0, found.directory)
     rows = pack()
-    (path,) = found.directory.glob("packed-*")
+    (path,) = found.directory.glob("packed-*/row_of_item.npy")
     path.write_bytes(canary)
     np.testing.assert_array_equal(pack().items, rows.items)
-    path.write_bytes(checksums.stamp(canary))
+    path.write_bytes(canary)
+    (path.parent / checksums.NAME).write_bytes(checksums.checksums_of(path.parent))
     with pytest.raises(ValueError, match="allow_pickle=False"):
         pack()
 

@@ -2,8 +2,8 @@
 
 A corpus is prepared once, as ArrayRecord files under `data_dir`, and read by index from then on.
 
-The functions that read one import `builders`, `preparation` and `wmt`, and with them TFDS: 0.2 s of
-the 1.5 s that --mode=translate, which reads no corpus, would take for a line.
+The functions that read a corpus import `builders`, `preparation` and `wmt`, and with them TFDS:
+0.2 s of the 1.5 s that --mode=translate, which reads no corpus, would take for a line.
 """
 
 import dataclasses
@@ -24,60 +24,37 @@ SPLITS = ("train", "validation", "test")
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """One split of a corpus: sentence pairs by index."""
+    """One split of a corpus by index: sentence pairs, or the lines of plain text."""
 
     fingerprint: str  # of the content and the direction; part of every cache key derived from it
-    source_language: str
-    target_language: str
-    records: Sequence[dict[str, bytes]]  # the TFDS data source: {language: text}
-    files: tuple[str, ...] = ()  # of parallel_text: the source file and the target file
+    records: Sequence[dict[str, bytes]]  # the TFDS data source: {column: text}
+    columns: tuple[str, ...]  # of each side: the languages of source and target, or 'text'
+    files: tuple[str, ...] = ()  # that the text is from: a file of each side, or those of the text
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def read(self, indices: Iterable[int]) -> tuple[list[str], list[str]]:
-        """Returns (source sentences, target sentences) of these pairs, in this order."""
+    def read(self, indices: Iterable[int]) -> tuple[list[str], ...]:
+        """Returns the texts of each side of these records, in this order."""
         # One call is ten times as fast as indexing; it takes a list of Python ints only.
         records = self.records.__getitems__([int(i) for i in indices])
-        return (
-            [record[self.source_language].decode() for record in records],
-            [record[self.target_language].decode() for record in records],
-        )
+        return tuple([record[column].decode() for record in records] for column in self.columns)
 
 
-@dataclasses.dataclass(frozen=True)
-class Text:
-    """One split of plain text: lines by index."""
-
-    fingerprint: str  # of the content; part of every cache key derived from it
-    records: Sequence[dict[str, bytes]]  # the TFDS data source: {"text": line}
-    files: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def read(self, indices: Iterable[int]) -> tuple[list[str]]:
-        """Returns the only side of these records: (lines,), in this order."""
-        records = self.records.__getitems__([int(i) for i in indices])
-        return ([record["text"].decode() for record in records],)
-
-
-def load_text(split: str, *, directory: str, data_dir: str, key: str = "split") -> Text:
+def load_text(split: str, *, directory: str, data_dir: str, key: str = "split") -> Corpus:
     """Returns the lines of text files; prepares them under `data_dir` first if necessary.
 
     `split` names files in `directory`, or parts of them (`text_files.find_parts`). Record i is line
     i: where documents are to be kept apart, a line is one; where the text is one stream, the line
     breaks between records are part of it. `key` is the config key of the split, for error messages.
     """
-    from transformer.data import builders, preparation
+    from transformer.data import builders
 
     data_dir = local_folder(data_dir)
     parts = text_files.find_parts(pathlib.Path(os.path.expanduser(directory)), split, key)
     config = builders.plain_text_config(parts)
-    build = functools.partial(builders.PlainText, config=config, data_dir=data_dir)
-    folder = preparation.corpus_folder(data_dir, builders.PlainText, config)
-    records, fingerprint = prepared(build, folder, "text")
-    return Text(fingerprint, records, tuple(str(part.file) for part in parts))
+    records, fingerprint = prepared(builders.PlainText, config, data_dir, "text")
+    return Corpus(fingerprint, records, ("text",), tuple(str(part.file) for part in parts))
 
 
 def load(
@@ -90,7 +67,7 @@ def load(
     data_dir: str,
     key: str = "split",
 ) -> Corpus:
-    """Returns one split of a corpus; prepares it under `data_dir` first if necessary.
+    """Returns one split of sentence pairs; prepares it under `data_dir` first if necessary.
 
     `corpus` is `parallel_text`, or a name in registry.CORPORA or wmt.CORPORA, in either direction.
     For `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
@@ -98,37 +75,33 @@ def load(
     UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
     config key of the split, for error messages.
     """
-    from transformer.data import builders, preparation, wmt
+    from transformer.data import builders, wmt
 
-    data_dir = local_folder(data_dir)
-    # Three kinds of corpus; each has a builder, a folder and, for WMT, a check of its archives.
-    languages = source_language, target_language
+    data_dir, languages = local_folder(data_dir), (source_language, target_language)
     known = (*registry.CORPORA, "parallel_text", *wmt.CORPORA)
     check_values("data", {"corpus": corpus}, {"corpus": known})
     files, check = [], lambda: None
     if corpus == "parallel_text":
         files = text_files.find(pathlib.Path(os.path.expanduser(directory)), split, languages, key)
-        pairs_config = builders.text_config(files, languages)
-        build = functools.partial(builders.ParallelText, config=pairs_config, data_dir=data_dir)
-        folder = preparation.corpus_folder(data_dir, builders.ParallelText, pairs_config)
+        builder, config = builders.ParallelText, builders.text_config(files, languages)
         split = "pairs"
     elif corpus in registry.CORPORA:
-        pairs_config = registry.load(registry.CORPORA[corpus])()
-        _check_names(corpus, split, languages, pairs_config.features.languages, key)
-        build = functools.partial(builders.Builtin, config=pairs_config, data_dir=data_dir)
-        folder = preparation.corpus_folder(data_dir, builders.Builtin, pairs_config)
+        builder, config = builders.Builtin, registry.load(registry.CORPORA[corpus])()
+        _check_names(corpus, split, languages, config.features.languages, key)
     else:
-        _check_names(corpus, split, languages, corpus.split("/")[1].split("-"), key)
-        build = functools.partial(wmt.builder, corpus, data_dir)
-        folder = wmt.corpus_folder(corpus, data_dir)
+        builder, config = wmt.BUILDER, wmt.CORPORA[corpus]
+        _check_names(corpus, split, languages, config.language_pair, key)
         check = functools.partial(wmt.check_archives, corpus, data_dir)
-    records, fingerprint = prepared(build, folder, split, direction=languages, check=check)
-    return Corpus(fingerprint, *languages, records, tuple(map(str, files)))
+    records, fingerprint = prepared(
+        builder, config, data_dir, split, direction=languages, check=check
+    )
+    return Corpus(fingerprint, records, languages, tuple(map(str, files)))
 
 
 def prepared(
-    build: Callable[[], Any],
-    folder: pathlib.Path,
+    builder: type,
+    config: Any,
+    data_dir: str,
     split: str,
     *,
     direction: tuple[str, ...] = (),
@@ -136,17 +109,18 @@ def prepared(
 ) -> tuple[Sequence[dict], str]:
     """Returns the records of a split, and a fingerprint of its content and the direction.
 
-    `build`, `folder` and `check` are those of `preparation.prepare_corpus`.
+    `builder` is the class of TFDS builder; the arguments are those of
+    `preparation.prepare_corpus`.
     """
     from transformer.data import preparation
 
-    with paths.full_disk_as_user_error(folder.parents[2]):  # data_dir
-        builder = preparation.prepare_corpus(build, folder, split, check)
-    info = builder.info.splits[split]
+    with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
+        corpus = preparation.prepare_corpus(builder, config, data_dir, split, check)
+    info = corpus.info.splits[split]
     # Cache key: the full name of a user's corpus has a hash of its text; sizes tell others apart.
-    content = builder.info.full_name, split, direction, info.shard_lengths, info.num_bytes
+    content = corpus.info.full_name, split, direction, info.shard_lengths, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()
-    return builder.as_data_source(split=split), f"{builder.name}-{digest[:16]}"
+    return corpus.as_data_source(split=split), f"{corpus.name}-{digest[:16]}"
 
 
 def local_folder(data_dir: str) -> str:

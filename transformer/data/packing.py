@@ -1,7 +1,6 @@
 """Items -> rows: packs several items into a row, or gives each its own row of few lengths."""
 
 import hashlib
-import io
 import itertools
 import logging
 import operator
@@ -12,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.errors import UserError, check_values
-from transformer.runtime import checksums, paths, progress
+from transformer.runtime import drafts, paths, progress
 
 # Of `best_fit`. More waiting items take longer and fill hardly better: at WMT's lengths 0.8 % of
 # the target positions are empty with 512, 0.6 % with 1024, 0.4 % with 4096; with 1.0 or 2.0 average
@@ -60,23 +59,19 @@ def pack(
 ) -> Rows:
     """Packs items into rows of `length` positions per side, by `best_fit`.
 
-    `lengths` has an array per side. The rows are cached as a file in the folder `cache`, which must
-    be that of the ids: the file's name does not depend on the lengths. benchmarks/batches.py
-    measures how full the rows are.
+    `lengths` has an array per side. The rows are cached in the folder `cache`, which must be that
+    of the ids: the name of the rows does not depend on the lengths. benchmarks/batches.py measures
+    how full the rows are.
     """
     options = f"{length} {seed} {WAITING} {RESERVE}"
     name = hashlib.sha256(items.tobytes() + options.encode()).hexdigest()
-    path = cache / f"packed-{name[:16]}.npy"
-    # Cache: None where the file is missing or its checksum does not match, then it is rebuilt.
-    content = checksums.unstamped(path)
-    if content is None:
+    directory = cache / f"packed-{name[:16]}"
+    # Cache: packed again where the folder is missing or a checksum does not match.
+    if not drafts.is_intact(directory, "packing again"):
         row_of_item = best_fit([side[items] for side in lengths], length, seed)
-        array = io.BytesIO()
-        np.save(array, row_of_item)
-        content = array.getvalue()
-        with paths.full_disk_as_user_error(cache):
-            paths.write_file(path, checksums.stamp(content))
-    row_of_item = np.load(io.BytesIO(content))
+        with paths.full_disk_as_user_error(cache), drafts.draft(directory) as draft:
+            np.save(draft / "row_of_item.npy", row_of_item)
+    row_of_item = np.load(directory / "row_of_item.npy")
     # Sort the items by row: rows 1 0 1 of the items 5 6 7 give items 6 5 7 and offsets 0 1 3.
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_item))])
     return Rows(length, items[np.argsort(row_of_item, kind="stable")], offsets)

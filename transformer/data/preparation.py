@@ -1,52 +1,59 @@
 """Prepares a missing or damaged corpus by its TFDS builder, in one process, under a lock."""
 
 import contextlib
+import functools
 import io
 import logging
 import pathlib
 import shutil
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import tensorflow_datasets as tfds
 
 from transformer.data import downloads, wmt
 from transformer.errors import UserError
 from transformer.runtime import checksums, paths
-from transformer.runtime.lock import try_lock
-
-
-def corpus_folder(
-    data_dir: str, corpus: type[tfds.core.DatasetBuilder], config: tfds.core.BuilderConfig
-) -> pathlib.Path:
-    """Returns the folder of a prepared corpus: data_dir/name/config/version."""
-    return pathlib.Path(data_dir, corpus.name, config.name, str(corpus.VERSION))
+from transformer.runtime.lock import held
 
 
 def prepare_corpus(
-    build: Callable[[], Any],
-    folder: pathlib.Path,
+    corpus: type[tfds.core.DatasetBuilder],
+    config: tfds.core.BuilderConfig | None,
+    data_dir: str,
     split: str,
     check: Callable[[], None] = lambda: None,
-) -> Any:
-    """Returns the TFDS builder of the corpus in `folder`, whose `split` has no checksum mismatch.
+) -> tfds.core.DatasetBuilder:
+    """Returns the TFDS builder of a corpus, whose `split` has no checksum mismatch.
 
-    `build` makes the builder: one to prepare the corpus, a new one to read it. Where the corpus is
-    missing or damaged, one process prepares it and the others wait. `check` raises UserError if it
-    cannot be prepared, before a damaged corpus is removed.
+    Where the corpus is missing or damaged, one process prepares it and the others wait. `check`
+    raises UserError if it cannot be prepared, before a damaged corpus is removed.
     """
+    # One builder to prepare the corpus, a new one to read it.
+    build = functools.partial(corpus, config=config, data_dir=data_dir)
+    # data_dir/name/config/version, or data_dir/name/version of a corpus without configs.
+    home, version = pathlib.Path(data_dir, corpus.name), getattr(config, "version", None)
+    folder = home / (config.name if config else "") / str(version or corpus.VERSION)
     # Double-checked locking: a run that finds the corpus prepared takes no lock.
     info = folder / "dataset_info.json"
     if not info.exists() or _corrupt_files(folder, split):
-        with _locked(folder):
+        paths.make_folder(home)
+        place = home / ".lock"  # one lock for all configs of a corpus
+        place.touch()
+        with held(place) as error:
+            if error:
+                # Without the lock a second process would remove the first one's unfinished folder.
+                message = "%s has no file locks: another process preparing it would not be noticed"
+                logging.warning(f"{message}: %s", home, error)
             # Again, under the lock: another process may have prepared the corpus meanwhile.
             corrupt = _corrupt_files(folder, split)
             _remove_incomplete(folder)
             if corrupt:
                 logging.warning("damaged: %s; preparing the corpus again", ", ".join(corrupt))
             if corrupt or not info.exists():
-                _prepare(build, folder, check)
+                logging.info("preparing %s in %s", folder.parent.relative_to(data_dir), data_dir)
+                check()
+                _prepare(build, folder)
     with _quiet():
         builder = build()  # reads dataset_info.json
     formats = sorted(f.value for f in builder.info.available_file_formats())
@@ -58,28 +65,8 @@ def prepare_corpus(
     return builder
 
 
-@contextlib.contextmanager
-def _locked(folder: pathlib.Path) -> Iterator[None]:
-    """Holds the lock of a corpus.
-
-    Without the lock (a disk that has none), a second process would remove the first one's
-    unfinished folder.
-    """
-    # data_dir/name/.lock: one lock for all configs of a corpus; it ends with its process.
-    place, data_dir = folder.parents[1] / ".lock", folder.parents[2]
-    paths.make_folder(place.parent)
-    with place.open("a") as file:
-        if error := try_lock(file, wait=True):
-            message = "%s has no file locks: another process preparing it would not be noticed: %s"
-            logging.warning(message, data_dir, error)
-        yield
-
-
-def _prepare(build: Callable[[], Any], folder: pathlib.Path, check: Callable[[], None]) -> None:
+def _prepare(build: Callable[[], tfds.core.DatasetBuilder], folder: pathlib.Path) -> None:
     """Prepares a corpus in `folder`, replacing what is there, and writes its checksums."""
-    name, data_dir = "/".join(folder.parts[-3:-1]), folder.parents[2]
-    logging.info("preparing %s in %s", name, data_dir)
-    check()
     # TFDS would keep a damaged corpus, because its folder exists.
     shutil.rmtree(folder, ignore_errors=True)
     try:
@@ -111,7 +98,7 @@ def _remove_incomplete(folder: pathlib.Path) -> None:
         shutil.rmtree(folder)
     for incomplete in folder.parent.glob(f"incomplete.*_{folder.name}"):
         shutil.rmtree(incomplete)
-    if folder.parent.exists() and not any(folder.parent.iterdir()):
+    with contextlib.suppress(OSError):  # there is none, or it is not empty
         folder.parent.rmdir()
 
 

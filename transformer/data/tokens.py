@@ -8,13 +8,13 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Sized
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from transformer.data.characters import Characters
-from transformer.data.tokenizer import Pieces, Vocabulary
-from transformer.runtime import drafts, paths
+from transformer.data.corpora import Corpus
+from transformer.data.vocabulary import Vocabulary
+from transformer.runtime import drafts, paths, progress
 
 
 class Side(NamedTuple):
@@ -44,27 +44,8 @@ class Tokens(NamedTuple):
         return tuple(side.lengths for side in self.sides.values())
 
 
-class Texts(Protocol):
-    """The interface of a corpus that `tokenise` needs, such as `corpora.Corpus`."""
-
-    fingerprint: str
-
-    def __len__(self) -> int: ...
-    def read(self, indices: range) -> tuple[list[str], ...]: ...  # the texts of each side
-
-
-# Counter(total=n) is a context manager that gives a function of the number of further items done.
-Counter = Callable[..., contextlib.AbstractContextManager[Callable[[int], None]]]
-
-
-def tokenise(
-    corpus: Texts,
-    vocabulary: Vocabulary | Pieces | Characters,
-    cache: Path,
-    *,
-    counter: Counter = lambda *, total: contextlib.nullcontext(lambda count: None),
-) -> Tokens:
-    """Returns the ids of a corpus, memory-mapped from a folder in `cache`.
+def tokenise(corpus: Corpus, vocabulary: Vocabulary, cache: Path, what: str = "tokenise") -> Tokens:
+    """Returns the ids of a corpus, memory-mapped from a folder in `cache`; `what` names the bar.
 
     The first call writes the folder, named by a hash of the fingerprints of corpus and vocabulary.
     If several processes write it, the first to finish wins. On a checksum mismatch a warning names
@@ -76,15 +57,15 @@ def tokenise(
         with (
             paths.full_disk_as_user_error(directory.parent),
             drafts.draft(directory) as draft,
-            counter(total=len(corpus)) as advance,
+            progress.counter(what, total=len(corpus)) as advance,
         ):
             _write_tokens(corpus, vocabulary, draft, advance)
     return read(corpus.fingerprint, vocabulary, cache)
 
 
 def _write_tokens(
-    corpus: Texts,
-    vocabulary: Vocabulary | Pieces | Characters,
+    corpus: Corpus,
+    vocabulary: Vocabulary,
     directory: Path,
     advance: Callable[[int], None],
     chunk: int = 8192,
@@ -109,7 +90,7 @@ def _write_tokens(
         np.save(directory / f"{name}_offsets.npy", offsets)
 
 
-def read(fingerprint: str, vocabulary: Vocabulary | Pieces | Characters, cache: Path) -> Tokens:
+def read(fingerprint: str, vocabulary: Vocabulary, cache: Path) -> Tokens:
     """Returns the ids that `tokenise` has written for the corpus of that fingerprint.
 
     Does not verify checksums: `tokenise` did so at the start of the run, at about a second per GB.
@@ -127,7 +108,7 @@ def _id_type(pieces: Sized) -> type:
     return np.uint16 if len(pieces) <= 1 << 16 else np.uint32
 
 
-def _folder(fingerprint: str, vocabulary: Vocabulary | Pieces | Characters, cache: Path) -> Path:
+def _folder(fingerprint: str, vocabulary: Vocabulary, cache: Path) -> Path:
     # Cache key: another text or vocabulary gives another folder, never the old ids.
     key = hashlib.sha256(f"{fingerprint} {vocabulary.fingerprint}".encode()).hexdigest()[:16]
     return Path(cache) / key

@@ -22,7 +22,7 @@ SIDES = {"shared": (0, 1), "source": (0,), "target": (1,), "text": (0,)}
 
 
 def learn(
-    train: corpora.Corpus | corpora.Text,
+    train: corpora.Corpus,
     names: Sequence[str],
     *,
     kind: str,
@@ -56,7 +56,7 @@ def learn(
 
 
 def _sentences(
-    corpus: corpora.Corpus | corpora.Text,
+    corpus: corpora.Corpus,
     sides: Sequence[int],
     max_sentences: int,
     seed: int,

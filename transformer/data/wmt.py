@@ -14,18 +14,9 @@ from tensorflow_datasets.translate import wmt, wmt14
 from transformer.data import downloads
 from transformer.runtime import memory
 
-CORPORA = tuple(f"wmt14_translate/{pair}" for pair in wmt14.Wmt14Translate.builder_configs)
-
-
-def builder(corpus: str, data_dir: str) -> wmt14.Wmt14Translate:
-    """Returns the TFDS builder of a corpus in CORPORA."""
-    return wmt14.Wmt14Translate(config=corpus.split("/")[1], data_dir=data_dir)
-
-
-def corpus_folder(corpus: str, data_dir: str) -> pathlib.Path:
-    """Returns the folder of a corpus in CORPORA once it is prepared."""
-    version = wmt14.Wmt14Translate.builder_configs[corpus.split("/")[1]].version
-    return pathlib.Path(data_dir, corpus, str(version))
+BUILDER = wmt14.Wmt14Translate
+# {name of a corpus: its TFDS config}
+CORPORA = {f"{BUILDER.name}/{pair}": config for pair, config in BUILDER.builder_configs.items()}
 
 
 def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
@@ -36,7 +27,7 @@ def archives(corpus: str, data_dir: str) -> dict[str, tuple[pathlib.Path, pathli
     """
     folder = pathlib.Path(data_dir) / "downloads"
     # Not data_dir: a builder reads the corpus prepared there, which may be damaged.
-    translations = builder(corpus, str(folder))
+    translations = BUILDER(config=CORPORA[corpus], data_dir=str(folder))
     language = translations.builder_config.language_pair[0]
     known = tfds_checksums.get_all_url_infos()
     places = {}

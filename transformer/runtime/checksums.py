@@ -1,14 +1,13 @@
 """Checksums of files, to detect corruption: what is read is what was written, or it is named.
 
 A folder's checksums are in one JSON file in it (NAME), {"files": {name: [size, sha256]}, "about":
-note, "sha256": of these}. A single small file may carry its checksum at its end instead (`stamp`).
+note, "sha256": of these}.
 """
 
 import concurrent.futures
 import errno
 import hashlib
 import json
-import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from transformer.distributed import processes
 from transformer.runtime import paths
 
 NAME = "checksums.json"
-BLOCK_BYTES = 1 << 20  # of a file, read at a time
 
 # Errors of a read that may succeed later: a failing disk, a network disk that went away.
 TRANSIENT = (errno.EIO, errno.ESTALE)
@@ -111,27 +109,6 @@ def compare(
     return corrupt, unreadable
 
 
-def stamp(content: bytes) -> bytes:
-    """Returns a file's content with its sha256 appended."""
-    return content + hashlib.sha256(content).digest()
-
-
-def unstamped(path: Path) -> bytes | None:
-    """Returns the content of a stamped file without its stamp; None if it is missing, or corrupt.
-
-    A corrupt file is logged as a warning.
-    """
-    if not path.exists():
-        return None
-    content = path.read_bytes()
-    # The stamp is the last 32 bytes; a file that is shorter than a stamp is corrupt.
-    size = max(0, len(content) - hashlib.sha256().digest_size)
-    if stamp(content[:size]) == content:
-        return content[:size]
-    logging.warning("damaged: %s (checksum mismatch); rebuilding it", path)
-    return None
-
-
 def _content(files: dict, about: dict) -> bytes:
     """Returns the content of a checksum file, in which a sha256 protects the rest."""
     digest = hashlib.sha256(json.dumps([files, about]).encode()).hexdigest()
@@ -140,12 +117,8 @@ def _content(files: dict, about: dict) -> bytes:
 
 def _digest(path: Path) -> tuple[int, str]:
     """Returns a file's size in bytes and its sha256; reads a block at a time."""
-    digest, size = hashlib.sha256(), 0
     with path.open("rb") as file:
-        while chunk := file.read(BLOCK_BYTES):
-            digest.update(chunk)
-            size += len(chunk)
-    return size, digest.hexdigest()
+        return paths.size(path), hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _unlisted(directory: Path, files: dict) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from transformer.errors import UserError
 from transformer.runtime import checksums, paths
-from transformer.runtime.lock import try_lock
+from transformer.runtime.lock import held
 
 
 @contextlib.contextmanager
@@ -26,18 +26,15 @@ def draft(directory: Path) -> Iterator[Path]:
     parent = directory.parent
     paths.make_folder(parent)
     with contextlib.ExitStack() as stack:
-        with _locked(parent):  # held from mkdtemp until the draft is locked, or it looks abandoned
+        with held(parent):  # from mkdtemp until the draft is locked, or it looks abandoned
             for abandoned in parent.glob("*-draft-*"):
                 # FileNotFoundError: its writer has just renamed it.
-                with (
-                    contextlib.suppress(FileNotFoundError),
-                    _locked(abandoned, wait=False) as is_abandoned,
-                ):
-                    if is_abandoned:
+                with contextlib.suppress(FileNotFoundError), held(abandoned, wait=False) as error:
+                    if not error:
                         shutil.rmtree(abandoned, ignore_errors=True)
             written = Path(tempfile.mkdtemp(prefix=f"{directory.name}-draft-", dir=parent))
             stack.callback(shutil.rmtree, written, ignore_errors=True)
-            stack.enter_context(_locked(written))
+            stack.enter_context(held(written))
         yield written
         (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
         written.chmod(0o755)  # mkdtemp makes folders that other users cannot read
@@ -90,17 +87,6 @@ def is_intact(directory: Path, remedy: str) -> bool:
     if corrupt:
         logging.warning("damaged: %s; %s", ", ".join(corrupt), remedy)
     return not corrupt
-
-
-@contextlib.contextmanager
-def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Locks a folder, and yields whether it could: not if another process has the lock, or the disk
-    has no locks."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        yield try_lock(descriptor, wait=wait) is None
-    finally:
-        os.close(descriptor)  # releases the lock
 
 
 def _publish(written: Path, directory: Path) -> None:

@@ -7,25 +7,29 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from transformer.distributed import processes
 from transformer.errors import UserError
 from transformer.runtime import paths
 
 
-def try_lock(file: int | IO, *, wait: bool) -> OSError | None:
-    """Locks an open file or folder until it is closed; returns the error if that fails.
+@contextlib.contextmanager
+def held(place: Path, *, wait: bool = True) -> Iterator[OSError | None]:
+    """Locks a file or folder for its `with` block; yields the error if that fails, else None.
 
     The kernel releases the lock when the process ends, however it ends. If another process has the
-    lock, waits for it with `wait`, and otherwise returns a BlockingIOError. Any other error means
+    lock, waits for it with `wait`, and otherwise yields a BlockingIOError. Any other error means
     that the disk has no locks, like some shared disks.
     """
+    failure, descriptor = None, os.open(place, os.O_RDONLY)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError as error:
-        return error
-    return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError as error:
+            failure = error
+        yield failure
+    finally:
+        os.close(descriptor)  # releases the lock
 
 
 @contextlib.contextmanager
@@ -39,26 +43,23 @@ def locked(workdir: Path) -> Iterator[None]:
         yield
         return
     paths.make_folder(workdir)
-    # Opened to append: opening a locked file must not truncate its owner's name.
-    with open(workdir / "lock", "a+", encoding="utf-8") as file:
-        error = try_lock(file, wait=False)
+    file = workdir / "lock"
+    file.touch()
+    with held(file, wait=False) as error:
         if isinstance(error, BlockingIOError):
-            file.seek(0)
+            owner = file.read_text() or "another process"
             raise UserError(
-                f"{workdir} is in use by {file.read() or 'another process'}: wait for it or stop "
-                "it, or set another --workdir"
+                f"{workdir} is in use by {owner}: wait for it or stop it, or set another --workdir"
             )
         if error:
             logging.warning("%s: no lock, a second run would not be noticed: %s", workdir, error)
         else:
             # The name is for people. The lock itself is the kernel's, and ends with this process.
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
+            file.write_text(f"process {os.getpid()} on {socket.gethostname()}")
         try:
             yield
         finally:
             # The run failed before it wrote anything: leave no empty workdir behind.
             if not error and os.listdir(workdir) == ["lock"]:
-                (workdir / "lock").unlink()
+                file.unlink()
                 workdir.rmdir()

@@ -1,6 +1,5 @@
 """The splits of a config's corpus, as sentence pairs or plain text, and as token ids."""
 
-import functools
 import logging
 import math
 import os
@@ -13,7 +12,6 @@ from transformer.data import corpora, text_files, tokenizer
 from transformer.data.tokens import Tokens, read, tokenise
 from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError
-from transformer.runtime import progress
 
 
 def final_split(config: ml_collections.ConfigDict) -> str:
@@ -81,7 +79,7 @@ def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
     )
 
 
-def text(config: ml_collections.ConfigDict, split: str) -> corpora.Text:
+def text(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
     """Returns the lines of a split, read from the files that config.data.SPLIT names."""
     name, key = files(config, split)
     data = config.data
@@ -101,13 +99,12 @@ def files(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:
 
 def tokens(
     config: ml_collections.ConfigDict,
-    corpus: corpora.Corpus | corpora.Text,
+    corpus: corpora.Corpus,
     vocabulary: Vocabulary,
     what: str,
 ) -> Tokens:
     """Returns a corpus's token ids, cached under `data.data_dir`; `what` labels the progress."""
-    counter = functools.partial(progress.counter, what)
-    return tokenise(corpus, vocabulary, _cache(config), counter=counter)
+    return tokenise(corpus, vocabulary, _cache(config), what)
 
 
 def prepared_tokens(config: ml_collections.ConfigDict, vocabulary: Vocabulary) -> Tokens:

@@ -39,7 +39,7 @@ def prepare(
     config: ml_collections.ConfigDict,
     folder: Path,
     saved_config: ml_collections.ConfigDict | None,
-    train: corpora.Corpus | corpora.Text,
+    train: corpora.Corpus,
 ) -> Vocabulary:
     """Returns the vocabulary of a run; a new run first learns it, or takes another run's over.
 
@@ -112,9 +112,7 @@ def given(config: ml_collections.ConfigDict) -> dict[str, bytes]:
     return dict(zip(wanted, contents, strict=True))
 
 
-def _learnt(
-    config: ml_collections.ConfigDict, train: corpora.Corpus | corpora.Text
-) -> dict[str, bytes]:
+def _learnt(config: ml_collections.ConfigDict, train: corpora.Corpus) -> dict[str, bytes]:
     """Returns {name: content} of the vocabulary's files, learnt or from a cache in `data_dir`.
 
     The cache is a folder whose name is a hash of the training text's fingerprint, the settings, the

@@ -129,19 +129,16 @@ def load(
     check_values("data", {"corpus": corpus}, {"corpus": (OWN, *KNOWN)})
     data_dir = local_folder(data_dir)
     stem, bracket, part = split.partition("[")
-    files = ()
+    files, config, check = (), None, lambda: None
     if corpus == OWN:
         images = image_files.find(pathlib.Path(os.path.expanduser(directory)), stem, key)
         files, stem, config = images.files, "images", own_config(images)
-        kind, build = OwnImages, functools.partial(OwnImages, config=config, data_dir=data_dir)
-        folder = preparation.corpus_folder(data_dir, OwnImages, config)
-        check = lambda: None
+        kind = OwnImages
     else:
-        kind, build = KNOWN[corpus], functools.partial(KNOWN[corpus], data_dir=data_dir)
-        folder = pathlib.Path(data_dir, corpus, str(kind.VERSION))
+        kind = KNOWN[corpus]
         check = functools.partial(check_archives, corpus, data_dir)
     with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
-        builder = preparation.prepare_corpus(build, folder, stem, check)
+        builder = preparation.prepare_corpus(kind, config, data_dir, stem, check)
     split_of_builder = stem + bracket + part
     try:
         info = builder.info.splits[split_of_builder]

@@ -73,16 +73,14 @@ def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> La
     `text_files.find_parts`). `key` is the split's config key, named in errors. UserError, with file
     and line, for a line that is not LABEL<tab>TEXT.
     """
-    from transformer.data import builders, preparation
+    from transformer.data import builders
 
     data_dir = corpora.local_folder(data_dir)
     parts = text_files.find_parts(pathlib.Path(os.path.expanduser(directory)), split, key)
     if any(part.in_characters for part in parts):
         raise UserError(f"{key}={split!r}: labelled text can be cut between lines only")
     config = _config(parts)
-    build = functools.partial(builders.LabelledLines, config=config, data_dir=data_dir)
-    folder = preparation.corpus_folder(data_dir, builders.LabelledLines, config)
-    records, fingerprint = corpora.prepared(build, folder, "text")
+    records, fingerprint = corpora.prepared(builders.LabelledLines, config, data_dir, "text")
     return LabelledText(fingerprint, records, tuple(parts))
 
 

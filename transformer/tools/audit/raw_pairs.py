@@ -43,6 +43,6 @@ def corpus_pairs(corpus: Corpus) -> Pairs:
         for start in range(0, len(corpus), CHUNK):
             indices = list(range(start, min(start + CHUNK, len(corpus))))
             for record in corpus.records.__getitems__(indices):
-                yield record[corpus.source_language], record[corpus.target_language]
+                yield tuple(record[language] for language in corpus.columns)
 
     return Pairs(read, (len(corpus), len(corpus)), ())

@@ -23,7 +23,7 @@ from transformer.distributed.parallel_step import compile_step, rows_for_devices
 from transformer.errors import UserError, quantity
 from transformer.modes import prepare
 from transformer.runtime import progress, startup
-from transformer.runtime.devices import PEAKS, hardware, peak
+from transformer.runtime.devices import HARDWARE, hardware, peak
 from transformer.tasks.task import init_params
 from transformer.tools.plan import plan_text, tpu_program
 from transformer.tools.plan.collectives import find_collectives, summed
@@ -69,7 +69,7 @@ def check(config: ConfigDict) -> None:
             "not installed: pip install jax[tpu]"
         )
     if options.device and not peak(options.device):
-        known = ", ".join(name for name, flops in PEAKS.items() if flops)
+        known = ", ".join(name for name, sheet in HARDWARE.items() if sheet.peak)
         raise UserError(f"config.plan.device is one of {known}, found {options.device!r}")
     if not 0 < options.share_of_peak <= 1:
         raise UserError(
