@@ -100,11 +100,11 @@ def test_a_new_run_takes_the_vocabulary_that_another_has_learnt(build, tmp_path)
 
 def test_changed_training_text_is_said_with_its_files(build, tmp_path):
     made, now = build().config, build("the small dog sees a big cat").config
-    with pytest.raises(UserError, match=r"run was trained on different text") as error:
+    with pytest.raises(UserError, match=r"run was trained on other data") as error:
         translation.prepare(now, build.workdir, made)
     message = str(error.value)
-    assert f"the text of {tmp_path / 'train.de'} or {tmp_path / 'train.en'} has changed" in message
-    assert "restore the old text, or give another --workdir" in message
+    assert f": {tmp_path / 'train.de'} or {tmp_path / 'train.en'} has changed since" in message
+    assert "restore the old data, or give another --workdir" in message
 
 
 def test_a_prepared_task_is_built_without_reading_its_training_text_again(build, monkeypatch):

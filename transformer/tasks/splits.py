@@ -3,7 +3,9 @@
 import logging
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import flax.linen as nn
 import ml_collections
@@ -33,6 +35,38 @@ def resolve(config: ml_collections.ConfigDict, split: str) -> str:
         key = f"data.{config.evaluate.split}" if config.evaluate.split else "evaluate.split"
         logging.info("config.%s is empty, no test set: the final score is that of validation", key)
     return final
+
+
+def load_all(
+    config: ml_collections.ConfigDict, load: Callable[[ml_collections.ConfigDict, str], Any]
+) -> dict[str, Any]:
+    """Returns {split: load(config, split)} of all splits that a run reads.
+
+    They are loaded before training, so that a missing file is said now and not hours later.
+    """
+    names = dict.fromkeys(("train", "validation", final_split(config)))
+    return {split: load(config, split) for split in names}
+
+
+def fill_in_fingerprint(
+    config: ml_collections.ConfigDict,
+    folder: Path,
+    saved_config: ml_collections.ConfigDict | None,
+    train: Any,
+) -> None:
+    """Sets `config.data.fingerprint` to that of the training split.
+
+    `saved_config` is the argument of a task's `prepare`, None in a new run. UserError if a resumed
+    run was trained on other data.
+    """
+    config.data.fingerprint = train.fingerprint
+    # "" if config.json was lost.
+    if saved_config is not None and saved_config.data.fingerprint not in ("", train.fingerprint):
+        raise UserError(
+            f"{folder} was trained on other data: {' or '.join(train.files) or config.data.corpus} "
+            "has changed since (config.data.fingerprint); restore the old data, or give another "
+            "--workdir"
+        )
 
 
 def name_and_key(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:

@@ -49,13 +49,11 @@ def prepare(
 ) -> ml_collections.ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config, filled in.
 
-    Reads every split that the run needs later, so that a missing file fails now and not after hours
-    of training. `saved_config` is the workdir's; None in a new run, in its first process.
+    `saved_config` is the workdir's; None in a new run, in its first process.
     """
     splits.fill_in_languages(config, saved_config)
-    final = splits.final_split(config)
-    corpora = {split: splits.pairs(config, split) for split in ("train", "validation", final)}
-    train = corpora["train"]
+    corpora = splits.load_all(config, splits.pairs)
+    final, train = splits.final_split(config), corpora["train"]
     vocab = vocabularies.prepare(config, folder, saved_config, train)
     # Validation scores the model that is trained, the final evaluation the ensemble.
     run_model = model(config, _sizes(vocab))

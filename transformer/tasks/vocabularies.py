@@ -13,6 +13,7 @@ from transformer.data import corpora, tokenizer, vocabulary
 from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, check_values
 from transformer.runtime import checksums, drafts, paths
+from transformer.tasks import splits
 
 KINDS_OF_TEXT = (*tokenizer.KINDS, "characters")
 # Far beyond any text; from 2^31 / 1.1 on SentencePiece would not end.
@@ -47,17 +48,11 @@ def prepare(
     `config.vocabulary.fingerprint`. `saved_config` is the argument of a task's `prepare`, None in a
     new run. UserError if a resumed run has other text, or a damaged vocabulary.
     """
-    config.data.fingerprint = train.fingerprint
+    splits.fill_in_fingerprint(config, folder, saved_config, train)
     if saved_config is None:
         contents = given(config) if config.vocabulary.model else _learnt(config, train)
         vocab = write(folder, config, contents)
     else:
-        if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
-            text = f"the text of {' or '.join(train.files) or config.data.corpus}"
-            raise UserError(
-                f"{folder} was trained on different text: {text} has changed since (config.data."
-                "fingerprint); restore the old text, or give another --workdir"
-            )
         config.vocabulary.fingerprint = saved_config.vocabulary.fingerprint
         vocab = read(folder, config)
     config.vocabulary.fingerprint = vocab.fingerprint

@@ -136,7 +136,7 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
         classification.prepare(config, copied, saved)
     with (texts / "train.tsv").open("a") as file:
         file.write("new\ttext\n")
-    with pytest.raises(UserError, match=r"trained on different text: the text of \S*train\.tsv"):
+    with pytest.raises(UserError, match=r"trained on other data: \S*train\.tsv"):
         classification.prepare(config, copied, saved)
 
 

@@ -46,26 +46,12 @@ def prepare(
 ) -> ml_collections.ConfigDict:
     """Builds missing corpora, writes a new run's classes; returns the config with fingerprints.
 
-    Reads every split that the run needs later, so that a missing file fails now. `saved_config` is
-    the workdir's; None in a new run, in its first process.
+    `saved_config` is the workdir's; None in a new run, in its first process.
     """
-    final = splits.final_split(config)
-    corpora = {split: labelled_images(config, split) for split in ("train", "validation", final)}
+    corpora = splits.load_all(config, labelled_images)
     train = corpora["train"]
-    config.data.fingerprint = train.fingerprint
-    if saved_config is None:
-        class_names.check(train.classes, " and ".join(train.files) or config.data.corpus)
-        names = class_names.write(folder, train.classes)
-    else:
-        if saved_config.data.fingerprint not in ("", train.fingerprint):  # "": lost
-            raise UserError(
-                f"{folder} was trained on other images: config.data.train={config.data.train!r} of "
-                f"{', '.join(train.files) or config.data.corpus} has changed since (config.data."
-                "fingerprint); restore the old ones, or give another --workdir"
-            )
-        names = class_names.read(folder, saved_config.vocabulary.labels_fingerprint)
-    config.vocabulary.labels_fingerprint = class_names.fingerprint(names)
-    config.data.num_classes = len(names)
+    splits.fill_in_fingerprint(config, folder, saved_config, train)
+    names = class_names.prepare(config, folder, saved_config, train.classes, train.files)
     for split, corpus in corpora.items():
         class_ids(corpus, names, split)
     return config

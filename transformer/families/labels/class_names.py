@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import ml_collections
 import numpy as np
 
 from transformer.errors import UserError
@@ -24,12 +25,33 @@ def check(labels: Sequence[str], source: str) -> None:
             raise UserError(f"{source}: a label is text on one line without tabs, found {label!r}")
 
 
-def write(folder: Path, labels: Sequence[str]) -> tuple[str, ...]:
-    """Writes the labels into WORKDIR/vocabulary, with checksums, and returns them."""
+def prepare(
+    config: ml_collections.ConfigDict,
+    folder: Path,
+    saved_config: ml_collections.ConfigDict | None,
+    labels: Sequence[str],
+    files: Sequence[str],
+) -> tuple[str, ...]:
+    """Returns the labels of a run: `labels`, which a new run writes, or those of its workdir.
+
+    Fills in their fingerprint and number. `saved_config` is the argument of a task's `prepare`,
+    None in a new run; `files` are those of the training split, for error messages.
+    """
+    if saved_config is None:
+        check(labels, " and ".join(files) or config.data.corpus)
+        write(folder, labels)
+    else:
+        labels = read(folder, saved_config.vocabulary.labels_fingerprint)
+    config.vocabulary.labels_fingerprint = fingerprint(labels)
+    config.data.num_classes = len(labels)
+    return tuple(labels)
+
+
+def write(folder: Path, labels: Sequence[str]) -> None:
+    """Writes the labels into WORKDIR/vocabulary, with checksums."""
     vocabulary = folder / "vocabulary"
     paths.write_file(vocabulary / NAME, _text(labels))
     paths.write_file(vocabulary / checksums.NAME, checksums.checksums_of(vocabulary))
-    return tuple(labels)
 
 
 def read(folder: Path, expected: str) -> tuple[str, ...]:

@@ -57,11 +57,9 @@ def prepare(
 ) -> ml_collections.ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
 
-    Reads every split that the run needs later, so that a missing file fails now and not after hours
-    of training. `saved_config` is the workdir's; None in a new run, in its first process.
+    `saved_config` is the workdir's; None in a new run, in its first process.
     """
-    names = dict.fromkeys(("train", "validation", splits.final_split(config)))
-    corpora = {split: splits.text(config, split) for split in names}
+    corpora = splits.load_all(config, splits.text)
     vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
     for split, corpus in corpora.items():
         splits.tokens(config, corpus, vocab, f"tokenise {split}")

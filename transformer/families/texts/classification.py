@@ -63,23 +63,17 @@ def prepare(
     """Builds missing corpora, labels, vocabulary and token ids; returns the config with
     fingerprints.
 
-    Reads every split that the run needs later, so that a missing file or an unknown label fails
-    now. `saved_config` is the workdir's; None in a new run, in its first process.
+    `saved_config` is the workdir's; None in a new run, in its first process.
     """
-    used = dict.fromkeys(("train", "validation", splits.final_split(config)))
-    corpora = {split: labelled(config, split) for split in used}
+    corpora = splits.load_all(config, labelled)
     train = corpora["train"]
+    splits.fill_in_fingerprint(config, folder, saved_config, train)
+    # Before a vocabulary is learnt, which can take minutes: a label may be wrong.
     names = sorted(set(train.labels))
-    if saved_config is not None and saved_config.data.fingerprint in ("", train.fingerprint):
-        names = class_names.read(folder, saved_config.vocabulary.labels_fingerprint)
-    class_names.check(names, " and ".join(train.files))
+    names = class_names.prepare(config, folder, saved_config, names, train.files)
     for corpus in corpora.values():
         class_names.class_ids(corpus.labels, names, place=corpus.place)
-    config.vocabulary.labels_fingerprint = class_names.fingerprint(names)
-    config.data.num_classes = len(names)
     vocab = vocabularies.prepare(config, folder, saved_config, train)
-    if saved_config is None:
-        class_names.write(folder, names)
     for split, corpus in corpora.items():
         splits.tokens(config, corpus, vocab, f"tokenise {split}")
     return config

@@ -48,7 +48,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     abstract_params(checked, example(config, 1))
 
 
-def corpus_of(config: ml_collections.ConfigDict, split: str) -> Text | labelled_text.LabelledText:
+def load(config: ml_collections.ConfigDict, split: str) -> Text | labelled_text.LabelledText:
     """Returns a split: a text a line; with `data.labelled`, that of LABEL<tab>TEXT lines."""
     if config.data.labelled:
         return classification.labelled(config, split)
@@ -60,11 +60,9 @@ def prepare(
 ) -> ml_collections.ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
 
-    Reads every split that the run needs later, so that a missing file fails now. `saved_config` is
-    the workdir's; None in a new run, in its first process.
+    `saved_config` is the workdir's; None in a new run, in its first process.
     """
-    names = dict.fromkeys(("train", "validation", splits.final_split(config)))
-    corpora = {split: corpus_of(config, split) for split in names}
+    corpora = splits.load_all(config, load)
     vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
     for split, corpus in corpora.items():
         tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
@@ -124,7 +122,7 @@ def evaluator(
     'nats_per_token', 'perplexity', 'accuracy'.
     """
     split = splits.resolve(config, split)
-    corpus, vocab = corpus_of(config, split), vocabularies.read(folder, config)
+    corpus, vocab = load(config, split), vocabularies.read(folder, config)
     tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
     (lines,) = corpus.read(range(len(corpus)))
     loss = SplitSums(
