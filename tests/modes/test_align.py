@@ -233,12 +233,12 @@ def test_json_in_and_out(said):
 @pytest.mark.parametrize(
     ("key", "value", "right"),
     [
-        ("attention.layer", 2, "from 0 (all) to 1"),
-        ("attention.layer", -1, "from 0 (all) to 1"),
-        ("attention.head", 3, "from 0 (all) to 2"),
-        ("attention.head", -1, "from 0 (all) to 2"),
+        ("attention.layer", 2, "at least 0 and at most 1"),
+        ("attention.layer", -1, "at least 0 and at most 1"),
+        ("attention.head", 3, "at least 0 and at most 2"),
+        ("attention.head", -1, "at least 0 and at most 2"),
         ("evaluate.ensemble", "runs/other", "empty"),
-        ("translate.format", "xml", "text, json"),
+        ("translate.format", "xml", "'text', 'json'"),
     ],
 )
 def test_mistakes_are_said_in_a_line(said, copied, monkeypatch, key, value, right):

@@ -111,9 +111,9 @@ def test_a_needed_column_is_missed_with_the_number_of_its_line():
 
 def test_another_format_is_refused():
     with pytest.raises(
-        UserError, match=r"^config\.k\.format must be one of text, json, found 'xml'$"
+        UserError, match=r"^config\.k\.format must be one of 'text', 'json', found 'xml'$"
     ):
-        lines.columns(["a"], ["source"], needed=1, form="xml", key="config.k.format")
+        lines.columns(["a"], ["source"], needed=1, form="xml", section="k")
 
 
 # JSON

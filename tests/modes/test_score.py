@@ -59,8 +59,12 @@ def run(request):
     return random_run(request.param)
 
 
+def dicts(pairs):
+    return ({"source": source, "target": target} for source, target in pairs)
+
+
 def forced(run, pairs, **changes):
-    return list(score.forced(run, pairs, options(**changes)))
+    return [found for _, found in score.forced(run, dicts(pairs), options(**changes))]
 
 
 # The beam search's scores
@@ -203,7 +207,7 @@ def test_no_more_than_a_chunk_is_read_ahead():
             read.append(number)
             yield "a b", "b a"
 
-    found = score.forced(random_run(), pairs(), options(chunk_lines=4))
+    found = score.forced(random_run(), dicts(pairs()), options(chunk_lines=4))
     for number, _ in zip(range(1, 14), found, strict=False):
         assert len(read) <= -(-number // 4) * 4
 
@@ -326,7 +330,7 @@ def test_a_line_without_a_target_is_one_line_and_status_2(reversal_run, content,
 @pytest.mark.parametrize(
     ("key", "value", "right"),
     [
-        ("translate.format", "xml", "text, json"),
+        ("translate.format", "xml", "'text', 'json'"),
         ("decode.length_penalty", "gmnt", "'gnmt', 'power', 'none'"),
         ("decode.batch_tokens", 0, "at least 1"),
     ],

@@ -53,14 +53,9 @@ def load(
         restored = from_saved(saved.restore(step, PARAMS, to_restore(shapes, layout)), layout)
     # All of the other run's params are read and laid out; those to start anew are dropped here.
     kept = {path: x for path, x in flatten(restored).items() if not is_below(path, skip)}
-    new = [path for path in sorted(flatten(params)) if is_below(path, skip)]
-    logging.info(
-        "starting from %s, step %d: %s; %s",
-        *(folder, step, quantity(sum(x.size for x in kept.values()), "parameter")),
-        f"{', '.join(new[:10])}{', ...' if len(new) > 10 else ''} start anew"
-        if new
-        else "no parameter starts anew",
-    )
+    count = quantity(sum(x.size for x in kept.values()), "parameter")
+    anew = ", ".join(skip) or "nothing"
+    logging.info("starting from %s, step %d: %s; anew: %s", folder, step, count, anew)
     return kept
 
 
@@ -77,26 +72,22 @@ def _check_params(
     UserError, too, for a prefix in `skip` below which there is no parameter, and that is no name of
     an identity.
     """
-    of_run, expected = flatten(saved), flatten(params)
-    for path in sorted(of_run.keys() | expected.keys()):
-        there, here = (getattr(flat.get(path), "shape", None) for flat in (of_run, expected))
-        if here != there and not is_below(path, skip):
-            raise UserError(
-                f"config.train.init_from={folder}: the parameter {path} {_of_shape(there)} there "
-                f"and {_of_shape(here)} here; with a prefix of its path in config.train.init_skip "
-                "it starts anew"
-            )
+    shared = (
+        unflatten({path: x for path, x in flatten(tree).items() if not is_below(path, skip)})
+        for tree in (saved, params)
+    )
+    if difference := store.different_shape(*shared):
+        raise UserError(
+            f"config.train.init_from={folder}: the parameter {difference}; with a prefix of its "
+            "path in config.train.init_skip it starts anew"
+        )
+    names = flatten(saved).keys() | flatten(params).keys()
     for prefix in skip:
-        if prefix not in identity and not any(is_below(x, [prefix]) for x in of_run | expected):
+        if prefix not in identity and not any(is_below(name, [prefix]) for name in names):
             raise UserError(
                 f"config.train.init_skip: {prefix!r} is no prefix of a parameter's path, such as "
-                f"{min(expected)!r}"
+                f"{min(names)!r}"
             )
-
-
-def _of_shape(shape: tuple[int, ...] | None) -> str:
-    """Says in words what shape a parameter has, None if it is missing."""
-    return "is missing" if shape is None else f"has the shape {shape}"
 
 
 def _check_identity(

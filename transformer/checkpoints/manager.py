@@ -162,7 +162,10 @@ class Checkpoints:
             logging.error("best of step %d is not saved: no checkpoint could be saved yet", step)
             return False
         best = best_step(self._best, set(self._best.steps()) - self._not_compared)
-        if math.isnan(score) or (best is not None and not self._is_better(score, best)):
+        best_score = -math.inf  # what `signed` makes of NaN
+        if best is not None:
+            best_score = signed(self._best.about(best, "score"), self._best_is)
+        if signed(score, self._best_is) <= best_score:
             return False
         saving = self._thread.submit(self._write_best, step, params, score)
         if not self._all_succeeded_or_reopen(f"the best of step {step}", saving.exception()):
@@ -172,11 +175,6 @@ class Checkpoints:
         for old in set(self._best.all_steps()) - {step}:  # last, so that a complete best remains
             self._try_to(self._best.delete, old)
         return True
-
-    def _is_better(self, score: float, best: int) -> bool:
-        """Returns whether a score is better than that of the step `best` in best/."""
-        best_score = self._best.about(best, "score")
-        return signed(score, self._best_is) > signed(best_score, self._best_is)
 
     def _write_best(self, step: int, params: Tree, score: float) -> None:
         """Saves a step in best/ and completes it; runs in the thread of all saves."""

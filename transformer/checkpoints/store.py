@@ -134,7 +134,9 @@ class CheckpointStore:
 
         `like` is a tree of jax.ShapeDtypeStruct with the dtypes and shardings to restore to.
         """
-        self._check_shapes(step, item, like)
+        # Compared here: Orbax would truncate or pad arrays silently.
+        if difference := different_shape(self.shapes(step, item), like):
+            raise UserError(f"{self.place(step)} does not fit this config: {item} {difference}")
         restores = {item: ocp.args.StandardRestore(like)}
         return self._manager.restore(step, args=ocp.args.Composite(**restores))[item]
 
@@ -142,17 +144,6 @@ class CheckpointStore:
         """Returns an item of a step as jax.ShapeDtypeStructs. Not collective."""
         saved = self._manager.item_metadata(step)[item].tree
         return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), saved)
-
-    def _check_shapes(self, step: int, item: str, like: Tree) -> None:
-        """Raises UserError for a shape mismatch; Orbax would truncate or pad arrays silently."""
-        saved = _shapes(self._manager.item_metadata(step)[item].tree)
-        expected = _shapes(like)
-        for name in sorted(saved.keys() | expected.keys()):
-            if saved.get(name) != expected.get(name):
-                raise UserError(
-                    f"{self.place(step)} does not fit this config: {item} {name} has the shape "
-                    f"{saved.get(name, '(none)')}, expected {expected.get(name, '(none)')}"
-                )
 
     def delete(self, step: int) -> None:
         """Deletes a step, its checksums first, so that a kill in between leaves it incomplete."""
@@ -205,6 +196,19 @@ def check_path(folder: Path) -> None:
             f"--workdir: checkpoints cannot be read from {folder}: expected a path without "
             "backslashes and brackets"
         )
+
+
+def different_shape(saved: Tree, expected: Tree) -> str:
+    """Says which array of two trees has another shape, '' if none has.
+
+    Example: 'head/bias has the shape (2,), expected (3,)'.
+    """
+    shapes, expected_shapes = _shapes(saved), _shapes(expected)
+    for name in sorted(shapes.keys() | expected_shapes.keys()):
+        shape, right = (x.get(name, "(none)") for x in (shapes, expected_shapes))
+        if shape != right:
+            return f"{name} has the shape {shape}, expected {right}"
+    return ""
 
 
 def _shapes(tree: Tree) -> dict[str, tuple[int, ...]]:

@@ -63,9 +63,8 @@ def load(
             steps = store.steps()
             if not steps:
                 raise UserError(
-                    f"{directory} holds no complete checkpoint yet; "
-                    f"config.evaluate.weights is {weights!r}, the alternatives are "
-                    + ", ".join(repr(name) for name in WEIGHTS if name != weights)
+                    f"{directory} holds no complete checkpoint yet, which "
+                    f"config.evaluate.weights={weights!r} needs: set it to another of {WEIGHTS}"
                 )
             try:
                 chosen = _chosen(store, steps, weights, average_last, every)
@@ -88,7 +87,8 @@ def _chosen(
     if weights == "best":  # two, if a run was killed before it deleted the older one
         chosen = steps
     else:
-        chosen = counted_steps(steps, every)[-(average_last if weights == "average" else 1) :]
+        counted = [step for step in steps if step % every == 0 or step == steps[-1]]
+        chosen = counted[-(average_last if weights == "average" else 1) :]
     faults = {step: store.faults(step, without=OPT_STATE) for step in chosen}
     undamaged = [step for step in chosen if not faults[step]]
     damaged_files = ", ".join(fault for step in chosen for fault in faults[step])
@@ -117,8 +117,3 @@ def _mean(store: CheckpointStore, steps: list[int], params: Tree, identity: dict
     # The mean is on the host: each process puts the slices that its devices hold.
     put = lambda x, like: jax.make_array_from_callback(x.shape, like.sharding, x.__getitem__)
     return jax.tree.map(put, mean, params)
-
-
-def counted_steps(steps: list[int], every: int) -> list[int]:
-    """Returns the steps that are multiples of `every`, and the newest, in the order of `steps`."""
-    return [step for step in steps if step % every == 0 or step == steps[-1]]

@@ -14,7 +14,7 @@ import numpy as np
 
 from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import SideVocabulary
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 from transformer.modes import lines, score
 from transformer.runtime import paths, progress
 from transformer.tasks import attention_weights, translation
@@ -38,9 +38,8 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
     run = translation.load(config, workdir)
     # The weights are [L, B, H, T, S].
     layers, _, heads, _, _ = _cross_shape(run, config.architecture)
-    for key, value, most in (("layer", options.layer, layers), ("head", options.head, heads)):
-        if not 0 <= value <= most:
-            raise UserError(f"config.attention.{key} is from 0 (all) to {most}, found {value}")
+    rules = {"layer": f"at least 0 and at most {layers}", "head": f"at least 0 and at most {heads}"}
+    check_values("attention", options, rules)
     texts = lines.read(sys.stdin.buffer)
     sentence_pairs = lines.columns(texts, ("source", "target"), needed=2, form=form)
     saved = {}  # {'0/cross': array, ...}, what attention.npz gets

@@ -6,13 +6,12 @@ Used by the modes translate, score, align, classify, generate and compare; not a
 import codecs
 import json
 import logging
-import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, TypeVar
 
-from transformer.errors import UserError
+from transformer.errors import UserError, check_values
 
 Item = TypeVar("Item")
 FORMATS = ("text", "json")
@@ -33,28 +32,22 @@ def read(file: Iterable[bytes]) -> Iterator[str]:
         yield text
 
 
-def check_format(form: str, key: str) -> None:
-    """Raises UserError for an unknown format; `key` is its config key."""
-    if form not in FORMATS:
-        raise UserError(f"{key} must be one of {', '.join(FORMATS)}, found {form!r}")
-
-
 def columns(
     lines: Iterable[str],
     names: Sequence[str],
     *,
     needed: int,
     form: str,
-    key: str = "config.translate.format",
+    section: str = "translate",
 ) -> Iterator[dict]:
     """Yields each line as {name: text}, from tab-separated columns or from a JSON object.
 
-    The first `needed` of `names` are required. `form` is 'text' or 'json', the value of `key`. A
-    JSON object keeps its further keys. With a single name, the column is the whole line, including
-    tabs.
+    The first `needed` of `names` are required. `form` is 'text' or 'json', the value of
+    config.SECTION.format. A JSON object keeps its further keys. With a single name, the column is
+    the whole line, including tabs.
     """
     # Checked here and not in the generator, whose body only runs when the first line is read.
-    check_format(form, key)
+    check_values(section, {"format": form}, {"format": FORMATS})
     return _columns(lines, names, needed, form)
 
 
@@ -114,8 +107,9 @@ def to_json(values: dict) -> str:
     try:
         try:
             return json.dumps(values, ensure_ascii=False, allow_nan=False)
-        except ValueError:
-            return json.dumps(_finite(values), ensure_ascii=False)
+        except ValueError:  # read again, NaN and Infinity are None
+            plain = json.loads(json.dumps(values), parse_constant=lambda name: None)
+            return json.dumps(plain, ensure_ascii=False)
     except RecursionError:
         raise UserError("a JSON object is nested too deep to be written") from None
 
@@ -131,15 +125,6 @@ def count(file: BinaryIO) -> int | None:
         last = block[-1:]
     file.seek(start)
     return lines + (last != b"\n")  # the last line may lack its newline
-
-
-def _finite(value: object) -> object:
-    """Replaces non-finite numbers by None, in nested dicts and lists too."""
-    if isinstance(value, dict):
-        return {name: _finite(v) for name, v in value.items()}
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _encodable(text: str) -> str:

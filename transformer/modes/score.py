@@ -44,47 +44,38 @@ def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
     run = translation.load(config, workdir)
     Translator(run.model, run.vocabulary, **config.decode)  # checks config.decode
     total = lines.count(sys.stdin.buffer)
-    # Two readers of one stream: tee keeps the pairs of a chunk until their scores are written.
-    to_write, to_score = itertools.tee(sentence_pairs)
-    scores = forced(run, ((p["source"], p["target"]) for p in to_score), config.decode)
-    scores = progress.progress(scores, "score", total=total)
-    for pair, result in zip(to_write, scores, strict=True):
+    scored = forced(run, sentence_pairs, config.decode)
+    for pair, result in progress.progress(scored, "score", total=total):
+        text = f"{result.score:.6f}"
         if form == "json":
-            lines.write(sys.stdout.buffer, lines.to_json({**pair, **result._asdict()}))
-        else:
-            lines.write(sys.stdout.buffer, f"{result.score:.6f}")
+            text = lines.to_json({**pair, **result._asdict()})
+        lines.write(sys.stdout.buffer, text)
 
 
 def forced(
     run: translation.TrainedTranslator,
-    sentence_pairs: Iterable[tuple[str, str]],
+    sentence_pairs: Iterable[dict],
     options: ml_collections.ConfigDict,
-) -> Iterator[Score]:
-    """Yields the score of each (source, target), in order; `options` is config.decode.
+) -> Iterator[tuple[dict, Score]]:
+    """Yields each {"source", "target"} with its score, in order; `options` is config.decode.
 
     A pair that is too long (see `over_long`) gets -inf.
     """
     numbers = itertools.count(1)
-    sentence_pairs = iter(sentence_pairs)
+    devices = layout.num_devices(run.params)
     # Chunks bound the memory, and let the first scores out before the last line is read.
-    while chunk := list(itertools.islice(sentence_pairs, options.chunk_lines)):
-        sources = run.vocabulary.source.encode([source for source, _ in chunk])
-        targets = run.vocabulary.target.encode([target for _, target in chunk])
+    for chunk in lines.batches(sentence_pairs, options.chunk_lines):
+        sources = run.vocabulary.source.encode([pair["source"] for pair in chunk])
+        targets = run.vocabulary.target.encode([pair["target"] for pair in chunk])
         ids = list(zip(sources, targets, strict=True))
-        # `ids` first: zip ends before it takes a number that belongs to the next chunk.
-        over = [
-            over_long(number, *map(len, pair), options)
-            for pair, number in zip(ids, numbers, strict=False)
-        ]
-        values = [-np.inf] * len(ids)
+        lengths = [(len(source), len(target)) for source, target in ids]
+        order = [i for i, n in enumerate(lengths) if not over_long(next(numbers), *n, options)]
         # Batches of similar length, the longest first: each is padded to a power of two. `order`
         # is a permutation, undone by values[i]: with lengths 3 9 5, order is 1 2 0.
-        longest = [max(map(len, pair)) for pair in ids]
-        order = sorted(range(len(ids)), key=longest.__getitem__, reverse=True)
-        order = [i for i in order if not over[i]]
-        devices = layout.num_devices(run.params)
+        order.sort(key=lambda i: max(lengths[i]), reverse=True)
+        values = [-np.inf] * len(ids)
         while order:
-            length = parts.next_power_of_two(longest[order[0]])
+            length = parts.next_power_of_two(max(lengths[order[0]]))
             most = max(1, options.batch_tokens // length)
             # Few static shapes: the rows of a device are 4^n, or the most that fit into a batch.
             rows = devices * parts.next_power(4, -(-len(order) // devices), most=most)
@@ -92,11 +83,11 @@ def forced(
             log_probs = log_prob(run, [ids[i] for i in batch], rows=rows, length=length)
             for i, value in zip(batch, log_probs, strict=True):
                 values[i] = value
-        for value, target in zip(values, targets, strict=True):
+        for pair, value, (_, length) in zip(chunk, values, lengths, strict=True):
             penalty = beam_search.length_penalty(
-                len(target), options.length_penalty, options.length_alpha
+                length, options.length_penalty, options.length_alpha
             )
-            yield Score(value / float(penalty), value, len(target))
+            yield pair, Score(value / float(penalty), value, length)
 
 
 def over_long(number: int, source: int, target: int, options: ml_collections.ConfigDict) -> bool:

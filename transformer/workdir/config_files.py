@@ -138,8 +138,7 @@ def needed_keys(config: ConfigDict, defaults: ConfigDict) -> dict[str, object]:
     has another one: with optimizer.name = 'sgd', optimizer.arguments.b1 is not needed.
     """
     values, needed = flatten(config), flatten(defaults)
-    choices = CHOICES.keys() & needed.keys()
-    changed = [key for key in choices if values.get(key, needed[key]) != needed[key]]
+    changed = [key for key in CHOICES if values.get(key, needed[key]) != needed[key]]
     unneeded = tuple(CHOICES[key] for key in changed)
     return {key: x for key, x in needed.items() if key in CHOICES or not key.startswith(unneeded)}
 

@@ -48,33 +48,30 @@ class Log:
         lines = [x for x in read(workdir) if x["step"] <= step and x["kind"] in KINDS]
         # Without a shared disk, only process 0 has a log to read.
         self.lines = processes.all_gather(lines)[0]
+        self._step = step
         self._writes = processes.is_first()
+        self._in_bucket = paths.in_bucket(workdir)
         self._behind = False  # whether the file lacks lines, because the disk was full
-        self._appends = self._writes and not paths.in_bucket(workdir)
-        if not self._writes:
-            return
-        self._file = None
-        self._rewrite()
-        if not self._appends:
-            logging.info("%s is in a bucket: no TensorBoard files are written", workdir)
-            return
-        self._open_tensorboard(step + 1)
+        self._file = self._tensorboard = None  # stay None in a bucket
+        if self._writes:
+            self._rewrite()
+            if self._in_bucket:
+                logging.info("%s is in a bucket: no TensorBoard files are written", workdir)
 
     def write(self, kind: str, step: int, values: dict) -> None:
         """Logs a line of numbers and texts."""
-        line = {"kind": kind, "step": step, **values}
+        self._step, line = step, {"kind": kind, "step": step, **values}
         self.lines.append(line)
         if not self._writes:
             return
         trackers.write(self._trackers, kind, step, values)
+        if self._in_bucket:
+            if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
+                self.flush()
+            return
         with self._tolerating_full_disk():
-            if not self._appends:
-                if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
-                    self._rewrite()
-                return
             if self._behind:
                 self._rewrite()
-                self._open_tensorboard(step)
             elif self._file.write(content := _json_line(line).encode()) < len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a short write
             for name, value in values.items():
@@ -94,22 +91,6 @@ class Log:
                     "%s: %s; log lines are kept in memory until there is space", self._path, error
                 )
             self._behind = True
-
-    def _open_tensorboard(self, step: int) -> None:
-        """Opens a new event file, whose START event discards older files' events from `step` on.
-
-        Not by tensorboardX's SummaryWriter: its thread dies on a full disk, and the run hangs.
-        """
-        folder = self._path.parent / "tensorboard"
-        folder.mkdir(exist_ok=True)
-        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"
-        self._tensorboard = RecordWriter(str(folder / name))
-        self._event(file_version="brain.Event:2")
-        self._event(step=step, session_log=SessionLog(status=SessionLog.START))
-
-    def _event(self, **content: object) -> None:
-        event = Event(wall_time=time.time(), **content)
-        self._tensorboard.write(event.SerializeToString())
 
     def started(self, step: int, facts: dict) -> None:
         """Appends a line to WORKDIR/starts.jsonl: the step and time of this start, and `facts`.
@@ -134,27 +115,43 @@ class Log:
 
         To be called before a checkpoint is saved: a run that resumes from it does not repeat them.
         """
-        if self._writes and (self._behind or not self._appends):
+        if self._writes and (self._behind or self._in_bucket):
             with self._tolerating_full_disk():
                 self._rewrite()
 
     def _rewrite(self) -> None:
-        """Replaces the file by all lines, atomically, and opens it for appending."""
+        """Replaces the file by all lines, atomically, and opens it for appending.
+
+        Opens a new TensorBoard file, too, whose START event discards older files' later events. Not
+        by tensorboardX's SummaryWriter: its thread dies on a full disk, and the run hangs.
+        """
         paths.write_file(self._path, "".join(map(_json_line, self.lines)).encode())
         self._rewritten = time.perf_counter()
-        if self._appends:
-            if self._file:
-                self._file.close()
-            self._file = open(self._path, "ab", 0)  # noqa: SIM115 (`close` closes it)
+        if self._in_bucket:
+            return
+        self._close_files()
+        self._file = open(self._path, "ab", 0)  # noqa: SIM115 (`close` closes it)
+        folder = self._path.parent / "tensorboard"
+        folder.mkdir(exist_ok=True)
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"
+        self._tensorboard = RecordWriter(str(folder / name))
+        self._event(file_version="brain.Event:2")
+        self._event(step=self._step + 1, session_log=SessionLog(status=SessionLog.START))
+
+    def _event(self, **content: object) -> None:
+        event = Event(wall_time=time.time(), **content)
+        self._tensorboard.write(event.SerializeToString())
+
+    def _close_files(self) -> None:
+        for file in filter(None, (self._file, self._tensorboard)):
+            with contextlib.suppress(OSError):  # a full disk: metrics.jsonl has the same values
+                file.close()
 
     def close(self) -> None:
         """Writes what is left, and closes files and trackers."""
         self.flush()
         trackers.close(self._trackers)
-        if self._appends:
-            self._file.close()
-            with contextlib.suppress(OSError):  # a full disk: metrics.jsonl has the same values
-                self._tensorboard.close()
+        self._close_files()
 
 
 def read(workdir: Path, name: str = METRICS) -> list[dict]:
@@ -191,40 +188,43 @@ def is_line(values: object, name: str) -> bool:
     A log may have been written by anybody. Keys that the line need not have are checked if present.
     """
     needed, optional = FORMS[name]
+    types = needed | optional
     return (
         isinstance(values, dict)
         and values.keys() >= needed.keys()
-        and all(check(values[key]) for key, check in (needed | optional).items() if key in values)
+        and all(_is_of(value, types[key]) for key, value in values.items() if key in types)
     )
 
 
-_is_text = lambda x: isinstance(x, str)
-_is_count = lambda x: type(x) is int  # and no bool
-# {log: what a line has, and may have, as {key: check}}. Other keys of metrics.jsonl, the scores of
-# any task, are numbers or texts: who reads them looks.
+def _is_of(value: object, kind: type | list[type]) -> bool:
+    """Returns whether a value is of a type in FORMS."""
+    if isinstance(kind, list):
+        return isinstance(value, list) and all(_is_of(x, kind[0]) for x in value)
+    if kind is float:
+        return type(value) in (int, float) and 0 <= value < 1e9
+    return type(value) is kind  # not isinstance: True is no int here
+
+
+# {log: what a line has, and what it may have}; `float` stands for seconds, [int] for a list. Other
+# keys of metrics.jsonl, the scores of any task, are numbers or texts: who reads them looks.
 FORMS = {
     METRICS: (
-        {"step": _is_count, "kind": _is_text},
-        {
-            **{"skipped": _is_count, "samples": _is_text},
-            "step_seconds": lambda x: type(x) in (int, float) and 0 <= x < 1e9,
-        },
+        {"step": int, "kind": str},
+        {"skipped": int, "samples": str, "step_seconds": float},
     ),
     STARTS: (
         {
-            **dict.fromkeys(("step", "parameters", "processes", "devices"), _is_count),
-            **dict.fromkeys(("time", "device", "strategy", "data"), _is_text),
+            **dict.fromkeys(("step", "parameters", "processes", "devices"), int),
+            **dict.fromkeys(("time", "device", "strategy", "data"), str),
         },
         {},
     ),
     RESULTS: (
-        {"step": _is_count, "set": _is_text},
+        {"step": int, "set": str},
         {
-            **dict.fromkeys(("sentences", "texts", "images", "tokens"), _is_count),
-            **dict.fromkeys(("split", "signature", "checksum", "weights", "ensemble"), _is_text),
-            "steps": lambda x: isinstance(x, list) and all(map(_is_count, x)),
-            **dict.fromkeys(("versions", "decode"), lambda x: isinstance(x, dict)),
-            "files": lambda x: isinstance(x, list) and all(map(_is_text, x)),
+            **dict.fromkeys(("sentences", "texts", "images", "tokens"), int),
+            **dict.fromkeys(("split", "signature", "checksum", "weights", "ensemble"), str),
+            **{"steps": [int], "files": [str], "versions": dict, "decode": dict},
         },
     ),
 }

@@ -57,11 +57,9 @@ def check(names: str) -> None:
     for name in filter(None, names.split(",")):
         if name not in TRACKERS:
             known = " or ".join(TRACKERS)
-            raise UserError(f"config.train.trackers are {known}, or both, found {name!r}")
+            raise UserError(f"config.train.trackers must be {known}, or both, found {name!r}")
         if not importlib.util.find_spec(name):
-            raise UserError(
-                f"config.train.trackers={names} needs the package {name}: pip install {name}"
-            )
+            raise UserError(f"config.train.trackers: {name} is missing: pip install {name}")
 
 
 def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
@@ -69,18 +67,16 @@ def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
 
     UserError if a tracker does not start, before anything is trained.
     """
-    names = [name for name in names.split(",") if name]
     if not names or not processes.is_first():
         return []
     file, trackers = workdir / IDS, []
     ids = json_files.read_object(file) if file.exists() else {}
-    for name in names:
+    for name in filter(None, names.split(",")):
         try:
-            tracker = TRACKERS[name](ids.get(name), workdir, config)
+            trackers.append(TRACKERS[name](ids.get(name), workdir, config))
         except Exception as error:  # whatever a service answers
             raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
-        ids[name] = tracker.id
-        trackers.append(tracker)
+        ids[name] = trackers[-1].id
     json_files.write(file, ids)
     return trackers
 

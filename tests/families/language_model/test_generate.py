@@ -115,7 +115,7 @@ def test_prompts_before_a_bad_line_are_answered(answered):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("generate.format", "xml", r"generate\.format must be one of text, json, found 'xml'$"),
+        ("generate.format", "xml", r"generate\.format must be one of 'text', 'json', found 'xml'$"),
         ("generate.temperature", 0.0, r"generate\.temperature must be above 0"),
         ("generate.top_p", 0.0, r"generate\.top_p must be above 0"),
         ("generate.num_samples", 0, r"generate\.num_samples must be at least 1"),

@@ -47,8 +47,8 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     check(options.to_dict())
     interactive = sys.stdin.isatty()
     stream = form == "text" and (interactive or options.stream)
-    texts, key = lines.read(sys.stdin.buffer), "config.generate.format"
-    values = lines.columns(texts, ("prompt",), needed=1, form=form, key=key)
+    texts = lines.read(sys.stdin.buffer)
+    values = lines.columns(texts, ("prompt",), needed=1, form=form, section="generate")
     vocabulary = vocabularies.read(workdir, config)
     prompts = read_prompts(values, vocabulary, config.data.context_length)
     run = trained.load(config, workdir)
