@@ -1,7 +1,7 @@
 r"""Train, evaluate and use the Transformer of "Attention Is All You Need".
 
-  python launch.py --config=configs/quickstart.py     trains, or resumes, and scores the test set
-  python launch.py --mode=translate --workdir=runs/quickstart < source.txt > target.txt
+  python launch.py --config=configs/parallel_text.py  trains, or resumes, and scores the test set
+  python launch.py --mode=translate --workdir=runs/parallel_text < source.txt > target.txt
 
 The modes, all of registry.py; DIR is runs/CONFIG by default, and may be gs://BUCKET/FOLDER
 (docs/running.md):
@@ -9,9 +9,9 @@ The modes, all of registry.py; DIR is runs/CONFIG by default, and may be gs://BU
 MODES
 
 Any key of a config can be set: --config.model.d_model=256 --config.train.num_steps=1000. To see the
-keys and their values: python launch.py --config=configs/quickstart.py --help. A mode may have keys
-of its own: python launch.py --mode=plan --config=configs/quickstart.py --help shows those, too. A
-config is Python code that is executed: only use configs that you trust.
+keys and their values: python launch.py --config=configs/parallel_text.py --help. A mode may have
+keys of its own: python launch.py --mode=align --workdir=DIR --help shows those, too. A config is
+Python code that is executed: only use configs that you trust.
 
 What starts from a trained workdir takes the config from there, except the keys that belong to a
 machine (compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.init_from,

@@ -73,23 +73,36 @@ def test_data():
 
 
 @pytest.fixture(scope="session")
-def tiny_values(data_dir):
-    """What makes the quickstart tiny, as {config key: value}; every validation and test set is
-    whole."""
+def text_dir():
+    """A folder of parallel text, Korean and English: to read, never to write into."""
+    from helpers import reversal
+
+    def write(folder):
+        folder.mkdir()
+        reversal.write_text(folder, train=2000, validation=60, test=60)
+
+    return shared.made_once("text", write)
+
+
+@pytest.fixture(scope="session")
+def tiny_values(data_dir, text_dir):
+    """What makes configs/parallel_text.py tiny, as {config key: value}."""
     return {
         "data.data_dir": str(data_dir),
+        "data.directory": str(text_dir),
+        "data.source_language": "ko",
+        "data.target_language": "en",
         "data.max_length": 32,
         "data.row_length": 32,
         "data.batch_tokens": 1024,
-        "vocabulary.size": 640,  # 256 bytes, 316 characters, 4 special ones, the rest learnt
-        "vocabulary.max_sentences": 4000,
+        "vocabulary.size": 293,  # 256 bytes, 4 special pieces, 17 characters, 16 behind a space
         "model.d_model": 32,
         "model.d_ff": 64,
         "model.num_heads": 2,
         "model.num_layers": 1,
         "optimizer.schedule.warmup_steps": 40,
         "optimizer.schedule.factor": 0.5,
-        "train.num_steps": 160,  # a BLEU of about 1, so that scores can be compared
+        "train.num_steps": 160,  # some BLEU, so that scores can be compared
         "train.log_every": 10,
         "train.save_every": 40,
         "train.keep": 3,
@@ -97,16 +110,18 @@ def tiny_values(data_dir):
         "evaluate.average_last": 3,
         "decode.beam_width": 1,
         "decode.extra_length": 2,
+        "decode.max_length": 64,
+        "decode.batch_tokens": 4096,
     }
 
 
 @pytest.fixture(scope="session")
 def tiny_config(tiny_values):
-    """A function of {config key: value}: the tiny quickstart's config with these changes."""
-    from configs import quickstart
+    """A function of {config key: value}: the config of a tiny run with these changes."""
+    from configs import parallel_text
 
     def configure(changes=None):
-        config = quickstart.get_config()
+        config = parallel_text.get_config()
         config.update_from_flattened_dict({**tiny_values, **(changes or {})})
         return config
 
@@ -115,7 +130,7 @@ def tiny_config(tiny_values):
 
 @pytest.fixture(scope="session")
 def tiny_run(tiny_config):
-    """The tiny quickstart, trained: to read, or to copy, never to write into."""
+    """The tiny run, trained: to read, or to copy, never to write into."""
     from transformer.modes import train
 
     config = tiny_config()

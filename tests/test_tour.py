@@ -108,7 +108,7 @@ def test_a_command_draws_the_picture_that_the_page_shows(step, tmp_path, capsys)
 def test_the_commands_of_launch_run(tiny_values, tmp_path):
     """With a tiny model and two updates: that they work, not what they reach."""
     train, translate = [line for line in commands(PAGES[0]) if "launch.py" in line]
-    values = {**tiny_values, "evaluate.every": 2, "train.num_steps": 2}
+    values = {**tiny_values, "evaluate.every": 2, "train.num_steps": 2, "vocabulary.size": 640}
     train = re.sub(r"--config\.train\.num_steps=\d+", "", train)
     train += "".join(f" --config.{key}={value}" for key, value in values.items())
     flags = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")

@@ -10,6 +10,8 @@ from conformance.tiny_models import LENGTH, TINY
 from flax.traverse_util import flatten_dict
 from helpers import tiny
 
+from transformer.tasks import attention_weights
+
 ALONE = [[0], [1], [2], [], [], []]  # three items, each in a row of its own
 
 
@@ -119,6 +121,29 @@ def test_a_call_makes_all_params_whatever_the_dtype(case):
     for when, others in further.items():
         differing = sorted(path for path, _ in others.items() - params.items())
         assert not differing, f"{case.name}: {differing} are other params, {when}, than of a call"
+
+
+@cases("attention_weights")
+def test_attention_sums_to_1_over_real_keys(case):
+    """A first token may have none: some attention sees earlier tokens only."""
+    inputs, _ = case.kind.batch([[0], [1], [2]], LENGTH)
+
+    def real(side, count):
+        segments = inputs.get(f"{side}_segments", inputs.get("segments", np.ones((3, 0))))
+        return segments > 0 if segments.shape[1] == count else np.ones((3, count), bool)
+
+    kinds = attention_weights.of_batch(case.params, inputs, model=case.model)
+    for kind, weights_LBHTS in jax.device_get(kinds).items():
+        T, S = weights_LBHTS.shape[3:]
+        queries_BT = real("source" if kind == "encoder" else "target", T)
+        keys_BS = real("target" if kind == "decoder" else "source", S)
+        weights_BTLHS = weights_LBHTS.transpose(1, 3, 0, 2, 4)
+        of_padding = (weights_BTLHS * ~keys_BS[:, None, None, None])[queries_BT]
+        assert not of_padding.any(), f"{case.name}: {kind} attention has weights of padding"
+        of_later = weights_BTLHS[:, 1:][queries_BT[:, 1:]]
+        assert distance(of_later.sum(axis=-1), 1) < 1e-6, (
+            f"{case.name}: {kind} attention does not sum to 1"
+        )
 
 
 @cases("flops")

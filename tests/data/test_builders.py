@@ -6,7 +6,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import types
 
 import pytest
 from helpers import miniature_wmt
@@ -23,9 +22,9 @@ from helpers.corpora import (
     prepared,
 )
 
+from transformer import registry
 from transformer.data import builders, corpora
 from transformer.errors import UserError
-from transformer.tools.quickstart import corpus as quickstart
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
@@ -67,49 +66,21 @@ def test_a_disk_without_locks_is_enough(text, monkeypatch, caplog):
     assert "another process preparing it would not be noticed" in caplog.text
 
 
-# The built-in corpus.
+# A corpus that is generated.
 
 
-@pytest.fixture
-def grammar(tmp_path, monkeypatch):
-    source = tmp_path / "grammar.py"
-    source.write_text("a rule")
-
-    def sentence_pairs(seed):
-        rule = source.read_text()
-        return {
-            s: [(f"{s} {rule} {seed} {i}", f"en {i}") for i in range(3)] for s in corpora.SPLITS
-        }
-
-    stub = types.SimpleNamespace(SEED=7, __file__=str(source), sentence_pairs=sentence_pairs)
-    monkeypatch.setattr(quickstart, "grammar", stub)
-    return stub
-
-
-def test_builtin_is_what_the_grammar_says(grammar, tmp_path):
+def test_a_generated_corpus_has_its_splits_in_either_direction(tmp_path, monkeypatch):
+    monkeypatch.setitem(registry.CORPORA, "generated", "helpers.corpora:generated")
     prints = set()
     for split in corpora.SPLITS:
-        corpus = catalogue("builtin", split, tmp_path, "ko", "en")
-        korean = [f"{split} a rule 7 {i}" for i in range(3)]
-        assert everything(corpus) == (korean, ["en 0", "en 1", "en 2"])
-        prints.add(corpus.fingerprint)
-    assert everything(catalogue("builtin", "test", tmp_path, "en", "ko"))[1][0] == "test a rule 7 0"
-    assert len(prints) == 3
-
-
-def test_builtin_follows_grammar_and_seed(grammar, tmp_path):
-    old = catalogue("builtin", "train", tmp_path, "ko", "en")
-    grammar.SEED = 8
-    seeded = catalogue("builtin", "train", tmp_path, "ko", "en")
-    with open(grammar.__file__, "w") as file:
-        file.write("another rule")
-    ruled = catalogue("builtin", "train", tmp_path, "ko", "en")
-    assert [c.read([0])[0][0] for c in (old, seeded, ruled)] == [
-        "train a rule 7 0",
-        "train a rule 8 0",
-        "train another rule 8 0",
-    ]
-    assert len({old.fingerprint, seeded.fingerprint, ruled.fingerprint}) == 3
+        forward, backward = (
+            catalogue("generated", split, tmp_path, *pair) for pair in (("de", "en"), ("en", "de"))
+        )
+        german, english = everything(forward)
+        assert (german[:2], len(english)) == ([f"{split} 0", f"{split} 1"], 30)
+        assert everything(backward) == (english, german)
+        prints |= {forward.fingerprint, backward.fingerprint}
+    assert len(prints) == 6
 
 
 # Preparation

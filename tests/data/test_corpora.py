@@ -19,8 +19,6 @@ from helpers.corpora import (
 
 from transformer.data import corpora
 from transformer.errors import UserError
-from transformer.families.images import image_corpora
-from transformer.families.texts import labelled_text
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 # Parallel text: record i is line i.
@@ -101,8 +99,6 @@ def test_plain_text_that_cannot_be_read_is_one_line(tmp_path, content, split, wo
         functools.partial(
             corpora.load, "parallel_text", source_language="de", target_language="en"
         ),
-        labelled_text.load,
-        functools.partial(image_corpora.load, "own_images"),
     ],
 )
 def test_the_home_of_no_user_is_a_folder_that_does_not_exist(load, tmp_path):
@@ -130,13 +126,13 @@ def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
 def test_unknown_names(tmp_path):
     with pytest.raises(ValueError, match="did you mean wmt14_translate/de-en") as error:
         catalogue("wmt14/de-en", "train", tmp_path)
-    assert "'builtin', 'parallel_text', 'wmt14_translate/" in one_line(error)
+    assert "'parallel_text', 'wmt14_translate/" in one_line(error)
     with pytest.raises(ValueError, match="train, validation, test, found 'dev'"):
         catalogue("wmt14_translate/de-en", "dev", tmp_path)
     with pytest.raises(ValueError, match="'de' and 'en', found source 'fr' and target 'en'"):
         catalogue("wmt14_translate/de-en", "train", tmp_path, "fr", "en")
     with pytest.raises(ValueError, match=r"\Aconfig\.data\.data_dir must be a local folder"):
-        catalogue("builtin", "train", "gs://bucket/data", "ko", "en")
+        catalogue("wmt14_translate/de-en", "train", "gs://bucket/data")
     assert list(tmp_path.iterdir()) == []
 
 

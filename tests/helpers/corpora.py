@@ -2,7 +2,10 @@
 
 import random
 
+import tensorflow_datasets as tfds
+
 from transformer.data import corpora, tokenizer, vocabulary
+from transformer.data.builders import RecordsConfig
 
 SIZE = 312
 
@@ -61,6 +64,16 @@ def catalogue(corpus, split, data_dir, source="de", target="en"):
         target_language=target,
         directory="",
         data_dir=str(data_dir),
+    )
+
+
+def generated():
+    """The content of a corpus as registry.CORPORA has them: 30 pairs a split."""
+    pairs = lambda split: ({"de": f"{split} {i}", "en": f"en {i}"} for i in range(30))
+    return RecordsConfig(
+        name="de-en-0123",
+        features=tfds.features.Translation(languages=("de", "en")),
+        splits=lambda: {split: (30, pairs(split)) for split in corpora.SPLITS},
     )
 
 

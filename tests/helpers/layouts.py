@@ -11,7 +11,7 @@ from transformer.checkpoints import manager
 from transformer.distributed import layout
 from transformer.distributed.parallel_step import compile_step
 from transformer.training import loop, update
-from transformer.training.state import restore_or_init
+from transformer.training.state import init_state, restore_or_init
 
 ADAM = tiny.adam()
 DROPOUT = {"dropout_rate": 0.5}
@@ -80,3 +80,16 @@ def assert_devices_take_the_steps_of_one(config, task, strategy, mesh):
         assert all(jax.tree.leaves(same)), (
             f"{config.task}: {mesh} devices ({strategy}) have other {what} than one: {same}"
         )
+
+
+def assert_first_state_is_that_of_one_program(model, strategy, mesh):
+    """To the bit, and sharded as the layout says, though many small programs make it."""
+    place = layout_of(strategy, math.prod(mesh), mesh)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    init = lambda key: model.init(key, **inputs, train=False)["params"]
+    state = restore_or_init(init, ADAM, 3, None, place)
+    expected = jax.jit(functools.partial(init_state, init, ADAM))(jax.random.key(3))
+    tiny.assert_same_bits(state, expected)
+    shardings = layout.state_shardings(state, place)
+    for array, sharding in zip(jax.tree.leaves(state), jax.tree.leaves(shardings), strict=True):
+        assert array.sharding == sharding

@@ -20,6 +20,7 @@ from transformer.runtime import paths
 from transformer.tasks import losses
 
 LETTERS = "abcdefgh"
+KOREAN = str.maketrans(LETTERS, "가나다라마바사아")
 LONGEST = 15  # letters in a sentence; with its end symbol, 16 ids
 
 DECODE = {
@@ -40,6 +41,15 @@ def sentences(count, seed, *, shortest=1, longest=LONGEST):
 
 def reverse(sentence):
     return " ".join(reversed(sentence.split()))
+
+
+def write_text(folder, **counts):
+    """Writes SPLIT.ko and SPLIT.en of so many sentences: letters of Korean, and reversed ones."""
+    for seed, (split, count) in enumerate(counts.items()):
+        lines = sentences(count, seed)
+        korean = (line.translate(KOREAN) for line in lines)
+        for language, side in (("ko", korean), ("en", map(reverse, lines))):
+            (folder / f"{split}.{language}").write_text("".join(f"{x}\n" for x in side), "utf-8")
 
 
 @functools.cache

@@ -5,7 +5,7 @@ import re
 import types
 
 import pytest
-from helpers.command_line import QUICK
+from helpers.command_line import TEXT
 
 import launch
 from transformer.data import vocabulary
@@ -137,7 +137,7 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
         ("evaluate.weights", "bets", "'average', 'best', 'latest'"),
         ("evaluate.tokenize", "14a", "13a"),
         ("vocabulary.kind", "word", "'bpe', 'unigram'"),
-        ("model.num_heads", 3, "config.model.d_model=128"),
+        ("model.num_heads", 3, "config.model.d_model=256"),
         ("model.num_heads", 0, "at least 1"),
         ("model.d_model", 0, "even and at least 4"),
         ("model.dropout_rate", 1.0, "below 1"),
@@ -167,11 +167,11 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
         ("optimizer.clip_norm", float("inf"), "config.optimizer.clip_norm must be a finite"),
         ("model.dropout_rate", float("nan"), "config.model.dropout_rate must be a finite number"),
         ("evaluate.every", -1, "at least 0"),
-        ("data.max_length", 65, "config.data.row_length=64"),
-        ("data.batch_tokens", 63, "config.data.row_length=64"),
-        ("data.corpus", "builtn", "builtin"),
-        ("data.source_language", "de", "'en' and 'ko'"),
-        ("evaluate.split", "tset", "train, validation, test"),
+        ("data.max_length", 129, "config.data.row_length=128"),
+        ("data.batch_tokens", 127, "config.data.row_length=128"),
+        ("data.corpus", "paralel_text", "parallel_text"),
+        ("data.source_language", "de", "has test.en, test.ko, train.en"),
+        ("evaluate.split", "tset", "has test.en, test.ko, train.en"),
         ("evaluate.samples", -1, "at least 0"),
         ("evaluate.ensemble", "/nonexistent", "holds no config.json"),
         ("vocabulary.shared", False, "config.vocabulary.shared=True"),
@@ -186,14 +186,16 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
         ("model.positions", "learned", "config.model.max_positions=0"),
     ],
 )
-def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, monkeypatch):
+def test_a_value_that_cannot_work(key, value, right, tmp_path, data_dir, text_dir, monkeypatch):
     """Said before anything is compiled, and no workdir is left behind."""
     monkeypatch.setattr("jax.stages.Lowered.compile", None)
     workdir = tmp_path / "run"
     with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
         launch.main(
             [
-                *(QUICK, f"--workdir={workdir}", f"--config.data.data_dir={data_dir}"),
+                *(TEXT, f"--workdir={workdir}", f"--config.data.data_dir={data_dir}"),
+                f"--config.data.directory={text_dir}",
+                "--config.data.target_language=en",
                 f"--config.{key}={value}",
             ]
         )
@@ -210,5 +212,5 @@ def test_prepare_ends_with_a_summary(tiny_config, data_dir, tmp_path, caplog):
     prepare.prepare(tiny_config(), tmp_path)
     *_, ids, said = caplog.messages
     assert re.fullmatch(rf"token ids are in {data_dir}/.*", ids)
-    pattern = r"prepared: 21,\d+ training pairs in .* batches an epoch .*; vocabulary of 640 pieces"
+    pattern = r"prepared: 2,000 training pairs in .* batches an epoch .*; vocabulary of 293 pieces"
     assert re.fullmatch(rf"{pattern}; config and vocabulary are in {tmp_path}", said)

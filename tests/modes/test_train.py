@@ -25,8 +25,8 @@ from transformer.workdir.log import read
     [
         ("model.d_model", 16, 32),
         ("model.norm", "pre", "'post'"),
-        ("model.dropout_rate", 0.25, 0.1),
-        ("vocabulary.size", 700, 640),
+        ("model.dropout_rate", 0.25, 0.2),
+        ("vocabulary.size", 285, 293),
         ("optimizer.arguments.b2", 0.997, 0.98),
     ],
 )
@@ -43,7 +43,7 @@ def test_another_model_is_refused_by_name(tiny_config, tiny_run, key, value, was
     [
         ({}, "has another vocabulary than this run; train with --config.vocabulary.model="),
         ({"evaluate.weights": "best"}, "best holds no complete checkpoint"),
-        ({"vocabulary.size": 640, "decode.max_length": 60}, "max_positions=50"),
+        ({"vocabulary.size": 293, "decode.max_length": 60}, "max_positions=50"),
     ],
 )
 def test_an_ensemble_that_cannot_work_is_refused_before_training(
@@ -58,7 +58,7 @@ def test_an_ensemble_that_cannot_work_is_refused_before_training(
     config = json.loads((tiny_run.workdir / "config.json").read_text())
     config["model"] |= {"positions": "learned", "max_positions": 50}
     (member / "config.json").write_text(json.dumps(config))
-    asked = {"evaluate.ensemble": str(member), "vocabulary.size": 600, "decode.max_length": 16}
+    asked = {"evaluate.ensemble": str(member), "vocabulary.size": 285, "decode.max_length": 16}
     asked |= {"evaluate.weights": "latest", **changes}
     with pytest.raises(UserError, match=said) as error:
         train.train(tiny_config(asked), tmp_path / "run")
@@ -125,7 +125,7 @@ def contents(folder):
     return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("changes", [{}, {"vocabulary.size": 700}, {"train.num_steps": 10}])
+@pytest.mark.parametrize("changes", [{}, {"vocabulary.size": 285}, {"train.num_steps": 10}])
 def test_training_leaves_a_copy_made_to_translate_with_as_it_is(
     tiny_run, tiny_config, tmp_path, changes
 ):
@@ -186,11 +186,11 @@ def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, mon
         raise Enough
 
     monkeypatch.setattr(loop, "rehearse", stop)
-    for changes in ({}, {"data.batch_tokens": 512}, {"vocabulary.size": 700}):
+    for changes in ({}, {"data.batch_tokens": 512}, {"vocabulary.size": 285}):
         with pytest.raises(Enough):
             train.train(tiny_config(changes), tmp_path)
         assert (tmp_path / "checkpoints").is_dir()
-    assert run_config.read_config(tmp_path).vocabulary.size == 700
+    assert run_config.read_config(tmp_path).vocabulary.size == 285
 
 
 def test_what_a_run_writes_may_not_be_a_link_that_leads_outside(tiny_run):
@@ -206,8 +206,8 @@ def test_what_a_run_writes_may_not_be_a_link_that_leads_outside(tiny_run):
 def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
     """configs/fine_tuning.py: the same model and vocabulary; what is frozen keeps its bits."""
     for language, lines in (
-        ("ko", ["나는 사과를 좋아해", "학교에 가"]),
-        ("en", ["I like it", "Go"]),
+        ("ko", ["가 나 다", "라 마"]),
+        ("en", ["a b c", "d e"]),
     ):
         for split in ("train", "validation"):
             text = "".join(f"{line}\n" for line in lines * 40)

@@ -358,7 +358,7 @@ def test_what_the_readme_says_to_ship_is_enough(tiny_run, answered, tmp_path):
     for name in ("best", "vocabulary"):
         shutil.copytree(tiny_run.workdir / name, tmp_path / "shipped" / name)
     shutil.copy(tiny_run.workdir / "config.json", tmp_path / "shipped")
-    content = "나는 사과를 좋아해\n".encode()
+    content = "가 나 다\n".encode()
     changes = {"evaluate.weights": "best"}
     expected = answered("translate", tiny_run.workdir, content, **changes)
     assert answered("translate", tmp_path / "shipped", content, **changes) == expected != ""

@@ -144,7 +144,7 @@ def test_a_path_on_a_disk_is_a_pathlib_path(monkeypatch, tmp_path):
 
 
 def test_unsupported_schemes_are_refused(monkeypatch):
-    train = ["--mode=train", "--config=configs/quickstart.py"]
+    train = ["--mode=train", "--config=configs/parallel_text.py"]
     for name in ("s3://bucket/run", "http://host/run"):
         with pytest.raises(ValueError, match="neither a local path nor gs://BUCKET/FOLDER"):
             command_line.parse([*train, f"--workdir={name}"])

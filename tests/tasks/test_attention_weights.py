@@ -1,15 +1,12 @@
-"""Attention weights against plain numpy, of sentence pairs and of every kind of model."""
+"""Attention weights of sentence pairs against plain numpy."""
 
 import flax.linen as nn
 import numpy as np
 import pytest
-from helpers import language, reversal, texts, tiny
+from helpers import reversal, tiny
 
-from configs import image_classification
 from transformer.data import pairs
 from transformer.decoding import parts
-from transformer.families.images.vision import VisionTransformer
-from transformer.models import fields
 from transformer.tasks import attention_weights, translation
 
 SOURCE, TARGET = "a b c d e f", "c a h h"
@@ -126,60 +123,6 @@ def test_no_position_is_beyond_the_learned_ones():
     weights = attention_weights.of_pair(run, "a " * 17, "b")
     assert np.isfinite(weights["cross"]).all()
     np.testing.assert_allclose(weights["cross"].sum(axis=-1), 1, rtol=0, atol=1e-6)
-
-
-# Every model
-
-
-def vision():
-    """A model of 3 x 3 patches and the class token, and two images."""
-    keys = image_classification.get_config().model.to_dict()
-    sizes = {"d_model": 8, "d_ff": 12, "num_heads": 2, "num_layers": 2, "patch_size": 4}
-    sizes |= {"num_classes": 3, "image_size": 12}
-    model = fields.make(VisionTransformer, **{**keys, **sizes})
-    shape = (2, 12, 12, len(model.mean))
-    return model, {"images": np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)}
-
-
-def language_model():
-    ids = texts.inputs()
-    return language.model(), {"tokens": ids.pop("ids"), **ids}
-
-
-def masked_model():
-    masked = {"masked": np.ones((3, 2), np.int32)}
-    return texts.masked_model(), {**texts.inputs(), **masked}
-
-
-@pytest.mark.parametrize(
-    ("make", "kind", "shape"),
-    [
-        (vision, "encoder", (2, 2, 2, 10, 10)),
-        (language_model, "decoder", (2, 3, 2, 8, 8)),
-        (masked_model, "encoder", (2, 3, 2, 8, 8)),
-        (lambda: (texts.classifier(), texts.inputs()), "encoder", (2, 3, 2, 8, 8)),
-        (lambda: (texts.self_attentive(), texts.inputs()), "hops", (1, 3, 1, 2, 8)),
-        (lambda: (texts.intra_attention(), texts.inputs()), "encoder", (1, 3, 1, 8, 8)),
-    ],
-    ids=["vision", "language", "masked", "classifier", "self_attentive", "intra_attention"],
-)
-def test_weights_of_each_model(make, kind, shape):
-    """Of one kind, and of real keys only: rows sum to 1, or to 0 where there is no key."""
-    model, inputs = make()
-    params = tiny.parameters(model, inputs)
-    weights = attention_weights.of_batch(params, inputs, model=model)
-    assert weights.keys() == {kind}
-    weights_LBHTS = np.asarray(weights[kind])
-    assert weights_LBHTS.shape == shape
-    sums_LBHT = weights_LBHTS.sum(axis=-1)
-    real_BT = inputs.get("segments", np.ones((shape[1], shape[-1]))) > 0
-    has_keys_BT = real_BT & (np.arange(shape[-1]) > 0) if shape[0] == 1 else real_BT
-    if kind == "hops":
-        has_keys_BT = np.ones(shape[1:4:2], bool)
-    expected = np.broadcast_to(has_keys_BT[None, :, None], sums_LBHT.shape)
-    np.testing.assert_allclose(sums_LBHT[expected], 1, atol=1e-6)
-    padding = np.broadcast_to(~real_BT[None, :, None, None], shape) & expected[..., None]
-    assert (weights_LBHTS[padding] == 0).all()
 
 
 def test_a_model_without_attention_has_no_weights():

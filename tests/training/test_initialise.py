@@ -1,6 +1,5 @@
 """A first state by many small programs has the bits of the one large program."""
 
-import functools
 import logging
 
 import flax.linen as nn
@@ -11,18 +10,10 @@ import pytest
 from helpers import layouts, tiny
 from helpers.cases import slow_but
 
-from transformer.distributed.layout import state_shardings
-from transformer.families.recurrent.recurrent import Recurrent
 from transformer.training.initialise import by_parts
-from transformer.training.state import init_state, restore_or_init
 
 KEY = jax.random.key(3)
 GAUSSIAN = nn.initializers.normal(0.02)
-RECURRENT = Recurrent(
-    **{"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY, "d_model": 8},
-    **{"num_layers": 2, "cell": "lstm", "attention": "dot", "tied_embeddings": "none"},
-    **{"forget_bias": 1.0, "dropout_rate": 0.0},
-)
 
 
 def parts(function):
@@ -36,16 +27,8 @@ def parts(function):
     ("strategy", "mesh"),
     slow_but([("pmap", (1, 1, 1)), ("pmap", (8, 1, 1)), ("jit", (2, 2, 2))], ("jit", (2, 2, 2))),
 )
-@pytest.mark.parametrize("model", slow_but([RECURRENT, layouts.model()], layouts.model()))
-def test_a_state_is_that_of_one_program_on_one_device(model, strategy, mesh):
-    layout = layouts.layout_of(strategy, np.prod(mesh), mesh)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    init = lambda key: model.init(key, **inputs, train=False)["params"]
-    state = restore_or_init(init, layouts.ADAM, 3, None, layout)
-    tiny.assert_same_bits(state, jax.jit(functools.partial(init_state, init, layouts.ADAM))(KEY))
-    shardings = state_shardings(state, layout)
-    for array, sharding in zip(jax.tree.leaves(state), jax.tree.leaves(shardings), strict=True):
-        assert array.sharding == sharding
+def test_a_state_is_that_of_one_program_on_one_device(strategy, mesh):
+    layouts.assert_first_state_is_that_of_one_program(layouts.model(), strategy, mesh)
 
 
 def test_outputs_of_one_initialiser_share_a_program(caplog):

@@ -1,4 +1,4 @@
-"""Runs on the built-in corpus, end to end: killed, signalled, resumed, moved and logged."""
+"""Runs on a small text, end to end: killed, signalled, resumed, moved and logged."""
 
 import functools
 import logging
@@ -56,13 +56,13 @@ LONGER = {"train.num_steps": STEPS, "evaluate.every": 100}
 
 
 class Command:
-    """`python launch.py` with the tiny quickstart config, for STEPS steps."""
+    """`python launch.py` with the config of a tiny run, for STEPS steps."""
 
     def __init__(self, values, workdir):
         arguments = [f"--config.{key}={value}" for key, value in {**values, **LONGER}.items()]
         self.workdir = workdir
         self._command = [
-            *(sys.executable, "launch.py", "--config=configs/quickstart.py"),
+            *(sys.executable, "launch.py", "--config=configs/parallel_text.py"),
             *(f"--workdir={workdir}", *arguments),
         ]
         flags = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")

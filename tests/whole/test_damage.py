@@ -24,11 +24,11 @@ from helpers import miniature_wmt, reversal
 from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, everything, learn
 from helpers.damage import damaged, one_line_naming, parallel_text
 
-from transformer.data import batches, corpora, downloads, packing, text_files, tokenizer
+from transformer import registry
+from transformer.data import batches, downloads, packing, text_files, tokenizer
 from transformer.data.tokens import tokenise
 from transformer.modes import lines
 from transformer.runtime import checksums
-from transformer.tools.quickstart import grammar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -155,16 +155,15 @@ def wmt(folder):
     return lambda split="train": catalogue("wmt14_translate/de-en", split, folder)
 
 
-def builtin(folder):
-    return lambda split="train": catalogue("builtin", split, folder, "ko", "en")
+def generated(folder):
+    return lambda split="train": catalogue("generated", split, folder)
 
 
-@pytest.fixture(params=[wmt, builtin, parallel_text])
+@pytest.fixture(params=[wmt, generated, parallel_text])
 def corpus(request, tmp_path, monkeypatch):
     """A function that loads a split of a corpus, and where it is prepared."""
     miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
-    pairs = {split: [(f"{split} {i}", f"en {i}") for i in range(30)] for split in corpora.SPLITS}
-    monkeypatch.setattr(grammar, "sentence_pairs", lambda seed: pairs)
+    monkeypatch.setitem(registry.CORPORA, "generated", "helpers.corpora:generated")
     (tmp_path / "text").mkdir()
     for language in ("de", "en"):
         text = "".join(f"{language} {i}\n" for i in range(30))
@@ -227,7 +226,7 @@ def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(tmp_path):
     assert checksums.corrupt_files(shard.parent, alone=True) == []
 
 
-@pytest.mark.parametrize("corpus", [wmt, builtin], indirect=True)
+@pytest.mark.parametrize("corpus", [wmt, generated], indirect=True)
 def test_the_split_that_is_read_is_looked_at(corpus, caplog):
     """Not the others: the training split of WMT takes seconds that an evaluation need not wait."""
     load, home = corpus

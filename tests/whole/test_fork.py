@@ -73,8 +73,8 @@ def test_each_family_and_tool_can_be_deleted(tmp_path):
 
 
 TINY = """
-data.source_language=en data.target_language=de data.max_length=16 data.row_length=16
-data.batch_tokens=512 vocabulary.size=270 model.d_model=32 model.d_ff=64 model.num_heads=2
+data.source_language=ko data.target_language=en data.max_length=16 data.row_length=16
+data.batch_tokens=512 vocabulary.size=293 model.d_model=32 model.d_ff=64 model.num_heads=2
 model.num_layers=1 train.save_every=10 decode.beam_width=2 decode.extra_length=2
 evaluate.weights=latest
 """
@@ -83,18 +83,14 @@ evaluate.weights=latest
 @pytest.mark.slow
 def test_the_core_alone_trains_resumes_evaluates_and_translates(tmp_path):
     without(copy(tmp_path / "core"), ["families", "tools"])
-    for stem, count in (("train", 300), ("validation", 20), ("test", 20)):
-        lines = reversal.sentences(count, seed=count)
-        (tmp_path / f"{stem}.en").write_text("".join(f"{line}\n" for line in lines))
-        reversed_lines = "".join(f"{reversal.reverse(line)}\n" for line in lines)
-        (tmp_path / f"{stem}.de").write_text(reversed_lines)
+    reversal.write_text(tmp_path, train=300, validation=20, test=20)
 
     def launch(*arguments, **values):
         places = {"data.directory": tmp_path, "data.data_dir": tmp_path / "data", **values}
         keys = [f"--config.{key}={value}" for key, value in places.items()]
         command = [sys.executable, "launch.py", f"--workdir={tmp_path / 'run'}", *arguments, *keys]
         ran = subprocess.run(
-            command, cwd=tmp_path / "core", capture_output=True, text=True, input="ab cd\n"
+            command, cwd=tmp_path / "core", capture_output=True, text=True, input="가 나\n"
         )
         assert not ran.returncode, ran.stderr
         return ran

@@ -11,29 +11,31 @@ from pathlib import Path
 
 import pytest
 from helpers import checkpoints
-from helpers.command_line import QUICK, trained
+from helpers.command_line import OWN_MODE, TEXT, trained
 
 import launch
+from transformer import registry
 from transformer.errors import UserError
 from transformer.runtime import standard_streams
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_help(capsys):
+def test_help(capsys, monkeypatch):
+    monkeypatch.setitem(registry.MODES, "mine", OWN_MODE)
     launch.main(["--help"])
     general, _, rest = launch.__doc__.strip().partition("MODES")
     printed = capsys.readouterr().out.strip()
     assert printed.startswith(general)
     assert printed.endswith(rest)
-    assert "--mode=plan" in printed
-    launch.main([QUICK, "--help"])
+    assert "--mode=align" in printed
+    launch.main([TEXT, "--help"])
     out = capsys.readouterr().out
-    assert "d_model: 128" in out
+    assert "d_model: 256" in out
     assert "num_steps: " in out
-    assert "share_of_peak: " not in out
-    launch.main(["--mode=plan", QUICK, "--help"])
-    assert "share_of_peak: " in capsys.readouterr().out
+    assert "bandwidth: " not in out
+    launch.main(["--mode=mine", TEXT, "--help"])
+    assert "bandwidth: " in capsys.readouterr().out
 
 
 # Mistakes
@@ -43,7 +45,12 @@ def test_help(capsys):
 def test_a_workdir_that_cannot_be_made(mode, tmp_path):
     """Said before anything else is made."""
     data = tmp_path / "data"
-    arguments = [f"--mode={mode}", QUICK, "--workdir=/dev/null/x", f"--config.data.data_dir={data}"]
+    arguments = [
+        f"--mode={mode}",
+        TEXT,
+        "--workdir=/dev/null/x",
+        f"--config.data.data_dir={data}",
+    ]
     with pytest.raises(UserError, match="cannot create the folder /dev/null/x: Not a directory"):
         launch.main(arguments)
     assert not data.exists()
@@ -85,8 +92,8 @@ def run(*arguments, cwd=ROOT, env=None, lines=""):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([QUICK, "--config.model.d_modl=3"], "config.model.d_model"),
-        ([QUICK, "--config.model.norm=both"], "config.model.norm"),
+        ([TEXT, "--config.model.d_modl=3"], "config.model.d_model"),
+        ([TEXT, "--config.model.norm=both"], "config.model.norm"),
         (["--config=configs/wmt_base.py:t2t_v9"], "t2t_v3"),
         (["--mode=translate", "--workdir=configs"], "configs holds no config.json"),
     ],

@@ -10,7 +10,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from helpers import parallel
+from helpers import reversal
 
 ROOT = Path(__file__).resolve().parents[2]
 # What a run shows while it works, in this order; each with a bar or, where nothing can be counted,
@@ -26,20 +26,12 @@ WAITS = "learn the vocabulary", "compile a step with 8 rows of 32 positions", "c
 @pytest.fixture
 def command(tmp_path):
     """A function of a mode and further flags that gives the command line of a tiny run."""
-    pairs = parallel.pairs(160)
-    for split, part in (
-        ("train", pairs[:140]),
-        ("validation", pairs[140:150]),
-        ("test", pairs[150:]),
-    ):
-        for side, language in enumerate(("xx", "yy")):
-            text = "".join(f"{pair[side]}\n" for pair in part)
-            (tmp_path / f"{split}.{language}").write_text(text)
+    reversal.write_text(tmp_path, train=240, validation=10, test=10)
     values = {
         "compilation_cache": "",
-        **{"data.directory": tmp_path, "data.source_language": "xx", "data.target_language": "yy"},
+        **{"data.directory": tmp_path, "data.source_language": "ko", "data.target_language": "en"},
         **{"data.max_length": 32, "data.row_length": 32, "data.batch_tokens": 256},
-        **{"vocabulary.size": 320, "model.d_model": 16, "model.d_ff": 16, "model.num_heads": 2},
+        **{"vocabulary.size": 293, "model.d_model": 16, "model.d_ff": 16, "model.num_heads": 2},
         **{"model.num_layers": 1, "train.num_steps": 6, "train.log_every": 2, "evaluate.every": 0},
         **{"decode.beam_width": 1, "decode.extra_length": 2, "evaluate.samples": 0},
     }

@@ -12,7 +12,7 @@ from helpers.cases import slow_but
 from helpers.runs import without_times
 
 import launch
-from configs import quickstart
+from configs import parallel_text
 from transformer import registry
 from transformer.checkpoints import manager
 from transformer.errors import UserError
@@ -132,6 +132,12 @@ def test_modes_of_every_task_work(toy, tmp_path, capsys):
     capsys.readouterr()
     launch.main(["--mode=evaluate", f"--workdir={tmp_path / 'run'}"])
     assert "error" in json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.skipif(not {"report", "plan"} <= {*registry.MODES}, reason="these are deleted")
+def test_tools_of_every_task_work(toy, tmp_path, capsys):
+    toy(tmp_path / "run", train__num_steps=10)
+    capsys.readouterr()
     launch.main(["--mode=report", f"--workdir={tmp_path / 'run'}"])
     page = pathlib.Path(capsys.readouterr().out.strip()).read_text()
     assert all(text in page for text in ("<b>Error</b>", "toy, 9 parameters", "Toy. error "))
@@ -167,7 +173,7 @@ def test_another_architecture_is_trained_scored_and_translates(
     tiny_values, tmp_path, monkeypatch, capsysbinary
 ):
     monkeypatch.setitem(registry.MODELS, "mixer", "helpers.mixer:Mixer")
-    config = quickstart.get_config()
+    config = parallel_text.get_config()
     values = {k: v for k, v in tiny_values.items() if not k.startswith("model.")}
     config.update_from_flattened_dict(values)
     config.architecture = "mixer"
@@ -180,7 +186,7 @@ def test_another_architecture_is_trained_scored_and_translates(
     lines = [x for x in read(tmp_path) if x["kind"] == "validation"]
     assert lines[-1]["loss"] < lines[0]["loss"]
     capsysbinary.readouterr()
-    (tmp_path / "input").write_text("나는 사과를 좋아해\n")
+    (tmp_path / "input").write_text("가 나 다\n")
     _, folder, config = command_line.parse(
         [
             "--mode=translate",

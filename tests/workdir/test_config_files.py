@@ -4,10 +4,11 @@ import functools
 import json
 
 import pytest
-from helpers.command_line import QUICK, mistake, trained, typed
+from helpers.command_line import OWN_MODE, TEXT, mistake, trained, typed
 from ml_collections import ConfigDict
 
-from configs import quickstart, wmt_base
+from configs import parallel_text, wmt_base
+from transformer import registry
 from transformer.workdir import config_files, run_config, workdir
 
 
@@ -15,26 +16,27 @@ def test_keys_that_another_version_did_not_know_take_their_default(tmp_path, cap
     caplog.set_level("INFO")
     changes = {"decode.top_k": None, "model.remat": None, "decode.older": 3, "gone": "x"}
     _, _, config = typed("--mode=translate", trained(tmp_path, changes))
-    assert config.to_dict() == quickstart.get_config().to_dict()
+    assert config.to_dict() == parallel_text.get_config().to_dict()
     [line] = [record.getMessage() for record in caplog.records]  # said once
     assert "it lacks decode.top_k, model.remat, which take their defaults" in line
     assert "it has decode.older, gone, which nothing reads" in line
 
 
-def test_a_modes_own_keys_are_never_taken_from_a_workdir(tmp_path, caplog):
+def test_a_modes_own_keys_are_never_taken_from_a_workdir(tmp_path, caplog, monkeypatch):
     """They name files to write, and a workdir may be somebody else's."""
+    monkeypatch.setitem(registry.MODES, "mine", OWN_MODE._replace(start="workdirs"))
     caplog.set_level("INFO")
-    changes = {"export.format": "safetensors", "compare.page": "/elsewhere.html"}
-    _, _, config = typed("--mode=export", "folder", trained(tmp_path, changes))
-    assert config.export.format == "huggingface"
+    changes = {"attention.layer": 2, "mine.device": "/elsewhere.html"}
+    _, _, config = typed("--mode=align", trained(tmp_path, changes))
+    assert config.attention.layer == 0
     [line] = [record.getMessage() for record in caplog.records]
-    assert "it has compare.page, export.format, which nothing reads" in line
-    assert "export" not in typed("--mode=evaluate", f"--workdir={tmp_path}")[2]
+    assert "it has attention.layer, mine.device, which nothing reads" in line
+    assert "attention" not in typed("--mode=evaluate", f"--workdir={tmp_path}")[2]
     other = tmp_path / "other"
     other.mkdir()
     trained(other, {})
-    _, _, config = typed("--mode=compare", str(tmp_path), str(other))
-    assert config.compare.page == "compare.html"
+    _, _, config = typed("--mode=mine", str(tmp_path), str(other))
+    assert config.mine.device == ""
 
 
 @pytest.mark.parametrize("key", ["architecture", "model.norm", "vocabulary.shared"])
@@ -53,7 +55,7 @@ def test_another_architecture_has_keys_of_its_own(tmp_path):
 
 def test_a_group_may_be_empty(tmp_path):
     """Such as the arguments of an optimizer that is used with optax's defaults."""
-    config = quickstart.get_config()
+    config = parallel_text.get_config()
     config.optimizer.name, config.optimizer.arguments = "adamw", ConfigDict()
     workdir.write_config(config, tmp_path)
     saved = run_config.read_with_defaults(tmp_path)
@@ -84,16 +86,16 @@ def test_a_value_of_another_type_in_a_workdir(tmp_path, key, value, words):
 
 def test_a_config_is_looked_for_beside_launch_py_too(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert typed(QUICK)[2].to_dict() == quickstart.get_config().to_dict()
+    assert typed(TEXT)[2].to_dict() == parallel_text.get_config().to_dict()
     (tmp_path / "configs").mkdir()
-    (tmp_path / "configs" / "quickstart.py").write_text(OWN)
-    assert typed(QUICK)[2].mine.gates == 3  # the current folder goes before
+    (tmp_path / "configs" / "parallel_text.py").write_text(OWN)
+    assert typed(TEXT)[2].mine.gates == 3  # the current folder goes before
 
 
 OWN = """
-from configs import quickstart
+from configs import parallel_text
 def get_config():
-    config = quickstart.get_config()
+    config = parallel_text.get_config()
     config.mine = type(config)({"gates": 3})
     config.optimizer.schedule.factor = 2
     return config

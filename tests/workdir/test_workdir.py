@@ -7,7 +7,7 @@ import pytest
 from helpers.command_line import mistake
 from ml_collections import ConfigDict
 
-from configs import classification, korean_reviews, own_text, quickstart
+from configs import parallel_text
 from transformer import registry
 from transformer.errors import UserError
 from transformer.modes import overrides
@@ -35,15 +35,15 @@ def test_config_names_vocabulary_and_versions(tiny_run):
 
 
 def test_a_resumed_run_may_change_what_its_state_does_not_depend_on(tmp_path, caplog):
-    saved, config = quickstart.get_config(), quickstart.get_config()
+    saved, config = parallel_text.get_config(), parallel_text.get_config()
     config.train.num_steps += 1
     config.optimizer.schedule = ConfigDict({"name": "constant_schedule", "value": 1e-4})
     workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
     [record] = caplog.records
-    assert "schedule was {'d_model': 128, " in record.getMessage()
+    assert "schedule was {'d_model': 256, " in record.getMessage()
     assert "now it is {'name': 'constant_schedule', 'value': 0.0001}" in record.getMessage()
     for key, value in {"optimizer.clip_norm": 1.0, "train.seed": 5, "model.d_ff": 8}.items():
-        other = quickstart.get_config()
+        other = parallel_text.get_config()
         other.update_from_flattened_dict({key: value})
         with pytest.raises(UserError, match=f"config.{key}=.*, now it is {value}: use the old"):
             workdir.check_same_run(other, saved, tmp_path, workdir.FREE)
@@ -51,29 +51,31 @@ def test_a_resumed_run_may_change_what_its_state_does_not_depend_on(tmp_path, ca
 
 def test_a_workdir_of_another_task_is_refused_by_the_task(tmp_path, caplog):
     """Not by a key that this task happens to lack, or to have by another default."""
-    saved, config = own_text.get_config(), classification.get_config()
-    with pytest.raises(UserError, match=r"config.task='language_modelling', now it is 'classific"):
+    saved, config = parallel_text.get_config(), parallel_text.get_config()
+    config.architecture, config.model = "mine", ConfigDict({"d_model": 8, "gates": 3})
+    with pytest.raises(UserError, match=r"config.architecture='transformer', now it is 'mine'"):
+        workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
+    config.task = "toy"
+    del config.decode
+    with pytest.raises(UserError, match=r"config.task='translation', now it is 'toy'"):
         workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
     assert not caplog.records
-    saved, config = classification.get_config(), korean_reviews.get_config("self_attentive")
-    with pytest.raises(UserError, match=r"config.architecture='text_classifier', now it is 'self_"):
-        workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
 
 
 def test_an_argument_of_the_optimizer_may_not_be_dropped(tmp_path):
-    saved, config = quickstart.get_config(), quickstart.get_config()
+    saved, config = parallel_text.get_config(), parallel_text.get_config()
     del config.optimizer.arguments.b2
     with pytest.raises(UserError, match=r"config.optimizer.arguments.b2=0.98, now it has no value"):
         workdir.check_same_run(config, saved, tmp_path, workdir.FREE)
 
 
 def test_a_written_config_is_read_back_without_who_the_processes_were(tmp_path):
-    config = quickstart.get_config()
+    config = parallel_text.get_config()
     config.parallel.update(coordinator="host:1", num_processes=2, process_id=1, mesh=(2, 1, 1))
     workdir.write_config(config, tmp_path)
     saved = run_config.read_config(tmp_path)
     assert saved.parallel.to_dict() == {
-        **quickstart.get_config().parallel.to_dict(),
+        **parallel_text.get_config().parallel.to_dict(),
         "mesh": (2, 1, 1),  # JSON has lists only
     }
     assert saved.model == config.model

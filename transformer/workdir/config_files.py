@@ -47,7 +47,7 @@ def load_config(file: str) -> ConfigDict:
         path = HERE / path
     if not path.is_file() or path.suffix != ".py":
         known = [file.stem for file in CONFIGS.glob("[!_]*.py")]  # else 'configs/' makes all alike
-        nearest = difflib.get_close_matches(path.stem, known, 1) or ["quickstart"]
+        nearest = difflib.get_close_matches(path.stem, known, 1) or ["parallel_text"]
         raise UserError(
             f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py "
             "(the config.json of a trained run is read by its --workdir)"

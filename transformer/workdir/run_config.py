@@ -61,7 +61,7 @@ def read_config(workdir: Path) -> ConfigDict:
         kind = "holds no config.json" if workdir.is_dir() else "does not exist"
         raise UserError(
             f"{workdir} {kind}: expected the folder of a trained run, with its config.json "
-            "(python launch.py --config=configs/quickstart.py creates runs/quickstart)"
+            "(python launch.py --config=configs/parallel_text.py creates runs/parallel_text)"
         )
 
     def tuples(value: object) -> object:  # JSON has lists only, configs have tuples only

@@ -14,6 +14,7 @@ from helpers.miniature_images import (
 
 import launch
 from transformer.errors import UserError
+from transformer.modes import command_line
 from transformer.tasks import trained
 from transformer.workdir.log import read
 from transformer.workdir.run_config import read_config
@@ -162,3 +163,8 @@ def test_what_cannot_work_is_one_line(folder, tmp_path, changes, message):
         train(folder, tmp_path / "run", **changes)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_a_batch_size_means_the_images_of_a_batch():
+    with pytest.raises(UserError, match=r"mean --config.data.batch_images \(now 256\)\?$"):
+        command_line.parse(["--config=configs/cifar10.py", "--batch_size=2"])

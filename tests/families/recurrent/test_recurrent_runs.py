@@ -4,10 +4,10 @@ import jax
 import numpy as np
 import pytest
 from helpers import tiny
-from helpers.layouts import ADAM, layout_of
+from helpers.layouts import ADAM, assert_first_state_is_that_of_one_program, layout_of
 from helpers.runs import newest, translate_nothing, without_times
 
-from configs import quickstart
+from configs import parallel_text
 from transformer.checkpoints import manager
 from transformer.distributed.layout import gather_params, make_layout
 from transformer.families.recurrent.recurrent import Recurrent
@@ -25,12 +25,15 @@ def batch(seed):
     return tiny.batch([[], [], *[[pair] for pair in tiny.pairs(lengths, seed)]], 9, 9)
 
 
+def model():
+    sizes = {"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY}
+    return Recurrent(**FIELDS, **sizes, cell="lstm", attention="additive")
+
+
 def run(layout, steps=8):
     """Returns the metrics of each step, and the params after the last."""
-    sizes = {"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY}
-    model = Recurrent(**FIELDS, **sizes, cell="lstm", attention="additive")
-    state, curve = tiny.first_state(layout, model, batch(0)["inputs"], ADAM), []
-    step = tiny.train_step(layout, state, model, ADAM)
+    state, curve = tiny.first_state(layout, model(), batch(0)["inputs"], ADAM), []
+    step = tiny.train_step(layout, state, model(), ADAM)
     for t in range(steps):
         state, sums = step(state, tiny.place(batch(t), layout))
         curve.append({name: float(value) for name, value in sums.items()})
@@ -51,6 +54,11 @@ def test_eight_devices_train_as_one():
         jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), found_params, params)
 
 
+@pytest.mark.slow
+def test_a_first_state_is_that_of_one_program():
+    assert_first_state_is_that_of_one_program(model(), "jit", (2, 2, 2))
+
+
 class Killed(Exception):
     pass
 
@@ -60,7 +68,7 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tiny_values, tmp_path
     """Killed before the checkpoint of step 8, it goes on from that of step 4; with dropout."""
     monkeypatch.setattr(train, "make_layout", lambda *asked: make_layout(*asked, 1))
     translate_nothing(monkeypatch)
-    config = quickstart.get_config()
+    config = parallel_text.get_config()
     values = {k: v for k, v in tiny_values.items() if not k.startswith("model.")}
     config.update_from_flattened_dict(values)
     config.architecture = "recurrent"
