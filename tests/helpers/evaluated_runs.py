@@ -7,6 +7,7 @@ from helpers import workdirs
 
 from transformer.families.labels import classifiers
 from transformer.tasks.translation_evaluator import score
+from transformer.tools.pages import evaluated
 from transformer.workdir import results
 
 SOURCES = [" ".join(f"s{i + j}" for j in range(1 + i % 12)) for i in range(120)]
@@ -54,8 +55,13 @@ def texts(folder, lines, nats, **changes):
 def write(folder, name, dataset, outputs, scores, **changes):
     """A workdir with a log and one result."""
     log = [*workdirs.lines(), {"kind": "validation", "step": 200, "loss": 1.5, "bleu": 9.0}]
-    workdirs.write(folder, log=log, **changes)
+    workdirs.write(folder, log=log, starts=[{"step": 0, "time": "2026-11-20"}], **changes)
     return write_result(folder, name, dataset, outputs, scores)
+
+
+def read(folder, wanted=""):
+    """The newest result of a workdir on a test set."""
+    return evaluated.read(workdirs.load(folder), wanted)
 
 
 def write_result(folder, name, dataset, outputs, scores):

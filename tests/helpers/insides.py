@@ -7,7 +7,7 @@ from transformer.tools.report.inside import Inside
 SOURCES = ["a b c", "d e f g", "h", "b b"]
 
 
-def of(run, model, params, items):
+def inside(run, model, params, items):
     """An `Inside` of all these items."""
     columns = run.evaluations[-1].result["columns"] if run and run.evaluations else {}
     return Inside(run, model, params, items, list(range(1, len(items) + 1)), columns)
@@ -19,11 +19,15 @@ def translating(folder, **changes):
     model = tiny.model(source_vocab_size=size, target_vocab_size=size, **changes)
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
     decode = {f"decode.{name}": value for name, value in reversal.DECODE.items()}
-    options = model.options
-    keys = {"positions": options.positions, "d_model": options.d_model, "max_distance": 4}
+    keys = {"positions": model.options.positions, "d_model": model.options.d_model}
     options = {f"model.{name}": value for name, value in keys.items()}
     workdirs.write(folder, **decode, **options)
-    (folder / "vocabulary").mkdir()
-    (folder / "vocabulary" / "shared.model").write_bytes(reversal.vocabulary_model())
-    items = [{"input": text, "output": text.upper().lower()[::-1]} for text in SOURCES]
-    return of(workdirs.load(folder), model, params, items)
+    write_vocabulary(workdirs.load(folder), "shared.model", reversal.vocabulary_model())
+    items = [{"input": text, "output": text[::-1]} for text in SOURCES]
+    return inside(workdirs.load(folder), model, params, items)
+
+
+def write_vocabulary(run, name, content):
+    """Writes a file of a run's vocabulary."""
+    (run.workdir / "vocabulary").mkdir()
+    (run.workdir / "vocabulary" / name).write_bytes(content)

@@ -6,7 +6,6 @@ from transformer.tools.pages import run
 from transformer.workdir import config_files
 from transformer.workdir.run_config import read_config
 
-SIDES = ("source", "hypothesis", "reference")
 # What the results of a task name as their columns.
 LABELLED = {"reference": "label", "output": "prediction", "measure": "probability"}
 COLUMNS = {

@@ -8,24 +8,23 @@ from helpers.evaluated_runs import REFERENCES, worse
 
 from transformer.errors import UserError
 from transformer.tools.compare import comparison
-from transformer.tools.pages import evaluated, run
-from transformer.workdir.run_config import read_config
 
 
-def compare(*folders, configs=None, num_items=5):
-    runs = [evaluated.read(run.read(read_config(folder), folder)) for folder in folders]
-    configs = configs or [{}] * len(folders)
-    sizes = list(range(len(folders)))
-    return comparison.compare(runs, configs, sizes, resamples=100, num_items=num_items)
+def compare(*folders, num_items=5):
+    runs = [evaluated_runs.read(folder) for folder in folders]
+    return comparison.compare(runs, resamples=100, num_items=num_items)
 
 
 @pytest.fixture
 def folders(tmp_path):
     """Three runs, each worse than the one before."""
-    return [
-        evaluated_runs.translations(tmp_path / name, worse(REFERENCES, share))
-        for name, share in (("best", 0.1), ("middle", 0.5), ("worst", 0.9))
-    ]
+    written = []
+    for name, share in (("best", 0.1), ("middle", 0.5), ("worst", 0.9)):
+        keys = {"model__d_model": 64 if name == "middle" else 32}
+        written.append(
+            evaluated_runs.translations(tmp_path / name, worse(REFERENCES, share), **keys)
+        )
+    return written
 
 
 def test_the_order_changes_the_baseline_only(folders):
@@ -35,8 +34,8 @@ def test_the_order_changes_the_baseline_only(folders):
         assert [x.interval for x in scores[0]] == [x.interval for x in scores[1][::-1]]
         assert scores[0][0].p == scores[1][0].p == 1.0
         assert scores[0][2].p == pytest.approx(scores[1][2].p)
-        of_runs = [x.interval.value for x in scores[0]]
-        assert of_runs == sorted(of_runs, reverse=True)
+        values = [x.interval.value for x in scores[0]]
+        assert values == sorted(values, reverse=True)
     assert [x.number for x in there.items] == [x.number for x in back.items]
     assert [x.scores for x in there.items] == [x.scores[::-1] for x in back.items]
     for name, bucket in there.lengths.items():
@@ -65,24 +64,17 @@ def test_the_lines_that_differ_most(folders):
 
 
 def test_what_differs_in_the_configs(folders):
-    configs = [
-        {"model.size": 1, "train.seed": 0, "same": (1, 2)},
-        {"model.size": 2, "train.seed": 0, "same": (1, 2), "new": False},
-        {"model.size": 1, "train.seed": 0, "same": (1, 2)},
-    ]
-    assert compare(*folders, configs=configs).config == {
-        "model.size": [1, 2, 1],
-        "new": [None, False, None],
-    }
+    configs = [{"a": 1, "same": (1, 2)}, {"a": 2, "same": (1, 2), "new": False}]
+    assert comparison.differing(configs) == {"a": [1, 2], "new": [None, False]}
+    keys = ["model.d_model", "optimizer.schedule.d_model"]
+    assert compare(*folders).config == {key: [32, 64, 32] for key in keys}
 
 
 def test_a_classifier(tmp_path):
     labels = ["a", "b"] * 20
-    predictions = [labels, ["a"] * 40]
-    folders = [
-        evaluated_runs.classifications(tmp_path / str(i), x, labels)
-        for i, x in enumerate(predictions)
-    ]
+    folders = []
+    for i, predictions in enumerate([labels, ["a"] * 40]):
+        folders.append(evaluated_runs.classifications(tmp_path / str(i), predictions, labels))
     compared = compare(*folders, num_items=50)
     assert [x.interval.value for x in compared.measures["accuracy"].scores] == [1.0, 0.5]
     assert compared.measures["accuracy"].scores[1].p == pytest.approx(2 / 2**20)
@@ -92,42 +84,42 @@ def test_a_classifier(tmp_path):
 
 
 def test_a_language_model(tmp_path):
-    lines = ["abc", "defgh", ""] * 20
-    folders = [
-        evaluated_runs.texts(tmp_path / str(i), lines, [x * (len(line) + 1) for line in lines])
-        for i, x in enumerate((1.0, 2.0))
-    ]
+    lines, folders = ["abc", "defgh", ""] * 20, []
+    for rate in (1.0, 2.0):
+        nats = [rate * (len(line) + 1) for line in lines]
+        folders.append(evaluated_runs.texts(tmp_path / str(rate), lines, nats))
     compared = compare(*folders)
     values = [x.interval.value for x in compared.measures["bits_per_character"].scores]
     assert values == pytest.approx([1 / math.log(2), 2 / math.log(2)])
     assert compared.items[0].scores == pytest.approx(values)
 
 
-def test_a_task_that_keeps_no_outputs(tmp_path):
-    folders = [
-        evaluated_runs.write(tmp_path / str(i), "test", {}, {}, {"error": float(i)})
-        for i in range(2)
-    ]
+@pytest.mark.parametrize("score", ["error", "bleu"])
+def test_a_task_that_keeps_no_outputs(tmp_path, score):
+    """Also where it has the score of a kind whose outputs are scored again."""
+    folders, dataset = [], {"source": ["a"], "reference": ["b"]}
+    columns = {"columns": {"input": "source", "reference": "reference"}}
+    for i in range(2):
+        folders.append(tmp_path / str(i))
+        evaluated_runs.write(folders[i], "test", dataset, dataset, {score: float(i)})
+        evaluated_runs.rewrite(folders[i], lambda result: result | columns)
     compared = compare(*folders)
     assert (compared.measures, compared.items, compared.lengths) == ({}, [], {})
-    assert compared.scores == {"error": [0.0, 1.0]}
-    assert "scores" in comparison.values(compared)["runs"][0]
+    assert compared.scores == {score: [0.0, 1.0]}
+    assert comparison.values(compared)["runs"][1]["scores"] == {score: {"value": 1.0}}
 
 
 def test_a_model_that_has_diverged_is_refused(tmp_path):
-    folders = [
-        evaluated_runs.texts(tmp_path / name, ["a", "b"], nats)
-        for name, nats in (("first", [1.0, 2.0]), ("second", [1.0, math.nan]))
-    ]
+    folders = []
+    for name, nats in (("first", [1.0, 2.0]), ("second", [1.0, math.nan])):
+        folders.append(evaluated_runs.texts(tmp_path / name, ["a", "b"], nats))
     with pytest.raises(UserError, match=r"bits_per_character of .*second is nan: .* diverged"):
         compare(*folders)
 
 
 def test_outputs_of_another_result_are_refused(folders):
     (folders[1] / "evaluation" / "test.hypothesis").write_text("x\n" * len(REFERENCES))
-    with pytest.raises(
-        UserError, match=r"damaged: bleu of the outputs in .*middle/evaluation is 0"
-    ):
+    with pytest.raises(UserError, match=r"damaged: bleu of .* in .*middle/evaluation is 0"):
         compare(*folders)
 
 
@@ -142,7 +134,7 @@ def test_values_are_those_of_the_comparison(folders):
     compared = compare(*folders)
     values = comparison.values(compared)
     assert [x["workdir"] for x in values["runs"]] == list(map(str, folders))
-    assert [x["parameters"] for x in values["runs"]] == [0, 1, 2]
+    assert values["runs"][0]["parameters"] == 1234567
     score, bleu = compared.measures["bleu"].scores[1], values["runs"][1]["scores"]["bleu"]
     assert (bleu["value"], bleu["p"]) == (score.interval.value, score.p)
     assert bleu["interval"] == [score.interval.low, score.interval.high]

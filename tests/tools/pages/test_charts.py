@@ -52,4 +52,4 @@ def test_the_style_has_the_colours_of_the_themes():
     for name, style in (("light", light), ("dark", dark)):
         values = dict(re.findall(r"--([\w-]+): (#\w+);", style))
         colours = [*charts.INKS[name], *charts.CATEGORIES[name]]
-        assert [values[variable] for variable in charts.NAMES] == colours
+        assert [values[variable] for variable in charts.VARIABLES.values()] == colours

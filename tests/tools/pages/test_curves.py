@@ -6,13 +6,12 @@ import math
 import pytest
 from helpers import workdirs
 
-from transformer.tools.pages import charts, curves, run
+from transformer.tools.pages import charts, curves
 from transformer.tools.pages.page import Plot
-from transformer.workdir.run_config import read_config
 
 
 def section_of(folder):
-    return curves.section(run.read(read_config(folder), folder))
+    return curves.section(workdirs.load(folder))
 
 
 def plots(section):
@@ -35,22 +34,15 @@ def test_each_measure_has_a_plot(tmp_path):
     assert values(loss, "validation") == [(100, 3.3), (200, 1.65)]
     assert loss.table.columns == ["step", "training", "validation"]
     assert loss.table.rows[:2] == [[50, 6.0, ""], [100, 3.0, 3.3]]
-    assert "validation from 3.3 to 1.65" in loss.description
-    assert drawn["Throughput"].description.endswith("Training from 10,000 to 10,000.")
+    ends = "From first to last: training 6 → 1.5, validation 3.3 → 1.65."
+    assert loss.description.endswith(ends)
     assert drawn["Throughput"].description.startswith("Tokens a second")
-
-
-def test_the_axis_of_steps_is_the_same_in_all_plots(tmp_path):
-    log = [*workdirs.lines(), {"kind": "train", "step": 250, "loss": 1.0}]
-    for plot in plots(section_of(workdirs.write(tmp_path / "run", log=log))).values():
-        scale = plot.spec["layer"][0]["encoding"]["x"]["scale"]
-        assert (scale["domainMin"], scale["domainMax"]) == (0, 250)
 
 
 @pytest.mark.parametrize("value", [0.2017, 5.524e-4])
 def test_a_single_point_is_no_way_from_itself_to_itself(value):
     plot = curves.plot("", {"a": [(60, value)], "b": [(60, value)]})
-    assert plot.description == f"a {value:.4g}, b {value:.4g}."
+    assert plot.description == f"From first to last: a {value:.4g}, b {value:.4g}."
     assert plot.spec["layer"][0]["encoding"]["y"]["axis"]["values"] == [value]
     assert f">{value:.4g}<" in charts.svg(plot.spec)
 
@@ -63,7 +55,7 @@ def test_what_is_no_number_is_left_out():
 def test_a_long_line_is_thinned_evenly_to_its_newest_point():
     lines = [{"step": i, "loss": float(i)} for i in range(1, 10_001)]
     points = curves.points(lines, "loss")
-    assert len(points) == curves.MOST_POINTS
+    assert len(points) == curves.MAX_POINTS
     assert points[-1] == (10_000, 10_000.0)
     assert {b[0] - a[0] for a, b in itertools.pairwise(points)} == {25}
 
@@ -74,14 +66,14 @@ def test_a_logarithm_needs_positive_numbers(lowest):
     assert ("type" in spec["layer"][0]["encoding"]["y"]["scale"]) == (lowest > 0)
 
 
-def test_skipped_updates_are_said(tmp_path):
-    log = [{"kind": "train", "step": 10, "loss": 1.0, "skipped": 3}]
-    assert (
-        "3 updates were skipped" in section_of(workdirs.write(tmp_path / "run", log=log)).parts[0]
-    )
-
-
-def test_a_run_without_a_log_says_so(tmp_path):
-    section = section_of(workdirs.write(tmp_path / "run"))
+def test_what_the_log_says_of_the_run(tmp_path):
+    """All plots end at the same step; skipped updates and a missing log are said."""
+    log = [*workdirs.lines(), {"kind": "train", "step": 250, "loss": 1.0, "skipped": 3}]
+    section = section_of(workdirs.write(tmp_path / "run", log=log))
+    assert "3 updates were skipped" in section.parts[0]
+    for plot in plots(section).values():
+        scale = plot.spec["layer"][0]["encoding"]["x"]["scale"]
+        assert (scale["domainMin"], scale["domainMax"]) == (0, 250)
+    section = section_of(workdirs.write(tmp_path / "empty"))
     assert not plots(section)
     assert "has no metrics.jsonl" in section.parts[0]

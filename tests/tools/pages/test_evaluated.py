@@ -2,15 +2,10 @@
 
 import pytest
 from helpers import evaluated_runs, workdirs
-from helpers.evaluated_runs import REFERENCES, SOURCES, worse
+from helpers.evaluated_runs import REFERENCES, SOURCES, read, worse
 
 from transformer.errors import UserError
-from transformer.tools.pages import evaluated, run
-from transformer.workdir.run_config import read_config
-
-
-def read(folder, wanted=""):
-    return evaluated.read(run.read(read_config(folder), folder), wanted)
+from transformer.tools.pages import evaluated
 
 
 def check(*folders):
@@ -35,43 +30,34 @@ def refused(call, *words):
         assert word in text
 
 
-def test_a_cut_file_is_said_to_be_of_which_run(pair):
-    file = pair[1] / "evaluation" / "test.hypothesis"
-    file.write_text(file.read_text().split("\n", 1)[0] + "\n")
-    refused(lambda: check(*pair), f"{pair[1]} is damaged", "numbers of lines", "--mode=evaluate")
-
-
 def test_the_newest_result_is_read(pair, tmp_path):
     short = {"source": SOURCES[:50], "reference": REFERENCES[:50]}
     evaluated_runs.write_result(pair[0], "val", short, {**short, "hypothesis": SOURCES[:50]}, {})
     assert read(pair[0]).result["set"] == "val"
-    assert len(read(pair[0]).sides["hypothesis"]) == 50
+    assert len(read(pair[0]).sides["output"]) == 50
     before = read(pair[0], "test")
-    assert before.sides == {"source": SOURCES, "reference": REFERENCES} | {
-        "hypothesis": worse(REFERENCES, 0.2)
-    }
+    assert before.dataset() == {"source": SOURCES, "reference": REFERENCES}
+    assert before.sides["output"] == worse(REFERENCES, 0.2)
     again = {"source": SOURCES, "reference": REFERENCES}
     evaluated_runs.write_result(pair[0], "test", again, {**again, "hypothesis": SOURCES}, {})
-    assert read(pair[0], "test").sides["hypothesis"] == SOURCES
+    assert read(pair[0], "test").sides["output"] == SOURCES
     refused(lambda: check(*pair), "first", "second")
     refused(lambda: read(pair[0], "tset"), "config.compare.set='tset'", "on val, test;")
 
 
-def test_equal_sets_can_be_compared(pair):
+def test_equal_sets_can_be_compared(pair, tmp_path):
     check(*pair)
     check(*reversed(pair))
-
-
-def test_a_run_that_was_never_evaluated(tmp_path):
     folder = workdirs.write(tmp_path / "run", log=workdirs.lines())
     command = f"python launch.py --mode=evaluate --workdir={folder}"
     refused(lambda: read(folder), f"{folder} has not been evaluated: {command}")
 
 
-def test_a_line_less(pair):
+def test_a_file_of_fewer_lines(pair):
     file = pair[1] / "evaluation" / "test.hypothesis"
     file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
-    refused(lambda: read(pair[1]), "source 120, reference 120, hypothesis 119", "evaluate")
+    counts = "source 120, reference 120, hypothesis 119"
+    refused(lambda: check(*pair), f"damaged: the files {file.with_suffix('')}.* have", counts)
 
 
 @pytest.mark.parametrize("side", ["source", "reference"])
@@ -112,16 +98,14 @@ def test_other_text(pair, tmp_path):
 
 
 def test_other_tasks(pair, tmp_path):
-    other = evaluated_runs.classifications(tmp_path / "other", ["a"], ["a"])
-    refused(
-        lambda: check(pair[0], other), "different tasks", "source, reference, hypothesis and text"
-    )
+    labelled = evaluated_runs.classifications(tmp_path / "other", ["a"], ["a"])
+    words = "different tasks", "source, reference, hypothesis and text"
+    refused(lambda: check(pair[0], labelled), *words)
 
 
 def test_another_tokenizer(pair):
-    evaluated_runs.rewrite(
-        pair[1], lambda x: x | {"signature": x["signature"].replace("13a", "char")}
-    )
+    change = lambda x: x | {"signature": x["signature"].replace("13a", "char")}
+    evaluated_runs.rewrite(pair[1], change)
     refused(lambda: check(*pair), "13a and char", "--config.evaluate.tokenize=13a")
 
 
@@ -129,8 +113,3 @@ def test_outputs_that_one_run_lacks(pair):
     (pair[0] / "evaluation" / "test.hypothesis").unlink()
     assert read(pair[0]).sides == {}
     refused(lambda: check(*pair), "do not have the same files", f"--workdir={pair[0]}")
-
-
-def test_what_a_tokenizer_is():
-    assert evaluated.tokenizer({"signature": "nrefs:1|tok:zh|version:2"}) == "zh"
-    assert evaluated.tokenizer({}) == ""

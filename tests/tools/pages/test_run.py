@@ -6,31 +6,25 @@ import pytest
 from helpers import workdirs
 
 from transformer.errors import UserError
-from transformer.tools.pages import run
-from transformer.workdir.run_config import read_config
 
 
 def test_a_workdir_is_read(tmp_path):
     results = [{"set": "test", "step": 200, "bleu": 1.0}]
     folder = workdirs.write(tmp_path / "run", log=workdirs.lines(), results=results)
-    this = run.read(read_config(folder), folder)
-    assert [line["step"] for line in this.of_kind("train")] == [50, 100, 150, 200]
-    assert [line["step"] for line in this.of_kind("validation")] == [100, 200]
-    assert [result["bleu"] for result in this.results] == [1.0]
-    assert this.command("evaluate") == f"python launch.py --mode=evaluate --workdir={folder}"
-
-
-def test_a_bare_workdir_is_read(tmp_path):
-    folder = workdirs.write(tmp_path / "run")
-    this = run.read(read_config(folder), folder)
-    assert (this.lines, this.results) == ([], [])
+    run = workdirs.load(folder)
+    assert [line["step"] for line in run.logged("train")] == [50, 100, 150, 200]
+    assert [line["step"] for line in run.logged("validation")] == [100, 200]
+    assert [result["bleu"] for result in run.results] == [1.0]
+    assert run.command("evaluate") == f"python launch.py --mode=evaluate --workdir={folder}"
+    bare = workdirs.load(workdirs.write(tmp_path / "bare"))
+    assert (bare.lines, bare.results, bare.evaluations) == ([], [], [])
 
 
 def test_resumes_are_the_starts_above_step_0(tmp_path):
     starts = [{"step": step, "time": ""} for step in (0, 70, 0, 100, 100, 40)]
-    this = workdirs.load(workdirs.write(tmp_path / "run", starts=starts))
-    assert this.resumes() == [40, 100]
-    assert [start["step"] for start in this.starts] == [0, 100, 100, 40]  # 70 was lost
+    run = workdirs.load(workdirs.write(tmp_path / "run", starts=starts))
+    assert run.resumes() == [40, 100]
+    assert [start["step"] for start in run.starts] == [0, 100, 100, 40]  # 70 was lost
 
 
 def test_only_a_complete_checkpoint_is_the_best(tmp_path):
@@ -54,15 +48,14 @@ def test_the_newest_result_is_the_last_evaluation(tmp_path):
 
 
 def test_columns_are_of_one_length_or_refused(tmp_path):
-    this = workdirs.translated(tmp_path)
-    [evaluation] = this.evaluations
-    assert list(map(len, evaluation.columns(*workdirs.SIDES))) == [60, 60, 60]
-    assert evaluation.columns("source", "label") is None
+    [evaluation] = workdirs.translated(tmp_path).evaluations
+    roles = ("input", "output", "reference")
+    assert list(map(len, evaluation.columns(*roles))) == [60, 60, 60]
+    assert evaluation.columns("input", "measure") is None
     evaluation.outputs["hypothesis"].pop()
-    with pytest.raises(
-        UserError, match=r"source 60, hypothesis 59, reference 60.*evaluate the run"
-    ):
-        evaluation.columns(*workdirs.SIDES)
+    counts = "source 60, hypothesis 59, reference 60"
+    with pytest.raises(UserError, match=rf"{evaluation.stem}\.\*.*{counts}.*evaluate the run"):
+        evaluation.columns(*roles)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}"])

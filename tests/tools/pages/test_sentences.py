@@ -27,8 +27,8 @@ def test_samples_are_what_validations_have_logged(tmp_path):
         pairs = zip(["하나", "둘 & 셋"], translations, ["one", "two"], strict=True)
         samples = "\n".join(translation_evaluator.SAMPLE.format(*pair) for pair in pairs)
         log.append({"kind": "validation", "step": step, "bleu": 1.0, "samples": samples})
-    this = workdirs.load(workdirs.write(tmp_path / "run", log=log))
-    about, markup = sentences.samples(this).parts
+    run = workdirs.load(workdirs.write(tmp_path / "run", log=log))
+    about, markup = sentences.samples(run).parts
     assert "after each validation" in about
     first, second = shown(markup)
     rest = {"step 100": "eins", "step 200": "ein", "step 300": "one ✓"}
@@ -42,7 +42,7 @@ def test_samples_are_what_validations_have_logged(tmp_path):
 def test_of_many_steps_a_few_are_shown():
     by_step = {step: str(step) for step in range(100, 10_001, 100)}
     names = list(sentences.merged(by_step))
-    assert len(names) == sentences.MOST_STEPS
+    assert len(names) == sentences.MAX_STEPS
     assert (names[0], names[-1]) == ("step 100", "step 10,000")
     assert sentences.merged(dict.fromkeys(by_step, "same")) == {"step 100–10,000": "same"}
 
@@ -57,9 +57,9 @@ def test_the_words_that_the_reference_has_in_order_are_marked():
 
 
 def test_the_worst_are_those_of_the_chrf_and_others_are_drawn_at_random(tmp_path):
-    this = workdirs.translated(tmp_path)
-    _, worst, others = sentences.chosen(this).parts
-    sides = this.evaluations[-1].columns(*workdirs.SIDES)
+    run = workdirs.translated(tmp_path)
+    _, worst, others = sentences.chosen(run).parts
+    sides = run.evaluations[-1].columns("input", "output", "reference")
     scores = [CHRF().sentence_score(h, [r]).score for _, h, r in zip(*sides, strict=True)]
     numbers = []  # of the lines
     for part in (worst, others):
@@ -70,23 +70,19 @@ def test_the_worst_are_those_of_the_chrf_and_others_are_drawn_at_random(tmp_path
             assert float(score) == pytest.approx(scores[int(line) - 1], abs=0.051)
             assert row["source"] == sides[0][int(line) - 1]
             assert row["reference"] == sides[2][int(line) - 1]
-    assert [scores[i] for i in numbers[0]] == sorted(scores)[: sentences.MOST_SENTENCES]
-    assert len(set(numbers[1])) == sentences.MOST_SENTENCES
-    assert sentences.chosen(this).parts[2] == others  # the same ones each time
+    assert [scores[i] for i in numbers[0]] == sorted(scores)[: sentences.SENTENCES]
+    assert len(set(numbers[1])) == sentences.SENTENCES
+    assert sentences.chosen(run).parts[2] == others  # the same ones each time
     drawn = np.mean([scores[i] for i in numbers[1]])
     assert np.quantile(scores, 0.1) < drawn < np.quantile(scores, 0.95)
 
 
 def test_what_is_missing_is_said_with_the_command(tmp_path):
-    this = workdirs.load(workdirs.write(tmp_path / "run"))
-    assert "--config.evaluate.samples=3" in sentences.samples(this).parts[0]
-    assert this.command("evaluate") in sentences.chosen(this).parts[0]
-
-
-def test_another_task_has_no_translations(tmp_path):
-    this = workdirs.load(workdirs.write(tmp_path / "run", task="classification"))
-    assert sentences.samples(this) is None
-    assert sentences.chosen(this) is None
+    run = workdirs.load(workdirs.write(tmp_path / "run"))
+    assert "--config.evaluate.samples=3" in sentences.samples(run).parts[0]
+    assert run.command("evaluate") in sentences.chosen(run).parts[0]
+    labelled = workdirs.load(workdirs.write(tmp_path / "labelled", task="classification"))
+    assert sentences.samples(labelled) is sentences.chosen(labelled) is None
 
 
 def test_a_document_is_cut_off():
@@ -94,5 +90,5 @@ def test_a_document_is_cut_off():
     item = sentences.item({"source": text}, {"same": text, "translation": text + "x"}, text)
     block = sentences.markup([item]).html
     assert block.count("…") == 3
-    assert block.count("word") == 3 * sentences.MOST_CHARACTERS // 5
+    assert block.count("word") == 3 * sentences.MAX_CHARACTERS // 5
     assert block.count("✓") == 1

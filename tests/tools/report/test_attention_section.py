@@ -22,16 +22,16 @@ def shown(section):
 
 
 def test_a_translation_s_three_kinds(tmp_path):
-    this = insides.translating(tmp_path / "run")
-    maps = {x["title"]: x["maps"] for x in shown(attention_section.section(this))}
+    loaded = insides.translating(tmp_path / "run")
+    maps = {x["title"]: x["maps"] for x in shown(attention_section.section(loaded))}
     assert list(maps) == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
     cross, encoder, decoder = maps["a b c → c b a"]
     source, target = ["a", "b", "c", "</s>"], ["c", "b", "a", "</s>"]
     assert (cross["queries"], cross["keys"]) == (target, source)
     assert (encoder["queries"], encoder["keys"]) == (source, source)
     assert (decoder["queries"], decoder["keys"]) == (target, ["<s>", *target[:-1]])
-    vocab = vocabularies.read(this.run.workdir, this.run.config)
-    run = translation.TrainedTranslator(this.model, vocab, this.params, [])
+    vocab = vocabularies.read(loaded.run.workdir, loaded.run.config)
+    run = translation.TrainedTranslator(loaded.model, vocab, loaded.params, [])
     arrays = weights.of_pair(run, "a b c", "c b a")
     for kind, m in (("cross", cross), ("encoder", encoder), ("decoder", decoder)):
         thousandths = np.array(m["weights"]).reshape(arrays[kind].shape) / 1000
@@ -40,13 +40,15 @@ def test_a_translation_s_three_kinds(tmp_path):
 
 @pytest.mark.parametrize("kind", ["none", "additive"])
 def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind):
-    this = insides.translating(tmp_path / "run")
+    loaded = insides.translating(tmp_path / "run")
     fields = {"d_model": 8, "num_layers": 1, "cell": "gru", "tied_embeddings": "all"}
     fields |= {"forget_bias": 1.0, "dropout_rate": 0.0, "attention": kind}
-    sizes = {name: getattr(this.model, name) for name in ("source_vocab_size", "target_vocab_size")}
+    sizes = {
+        name: getattr(loaded.model, name) for name in ("source_vocab_size", "target_vocab_size")
+    }
     model = Recurrent(**fields, **sizes)
     params = tiny.parameters(model, tiny.unpacked(tiny.pairs())["inputs"])
-    section = attention_section.section(this._replace(model=model, params=params))
+    section = attention_section.section(loaded._replace(model=model, params=params))
     if kind == "none":
         assert section is None
     else:
@@ -77,7 +79,7 @@ def test_a_classifier_s_words(classified, name):
     pooling = {} if name in make else {"pooling": name}
     model = make.get(name, texts.classifier)(**sizes, **pooling)
     params = tiny.parameters(model, texts.inputs())
-    section = attention_section.section(insides.of(run, model, params, items))
+    section = attention_section.section(insides.inside(run, model, params, items))
     maps = {x["title"]: x["maps"] for x in shown(section)}
     assert set(maps) == {"goodly film (good, predicted good)", "the badly (bad, predicted odd)"}
     [m] = maps["the badly (bad, predicted odd)"]
@@ -102,10 +104,9 @@ def test_a_language_model_s_past(tmp_path):
     characters = vocabulary.load({"text.characters": b" abcdehnst"})
     run.config.update(config)
     model = language.model(vocab_size=len(characters), max_positions=12)
-    this = insides.of(run, model, language.parameters(model), [{"input": "the cat"}])
-    (run.workdir / "vocabulary").mkdir()
-    (run.workdir / "vocabulary/text.characters").write_text(" abcdehnst")
-    [example] = shown(attention_section.section(this))
+    loaded = insides.inside(run, model, language.parameters(model), [{"input": "the cat"}])
+    insides.write_vocabulary(run, "text.characters", b" abcdehnst")
+    [example] = shown(attention_section.section(loaded))
     [m] = example["maps"]
     assert m["queries"] == [*"the␣cat", "</s>"]
     assert m["keys"] == ["</s>", *"the␣cat"]
@@ -117,12 +118,11 @@ def test_a_language_model_s_past(tmp_path):
 def test_a_masked_language_model_s_texts(tmp_path):
     run = workdirs.load(workdirs.write(tmp_path / "run", task="masked_language"))
     run.config.vocabulary.kind = "characters"
-    (run.workdir / "vocabulary").mkdir()
-    (run.workdir / "vocabulary/text.characters").write_text(" abcdehnst")
+    insides.write_vocabulary(run, "text.characters", b" abcdehnst")
     model = texts.masked_model(vocab_size=14)
     params = tiny.parameters(model, {**texts.inputs(), "masked": np.zeros((3, 1), np.int32)})
-    this = insides.of(run, model, params, [{"input": "the cat"}])
-    [example] = shown(attention_section.section(this))
+    loaded = insides.inside(run, model, params, [{"input": "the cat"}])
+    [example] = shown(attention_section.section(loaded))
     [m] = example["maps"]
     assert m["queries"] == m["keys"] == ["<s>", *"the␣cat"]
     for head in m["weights"][-1]:
@@ -130,11 +130,9 @@ def test_a_masked_language_model_s_texts(tmp_path):
         np.testing.assert_allclose(rows.sum(axis=1), 1000, atol=8)
 
 
-def test_without_a_test_set_the_command_is_said(tmp_path):
-    this = insides.translating(tmp_path / "run")._replace(items=[])
-    assert "--mode=evaluate" in attention_section.section(this).parts[0]
-
-
-def test_images_are_another_section(tmp_path):
-    run = workdirs.load(workdirs.write(tmp_path / "run", task="image_classification"))
-    assert attention_section.section(insides.of(run, None, None, [])) is None
+def test_what_has_no_words(tmp_path):
+    """A run without a test set is told the command; images are another section."""
+    loaded = insides.translating(tmp_path / "a")._replace(items=[])
+    assert "--mode=evaluate" in attention_section.section(loaded).parts[0]
+    run = workdirs.load(workdirs.write(tmp_path / "b", task="image_classification"))
+    assert attention_section.section(insides.inside(run, None, None, [])) is None

@@ -139,5 +139,5 @@ def test_a_path_by_hand():
 
 def test_samples_have_no_path(untrained):
     decoder = decoders.make_batch_decoder(untrained[0], method="sample")
-    with pytest.raises(ValueError, match="found method 'sample'"):
+    with pytest.raises(ValueError, match="must be 'beam', found 'sample'"):
         next(beam_path(decoder, untrained[1], Part((5, END))))

@@ -16,8 +16,7 @@ TEXTS = ["a b c d e f g h a b c d e f g h a b c d", "c d"]
 @pytest.fixture
 def run(tmp_path):
     run = workdirs.load(workdirs.write(tmp_path / "run", task="masked_language"))
-    (run.workdir / "vocabulary").mkdir()
-    (run.workdir / "vocabulary/text.model").write_bytes(reversal.vocabulary_model())
+    insides.write_vocabulary(run, "text.model", reversal.vocabulary_model())
     return run
 
 
@@ -32,7 +31,7 @@ def test_each_hidden_piece_is_beside_the_likeliest(run):
         return logits_TV[None]
 
     model = types.SimpleNamespace(apply=apply)
-    section = guesses.section(insides.of(run, model, {}, [{"input": text} for text in TEXTS]))
+    section = guesses.section(insides.inside(run, model, {}, [{"input": text} for text in TEXTS]))
     assert len(seen) == len(TEXTS)
     for text, shown, table in zip(
         TEXTS[::-1], section.parts[1::2], section.parts[2::2], strict=True
@@ -53,10 +52,7 @@ def test_each_hidden_piece_is_beside_the_likeliest(run):
             assert row[1:] == [f"{word} {share}" for word, share in shares.items()]
 
 
-def test_what_is_missing_is_said_with_the_command(run):
-    assert run.command("evaluate") in guesses.section(insides.of(run, None, {}, [])).parts[0]
-
-
-def test_another_task_has_no_masks(tmp_path):
-    run = workdirs.load(workdirs.write(tmp_path / "run"))
-    assert guesses.section(insides.of(run, None, {}, [])) is None
+def test_what_is_missing_is_said_with_the_command(run, tmp_path):
+    assert run.command("evaluate") in guesses.section(insides.inside(run, None, {}, [])).parts[0]
+    translation = workdirs.load(workdirs.write(tmp_path / "translation"))
+    assert guesses.section(insides.inside(translation, None, {}, [])) is None

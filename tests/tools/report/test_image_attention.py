@@ -45,7 +45,7 @@ def runs(tmp_path_factory):
         keys |= {"pooling": pooling, "num_classes": 3, "image_size": SIZE}
         model = fields.make(VisionTransformer, **keys)
         params = tiny.parameters(model, {"images": pixels[..., None]})
-        return insides.of(run, model, params, items), pixels
+        return insides.inside(run, model, params, items), pixels
 
     return make
 
@@ -56,18 +56,20 @@ def data_of(markup):
 
 @pytest.mark.parametrize("pooling", ["token", "mean"])
 def test_the_attention_is_of_what_is_classified(runs, pooling):
-    this, pixels = runs(pooling)
-    section = image_attention.section(this)
+    loaded, pixels = runs(pooling)
+    section = image_attention.section(loaded)
     shares = np.array(data_of(section.parts[1]))  # [B, L, H, P]
     titles = re.findall(r"<figcaption>(.*?)</figcaption>", section.parts[1].html)
     urls = re.findall(r'src="data:image/png;base64,(.*?)"', section.parts[1].html)
     images = [np.asarray(Image.open(io.BytesIO(base64.b64decode(url)))) for url in urls]
     assert len(images) == len(titles) == len(shares) == 6
-    sown = attention_weights.of_batch(this.params, {"images": pixels[..., None]}, model=this.model)
+    sown = attention_weights.of_batch(
+        loaded.params, {"images": pixels[..., None]}, model=loaded.model
+    )
     weights_LBHTS = np.asarray(sown["encoder"])
     for image, title, weights in zip(images, titles, shares, strict=True):
         [i] = np.flatnonzero((pixels == image[::8, ::8]).all(axis=(1, 2)))  # 12 pixels to 96
-        assert title == f"{this.items[i]['reference']}, predicted 1"
+        assert title == f"{loaded.items[i]['reference']}, predicted 1"
         if pooling == "token":
             expected_LHP = weights_LBHTS[:, i, :, 0, 1:]
         else:
@@ -76,10 +78,10 @@ def test_the_attention_is_of_what_is_classified(runs, pooling):
 
 
 def test_images_that_are_gone_are_said(runs):
-    this, _ = runs("mean")
-    config = this.run.config.copy_and_resolve_references()
+    loaded, _ = runs("mean")
+    config = loaded.run.config.copy_and_resolve_references()
     config.data.directory = "/nowhere"
-    section = image_attention.section(this._replace(run=this.run._replace(config=config)))
+    section = image_attention.section(loaded._replace(run=loaded.run._replace(config=config)))
     assert "not here" in section.parts[0]
 
 
@@ -93,7 +95,7 @@ def test_a_browser_colours_the_patches(tmp_path):
     weights_LHP[1, 0], weights_LHP[1, 1] = [0.5, 0.5, 0, 0], [0, 0, 0.25, 0.25]
     picture = image_attention.Picture("a & b", np.full((4, 4, 3), 90, np.uint8), weights_LHP)
     file = tmp_path / "page.html"
-    file.write_text(page.html("x", [page.Section("a", [image_attention.view([picture] * 3)])]))
+    file.write_text(page.html("x", [page.Section("a", [image_attention.draw([picture] * 3)])]))
     with browser.chromium() as driver:
         browser.open_page(driver, file, width=browser.WIDTHS["phone"])
         cells = "[...document.querySelectorAll('figure:nth-of-type(3) td')]"

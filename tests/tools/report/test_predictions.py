@@ -1,51 +1,99 @@
-"""Predictions: what is in the matrix, and which errors come first."""
+"""Predictions: what is in the matrix, which errors come first, and their images."""
 
+import base64
+import io
+
+import numpy as np
+import pytest
 from helpers import workdirs
+from helpers.miniature_images import patterns, write_idx
+from PIL import Image
 
+from transformer.errors import UserError
 from transformer.tools.pages.page import Plot, Table
-from transformer.tools.report import predictions
+from transformer.tools.report import pictures, predictions
 
 
-def test_the_surest_errors_come_first(tmp_path):
-    this = workdirs.classified(tmp_path)
-    *_, table = predictions.section(this).parts
-    assert table.columns == ["probability", "label", "prediction", "text"]
-    assert table.rows == [
-        (0.9, "good", "bad", "text 3"),
-        (0.7, "odd", "good", "text 4"),
-        (0.6, "good", "bad", "text 1"),
-    ]
-    assert "3 of 3 errors" in table.caption
-
-
-def test_the_matrix_has_all_pairs_and_their_share(tmp_path):
-    _, scores, plot, _ = predictions.section(workdirs.classified(tmp_path)).parts
+def test_the_matrix_and_the_surest_errors(tmp_path):
+    _, scores, plot, errors = predictions.section(workdirs.classified(tmp_path)).parts
     assert isinstance(scores, Table)
-    assert isinstance(plot, Plot)
     cells = {(x["label"], x["prediction"]): x for x in plot.spec["data"]["values"]}
     assert len(cells) == 9
-    assert cells["good", "bad"]["items"] == 2
-    assert cells["good", "bad"]["share"] == 2 / 3
+    assert (cells["good", "bad"]["items"], cells["good", "bad"]["share"]) == (2, 2 / 3)
     assert cells["bad", "odd"]["items"] == 0
     assert plot.table.rows[1] == ["good", 2, 1, 0]
     assert "3 of 6 items are on the diagonal" in plot.description
     assert "good was taken for bad (2)" in plot.description
+    assert errors.columns == ["probability", "label", "prediction", "text"]
+    assert errors.rows == [
+        (0.9, "good", "bad", "text 3"),
+        (0.7, "odd", "good", "text 4"),
+        (0.6, "good", "bad", "text 1"),
+    ]
+    assert "3 of 3 errors" in errors.caption
 
 
 def test_of_many_classes_there_is_no_matrix(tmp_path):
-    names = [f"class {i}" for i in range(predictions.MOST_CLASSES + 1)]
+    names = [f"class {i}" for i in range(predictions.MAX_CLASSES + 1)]
     parts = predictions.section(workdirs.classified(tmp_path, names)).parts
     assert not any(isinstance(part, Plot) for part in parts)
 
 
-def test_an_older_result_has_no_probabilities(tmp_path):
-    this = workdirs.classified(tmp_path)
-    del this.evaluations[-1].outputs["probability"]
-    *_, last = predictions.section(this).parts
-    assert this.command("evaluate") in last
+def test_what_is_missing(tmp_path):
+    run = workdirs.classified(tmp_path)
+    del run.evaluations[-1].outputs["probability"]  # as in an older result
+    *_, last = predictions.section(run).parts
+    assert run.command("evaluate") in last
+    for task in ("classification", "translation"):
+        run = workdirs.load(workdirs.write(tmp_path / task, task=task))
+        assert predictions.section(run) is None
 
 
-def test_no_result_and_no_classes(tmp_path):
-    this = workdirs.load(workdirs.write(tmp_path / "a", task="classification"))
-    assert predictions.section(this) is None
-    assert predictions.section(workdirs.load(workdirs.write(tmp_path / "b"))) is None
+@pytest.fixture
+def images(tmp_path):
+    """A run that has classified 30 images, their pixels and their labels."""
+    pixels, labels = patterns(30)
+    write_idx(tmp_path, "test", pixels, labels)
+    files = {
+        "test.image": [f"test-images-idx3-ubyte image {i}" for i in range(30)],
+        "test.label": map(str, labels),
+        "test.prediction": ["0"] * 30,
+        "test.probability": [f"0.{i + 10}" for i in range(30)],
+        "test.classes": ["0\t1\t1\t1\t1"],
+    }
+    result = {"set": "test", "split": "test", "step": 1, "steps": [1], "accuracy": 0.3}
+    changes = {"corpus": "own_images", "channels": 1, "test": "test", "size": 8}
+    changes |= {"directory": str(tmp_path), "data_dir": str(tmp_path / "data")}
+    changes = {f"data.{key}": value for key, value in changes.items()}
+    wrote = {"task": "image_classification", "results": [result], "files": files}
+    return workdirs.load(workdirs.write(tmp_path / "run", **wrote, **changes)), pixels, labels
+
+
+def test_the_gallery_begins_with_the_surest_error(images):
+    """In whole pixels: 8 become 96."""
+    run, pixels, labels = images
+    *_, gallery, table = predictions.section(run).parts
+    surest = max(i for i in range(30) if labels[i] != 0)
+    url = gallery.html.partition('src="')[2].partition('"')[0]
+    shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))))
+    expected = pixels[surest].repeat(12, axis=0).repeat(12, axis=1)
+    np.testing.assert_array_equal(shown, expected)
+    assert table.rows[0][3].endswith(f"image {surest}")
+    assert gallery.html.count("<img") == predictions.MAX_ITEMS == 20
+
+
+@pytest.mark.parametrize("fault", ["none", "fewer", "changed"])
+def test_images_that_are_not_the_results_are_not_shown(images, tmp_path, fault):
+    run, pixels, labels = images
+    if fault == "changed":
+        run.evaluations[0].outputs["image"][:] = reversed(run.evaluations[0].outputs["image"])
+    else:
+        (tmp_path / "test-images-idx3-ubyte").unlink()
+        (tmp_path / "test-labels-idx1-ubyte").unlink()
+    if fault == "fewer":
+        write_idx(tmp_path, "test", pixels[:9], labels[:9])
+    with pytest.raises(UserError):
+        pictures.read(run, run.evaluations[0], [0])
+    *_, table, why = predictions.section(run).parts
+    assert isinstance(table, Table)
+    assert "cannot be shown" in why

@@ -29,27 +29,26 @@ def test_they_are_what_generate_writes(folder, monkeypatch, capsysbinary):
     model = language.model(vocab_size=len(LETTERS) + 4)
     loaded = trained.Trained(model, language.parameters(model), [7], 7)
     monkeypatch.setattr(trained, "load", lambda *_: loaded)
-    this = workdirs.load(folder)
-    this.config.generate.max_tokens = 21
-    step, samples = sampled_texts.sampled(this)
+    run = workdirs.load(folder)
+    run.config.generate.max_tokens = 21
+    step, samples = sampled_texts.sampled(run)
     (folder / "input").write_text('{"prompt": ""}\n')
     with open(folder / "input") as file:
         monkeypatch.setattr("sys.stdin", file)
-        generate.generate(this.config, folder)
+        generate.generate(run.config, folder)
     assert json.loads(capsysbinary.readouterr().out)["continuations"] == samples
     assert step == 7
-    about, markup = sampled_texts.section(this).parts
+    about, markup = sampled_texts.section(run).parts
     assert "of step 7" in about
     assert markup.html.count("<p") == sampled_texts.SAMPLES
 
 
-def test_without_a_checkpoint_it_says_so(folder):
-    assert "checkpoint" in sampled_texts.section(workdirs.load(folder)).parts[0]
-
-
-def test_another_task_has_none(tmp_path):
-    this = workdirs.load(workdirs.write(tmp_path / "run"))
-    assert sampled_texts.section(this) is sampled_texts.samples(this) is None
+def test_what_is_missing_is_said(folder, tmp_path):
+    run = workdirs.load(folder)
+    assert "nothing has been saved" in sampled_texts.section(run).parts[0]
+    assert "--config.evaluate.samples=2" in sampled_texts.samples(run).parts[0]
+    translation = workdirs.load(workdirs.write(tmp_path / "translation"))
+    assert sampled_texts.section(translation) is sampled_texts.samples(translation) is None
 
 
 def test_texts_are_shown_as_they_were_logged(folder):
@@ -61,8 +60,8 @@ def test_texts_are_shown_as_they_were_logged(folder):
         }
         for n in range(1, 21)
     ]
-    this = workdirs.load(folder)._replace(lines=lines)
-    _, markup = sampled_texts.samples(this).parts
+    run = workdirs.load(folder)._replace(lines=lines)
+    _, markup = sampled_texts.samples(run).parts
     steps = re.findall(r"<h3>step ([\d,]+)</h3>", markup.html)
     assert len(steps) == 10
     assert (steps[0], steps[-1]) == ("100", "2,000")
@@ -70,7 +69,3 @@ def test_texts_are_shown_as_they_were_logged(folder):
         "at\n\n20",
         escape(HOSTILE),
     ]
-
-
-def test_without_logged_texts_it_says_how_to_log_some(folder):
-    assert "--config.evaluate.samples=2" in sampled_texts.samples(workdirs.load(folder)).parts[0]

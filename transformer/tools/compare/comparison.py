@@ -8,15 +8,18 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer.errors import UserError
-from transformer.tools.compare.kinds import kind_of
+from transformer.tools.compare.kinds import Kind, kind_of
 from transformer.tools.compare.significance import Measure
 from transformer.tools.pages import lengths
 from transformer.tools.pages.evaluated import Evaluated
+from transformer.tools.pages.run import num_parameters
 from transformer.workdir import results
+from transformer.workdir.config_files import flatten
+from transformer.workdir.run_config import MACHINE, read_config
 
 # Keys on which scores depend besides the model, and which of these change the speed alone.
 SCORING = ("decode.", "evaluate.weights", "evaluate.ensemble")
-OF_SPEED = ("decode.batch_tokens", "decode.chunk_lines", "decode.workers")
+SPEED = ("decode.batch_tokens", "decode.chunk_lines", "decode.workers")
 
 
 class Item(NamedTuple):
@@ -43,6 +46,7 @@ class Comparison(NamedTuple):
 
     runs: list[Evaluated]
     names: list[str]  # of the runs: that of the workdir, its path where names are the same
+    kind: Kind | None  # of their results
     parameters: list[int]
     measures: dict[str, Measure]  # scores with intervals and p-values
     scores: dict[str, list[float]]  # further scores of the results, such as the loss
@@ -52,78 +56,76 @@ class Comparison(NamedTuple):
     items: list[Item]  # those on which the runs differ most
 
 
-def compare(
-    runs: Sequence[Evaluated],
-    configs: Sequence[dict[str, object]],
-    parameters: Sequence[int],
-    *,
-    resamples: int,
-    num_items: int,
-) -> Comparison:
-    """Compares runs that `evaluated.check_same` accepts; `configs` are their flat configs."""
-    measures = measure(runs, resamples)
-    for name, scores in measures.items():
-        _check_saved(runs, name, scores)
+def compare(runs: Sequence[Evaluated], *, resamples: int, num_items: int) -> Comparison:
+    """Compares runs that `evaluated.check_same` accepts."""
+    kind = kind_of(runs[0])
+    measures = kind.measure(runs, resamples) if kind else {}
+    for name, measure in measures.items():
+        _check_saved(runs, name, measure)
     # Whole numbers are counts.
     numbers = [{key: x for key, x in run.result.items() if isinstance(x, float)} for run in runs]
-    others = dict.fromkeys(itertools.chain(*numbers))
+    further = [x for x in dict.fromkeys(itertools.chain(*numbers)) if x not in measures]
+    names = [run.run.workdir.resolve().name for run in runs]
+    if len(set(names)) < len(names):
+        names = [str(run.run.workdir) for run in runs]
+    unit, buckets = by_length(runs, kind, resamples)
     return Comparison(
-        list(runs),
-        _names(runs),
-        list(parameters),
-        measures,
-        {key: [x.get(key) for x in numbers] for key in others if key not in measures},
-        *by_length(runs, resamples),
-        differing(configs),
-        most_different(runs, num_items),
+        runs=list(runs),
+        names=names,
+        kind=kind,
+        parameters=[num_parameters(run.run) for run in runs],
+        measures=measures,
+        scores={key: [x.get(key) for x in numbers] for key in further},
+        unit=unit,
+        lengths=buckets,
+        config=differing([_settings(run) for run in runs]),
+        items=most_different(runs, kind, num_items) if kind else [],
     )
 
 
-def by_length(runs: Sequence[Evaluated], resamples: int) -> tuple[str, dict[str, Bucket]]:
+def by_length(
+    runs: Sequence[Evaluated], kind: Kind | None, resamples: int
+) -> tuple[str, dict[str, Bucket]]:
     """Returns the unit of length and {bucket of lengths: scores}; ("", {}) but for translations."""
-    kind = kind_of(runs[0])
     if not (kind and kind.has_lengths):
         return "", {}
-    unit, of_source = lengths.length_of(runs[0].side("input"))
+    unit, rows = lengths.buckets(runs[0].sides["input"])
     buckets = {}
-    # Line i is the same sentence in all runs, so that a bucket's indices fit the sides of each.
-    for name, lines in lengths.buckets(of_source, lengths.edges(of_source)).items():
-        chosen = [
-            run._replace(sides={side: [x[i] for i in lines] for side, x in run.sides.items()})
-            for run in runs
-        ]
-        buckets[name] = Bucket(len(lines), measure(chosen, resamples))
+    for name, lines in rows.items():
+        # Line i is the same sentence in all runs, so that a bucket's indices fit the sides of each.
+        chosen = []
+        for run in runs:
+            sides = {role: [side[i] for i in lines] for role, side in run.sides.items()}
+            chosen.append(run._replace(sides=sides))
+        buckets[name] = Bucket(len(lines), kind.measure(chosen, resamples))
     return unit, buckets
-
-
-def measure(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
-    """Computes the runs' scores again, from their outputs; {} without outputs of single items."""
-    kind = kind_of(runs[0])
-    return kind.measure(runs, resamples) if kind else {}
-
-
-def _names(runs: Sequence[Evaluated]) -> list[str]:
-    """Returns the names of the workdirs, or their paths if two have the same name."""
-    names = [run.run.workdir.resolve().name for run in runs]
-    return names if len({*names}) == len(names) else [str(run.run.workdir) for run in runs]
 
 
 def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None:
     """Raises UserError if a run's outputs do not have the score that was saved with them."""
     for run, score in zip(runs, measure.scores, strict=True):
-        if not np.isfinite(value := score.interval.value):
+        value, workdir = score.interval.value, run.run.workdir
+        if not np.isfinite(value):
             raise UserError(
-                f"{name} of {run.run.workdir} is {value}: a model that has diverged cannot "
-                "be compared"
+                f"{name} of {workdir} is {value}: a model that has diverged cannot be compared"
             )
         saved = run.result.get(name, value)
         is_number = isinstance(saved, int | float)
         if not (is_number and math.isclose(value, saved, rel_tol=1e-3, abs_tol=1e-3)):
             raise UserError(
-                f"damaged: {name} of the outputs in {run.run.workdir}/{results.FOLDER} is "
-                f"{value:.4f}, the result says {saved}; evaluate again: "
-                f"{run.run.command('evaluate')}"
+                f"damaged: {name} of the outputs in {workdir}/{results.FOLDER} is {value:.4f}, the "
+                f"result says {saved}; evaluate again: {run.run.command('evaluate')}"
             )
+
+
+def _settings(run: Evaluated) -> dict[str, object]:
+    """Returns the flat config of a run, with the settings that its result was obtained with."""
+    # `run.config` has defaults for the keys of the machine and no versions: config.json has both.
+    saved, result = flatten(read_config(run.run.workdir)), run.result
+    settings = flatten(run.run.config)
+    settings |= {key: x for key, x in saved.items() if key.startswith((*MACHINE, "versions."))}
+    settings |= {f"decode.{key}": x for key, x in result.get("decode", {}).items()}
+    return settings | {f"evaluate.{key}": result.get(key, "") for key in ("weights", "ensemble")}
 
 
 def differing(configs: Sequence[dict[str, object]]) -> dict[str, list]:
@@ -138,47 +140,35 @@ def differing(configs: Sequence[dict[str, object]]) -> dict[str, list]:
 
 def scoring(comparison: Comparison) -> dict[str, list]:
     """Returns the differing keys on which scores depend besides the model, as `differing` does."""
-    return {
-        key: values
-        for key, values in comparison.config.items()
-        if key.startswith(SCORING) and key not in OF_SPEED
-    }
+    keys = [key for key in comparison.config if key.startswith(SCORING) and key not in SPEED]
+    return {key: comparison.config[key] for key in keys}
 
 
-def most_different(runs: Sequence[Evaluated], count: int) -> list[Item]:
+def most_different(runs: Sequence[Evaluated], kind: Kind, count: int) -> list[Item]:
     """Returns the lines whose scores differ most between the best and the worst run."""
-    kind, columns, dataset = kind_of(runs[0]), runs[0].result["columns"], runs[0].dataset()
-    if not kind:
-        return []
-    output = columns.get("output", columns.get("measure"))
     scores = np.array([kind.line_scores(run) for run in runs])  # [runs, lines]
     spread = scores.max(axis=0) - scores.min(axis=0)
+    items = []
     # Of the largest spread first; a stable sort keeps lines of equal spread in their order.
-    order = np.argsort(-spread, kind="stable")[:count]
-    return [
-        Item(
-            int(i) + 1,
-            {side: runs[0].sides[side][i] for side in dataset},
-            [run.sides[output][i] for run in runs],
-            scores[:, i].tolist(),
-        )
-        for i in order
-        if spread[i] > 0
-    ]
+    for i in np.argsort(-spread, kind="stable")[:count].tolist():
+        if spread[i] > 0:
+            line = {name: side[i] for name, side in runs[0].dataset().items()}
+            outputs = [run.sides[kind.roles[-1]][i] for run in runs]
+            items.append(Item(i + 1, line, outputs, scores[:, i].tolist()))
+    return items
 
 
 def values(comparison: Comparison) -> dict:
     """Returns a comparison as the values that --mode=compare prints as JSON."""
     runs, first = [], comparison.runs[0].result
     for i, run in enumerate(comparison.runs):
-        numbers = ((name, x[i]) for name, x in comparison.scores.items())
-        others = {name: {"value": x} for name, x in numbers if x is not None}
-        run_values = {
-            "workdir": str(run.run.workdir),
-            **{key: run.result[key] for key in ("step", "steps", "weights")},
-            "parameters": comparison.parameters[i],
-            "scores": _with_intervals(comparison.measures, i) | others,
-        }
+        scores = _with_intervals(comparison.measures, i)
+        for name, numbers in comparison.scores.items():
+            if numbers[i] is not None:
+                scores[name] = {"value": numbers[i]}
+        run_values = {"workdir": str(run.run.workdir)}
+        run_values |= {key: run.result[key] for key in ("step", "steps", "weights")}
+        run_values |= {"parameters": comparison.parameters[i], "scores": scores}
         if comparison.lengths:
             run_values["lengths"] = {
                 name: {"sentences": x.count, **_with_intervals(x.measures, i)}
@@ -197,8 +187,8 @@ def values(comparison: Comparison) -> dict:
 
 def _with_intervals(measures: dict[str, Measure], i: int) -> dict[str, dict]:
     """Returns {score: {value, interval, p}} of run i."""
-    scores = {name: measure.scores[i] for name, measure in measures.items()}
-    return {
-        name: {"value": interval.value, "interval": [interval.low, interval.high], "p": p}
-        for name, (interval, p) in scores.items()
-    }
+    scores = {}
+    for name, measure in measures.items():
+        (value, low, high), p = measure.scores[i]
+        scores[name] = {"value": value, "interval": [low, high], "p": p}
+    return scores

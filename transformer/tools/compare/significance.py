@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import sacrebleu
+from sacrebleu.metrics import BLEU, CHRF
 from scipy import stats
 
 from transformer.tools.pages import measures
+from transformer.tools.pages.evaluated import Evaluated, tokenizer
 from transformer.tools.pages.measures import Interval
 
 
@@ -33,117 +34,129 @@ class Measure(NamedTuple):
     how: str
 
 
-def translations(
-    hypotheses: Sequence[Sequence[str]],
-    references: Sequence[str],
-    *,
-    tokenize: str,
-    resamples: int,
-) -> dict[str, Measure]:
+def translations(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
     """Returns 'bleu' and 'chrf' of each run, by sacreBLEU's paired bootstrap (Koehn 2004).
 
-    `hypotheses` has the lines of each run. sacreBLEU counts the resamples whose difference, less
-    the mean difference, is larger than that of the runs. If two runs have equal hypotheses, all
-    differences are zero, none is larger, and p would be the smallest possible: here it is 1.
+    sacreBLEU counts the resamples whose difference, less the mean difference, is larger than that
+    of the runs. Of two runs with equal outputs all differences are zero, none is larger, and its p
+    is the smallest possible: here it is 1.
     """
-    metrics = {"bleu": sacrebleu.BLEU(tokenize=tokenize), "chrf": sacrebleu.CHRF()}
+    outputs, references = [run.sides["output"] for run in runs], runs[0].sides["reference"]
+    metrics = {"bleu": BLEU(tokenize=tokenizer(runs[0].result)), "chrf": CHRF()}
     measured = {}
     for name, metric in metrics.items():
-        values, resampled = zip(
-            *(measures.of_resamples(metric, x, references, resamples) for x in hypotheses),
-            strict=True,
-        )
-        scores = []
-        for lines, value, of_run in zip(hypotheses, values, resampled, strict=True):
-            differences = np.abs(of_run - resampled[0])
-            larger = differences - differences.mean() > abs(value - values[0])
-            p = 1.0 if lines == hypotheses[0] else (1 + int(larger.sum())) / (1 + resamples)
-            scores.append(Score(Interval(value, *measures.percentiles(of_run)), p))
+        scored = [measures.resampled_scores(metric, x, references, resamples) for x in outputs]
+        values, resampled = zip(*scored, strict=True)
         metric.n_bootstrap, metric.seed = resamples, measures.SEED  # for the signature
-        measured[name] = Measure(scores, f"sacreBLEU's paired bootstrap, {metric.get_signature()}")
+        how = f"sacreBLEU's paired bootstrap, {metric.get_signature()}"
+        measured[name] = _measure(values, resampled, _sacrebleu_exceeds, how)
     return measured
 
 
-def classifications(
-    predictions: Sequence[Sequence[str]], labels: Sequence[str], *, resamples: int
-) -> dict[str, Measure]:
-    """Returns 'accuracy' and 'macro_f1' of each run's predictions, a label an item.
+def classifications(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
+    """Returns 'accuracy' and 'macro_f1' of each run's predictions.
 
     Accuracy has the interval of Wilson and the p-value of McNemar's exact test, macro F1 those of a
     paired bootstrap.
     """
     from transformer.families.labels import classifiers
 
-    names = sorted({*labels, *(label for run in predictions for label in run)})
+    sides = [runs[0].sides["reference"], *(run.sides["output"] for run in runs)]
     # Classes as indices, by which a confusion matrix [label, prediction] is counted.
-    number = {name: i for i, name in enumerate(names)}
-    truth = np.array([number[label] for label in labels])
-    guesses = [np.array([number[label] for label in run]) for run in predictions]
+    number = {name: i for i, name in enumerate(sorted(set().union(*sides)))}
+    truth, *guesses = (np.array([number[name] for name in side]) for side in sides)
 
-    def macro_f1(guess: np.ndarray, items: np.ndarray) -> float:
-
-        counts = classifiers.confusion(truth[items], guess[items], len(names))
+    def macro_f1(run: int, items: np.ndarray) -> float:
+        counts = classifiers.confusion(truth[items], guesses[run][items], len(number))
         return float(np.nanmean(classifiers.precision_recall_f1(counts)[2]))
 
     correct = [guess == truth for guess in guesses]
     accuracy = [
-        Score(measures.wilson(int(run.sum()), len(run)), mcnemar(correct[0], run))
-        for run in correct
+        Score(measures.wilson(int(right.sum()), len(right)), mcnemar(correct[0], right))
+        for right in correct
     ]
-    scores = [lambda items, guess=guess: macro_f1(guess, items) for guess in guesses]
     return {
         "accuracy": Measure(accuracy, "p by McNemar's exact test, interval by Wilson's formula"),
-        "macro_f1": _bootstrap(scores, len(truth), resamples),
+        "macro_f1": _bootstrap(macro_f1, len(guesses), len(truth), resamples),
     }
 
 
-def mcnemar(correct: np.ndarray, other: np.ndarray) -> float:
+def mcnemar(first: np.ndarray, second: np.ndarray) -> float:
     """Returns the p-value of McNemar's exact test, two-sided, of two runs' correct items (bools).
 
     Of the items that only one of the two runs has right, the number that the first has right is
     binomial with probability 1/2 if both are equally good. 1 without such items.
     """
-    only, only_other = int((correct & ~other).sum()), int((other & ~correct).sum())
-    if only + only_other == 0:
+    only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
+    if only_first + only_second == 0:
         return 1.0
-    return float(stats.binomtest(only, only + only_other, 0.5).pvalue)
+    return float(stats.binomtest(only_first, only_first + only_second, 0.5).pvalue)
 
 
-def texts(
-    nats: Sequence[np.ndarray], characters: np.ndarray, *, resamples: int
-) -> dict[str, Measure]:
+def texts(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
     """Returns 'bits_per_character' of each run, by a paired bootstrap over the lines.
 
-    `nats` has each run's cross entropy of each line, `characters` the length of each line. Scores
-    are per character, because the tokens of different vocabularies are not the same.
+    Scores are per character, because the tokens of different vocabularies are not the same.
     """
-    scores = [
-        lambda items, run=run: run[items].sum() / characters[items].sum() / np.log(2)
-        for run in nats
-    ]
-    return {"bits_per_character": _bootstrap(scores, len(characters), resamples)}
+    line_bits, lengths = [bits(run) for run in runs], characters(runs[0])
+    score = lambda run, items: line_bits[run][items].sum() / lengths[items].sum()
+    return {"bits_per_character": _bootstrap(score, len(runs), len(lengths), resamples)}
 
 
-def _bootstrap(
-    scores: Sequence[Callable[[np.ndarray], float]], count: int, resamples: int
-) -> Measure:
+def bits(run: Evaluated) -> np.ndarray:
+    """Returns the cross entropy of each line in bits."""
+    return np.array(run.sides["measure"], float) / np.log(2)
+
+
+def characters(run: Evaluated) -> np.ndarray:
+    """Returns each line's number of characters, with its line break."""
+    return np.array([len(line) + 1 for line in run.sides["input"]])
+
+
+def _bootstrap(score: Callable, runs: int, count: int, resamples: int) -> Measure:
     """Returns the runs' scores with intervals and p-values, by a paired bootstrap.
 
-    Each of `scores` is one run's function of items, an array of indices. All runs are scored on the
-    same resamples, each as large as the test set of `count` items. The interval is that of the
-    resamples' percentiles. The p-value is the share of resamples whose difference from the first
-    run is further from the true difference than that is from zero (Efron and Tibshirani 1993,
-    section 16.4).
+    `score(run, items)` is the score of a run on some items, both given as indices. All runs are
+    scored on the same resamples, each as large as the test set of `count` items.
     """
     samples = measures.draws(count, resamples)
-    resampled = np.array([[score(items) for items in samples] for score in scores])  # [runs, R]
-    values = [float(score(np.arange(count))) for score in scores]
-    measured = []
-    for value, of_run in zip(values, resampled, strict=True):
-        interval = Interval(value, *measures.percentiles(of_run))
-        difference = value - values[0]
-        # Centred: under the null hypothesis the difference is 0, so the true one is subtracted.
-        further = np.abs(of_run - resampled[0] - difference) >= abs(difference)
-        p = (1 + int(further.sum())) / (1 + resamples)
-        measured.append(Score(interval, p))
-    return Measure(measured, f"paired bootstrap, {resamples} resamples, seed {measures.SEED}")
+    values = [float(score(run, np.arange(count))) for run in range(runs)]
+    resampled = [np.array([score(run, items) for items in samples]) for run in range(runs)]
+    how = f"paired bootstrap, {resamples} resamples, seed {measures.SEED}"
+    return _measure(values, resampled, _exceeds, how)
+
+
+def _exceeds(difference: float, resampled: np.ndarray) -> np.ndarray:
+    """Returns which resampled differences are further from the true one than that is from zero.
+
+    Under the null hypothesis the true difference is 0, so that it is subtracted (Efron and
+    Tibshirani 1993, section 16.4).
+    """
+    return np.abs(resampled - difference) >= abs(difference)
+
+
+def _sacrebleu_exceeds(difference: float, resampled: np.ndarray) -> np.ndarray:
+    """Returns which resamples sacreBLEU counts: it subtracts the mean of the absolute values."""
+    distances = np.abs(resampled)
+    return distances - distances.mean() > abs(difference)
+
+
+def _measure(
+    values: Sequence[float],
+    resampled: Sequence[np.ndarray],
+    exceeds: Callable[[float, np.ndarray], np.ndarray],
+    how: str,
+) -> Measure:
+    """Returns the runs' scores, from the scores of the test set and those of its resamples.
+
+    The interval is that of the resamples' percentiles, the p-value the share of resamples that
+    `exceeds` counts; 1 where no resample differs from that of the first run.
+    """
+    scores = []
+    for value, scores_R in zip(values, resampled, strict=True):
+        differences = scores_R - resampled[0]
+        counted = int(exceeds(value - values[0], differences).sum())
+        # The test set itself counts as a resample, so that no p-value is 0.
+        p = (1 + counted) / (1 + len(scores_R)) if differences.any() else 1.0
+        scores.append(Score(Interval(value, *measures.percentiles(scores_R)), p))
+    return Measure(scores, how)

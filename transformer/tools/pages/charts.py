@@ -11,17 +11,14 @@ from collections.abc import Sequence
 Chart = dict
 
 # The categories are Okabe and Ito's colours, which the colour-blind can tell apart; on dark, their
-# lighter ones come first. The same colours are variables in page.css.
+# lighter ones come first. The same colours are VARIABLES in page.css.
 INKS = {"light": ("#1b1f24", "#59636e", "#e3e6ea"), "dark": ("#e6e9ed", "#9aa4af", "#333a42")}
 CATEGORIES = {
     "light": ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"],
     "dark": ["#56b4e9", "#e69f00", "#2fc79d", "#e39cc1", "#f0e442", "#ff8a4c"],
 }
-NAMES = ("ink", "muted", "line", *(f"category-{i}" for i in range(1, 7)))
-VARIABLES = {
-    colour: f"var(--{name})"
-    for colour, name in zip([*INKS["light"], *CATEGORIES["light"]], NAMES, strict=True)
-}
+VARIABLES = dict(zip(INKS["light"], ("ink", "muted", "line"), strict=True))
+VARIABLES |= {colour: f"category-{i}" for i, colour in enumerate(CATEGORIES["light"], start=1)}
 # A label for each mark would be most of a picture; a picture has a text of its own beside it.
 LABELS = re.compile(r' (aria-[a-z]+|role)="[^"]*"')
 
@@ -30,25 +27,20 @@ def theme(name: str, ramp: str) -> dict:
     """Returns a Vega-Lite config: the colours of text and lines, and of what is plotted."""
     ink, muted, line = INKS[name]
     text = {"labelColor": muted, "titleColor": muted, "titleFontWeight": "normal"}
+    axis = {"gridColor": line, "domainColor": line, "tickColor": line}
+    scheme = {"scheme": ramp}
     return {
         "background": "transparent",
         "font": "system-ui, sans-serif",
         "view": {"stroke": None},
-        "axis": {
-            **{**text, "gridColor": line, "domainColor": line, "tickColor": line},
-            "labelSeparation": 6,
-        },
+        "axis": {**text, **axis, "labelSeparation": 6},
         "legend": {**text, "title": None, "orient": "top"},
         "header": text,
         "title": {"color": ink, "anchor": "start"},
         "mark": {"color": CATEGORIES[name][0]},
         "rule": {"color": muted},
         "text": {"color": ink},
-        "range": {
-            "category": CATEGORIES[name],
-            "ramp": {"scheme": ramp},
-            "heatmap": {"scheme": ramp},
-        },
+        "range": {"category": CATEGORIES[name], "ramp": scheme, "heatmap": scheme},
     }
 
 
@@ -70,19 +62,15 @@ def cells(
     if number:
         shown = {"field": number, "format": text, "type": "quantitative"}
         layers.append({"mark": "text", "encoding": {"text": shown}})
-    place = {"type": "nominal", "sort": None}
-    encoding = {
-        channel: {"field": name, **place, "axis": {"labelAngle": 0, "grid": False}}
-        for channel, name in (("x", x), ("y", y))
-    }
+    place = {"type": "nominal", "sort": None, "axis": {"labelAngle": 0, "grid": False}}
+    encoding = {"x": {"field": x, **place}, "y": {"field": y, **place}}
     return {"data": {"values": list(rows)}, "encoding": encoding, "layer": layers}
 
 
-def heat_map(rows: Sequence[dict], x: str, y: str, *, both_signs: bool = False) -> Chart:
-    """Returns a chart of rows {x: ..., y: ..., 'value': ...}; with `both_signs`, from -1 to 1."""
+def heat_map(rows: Sequence[dict], x: str, y: str) -> Chart:
+    """Returns a chart of rows {x: ..., y: ..., 'value': ...}, whose values are from -1 to 1."""
     colour = {"field": "value", "type": "quantitative", "legend": {"gradientLength": 120}}
-    if both_signs:
-        colour |= {"scale": {"domain": [-1, 1], "scheme": "blueorange", "reverse": True}}
+    colour["scale"] = {"domain": [-1, 1], "scheme": "blueorange", "reverse": True}
     axis = {"labelOverlap": True, "ticks": False, "domain": False}
     place = {"type": "ordinal", "axis": axis, "sort": None}
     return {
@@ -107,9 +95,13 @@ def still(chart: Chart, *, width: int, prefix: str) -> str:
     The ids in it begin with `prefix`, so that they differ from those of the page's other pictures.
     """
 
+    def variable(colour: re.Match) -> str:
+        return f"var(--{VARIABLES[colour[0]]})" if colour[0] in VARIABLES else colour[0]
+
+    # Within tags only: a text may have what looks like an id or a colour.
     def changed(tag: re.Match) -> str:
         named = re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", tag[0])
-        return re.sub("#[0-9a-f]{6}", lambda m: VARIABLES.get(m[0], m[0]), named)
+        return re.sub("#[0-9a-f]{6}", variable, named)
 
     return re.sub("<[^>]*>", changed, svg({"width": width, **chart}))
 

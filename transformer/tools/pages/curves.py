@@ -4,73 +4,65 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from transformer.runtime.progress import quantity
-from transformer.tools.pages.measures import LEFT_OUT, SCORES, TRAINED, spelt
+from transformer.errors import quantity
+from transformer.tools.pages import measures
 from transformer.tools.pages.page import Plot, Section, Table, number
 from transformer.tools.pages.run import Run
 
-MOST_POINTS = 400  # of a line: more are not seen, but make the page large
+MAX_POINTS = 400  # of a line: more are not seen, but make the page large
+MAX_IN_WORDS = 4  # lines of a plot; of more, only the table has the numbers
 
-OPTIMISED = {"learning_rate": "As the schedule gave it.", "gradient_norm": "Before clipping."}
-KINDS = ("training", "validation")
+OPTIMISER = {"learning_rate": "As the schedule gave it.", "gradient_norm": "Before clipping."}
+FIRST = ("loss", "perplexity", "accuracy")  # of both training and validation
 LOGARITHMIC = ("perplexity", "word_perplexity")
+LEGEND = {"symbolType": "stroke", "columns": 2, "labelLimit": 130}  # as wide as a phone's plot
+STEPS = {"title": "step", "format": ",d", "tickCount": 5, "grid": False}
 
 Points = Sequence[tuple[int, float]]  # (step, value)
 
 
 def section(run: Run) -> Section:
     """Returns the curves of training and validation, a plot for each measure."""
-    train, validation = run.of_kind("train"), run.of_kind("validation")
+    train, validation = run.logged("train"), run.logged("validation")
     if not train and not validation:
-        return Section(
-            "Curves",
-            [f"{run.workdir} has no metrics.jsonl, which training writes beside its checkpoints."],
-        )
-    rates = [
-        name for name in dict.fromkeys(itertools.chain(*train)) if name.endswith("_per_second")
-    ]
-    known = {**TRAINED, **SCORES, **OPTIMISED}
-    others = [name for line in validation for name in line if name not in {*known, *LEFT_OUT}]
+        return Section("Curves", [f"{run.workdir} has no metrics.jsonl, which training writes."])
+    about = {name: text for name, (_, _, text) in measures.MEASURES.items()} | OPTIMISER
+    speeds = [x for x in dict.fromkeys(itertools.chain(*train)) if x.endswith("_per_second")]
+    # A task may log scores with any names in its validations.
+    scores = [x for x in itertools.chain(*validation) if x not in measures.NOT_SHOWN]
+    names = dict.fromkeys([*FIRST, *measures.MEASURES, *scores, *OPTIMISER, *speeds])
     marks, last = run.resumes(), max(line["step"] for line in [*train, *validation])
     plots = []
-    for name in [*TRAINED, *SCORES, *dict.fromkeys(others), *OPTIMISED, *rates]:
-        unit = name.removesuffix("_per_second")
-        title, about = spelt(name), known.get(name, "")
-        if name in rates:
-            title, about = "throughput", f"{unit.capitalize()} a second, without validations."
+    for name in names:
+        title = measures.title(name)
+        if name in speeds:
+            unit = name.removesuffix("_per_second").capitalize()
+            title, about[name] = "Throughput", f"{unit} a second, without validations."
         series = {"training": points(train, name), "validation": points(validation, name)}
-        series = {kind: values for kind, values in series.items() if values}
-        if series:
+        if any(series.values()):
             options = {"logarithmic": name in LOGARITHMIC, "marks": marks, "last": last}
-            plots.append(plot(capitalised(title), series, about, names=KINDS, **options))
-    return Section("Curves", [_prose(train, validation, marks), *plots])
+            plots.append(plot(title, series, about.get(name, ""), **options))
+    return Section("Curves", [_in_words(train, validation, marks), *plots])
 
 
-def _prose(train: Sequence[dict], validation: Sequence[dict], marks: Sequence[int]) -> str:
-    words = [
-        f"{quantity(len(train), 'step')} and {quantity(len(validation), 'validation')} logged."
-    ]
+def _in_words(train: Sequence[dict], validation: Sequence[dict], marks: Sequence[int]) -> str:
+    words = f"{quantity(len(train), 'step')} and {quantity(len(validation), 'validation')} logged."
     if marks:
-        words.append("Vertical lines are where training was resumed.")
+        words += " Vertical lines are where training was resumed."
     if skipped := max((line.get("skipped", 0) for line in train), default=0):
-        words.append(f"{skipped} updates were skipped, because they were not finite.")
-    return " ".join(words)
-
-
-def capitalised(title: str) -> str:
-    """Returns a title that begins with a capital, but for chrF."""
-    return title if title == "chrF" else title[:1].upper() + title[1:]
+        words += f" {skipped} updates were skipped, because they were not finite."
+    return words
 
 
 def points(lines: Sequence[dict], name: str) -> Points:
     """Returns (step, value) of the lines in which `name` is a finite number.
 
-    Returns at most MOST_POINTS of them, evenly spaced, with the newest.
+    Returns at most MAX_POINTS of them, evenly spaced, with the newest.
     """
     is_number = lambda x: isinstance(x, int | float) and math.isfinite(x)
     values = [(line["step"], line[name]) for line in lines if is_number(line.get(name))]
     # Every n-th from the newest back, then in order: of steps 1 to 7 and n = 3 these are 1 4 7.
-    every = -(-len(values) // MOST_POINTS) or 1
+    every = -(-len(values) // MAX_POINTS) or 1
     return values[::-1][::every][::-1]
 
 
@@ -79,81 +71,60 @@ def plot(
     series: Mapping[str, Points],
     about: str = "",
     *,
-    names: Sequence[str] = (),
     logarithmic: bool = False,
     marks: Sequence[int] = (),
     last: int | None = None,
 ) -> Plot:
     """Returns a plot of lines over the steps, one for each of `series`, {name: points}.
 
-    A name has the same colour in all plots with the same `names`, by default those of `series`.
-    `marks` are steps at which there is a vertical line, `last` is where the axis of steps ends, by
-    default the newest step. The table has a row for each step.
+    A name has the same colour in all plots whose `series` have the same names; a line without
+    points is left out. `marks` are steps at which there is a vertical line, `last` is where the
+    axis of steps ends, by default the newest step. The table has a row for each step.
     """
+    drawn = {name: values for name, values in series.items() if values}
     rows = [
         {"step": step, "value": value, "series": name}
-        for name, values in series.items()
+        for name, values in drawn.items()
         for step, value in values
     ]
-    logarithmic = logarithmic and all(row["value"] > 0 for row in rows)
-    colour = {"field": "series", "type": "nominal", "scale": {"domain": list(names or series)}}
-    legend = LEGEND if len(series) > 1 else None
+    values = {row["value"] for row in rows}
+    logarithmic = logarithmic and min(values) > 0
+    # A single value has one tick, which is not rounded.
+    ticks = {"tickCount": 4} if len(values) > 1 else {"values": [*values], "format": ",.4~r"}
+    x, y = ({"field": name, "type": "quantitative"} for name in ("step", "value"))
+    y |= {"title": None, "axis": {**ticks, "grid": not logarithmic}}
+    y["scale"] = {"type": "log"} if logarithmic else {"zero": False}
+    colour = {"field": "series", "type": "nominal", "scale": {"domain": [*series]}}
+    colour["legend"] = LEGEND if len(drawn) > 1 else None
     # All plots of a run end at the same step, so that they can be compared one below the other.
-    end = {"domainMax": last} if last else {}
-    steps = {"nice": False, "domainMin": 0, **end}
+    steps = {"nice": False, "domainMin": 0, **({"domainMax": last} if last else {})}
     line = {
-        "mark": {"type": "line", "point": len(rows) <= 40 * len(series), "tooltip": True},
+        "mark": {"type": "line", "point": len(rows) <= 40 * len(drawn), "tooltip": True},
         "encoding": {
-            "x": {"field": "step", "type": "quantitative", "axis": STEPS, "scale": steps},
-            "y": {
-                "field": "value",
-                "type": "quantitative",
-                "title": None,
-                "scale": {"type": "log"} if logarithmic else {"zero": False},
-                "axis": {**_ticks(rows), "grid": not logarithmic},
-            },
-            "color": {**colour, "legend": legend},
-            "strokeDash": {**colour, "legend": legend},
+            "x": {**x, "axis": STEPS, "scale": steps},
+            "y": y,
+            "color": colour,
+            "strokeDash": colour,
         },
     }
     rules = {
         "data": {"values": [{"step": step} for step in marks]},
         "mark": {"type": "rule", "strokeDash": [2, 3]},
-        "encoding": {"x": {"field": "step", "type": "quantitative"}},
+        "encoding": {"x": x},
     }
     layers = [line, rules] if marks else [line]
-    return Plot(
-        title,
-        {"height": 180, "data": {"values": rows}, "layer": layers},
-        " ".join(filter(None, [about, _ends(series)])),
-        _table(series),
-    )
-
-
-MOST_IN_WORDS = 4  # lines of a plot; of more, only the table has the numbers
-LEGEND = {"symbolType": "stroke", "columns": 2, "labelLimit": 130}  # as wide as a phone's plot
-STEPS = {"title": "step", "format": ",d", "tickCount": 5, "grid": False}
-
-
-def _ticks(rows: Sequence[dict]) -> dict:
-    """Returns the ticks of the axis of values; of a single value, one tick that is not rounded."""
-    values = {row["value"] for row in rows}
-    return {"values": [*values], "format": ",.4~r"} if len(values) == 1 else {"tickCount": 4}
+    spec = {"height": 180, "data": {"values": rows}, "layer": layers}
+    return Plot(title, spec, f"{about} {_ends(drawn)}".strip(), _table(drawn))
 
 
 def _ends(series: Mapping[str, Points]) -> str:
-    """Says in words where the lines begin and end, if there are few."""
-    if len(series) > MOST_IN_WORDS:
+    """Returns where the lines begin and end, if there are few: 'training 6 → 1.5'."""
+    if len(series) > MAX_IN_WORDS:
         return ""
-    ends = ", ".join(
-        f"{name} from {number(values[0][1])} to {number(values[-1][1])}"
-        if len(values) > 1
-        else f"{name} {number(values[0][1])}"
-        for name, values in series.items()
-    )
-    return (
-        f"{capitalised(ends) if series.keys() <= {*KINDS} else ends}."  # others are names of runs
-    )
+    # The first point and the last, which are the same where there is a single one.
+    ends = {name: dict.fromkeys([values[0], values[-1]]) for name, values in series.items()}
+    texts = (f"{x} {' → '.join(number(value) for _, value in ends[x])}" for x in ends)
+    return f"From first to last: {', '.join(texts)}."
 
 
 def _table(series: Mapping[str, Points]) -> Table:

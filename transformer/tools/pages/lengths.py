@@ -1,6 +1,5 @@
 """BLEU and chrF by the length of the source, of one run or several."""
 
-import bisect
 import itertools
 from collections.abc import Mapping, Sequence
 
@@ -8,49 +7,55 @@ import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.tools.pages import measures
-from transformer.tools.pages.curves import LEGEND, MOST_IN_WORDS
+from transformer.tools.pages.curves import LEGEND, MAX_IN_WORDS
 from transformer.tools.pages.evaluated import tokenizer
 from transformer.tools.pages.measures import Interval
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.pages.run import Run
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95)  # of all sentences, those shorter than a bucket's
-FEWEST = 25  # sentences of a bucket, so that its score means something
-
-
-def section(run: Run) -> Section | None:
-    """Returns BLEU and chrF of the newest test set by the length of its sources."""
-    sides = run.evaluations and run.evaluations[-1].named("input", "output", "reference")
-    if not sides or "bleu" not in run.evaluations[-1].result:
-        return None
-    unit, lengths = length_of(sides[0])
-    rows = buckets(lengths, edges(lengths))
-    plots = []
-    metrics = {"BLEU": BLEU(tokenize=tokenizer(run.evaluations[-1].result)), "chrF": CHRF()}
-    for title, metric in metrics.items():
-        scores = {
-            name: measures.bootstrap(metric, *([side[i] for i in lines] for side in sides[1:]))
-            for name, lines in rows.items()
-        }
-        counts = {name: len(lines) for name, lines in rows.items()}
-        plots.append(plot(title, unit, {"": scores}, counts))
-    return Section("By length of the source", [ABOUT, *plots])
-
-
+MIN_SENTENCES = 25  # of a bucket, so that its score means something
 ABOUT = (
     "A model without attention gets worse as sentences get longer (Bahdanau et al. 2015, figure "
     "2). Vertical lines, from low to high, are 95 % intervals, by bootstrap."
 )
 
 
-def length_of(sources: Sequence[str]) -> tuple[str, list[int]]:
-    """Returns the unit of length, and the length of each source in this unit.
+def section(run: Run) -> Section | None:
+    """Returns BLEU and chrF of the newest test set by the length of its sources."""
+    if not run.evaluations or "bleu" not in run.evaluations[-1].result:
+        return None
+    newest = run.evaluations[-1]
+    if not (sides := newest.columns("input", "output", "reference")):
+        return None
+    sources, *both = sides
+    unit, rows = buckets(sources)
+    counts = {name: len(lines) for name, lines in rows.items()}
+    plots = []
+    for title, metric in (("BLEU", BLEU(tokenize=tokenizer(newest.result))), ("chrF", CHRF())):
+        scores = {}
+        for name, lines in rows.items():
+            chosen = ([side[i] for i in lines] for side in both)
+            scores[name] = measures.bootstrap(metric, *chosen)
+        plots.append(plot(title, unit, {"": scores}, counts))
+    return Section("By length of the source", [ABOUT, *plots])
+
+
+def buckets(sources: Sequence[str]) -> tuple[str, dict[str, list[int]]]:
+    """Returns the unit of length and {bucket: the indices of its lines}; all lines are in 'all'.
 
     The unit is 'words', or 'characters' if most sources are a single word, as in a script without
-    spaces.
+    spaces. No bucket is empty.
     """
-    words = [len(source.split()) for source in sources]
-    return ("words", words) if np.median(words) > 1 else ("characters", list(map(len, sources)))
+    unit, lengths = "words", [len(source.split()) for source in sources]
+    if np.median(lengths) <= 1:
+        unit, lengths = "characters", [len(source) for source in sources]
+    starts = edges(lengths)
+    # An edge is its bucket's smallest length: with edges 9 11 12, 8 is in bucket 0 and 9 in 1.
+    bucket_of_line = np.searchsorted(starts, lengths, side="right")
+    rows = {x: np.flatnonzero(bucket_of_line == i) for i, x in enumerate(bucket_names(starts))}
+    rows["all"] = np.arange(len(lengths))
+    return unit, {name: lines.tolist() for name, lines in rows.items() if len(lines)}
 
 
 def edges(lengths: Sequence[int]) -> list[int]:
@@ -63,26 +68,17 @@ def edges(lengths: Sequence[int]) -> list[int]:
     for edge in np.quantile(at, SHARES, method="higher").tolist():
         # A mask of the bucket that would end at this edge, and of all that is longer.
         inside, above = (at >= starts[-1]) & (at < edge), at >= edge
-        if min(inside.sum(), above.sum()) >= FEWEST:
+        if min(inside.sum(), above.sum()) >= MIN_SENTENCES:
             starts.append(edge)
     return starts[1:] or [max(lengths) + 1]
 
 
-def buckets(lengths: Sequence[int], edges: Sequence[int]) -> dict[str, list[int]]:
-    """Returns {bucket: the indices of its lines}, without empty buckets, and with 'all'.
-
-    Edges 9, 11, 12 give buckets "≤8", "9–10", "11" and "≥12".
-    """
-    inner = (
-        f"{least}–{above - 1}" if above - least > 1 else f"{least}"
-        for least, above in itertools.pairwise(edges)
-    )
-    names = [f"≤{edges[0] - 1}", *inner, f"≥{edges[-1]}"]
-    rows = {name: [] for name in names}
-    for line, length in enumerate(lengths):
-        # An edge is its bucket's smallest length: with edges 9 11 12, 8 is in bucket 0 and 9 in 1.
-        rows[names[bisect.bisect_right(edges, length)]].append(line)
-    return {name: lines for name, lines in rows.items() if lines} | {"all": [*range(len(lengths))]}
+def bucket_names(edges: Sequence[int]) -> list[str]:
+    """Returns the names of buckets: edges 9, 11, 12 give "≤8", "9–10", "11" and "≥12"."""
+    inner = []
+    for first, after in itertools.pairwise(edges):
+        inner.append(f"{first}" if after == first + 1 else f"{first}–{after - 1}")
+    return [f"≤{edges[0] - 1}", *inner, f"≥{edges[-1]}"]
 
 
 def plot(
@@ -96,20 +92,17 @@ def plot(
     `scores` are {run: {bucket: score}}, `counts` {bucket: sentences}, both with the bucket 'all'.
     """
     names = [name for name in counts if name != "all"]
-    values = [
-        {
-            **{"length": name, "run": run, "sentences": counts[name]},
-            **dict(zip(("score", "low", "high"), of_run[name], strict=True)),
-        }
-        for run, of_run in scores.items()
-        for name in names
-    ]
+    values = []
+    for run, intervals in scores.items():
+        for name in names:
+            row = {"length": name, "run": run, "sentences": counts[name]}
+            score, low, high = intervals[name]
+            values.append({**row, "score": score, "low": low, "high": high})
     colour = {"field": "run", "type": "nominal", "scale": {"domain": [*scores]}}
+    axis = {"title": f"{unit} of the source", "axis": {"labelAngle": 0}}
+    axis["scale"] = {"type": "band", "padding": 0.6}
     encoding = {
-        "x": {
-            **{"field": "length", "type": "ordinal", "sort": names, "axis": {"labelAngle": 0}},
-            **{"title": f"{unit} of the source", "scale": {"type": "band", "padding": 0.6}},
-        },
+        "x": {"field": "length", "type": "ordinal", "sort": names, **axis},
         "xOffset": {"field": "run", "sort": [*scores]},  # so that intervals do not hide each other
         "color": {**colour, "legend": LEGEND if len(scores) > 1 else None},
     }
@@ -119,19 +112,15 @@ def plot(
         {"mark": "rule", "encoding": {"y": {"field": "low", **y}, "y2": {"field": "high"}}},
         {"mark": mark, "encoding": {"y": {"field": "score", **y}}},
     ]
-    ends = (
-        f"{run}{': ' if len(scores) > 1 else ''}{of_run[names[0]].value:.1f} for the shortest to "
-        f"{of_run[names[-1]].value:.1f} for the longest sources, {of_run['all'].value:.1f} for all"
-        for run, of_run in scores.items()
-    )
-    columns = [x for run in scores for x in (run or title, "low", "high")]
-    rows = [
-        [name, count, *(x for of_run in scores.values() for x in of_run[name])]
-        for name, count in counts.items()
-    ]
-    return Plot(
-        title,
-        {"height": 200, "data": {"values": values}, "encoding": encoding, "layer": layers},
-        f"{'; '.join(ends)}." if len(scores) <= MOST_IN_WORDS else "",
-        Table([unit, "sentences", *columns], rows),
-    )
+    spec = {"height": 200, "data": {"values": values}, "encoding": encoding, "layer": layers}
+    columns, ends = [unit, "sentences"], []
+    for run, intervals in scores.items():
+        columns += [run or title, "low", "high"]
+        short, long, every = (intervals[x].value for x in (names[0], names[-1], "all"))
+        words = f"{short:.1f} for the shortest to {long:.1f} for the longest sources"
+        ends.append(f"{run}: {words}, {every:.1f} for all".removeprefix(": "))
+    about = f"{'; '.join(ends)}." if len(ends) <= MAX_IN_WORDS else ""
+    rows = []
+    for name, count in counts.items():
+        rows.append([name, count, *itertools.chain(*(x[name] for x in scores.values()))])
+    return Plot(title, spec, about, Table(columns, rows))

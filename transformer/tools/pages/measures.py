@@ -1,4 +1,4 @@
-"""What is measured: names for people, and 95 % intervals."""
+"""The scores: what each is called and says, as text, and 95 % intervals."""
 
 import math
 from collections.abc import Sequence
@@ -9,27 +9,19 @@ from sacrebleu.metrics.base import Metric
 
 RESAMPLES, SEED = 1000, 12345  # of the bootstrap, as sacreBLEU's
 
-# What each measure is: {key of a log line or result: a sentence}. First those of training, too.
-TRAINED = {
-    "loss": "Cross entropy less its minimum, in nats; lower is better.",
-    "perplexity": "Per token, on a logarithmic scale; lower is better.",
-    "accuracy": "Share that was predicted right.",
+# {key of a log line or result: (its name, its decimals, what it is)}, in the order of a sentence.
+MEASURES = {
+    "bleu": ("BLEU", 2, "Of the validation's translations; higher is better."),
+    "chrf": ("chrF", 2, "F-score of character n-grams; higher is better."),
+    "perplexity": ("perplexity", 2, "Per token, on a logarithmic scale; lower is better."),
+    "word_perplexity": ("word perplexity", 2, "Per word; lower is better."),
+    "bits_per_character": ("bits per character", 4, "Lower is better."),
+    "accuracy": ("accuracy", 4, "Share that was predicted right."),
+    "macro_f1": ("macro F1", 4, "Mean F1 of the classes; higher is better."),
+    "loss": ("loss", 4, "Cross entropy less its minimum, in nats; lower is better."),
+    "length_ratio": ("length ratio", 4, "Tokens in translations over those in references."),
 }
-SCORES = {
-    "bleu": "Of the validation's translations; higher is better.",
-    "chrf": "F-score of character n-grams; higher is better.",
-    "macro_f1": "Mean F1 of the classes; higher is better.",
-    "word_perplexity": "Per word; lower is better.",
-    "bits_per_character": "Lower is better.",
-    "length_ratio": "Tokens in translations over those in references.",
-}
-SPELT = {"bleu": "BLEU", "chrf": "chrF", "macro_f1": "macro F1"}
-IN_WORDS = (  # in this order, then the others
-    *("bleu", "chrf", "perplexity", "word_perplexity", "bits_per_character"),
-    *("accuracy", "macro_f1", "loss"),
-)
-LEFT_OUT = {"step", "skipped", "nats_per_token"}  # the perplexity's logarithm
-TWO_DECIMALS = ("bleu", "chrf", "perplexity", "word_perplexity")
+NOT_SHOWN = {"step", "skipped", "nats_per_token"}  # the last is the perplexity's logarithm
 
 
 class Interval(NamedTuple):
@@ -40,9 +32,15 @@ class Interval(NamedTuple):
     high: float
 
 
-def spelt(name: str) -> str:
-    """Returns what a key of a log line is called: BLEU, macro F1, length ratio."""
-    return SPELT.get(name, name.replace("_", " "))
+def name_of(key: str) -> str:
+    """Returns what a key of a log line is called: BLEU, macro F1, strange score."""
+    return MEASURES[key][0] if key in MEASURES else key.replace("_", " ")
+
+
+def title(key: str) -> str:
+    """Returns the name of a key as a title: BLEU, chrF, Strange score."""
+    name = name_of(key)
+    return name.capitalize() if name.islower() else name
 
 
 def in_words(values: dict) -> str:
@@ -50,35 +48,28 @@ def in_words(values: dict) -> str:
 
     A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'.
     """
-    names = [name for name in dict.fromkeys([*IN_WORDS, *values]) if name not in LEFT_OUT]
-    return ", ".join(
-        f"{spelt(name)} {in_digits(name, values[name])}"
-        for name in names
-        if isinstance(values.get(name), float | Interval)
-    )
+    keys = [key for key in dict.fromkeys([*MEASURES, *values]) if key not in NOT_SHOWN]
+    scores = {key: values[key] for key in keys if isinstance(values.get(key), float | Interval)}
+    return ", ".join(f"{name_of(key)} {in_digits(key, score)}" for key, score in scores.items())
 
 
-def in_digits(name: str, score: float | Interval) -> str:
+def in_digits(key: str, score: float | Interval) -> str:
     """Returns a score as text, with its interval if it has one, without spaces to break a line."""
-    number = lambda x: f"{x:,.{2 if name in TWO_DECIMALS else 4}f}"
+    decimals = MEASURES[key][1] if key in MEASURES else 4
+    number = lambda x: f"{x:,.{decimals}f}"
     if not isinstance(score, Interval):
         return number(score)
     value, low, high = map(number, score)
     return f"{value}\u00a0[{low},\u00a0{high}]"
 
 
-def bootstrap(
-    metric: Metric,
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    resamples: int = RESAMPLES,
-) -> Interval:
+def bootstrap(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Interval:
     """Returns a corpus score, with the percentiles of sacreBLEU's bootstrap (Koehn 2004)."""
-    score, resampled = of_resamples(metric, hypotheses, references, resamples)
+    score, resampled = resampled_scores(metric, hypotheses, references, RESAMPLES)
     return Interval(score, *percentiles(resampled))
 
 
-def of_resamples(
+def resampled_scores(
     metric: Metric, hypotheses: Sequence[str], references: Sequence[str], resamples: int
 ) -> tuple[float, np.ndarray]:
     """Returns a corpus score, and the score of each of sacreBLEU's resamples of its sentences.
@@ -89,9 +80,9 @@ def of_resamples(
     score = metric._aggregate_and_compute(statistics).score
     # A row for each sentence, such as its counts of matching n-grams. The statistics of a resample
     # are the sum of its rows: items [0, 2, 2] count the third sentence twice.
-    of_items = np.array(statistics, np.float32)
-    drawn = (of_items[items].sum(axis=0) for items in draws(len(of_items), resamples))
-    return score, np.array([metric._compute_score_from_stats(x).score for x in drawn])
+    rows = np.array(statistics, np.float32)
+    sums = (rows[items].sum(axis=0) for items in draws(len(rows), resamples))
+    return score, np.array([metric._compute_score_from_stats(x).score for x in sums])
 
 
 def draws(count: int, resamples: int) -> np.ndarray:

@@ -35,8 +35,6 @@ import jinja2
 from transformer.tools.pages import charts
 
 TOOLS = Path(__file__).parents[1]  # templates, styles and scripts are named from here
-WIDTH, WIDTH_ALONE = 320, 640  # of the picture of a plot in a grid, and of one alone
-POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
 
 class Table(NamedTuple):
@@ -90,7 +88,6 @@ def html(title: str, sections: Sequence[Section], about: str = "") -> str:
         "pages/page.html",
         title=title,
         about=about,
-        policy=POLICY,
         styles=filter(None, dict.fromkeys(styles)),
         scripts=filter(None, dict.fromkeys(scripts)),
         sections=[(section.title, _groups(section)) for section in sections],
@@ -127,25 +124,18 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.policies["json.dumps_kwargs"] = {
-        **{"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")},
-    }
+    compact = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
+    environment.policies["json.dumps_kwargs"] = compact
     environment.filters["at_backticks"] = re.compile("`([^`]+)`").split
     environment.filters["cells"] = _cells
-    environment.globals["still"] = _still
+    environment.globals["still"] = charts.still
     return environment
 
 
 def _groups(section: Section) -> list[tuple[str, list[Part]]]:
     """Groups neighbouring parts of one kind, [("Plot", [plot, plot]), ("str", [text]), ...]."""
-    kinds = itertools.groupby(section.parts, key=type)
-    return [(kind.__name__, list(parts)) for kind, parts in kinds]
-
-
-def _still(plot: Plot, number: int, is_alone: bool) -> str:
-    """Returns the picture of a plot."""
-    width = WIDTH_ALONE if is_alone else WIDTH
-    return charts.still(plot.spec, width=width, prefix=f"plot{number}")
+    kinds = itertools.groupby(section.parts, key=lambda part: type(part).__name__)
+    return [(kind, list(parts)) for kind, parts in kinds]
 
 
 def number(value: float) -> str:
@@ -166,12 +156,13 @@ def _cells(table: Table) -> list[list[tuple[bool, str]]]:
         is_number = all(isinstance(x, int | float) for x in values)
         floats = [x for x in values if isinstance(x, float)]
         are_shares = all(x == 0 or 1e-3 <= x <= 1 for x in floats)
-
-        # The default keeps this column's `are_shares`; a closure would see the last column's.
-        def cell(value: object, are_shares: bool = are_shares) -> str:
-            if are_shares and isinstance(value, float):
-                return f"{value:.4f}"
-            return number(value) if isinstance(value, int | float) else str(value)
-
-        columns.append([(is_number, name), *((is_number, cell(x)) for x in values)])
+        texts = [_cell(x, are_shares) for x in values]
+        columns.append([(is_number, text) for text in (name, *texts)])
     return list(zip(*columns, strict=True))  # columns -> rows
+
+
+def _cell(value: object, is_share: bool) -> str:
+    """Returns the text of a cell; `is_share`: a float has four decimals."""
+    if is_share and isinstance(value, float):
+        return f"{value:.4f}"
+    return number(value) if isinstance(value, int | float) else str(value)

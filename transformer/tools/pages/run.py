@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 from ml_collections import ConfigDict
 
 from transformer.checkpoints import store
@@ -15,30 +16,26 @@ from transformer.workdir import log, results, run_config
 class Evaluation(NamedTuple):
     """The newest result on a test set, and the files of that set in evaluation/, line by line."""
 
+    stem: Path  # WORKDIR/evaluation/SET, which the names of the set's files begin with
     result: dict
     outputs: dict[str, list[str]]  # {"source": lines, "hypothesis": lines, ...}
 
-    def named(self, *roles: str) -> list[list[str]] | None:
-        """Returns the `columns` that have these roles in the result; None if a role is missing.
+    def columns(self, *roles: str) -> list[list[str]] | None:
+        """Returns the output files that have these roles in the result, as parallel lists of lines.
 
-        Roles are 'input', 'reference', 'output' and 'measure'.
+        Roles are 'input', 'reference', 'output' and 'measure'. None if the result has no such
+        column, or evaluation/ no such file; UserError if the lists differ in length, because a file
+        was replaced or cut.
         """
-        names = self.result.get("columns", {})
-        return self.columns(*(names[x] for x in roles)) if names.keys() >= set(roles) else None
-
-    def columns(self, *names: str) -> list[list[str]] | None:
-        """Returns the named output files as parallel lists of lines; None if one is missing.
-
-        UserError if the lists differ in length, because a file was replaced or cut.
-        """
+        names = [self.result.get("columns", {}).get(role) for role in roles]
         if not self.outputs.keys() >= set(names):
             return None
         columns = [self.outputs[name] for name in names]
         if len(set(map(len, columns))) > 1:
             counts = ", ".join(f"{name} {len(self.outputs[name])}" for name in names)
             raise UserError(
-                f"damaged: the files of the set {self.result['set']} in evaluation/ have different "
-                f"numbers of lines ({counts}): evaluate the run again"
+                f"damaged: the files {self.stem}.* have different numbers of lines ({counts}): "
+                "evaluate the run again"
             )
         return columns
 
@@ -55,7 +52,7 @@ class Run(NamedTuple):
     evaluations: list[Evaluation]  # one a test set, the newest last
     best_step: int | None  # of the checkpoint in best/
 
-    def of_kind(self, kind: str) -> list[dict]:
+    def logged(self, kind: str) -> list[dict]:
         """Returns the lines of metrics.jsonl of a kind: 'train' or 'validation'."""
         return [line for line in self.lines if line["kind"] == kind]
 
@@ -70,34 +67,27 @@ class Run(NamedTuple):
 
 def read(config: ConfigDict, folder: Path) -> Run:
     """Reads a workdir; `config` is its config, with the defaults of keys that it lacks."""
-    evaluated = log.read(folder, results.NAME)
-    best = store.steps(folder / "best")
-    saved = run_config.read_config(folder)
+    evaluated, starts = log.read(folder, results.NAME), log.read(folder, log.STARTS)
+    # What was trained before the last start from step 0 was lost, or was another run.
+    anew = [i for i, start in enumerate(starts) if start["step"] == 0]
     return Run(
         workdir=folder,
         config=config,
-        versions=dict(saved.get("versions", {})),
+        versions=dict(run_config.read_config(folder).get("versions", {})),
         lines=log.read(folder),
-        starts=latest_attempt(log.read(folder, log.STARTS)),
+        starts=starts[max(anew, default=0) :],
         results=evaluated,
-        evaluations=evaluations(folder, [result["set"] for result in evaluated]),
-        best_step=max(best, default=None),
+        evaluations=_evaluations(folder, [result["set"] for result in evaluated]),
+        best_step=max(store.steps(folder / "best"), default=None),
     )
 
 
-def latest_attempt(starts: list[dict]) -> list[dict]:
-    """Returns the starts since the last one from step 0.
+def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
+    """Reads evaluation/, in the order in which names of sets are last in `order`.
 
-    What was trained before that start was lost, or was another run in the same workdir.
+    Sets whose name is not there come first.
     """
-    anew = [number for number, line in enumerate(starts) if line["step"] == 0]
-    return starts[max(anew, default=0) :]
-
-
-def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
-    """Reads evaluation/. The list is in the `order` of names of sets; sets without a name in it
-    come first."""
-    by_age = []
+    evaluations = []
     for file in sorted((folder / results.FOLDER).glob("*.json")):
         try:
             result = json_files.read_object(file)
@@ -106,16 +96,16 @@ def evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
                 raise UserError(f"damaged: {file} is not a result")
         except UserError as error:
             raise UserError(f"{error}: evaluate the run again") from error
+        stem = file.with_suffix("")
         sides = {
-            x.name.removeprefix(f"{file.stem}."): x for x in file.parent.glob(f"{file.stem}.*")
+            x.name.removeprefix(f"{stem.name}."): x for x in stem.parent.glob(f"{stem.name}.*")
         }
         # A dot: a file of another set, such as news.old.source for news.
         outputs = {x: _lines(sides[x]) for x in sides if x != "json" and "." not in x}
-        # The age of a set: 0 for the last name in `order`, the number of names for one not in it.
-        name = result["set"]
-        by_age.append((order[::-1].index(name) if name in order else len(order), result, outputs))
-    by_age.sort(key=lambda x: -x[0])
-    return [Evaluation(result, outputs) for _, result, outputs in by_age]
+        evaluations.append(Evaluation(stem, result, outputs))
+    # Of a, b, a the last places are {a: 2, b: 1}.
+    place = {name: i for i, name in enumerate(order)}
+    return sorted(evaluations, key=lambda x: place.get(x.result["set"], -1))
 
 
 def _lines(file: Path) -> list[str]:
@@ -129,8 +119,6 @@ def num_parameters(run: Run) -> int:
         return run.starts[-1]["parameters"]
     task = load_task(run.config.task)
     model = task.model(run.config, task.sizes(run.config, run.workdir))
-    import jax
-
     # The model is traced for the shapes of its params; no array is allocated.
     shapes = jax.tree.leaves(abstract_params(model, task.example(run.config, 1)))
     return sum(x.size for x in shapes)

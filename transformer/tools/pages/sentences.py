@@ -1,6 +1,7 @@
 """Shows translations: as they were learnt, and of a test set the worst and some at random."""
 
 import difflib
+import itertools
 import re
 from collections.abc import Collection, Mapping, Sequence
 
@@ -12,9 +13,9 @@ from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup, Section
 from transformer.tools.pages.run import Run
 
-MOST_STEPS = 10  # of a sample
-MOST_SENTENCES = 8  # of the worst, and at random
-MOST_CHARACTERS = 1000  # of a text: a document is cut off
+MAX_STEPS = 10  # of a sample
+SENTENCES = 8  # of the worst, and at random
+MAX_CHARACTERS = 1000  # of a text: a document is cut off
 
 # A text as (class, words): "mark" for what the reference has, too, "right" for the tick, else "".
 Pieces = list[tuple[str, str]]
@@ -26,23 +27,20 @@ def samples(run: Run) -> Section | None:
     """Returns a few sentences of the validation set, as they were translated step by step."""
     if "decode" not in run.config:
         return None
-    seen = {}  # {(source, reference): {step: translation}}
-    for line in run.of_kind("validation"):
-        for source, translation, reference in translation_evaluator.read_samples(
-            line.get("samples", "")
-        ):
+    title, seen = "Learning to translate", {}  # {(source, reference): {step: translation}}
+    for line in run.logged("validation"):
+        logged = translation_evaluator.read_samples(line.get("samples", ""))
+        for source, translation, reference in logged:
             seen.setdefault((source, reference), {})[line["step"]] = translation
     if not seen:
         what = "No translation of the validation set is logged"
-        return Section(
-            "Learning to translate", [f"{what}: `--config.evaluate.samples=3` logs three."]
-        )
-    about = "The same sentences of the validation set after each validation. "
-    items = [
-        item({"source": source, "reference": reference}, merged(by_step), reference)
-        for (source, reference), by_step in seen.items()
-    ]
-    return Section("Learning to translate", [about + MARKED, markup(items)])
+        return Section(title, [f"{what}: `--config.evaluate.samples=3` logs three."])
+    about = f"The same sentences of the validation set after each validation. {MARKED}"
+    items = []
+    for (source, reference), by_step in seen.items():
+        rows = {"source": source, "reference": reference}
+        items.append(item(rows, merged(by_step), reference))
+    return Section(title, [about, markup(items)])
 
 
 def merged(by_step: Mapping[int, str]) -> dict[str, str]:
@@ -50,22 +48,18 @@ def merged(by_step: Mapping[int, str]) -> dict[str, str]:
 
     The steps are those that `evenly` returns.
     """
-    runs = []  # [first step, last step, translation]
-    for step in evenly(by_step):
-        if runs and runs[-1][2] == by_step[step]:
-            runs[-1][1] = step
-        else:
-            runs.append([step, step, by_step[step]])
-    return {
-        f"step {first:,}" + (f"–{last:,}" if last > first else ""): text
-        for first, last, text in runs
-    }
+    texts = {}
+    for text, group in itertools.groupby(evenly(by_step), key=by_step.get):
+        steps = list(group)
+        last = f"–{steps[-1]:,}" if len(steps) > 1 else ""
+        texts[f"step {steps[0]:,}{last}"] = text
+    return texts
 
 
-def evenly(by_step: Collection[int]) -> list[int]:
-    """Returns at most MOST_STEPS steps, evenly spaced, the first and the last included."""
-    steps = sorted(by_step)
-    chosen = np.linspace(0, len(steps) - 1, min(MOST_STEPS, len(steps))).round().astype(int)
+def evenly(steps: Collection[int]) -> list[int]:
+    """Returns at most MAX_STEPS steps, evenly spaced, the first and the last included."""
+    steps = sorted(steps)
+    chosen = np.linspace(0, len(steps) - 1, min(MAX_STEPS, len(steps))).round().astype(int)
     return [steps[i] for i in chosen]
 
 
@@ -77,26 +71,24 @@ def chosen(run: Run) -> Section | None:
     if "decode" not in run.config:
         return None
     title = "Sentences"
-    sides = run.evaluations and run.evaluations[-1].named("input", "output", "reference")
+    sides = run.evaluations and run.evaluations[-1].columns("input", "output", "reference")
     if not sides:
         return Section(title, [f"No test set is translated yet: `{run.command('evaluate')}`"])
-    metric = CHRF()
-    # Of equal scores the longer sentence is the more telling.
-    ranked = sorted(
-        (
-            (metric.sentence_score(hypothesis, [reference]).score, -len(source), line)
-            for line, (source, hypothesis, reference) in enumerate(zip(*sides, strict=True))
-        ),
-    )
+    metric, ranked = CHRF(), []
+    for line, (source, hypothesis, reference) in enumerate(zip(*sides, strict=True), start=1):
+        score = metric.sentence_score(hypothesis, [reference]).score
+        rows = {"chrF, line": f"{score:.1f}, line {line:,}", "source": source}
+        rows["reference"] = reference
+        # Of equal scores the longer sentence is the more telling, then the first.
+        ranked.append((score, -len(source), line, rows, hypothesis))
+    ranked.sort(key=lambda x: x[:3])
     parts = [f"By the chrF of the sentence, of {len(ranked):,} sentences. {MARKED}"]
     order = np.random.default_rng(0).permutation(len(ranked))
-    for name, items in (("Worst", ranked), ("At random", [ranked[i] for i in order])):
+    for name, indices in (("Worst", range(len(ranked))), ("At random", order)):
         shown = []
-        for score, _, line in items[:MOST_SENTENCES]:
-            source, hypothesis, reference = (side[line] for side in sides)
-            rows = {"chrF, line": f"{score:.1f}, line {line + 1:,}", "source": source}
-            rows |= {"reference": reference}
-            shown.append(item(rows, {"translation": hypothesis}, reference))
+        for i in indices[:SENTENCES]:
+            *_, rows, hypothesis = ranked[i]
+            shown.append(item(rows, {"translation": hypothesis}, rows["reference"]))
         parts.append(markup(shown, name))
     return Section(title, parts)
 
@@ -116,8 +108,8 @@ def item(rows: Mapping[str, str], translations: Mapping[str, str], reference: st
 
 
 def shortened(text: str) -> str:
-    """Returns a text, cut off after MOST_CHARACTERS."""
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} …"
+    """Returns a text, cut off after MAX_CHARACTERS."""
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} …"
 
 
 def marked(text: str, reference: str) -> Pieces:

@@ -13,27 +13,16 @@ def section(run: Run) -> Section:
     """Returns the config, with the default of each key that differs from it or has none."""
     task = run.config.task
     defaults, config = flatten(default_config(task)), flatten(run.config)
-    rows = [[key, show(value), _mark(key, value, defaults)] for key, value in config.items()]
-    differing = [
-        row
-        for row in rows
-        if row[2] != SAME and not row[0].startswith(APART) and not row[0].endswith("fingerprint")
-    ]
-    return Section(
-        "Config",
-        [
-            f"Keys that differ from configs/{task}.py: {len(differing)}.",
-            Table(["key", "this run", "default"], differing),
-            Table(["key", "value", "default"], rows, folded=f"All {len(config)} keys"),
-        ],
-    )
-
-
-def _mark(key: str, value: object, defaults: dict[str, object]) -> str:
-    """Says how a value compares with its default: SAME, the default, or '' where there is none."""
-    if key not in defaults:
-        return ""
-    return SAME if value == defaults[key] else show(defaults[key])
+    rows, differing = [], []
+    for key, value in config.items():
+        default = show(defaults[key]) if key in defaults else ""
+        is_same = key in defaults and value == defaults[key]
+        rows.append([key, show(value), SAME if is_same else default])
+        if not is_same and not key.startswith(APART) and not key.endswith("fingerprint"):
+            differing.append(rows[-1])
+    about = f"Keys that differ from configs/{task}.py: {len(differing)}."
+    everything = Table(["key", "value", "default"], rows, folded=f"All {len(config)} keys")
+    return Section("Config", [about, Table(["key", "this run", "default"], differing), everything])
 
 
 def show(value: object) -> str:
@@ -46,8 +35,6 @@ def show(value: object) -> str:
 def versions(run: Run) -> Section:
     """Returns the versions of packages, in training and at the newest evaluation."""
     evaluated = run.evaluations[-1].result.get("versions", {}) if run.evaluations else {}
-    rows = [
-        [name, run.versions.get(name, ""), evaluated.get(name, "")]
-        for name in {**run.versions, **evaluated}
-    ]
+    names = {**run.versions, **evaluated}
+    rows = [[name, run.versions.get(name, ""), evaluated.get(name, "")] for name in names]
     return Section("Packages", [Table(["package", "training", "evaluation"], rows)])

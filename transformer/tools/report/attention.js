@@ -25,10 +25,10 @@ for (const root of document.querySelectorAll(".attention")) {
   function chosen() {
     const heads = map.weights[layer.selectedIndex];
     const several = head.options.length > 1;
-    const of = several && head.selectedIndex ? [heads[head.selectedIndex - 1]] : heads;
+    const shown = several && head.selectedIndex ? [heads[head.selectedIndex - 1]] : heads;
     const S = map.keys.length;
     return map.queries.map((_, t) =>
-      map.keys.map((_, s) => of.reduce((sum, x) => sum + x[t * S + s], 0) / of.length / 1000));
+      map.keys.map((_, s) => shown.reduce((sum, x) => sum + x[t * S + s], 0) / shown.length / 1000));
   }
 
   // Shows the lines of one word: side 0 is the queries', 1 the keys'; side -1: all but the weak.
@@ -59,7 +59,7 @@ for (const root of document.querySelectorAll(".attention")) {
     map = examples[sentence.selectedIndex].maps[kind.selectedIndex];
     weights = chosen();
     const sides = [map.queries, map.keys];
-    titles.forEach((title, j) => { title.textContent = j ? map.of_keys : map.of_queries; });
+    titles.forEach((title, j) => { title.textContent = j ? map.right : map.left; });
     buttons = sides.map((words, j) => words.map((word, i) => {
       const button = element("button", { type: "button", dir: "auto", title: word }, word);
       button.onpointerenter = () => show(j, i);

@@ -11,7 +11,7 @@ from transformer.tools.report.attention_view import Example, Map, readable
 from transformer.tools.report.inside import Inside
 
 SENTENCES = 4
-MOST_TOKENS = 48  # of a text without a translation
+MAX_TOKENS = 48  # of a text without a translation
 
 ABOUT = (
     "A line is as strong as its weight: the share of its attention that a position on the left "
@@ -21,8 +21,6 @@ ABOUT = (
     "that it continues the word before; </s> is the end of a sentence, <s> its start. Attention "
     "says where information was read, not why."
 )
-
-
 KINDS = {
     "cross": "cross-attention",
     "encoder": "encoder self-attention",
@@ -30,118 +28,99 @@ KINDS = {
 }
 
 
-def section(this: Inside) -> Section | None:
+def section(loaded: Inside) -> Section | None:
     """Returns the attention in a few texts of the test set; None if the model has none.
 
     Images have a section of their own.
     """
-    if not hasattr(this.model, "attention_weights"):
+    if not hasattr(loaded.model, "attention_weights"):
         return None
-    if not this.items:
-        return Section("Attention", [f"No test set is evaluated: {this.run.command('evaluate')}"])
-    shown = []
-    if "decode" in this.run.config:
-        shown = _translations(this)
-    elif this.columns.get("input") != "image" and hasattr(
-        load_task(this.run.config.task), "reader"
-    ):
-        shown = _texts(this)
-    if not shown or not shown[0].maps:
-        return None
-    return Section("Attention", [ABOUT, attention_view.view(shown)])
-
-
-def _translations(this: Inside) -> list[Example]:
-    """Returns the attention while the run's own translations are predicted."""
-    this = inside.sentences(this, SENTENCES)
-    vocabulary = vocabularies.read(this.run.workdir, this.run.config)
-    translator = translation.TrainedTranslator(this.model, vocabulary, this.params, [])
+    if not loaded.items:
+        return Section("Attention", [f"No test set is evaluated: {loaded.run.command('evaluate')}"])
     examples = []
-    for item in this.items:
+    if "decode" in loaded.run.config:
+        examples = _translations(loaded)
+    elif loaded.columns.get("input") != "image":
+        examples = _texts(loaded)
+    if not examples or not examples[0].maps:
+        return None
+    return Section("Attention", [ABOUT, attention_view.view(examples)])
+
+
+def _translations(loaded: Inside) -> list[Example]:
+    """Returns the attention while the run's own translations are predicted."""
+    vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
+    translator = translation.TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
+    examples = []
+    for item in inside.sentences(loaded, SENTENCES).items:
         arrays = attention_weights.of_pair(translator, item["input"], item["output"])
         source, target = (readable(arrays[side].tolist()) for side in ("source", "target"))
         # The decoder's input is shifted right: it predicts target[t] from <s> and target[:t].
-        seen = ["<s>", *target[:-1]]
-        columns = {
+        axes = {
             "cross": ("predicts", target, "source", source),
             "encoder": ("source", source, "source", source),
-            "decoder": ("predicts", target, "has seen", seen),
+            "decoder": ("predicts", target, "has seen", ["<s>", *target[:-1]]),
         }
-        maps = [
-            Map(KINDS[kind], queries, keys, arrays[kind], left, right)
-            for kind, (left, queries, right, keys) in columns.items()
-            if kind in arrays
-        ]
+        maps = []
+        for kind, (left, queries, right, keys) in axes.items():
+            if kind in arrays:
+                maps.append(Map(KINDS[kind], queries, keys, arrays[kind], left, right))
         examples.append(Example(f"{item['input']} → {item['output']}", maps))
     return examples
 
 
-def _texts(this: Inside) -> list[Example]:
+def _texts(loaded: Inside) -> list[Example]:
     """Returns the attention in texts, as the task's `reader` gives them to the model.
 
     Where texts are classified, they are some that the model has right and some that it has wrong.
     """
-    config = this.run.config
-    is_labelled = {"reference", "output"} <= this.items[0].keys()
-    this = inside.sentences(this, len(this.items) if is_labelled else SENTENCES)
-    this = inside.labelled(this, SENTENCES) if is_labelled else this
-    read = load_task(config.task).reader(config, this.run.workdir)
-    examples = []
-    for item, number in zip(this.items, this.numbers, strict=True):
-        title = item["input"]
+    task = load_task(loaded.run.config.task)
+    if not hasattr(task, "reader"):
+        return []
+    is_labelled = {"reference", "output"} <= loaded.items[0].keys()
+    chosen = inside.sentences(loaded, len(loaded.items) if is_labelled else SENTENCES)
+    if is_labelled:
+        chosen = inside.labelled(chosen, SENTENCES)
+    read, examples = task.reader(loaded.run.config, loaded.run.workdir), []
+    for item, number in zip(chosen.items, chosen.numbers, strict=True):
+        text, title, pooling = item["input"], item["input"], ""
         if is_labelled:
             title += f" ({item['reference']}, predicted {item['output']})"
-        m = _within(this, item["input"], read(item["input"], number), is_labelled)
-        examples.append(Example(title, [m]))
+            pooling = getattr(loaded.model, "pooling", "mean")
+        examples.append(Example(title, [_map(loaded, text, read(text, number), pooling)]))
     return examples
 
 
-def _within(this: Inside, text: str, row: dict[str, np.ndarray], is_labelled: bool) -> Map:
-    """Returns the attention in a text; `row` are the model's inputs for this text."""
-    vocabulary = vocabularies.read(this.run.workdir, this.run.config)
-    [(kind, weights_LHTS)] = _weights(this, row).items()
-    if kind == "decoder":  # each token is predicted from those before it
+def _map(loaded: Inside, text: str, row: dict[str, np.ndarray], pooling: str) -> Map:
+    """Returns the attention within a text, whose inputs to the model are `row`.
+
+    Where the text is classified, shown first is the attention of the vector that is: with `pooling`
+    'first' that of the first position, with 'mean' the mean over all positions, which is added as a
+    query of its own. With '', nothing is classified.
+    """
+    vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
+    # A batch of one row: x[None] adds the batch axis, weights [L, 1, H, T, S] lose it again.
+    inputs = {name: x[None] for name, x in row.items()}
+    sown = attention_weights.of_batch(loaded.params, inputs, model=loaded.model)
+    [(kind, weights_LBHTS)] = jax.device_get(sown).items()
+    weights_LHTS = weights_LBHTS[:, 0]
+    if kind == "decoder":
         # Token t of the row is the one before target t: query t reads tokens 0 to t and predicts
         # piece t of the text.
-        T = min(MOST_TOKENS, len(row["tokens"]))
+        T = min(MAX_TOKENS, len(row["tokens"]))
         targets = readable(vocabulary.pieces(vocabulary.encode([text])[0][:T]))
         seen = readable(vocabulary.pieces(row["tokens"][:T]))
         return Map(KINDS[kind], targets, seen, weights_LHTS[:, :, :T, :T], "predicts", "has seen")
     # Mask: padding has segment 0.
     pieces = readable(vocabulary.pieces(row["ids"][row["segments"] > 0]))
-    if kind == "hops":
-        return _hops(pieces, weights_LHTS)
-    pooling = getattr(this.model, "pooling", "mean") if is_labelled else ""
-    return _encoded(pieces, weights_LHTS, pooling)
-
-
-def _hops(pieces: list[str], weights_LHTS: np.ndarray) -> Map:
-    """Returns the attention of learned queries (Lin et al. 2017)."""
-    hops = [f"hop {i + 1}" for i in range(weights_LHTS.shape[2])]
-    weights_LHTS = weights_LHTS[..., : len(pieces)]
-    return Map("hops", hops, pieces, weights_LHTS, "hop", "text")
-
-
-def _encoded(pieces: list[str], weights_LHTS: np.ndarray, pooling: str) -> Map:
-    """Returns the attention within a text; shown first is that of the vector which is classified.
-
-    With `pooling` 'first', this is the vector of the first position; with 'mean', the mean over all
-    positions, which is added as a query of its own; with '', nothing is classified.
-    """
-    S, queries = len(pieces), pieces
-    weights_LHTS = weights_LHTS[:, :, :S, :S]
+    S = len(pieces)
+    if kind == "hops":  # learned queries (Lin et al. 2017)
+        hops = [f"hop {i + 1}" for i in range(weights_LHTS.shape[2])]
+        return Map("hops", hops, pieces, weights_LHTS[..., :S], "hop", "text")
+    queries, weights_LHTS = pieces, weights_LHTS[:, :, :S, :S]
     if pooling == "mean":
         # A mean of vectors reads each key with the mean of their weights.
         mean_LH1S = weights_LHTS.mean(axis=2, keepdims=True)
         weights_LHTS = np.concatenate([mean_LH1S, weights_LHTS], axis=2)
         queries = ["all, mean", *pieces]
-    first = 0 if pooling else -1
-    return Map(KINDS["encoder"], queries, pieces, weights_LHTS, "from", "to", first)
-
-
-def _weights(this: Inside, row: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the attention weights [L, H, T, S] of one row."""
-    # A batch of one row: x[None] adds the batch axis, weights [L, 1, H, T, S] lose it again.
-    inputs = {name: x[None] for name, x in row.items()}
-    of_kinds = attention_weights.of_batch(this.params, inputs, model=this.model)
-    return {kind: np.asarray(weights[:, 0]) for kind, weights in jax.device_get(of_kinds).items()}
+    return Map(KINDS[kind], queries, pieces, weights_LHTS, first=0 if pooling else -1)

@@ -14,7 +14,7 @@ import numpy as np
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup
 
-MOST_NUMBERS = 300_000  # in a page: just below 1 MB
+MAX_NUMBERS = 300_000  # in a page: just below 1 MB
 
 
 class Map(NamedTuple):
@@ -28,8 +28,8 @@ class Map(NamedTuple):
     queries: list[str]
     keys: list[str]
     weights_LHTS: np.ndarray
-    of_queries: str = "from"  # what the left column is
-    of_keys: str = "to"
+    left: str = "from"  # what the queries are, the words on the left
+    right: str = "to"
     first: int = -1
 
 
@@ -45,21 +45,21 @@ def view(examples: Sequence[Example]) -> Markup:
 
     All examples have the same maps, layers and heads.
     """
-    sizes = np.cumsum([sum(m.weights_LHTS.size for m in example.maps) for example in examples])
-    count = max(1, int((sizes <= MOST_NUMBERS).sum()))
-    data = [
-        {"title": example.title, "maps": [_values(m) for m in example.maps]}
-        for example in examples[:count]
-    ]
+    data, numbers = [], 0
+    for example in examples:
+        numbers += sum(m.weights_LHTS.size for m in example.maps)
+        if not data or numbers <= MAX_NUMBERS:
+            data.append({"title": example.title, "maps": [_values(m) for m in example.maps]})
     return page.markup("report/attention", examples=data)
 
 
 def _values(m: Map) -> dict:
     """Returns a map with weights in thousandths: {'weights': [layer][head][t * S + s], ...}."""
-    weights_LHTS = np.rint(1000 * m.weights_LHTS).astype(int)
-    values = m._asdict() | {"weights": weights_LHTS.reshape(*weights_LHTS.shape[:2], -1).tolist()}
-    del values["weights_LHTS"]
-    return values
+    values = m._asdict()
+    weights_LHTS = np.rint(1000 * values.pop("weights_LHTS")).astype(int)
+    # One list a head, row by row: weight (t, s) is at t * S + s.
+    flat = weights_LHTS.reshape(*weights_LHTS.shape[:2], -1)
+    return values | {"weights": flat.tolist()}
 
 
 def readable(pieces: Sequence[str]) -> list[str]:

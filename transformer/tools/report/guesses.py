@@ -19,19 +19,19 @@ ABOUT = (
 )
 
 
-def section(this: Inside) -> Section | None:
+def section(loaded: Inside) -> Section | None:
     """Returns guesses of hidden pieces in a few texts of the test set; None for another task."""
+    run = loaded.run
+    if "mask_share" not in run.config.data:
+        return None
     from transformer.families.texts import texts
 
-    if "mask_share" not in this.run.config.data:
-        return None
-    if not this.items:
-        return Section("Hidden pieces", [f"Not evaluated yet: `{this.run.command('evaluate')}`"])
-    data = this.run.config.data
-    vocabulary = vocabularies.read(this.run.workdir, this.run.config)
+    if not loaded.items:
+        return Section("Hidden pieces", [f"Not evaluated yet: `{run.command('evaluate')}`"])
+    data, vocabulary = run.config.data, vocabularies.read(run.workdir, run.config)
     columns = ["hidden", *map(str, range(1, GUESSES + 1))]
-    parts, this = [ABOUT], inside.sentences(this, SENTENCES)
-    for item, number in zip(this.items, this.numbers, strict=True):
+    parts, chosen = [ABOUT], inside.sentences(loaded, SENTENCES)
+    for item, number in zip(chosen.items, chosen.numbers, strict=True):
         ids = vocabulary.encode([item["input"]])[0][: data.max_length]
         row = texts.one_text(ids, len(ids))
         count = max(1, round(data.mask_share * (len(ids) - 1)))
@@ -39,16 +39,17 @@ def section(this: Inside) -> Section | None:
         hidden = 1 + np.sort(np.random.default_rng(number).permutation(len(ids) - 1)[:count])
         truth = row["ids"][hidden]
         row["ids"] = np.where(np.isin(row["positions"], hidden), texts.MASK, row["ids"])
+        # A batch of one row: x[None] adds the batch axis.
         inputs = {name: x[None] for name, x in row.items()} | {"masked": hidden[None]}
-        logits_1TV = this.model.apply({"params": this.params}, **inputs, train=False)
+        logits_1TV = loaded.model.apply({"params": loaded.params}, **inputs, train=False)
         probabilities_TV = np.asarray(jax.nn.softmax(logits_1TV[0]))
-        rows = [
-            [_named(vocabulary, p_V, i) for i in (target, *np.argsort(-p_V)[:GUESSES])]
-            for target, p_V in zip(truth, probabilities_TV, strict=True)
-        ]
+        rows = []
+        for target, p_V in zip(truth, probabilities_TV, strict=True):
+            likeliest = np.argsort(-p_V)[:GUESSES]
+            rows.append([_named(vocabulary, p_V, i) for i in (target, *likeliest)])
         surfaces = [text for _, text in vocabulary.surfaces(item["input"])][: len(ids) - 1]
         for i in hidden - 1:
-            surfaces[i] = " " * surfaces[i].startswith(" ") + "____"
+            surfaces[i] = " ____" if surfaces[i].startswith(" ") else "____"
         parts += ["".join(surfaces), Table(columns, rows)]
     return Section("Hidden pieces", parts)
 

@@ -8,8 +8,9 @@ for (const root of document.querySelectorAll(".patched")) {
     figures.forEach((figure, n) => {
       const heads = pictures[n][layer.selectedIndex];
       const several = head.options.length > 1;
-      const of = several && head.selectedIndex ? [heads[head.selectedIndex - 1]] : heads;
-      const shares = of[0].map((_, i) => of.reduce((sum, x) => sum + x[i], 0) / of.length / 1000);
+      const shown = several && head.selectedIndex ? [heads[head.selectedIndex - 1]] : heads;
+      const shares = shown[0].map((_, i) =>
+        shown.reduce((sum, x) => sum + x[i], 0) / shown.length / 1000);
       const most = Math.max(...shares, 1e-9);
       figure.querySelectorAll("td").forEach((cell, i) => {
         cell.textContent = (100 * shares[i]).toFixed(shares[i] < 0.0995 ? 1 : 0);

@@ -16,18 +16,18 @@ from transformer.tasks import attention_weights
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup, Section
 from transformer.tools.report import inside, pictures
-from transformer.tools.report.attention_view import MOST_NUMBERS
+from transformer.tools.report.attention_view import MAX_NUMBERS
 from transformer.tools.report.inside import Inside
 
 IMAGES = 8
 
-WHOSE = {
-    "token": "what the class token, which is classified, attends to",
-    "mean": "what the patches, whose mean is classified, attend to, on average",
+QUERY = {
+    "token": "the class token, which is classified, attends to (the rest to 100 % is itself)",
+    "mean": "the patches, whose mean is classified, attend to, on average",
 }
 ABOUT = (
-    "Colour is attention: {whose}. The strongest patch of an image has the full colour. Point at "
-    "an image for the numbers, each patch's share in percent{rest}."
+    "Colour is attention: what {}. The strongest patch of an image has the full colour. Point at "
+    "an image for the numbers, each patch's share in percent."
 )
 
 
@@ -39,62 +39,53 @@ class Picture(NamedTuple):
     weights_LHP: np.ndarray  # of the patches, row by row
 
 
-def section(this: Inside) -> Section | None:
+def section(loaded: Inside) -> Section | None:
     """Returns the attention over a few images of the test set; None if they are no images."""
-    is_image = this.columns.get("input") == "image"
-    if not (is_image and this.items and hasattr(this.model, "attention_weights")):
+    is_image = loaded.columns.get("input") == "image"
+    if not (is_image and loaded.items and hasattr(loaded.model, "attention_weights")):
         return None
-    this = inside.labelled(this, IMAGES)
+    from transformer.families.images import image_classification, images
+
+    chosen, run, pooling = inside.labelled(loaded, IMAGES), loaded.run, loaded.model.pooling
     try:
-        pixels = _pixels(this)
+        originals = pictures.read(run, run.evaluations[-1], [x - 1 for x in chosen.numbers])
     except UserError as error:
         return Section("Attention", [f"The images of the test set are not here: {error}"])
-    sown = attention_weights.of_batch(this.params, {"images": pixels}, model=this.model)
-    weights_LBHP = of_patches(np.asarray(sown["encoder"]), this.model.pooling)
-    shown = [
-        Picture(f"{item['reference']}, predicted {item['output']}", pixels[i], weights_LBHP[:, i])
-        for i, item in enumerate(this.items)
-    ]
-    rest = "; what is missing to 100 it gives itself" if this.model.pooling == "token" else ""
-    about = ABOUT.format(whose=WHOSE[this.model.pooling], rest=rest)
-    return Section("Attention", [about, view(shown)])
+    # What evaluation saw of the images, uint8 [B, size, size, channels].
+    view = image_classification.evaluation_view(run.config)
+    pixels = np.stack([images.viewed(image, view, None) for image in originals])
+    sown = attention_weights.of_batch(loaded.params, {"images": pixels}, model=loaded.model)
+    weights_LBHP = patch_weights(np.asarray(sown["encoder"]), pooling)
+    shown = []
+    for i, item in enumerate(chosen.items):
+        title = f"{item['reference']}, predicted {item['output']}"
+        shown.append(Picture(title, pixels[i], weights_LBHP[:, i]))
+    return Section("Attention", [ABOUT.format(QUERY[pooling]), draw(shown)])
 
 
-def of_patches(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
+def patch_weights(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
     """Returns the attention [L, B, H, P] of the classified vector to each patch, row by row."""
     if pooling == "token":  # query 0 is the class token, and so is key 0, which is no patch
         return weights_LBHTS[:, :, :, 0, 1:]
     return weights_LBHTS.mean(axis=3)  # of the queries
 
 
-def _pixels(this: Inside) -> np.ndarray:
-    """Returns what evaluation saw of the images, uint8 [B, size, size, channels]."""
-    from transformer.families.images import image_classification, images
-
-    view = image_classification.evaluation_view(this.run.config)
-    lines = [number - 1 for number in this.numbers]
-    originals = pictures.read(this.run, this.run.evaluations[-1], lines)
-    return np.stack([images.viewed(image, view, None) for image in originals])
-
-
-def view(shown: Sequence[Picture]) -> Markup:
+def draw(shown: Sequence[Picture]) -> Markup:
     """Returns the pictures, with a choice of layer and head; fewer if the page grew too large."""
-    count = max(1, min(len(shown), MOST_NUMBERS // shown[0].weights_LHP.size))
     # P patches, row by row, of a square grid of sqrt(P) a side.
     L, H, P = shown[0].weights_LHP.shape
-    shown = shown[:count]
-    shares = [np.rint(1000 * picture.weights_LHP).astype(int).tolist() for picture in shown]
+    shown = shown[: max(1, MAX_NUMBERS // (L * H * P))]
+    drawn, shares = [], []
+    for title, pixels, weights_LHP in shown:
+        # A grey image has no axis of channels.
+        image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+        drawn.append((title, pictures.url(image)))
+        shares.append(np.rint(1000 * weights_LHP).astype(int).tolist())
     return page.markup(
         "report/image_attention",
         layers=L,
         heads=["mean of all", *range(1, H + 1)] if H > 1 else [1],
         side=math.isqrt(P),
-        pictures=[
-            (picture.title, pictures.url(_image(picture.pixels))) for picture in shown[:count]
-        ],
+        pictures=drawn,
         shares=shares,  # in thousandths: [picture][layer][head][patch]
     )
-
-
-def _image(pixels: np.ndarray) -> Image.Image:
-    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)

@@ -13,7 +13,7 @@ from transformer.tools.pages.page import Section
 from transformer.tools.pages.run import Run
 
 Tree = Any
-MOST_CHARACTERS = 100  # of a sentence: a picture of a longer one cannot be read
+MAX_CHARACTERS = 100  # of a sentence: a picture of a longer one cannot be read
 
 
 class Inside(NamedTuple):
@@ -35,37 +35,37 @@ def load(run: Run) -> Inside | None:
     if not store.steps(run.workdir / weights.folder_name(config.evaluate.weights)):
         return None
     loaded = trained.load(config, run.workdir)
-    roles = run.evaluations[-1].result.get("columns", {}) if run.evaluations else {}
-    columns = roles and run.evaluations[-1].named(*roles)
-    items = [dict(zip(roles, lines, strict=True)) for lines in zip(*(columns or ()), strict=True)]
-    return Inside(run, loaded.model, loaded.params, items, list(range(1, len(items) + 1)), roles)
+    columns, items = {}, []
+    if run.evaluations:
+        columns = run.evaluations[-1].result.get("columns", {})
+        lines = run.evaluations[-1].columns(*columns) or []
+        items = [dict(zip(columns, item, strict=True)) for item in zip(*lines, strict=True)]
+    numbers = list(range(1, len(items) + 1))
+    return Inside(run, loaded.model, loaded.params, items, numbers, columns)
 
 
 def missing(run: Run) -> Section:
     """Returns what a page says of a run without a checkpoint."""
-    folder = weights.folder_name(run.config.evaluate.weights)
-    return Section(
-        "Inside the model",
-        [
-            f"{run.workdir / folder} has no complete checkpoint, from which attention, the beam's "
-            "path and the positions would be shown (config.evaluate.weights="
-            f"{run.config.evaluate.weights!r} names the folder)."
-        ],
+    selected = run.config.evaluate.weights
+    about = (
+        f"{run.workdir / weights.folder_name(selected)} has no complete checkpoint to look into "
+        f"(config.evaluate.weights={selected!r} names the folder)."
     )
+    return Section("Inside the model", [about])
 
 
-def sentences(inside: Inside, count: int, most: int = MOST_CHARACTERS) -> Inside:
+def sentences(inside: Inside, count: int, max_characters: int = MAX_CHARACTERS) -> Inside:
     """Keeps `count` items whose inputs have different lengths, short ones first.
 
-    They are evenly spaced among those of 2 to `most` characters, or where these are too few,
-    the shortest ones.
+    They are evenly spaced among those of 2 to `max_characters`, or where these are too few, the
+    shortest ones.
     """
     # Indices of items in the order of their lengths, then without empty ones, then without those
     # that are too long.
     lengths = np.array([len(item["input"].strip()) for item in inside.items], int)
     ordered = np.argsort(lengths, kind="stable")
     ordered = ordered[lengths[ordered] > 1]
-    ordered = ordered[: max(count, int((lengths[ordered] <= most).sum()))]
+    ordered = ordered[: max(count, int((lengths[ordered] <= max_characters).sum()))]
     return _kept(inside, ordered[_spaced(len(ordered), count)])
 
 

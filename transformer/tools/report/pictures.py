@@ -13,11 +13,6 @@ from transformer.tools.pages.run import Evaluation, Run
 SIZE = 96  # pixels of an image's longer side
 
 
-def urls(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[str]:
-    """Returns data URLs of images of the test set; `lines` are their numbers there, from 0."""
-    return [url(image) for image in read(run, evaluation, lines)]
-
-
 def read(run: Run, evaluation: Evaluation, lines: Sequence[int]) -> list[Image.Image]:
     """Returns images of the test set, with the model's channels but of any size.
 

@@ -1,38 +1,32 @@
 """The section on positions: how a model knows the order of its input."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from flax import traverse_util
+from ml_collections import ConfigDict
 
 from transformer.models import positions
 from transformer.tools.pages import charts
 from transformer.tools.pages.page import Plot, Section, Table
-from transformer.tools.report.inside import Inside
+from transformer.tools.report.inside import Inside, Tree
 
-POSITIONS, COLUMNS = 50, 64  # of a matrix that is drawn; more cannot be seen
-DISTANCES = 50
-LEARNED = 32  # on each side, of a learned matrix
-GRIDS = 7  # on each side, of a grid of grids
+POSITIONS, DIMENSIONS = 40, 32  # of a matrix that is drawn; more cannot be seen
 
 ABOUT = {
     "sinusoids": (
-        "Sinusoids (paper, 3.5): position p has sin(p / 10000^(2i/D)) and cos of the same, waves "
-        "from a length of 2π to 10000 · 2π, which are added to the embedding. The product of two "
-        "positions' encodings depends on their distance alone."
+        "Sinusoids (paper, 3.5): position p has sin(p / 10000^(2i/D)) and cos of the same, which "
+        "are added to the embedding; sines are drawn on the left. How alike two encodings are "
+        "depends on their distance alone."
     ),
     "learned": (
         "Learned positions: a vector for each, added to the embedding. Nothing but training makes "
         "the vectors of neighbours similar. Positions that training never saw stay as they were."
     ),
-    "grid": (
-        "Learned positions of the patches (Dosovitskiy et al. 2021, figure 7): a vector for each "
-        "place of the grid, added to its patch. Nothing but training tells it rows and columns."
-    ),
     "rotary": (
-        "Rotary positions (Su et al. 2021): each pair of components of a query or key is turned by "
-        "an angle in proportion to its position. Their product then depends on the distance alone: "
-        "equal vectors match less, the farther they are apart."
+        "Rotary positions (Su et al. 2021): each pair of components of a query or key is rotated "
+        "by an angle in proportion to its position, whose sine and cosine are drawn. The product "
+        "of a query and a key then depends on their distance alone."
     ),
     "shaw": (
         "Relative positions (Shaw et al. 2018): each head has learned a key and a value for each "
@@ -46,171 +40,93 @@ ABOUT = {
 }
 
 
-def section(this: Inside) -> Section | None:
+def section(loaded: Inside) -> Section | None:
     """Returns the position encodings of a model; None for a recurrent one, which has none."""
-    kind = this.run.config.model.get("positions")
+    model, params = loaded.run.config.model, loaded.params
+    kind = model.get("positions")
     if kind is None:
         return None
-    params, model = this.params, this.run.config.model
-    if kind == "learned" and "position_grid" in params:
-        parts = [ABOUT["grid"], *_grid(np.asarray(params["position_grid"]))]
-    elif kind == "learned":
+    plots = []
+    if kind == "shaw":
+        plots = [_distances(params, model.max_distance)]
+    elif "position_grid" in params:
+        plots = [_grid(np.asarray(params["position_grid"]))]
+    elif kind != "none":
+        for name, table_PD in _vectors(kind, model, params).items():
+            plots += _table(name, table_PD)
+    return Section("Positions", [ABOUT.get(kind, ABOUT["sinusoids"]), *plots])
+
+
+def _vectors(kind: str, model: ConfigDict, params: Tree) -> dict[str, np.ndarray]:
+    """Returns a vector for each position [P, D], by the input that it is added to."""
+    if kind == "learned":
         names = ("source_positions", "target_positions", "add_positions")
-        tables = {name: np.asarray(params[name]["embedding"]) for name in names if name in params}
-        parts = [ABOUT["learned"], *(plot for x in tables.items() for plot in _learned(*x))]
-    elif kind == "rotary":
-        parts = [ABOUT["rotary"], _rotary(model.key_size or model.d_model // model.num_heads)]
-    elif kind == "shaw":
-        parts = [ABOUT["shaw"], *_shaw(params, model.max_distance)]
-    elif kind == "none":
-        parts = [ABOUT["none"]]
-    else:
-        parts = [ABOUT["sinusoids"], *_sinusoids(model.d_model, kind)]
-    return Section("Positions", parts)
+        return {name: np.asarray(params[name]["embedding"]) for name in names if name in params}
+    D = model.d_model
+    if kind == "rotary":
+        D = model.key_size or model.d_model // model.num_heads
+    # Sines, then cosines: side by side, as in the paper's layout, they look like noise.
+    layout = "concatenated" if kind == "concatenated" else "halves"
+    return {"positions": np.asarray(positions.sinusoids(np.arange(POSITIONS), D, layout))}
 
 
-def _sinusoids(d_model: int, layout: str) -> list[Plot]:
-    """Returns the encodings (paper, section 3.5) as a matrix, and their product by distance."""
-    encodings_PD = np.asarray(positions.sinusoids(np.arange(POSITIONS), d_model, layout))
-    products_P = encodings_PD @ encodings_PD[0] / (d_model / 2)
-    shown = _evenly(d_model, COLUMNS)
-    if layout == "interleaved":  # sines, then cosines: side by side they look like noise
-        sines = 2 * _evenly(d_model // 2, COLUMNS // 2)
-        shown = np.concatenate([sines, sines + 1])
-    cells = [
-        {"position": p, "dimension": int(d), "value": round(float(encodings_PD[p, d]), 3)}
-        for p in range(POSITIONS)
-        for d in shown
-    ]
-    about = (
-        f"Rows are positions, columns {len(shown)} of the {d_model} dimensions, sines on the left, "
-        "cosines on the right."
-    )
-    matrix = _map("The encodings", cells, about, x="dimension", y="position", both_signs=True)
-    return [matrix, _by_distance(products_P, "1 is the product with itself.")]
-
-
-def _rotary(key_size: int) -> Plot:
-    """Returns the product of two equal vectors, one of them turned, by distance."""
-    # Of an interleaved row [sin, cos, sin, cos, ...] the cosines: a pair of components turned by an
-    # angle has cos(angle) times the product with the unturned pair.
-    angles_P = positions.sinusoids(np.arange(DISTANCES), key_size, "interleaved")[:, 1::2]
-    return _by_distance(np.asarray(angles_P).mean(axis=1), "Of two equal vectors, 1 at distance 0.")
-
-
-def _by_distance(products_P: np.ndarray, about: str) -> Plot:
-    """Returns the curve of a product over the distance of two positions."""
-    rows = [[p, round(float(x), 4)] for p, x in enumerate(products_P)]
-    spec = {
-        "data": {"values": [{"distance": p, "product": x} for p, x in rows]},
-        "height": 220,
-        "mark": {"type": "line", "point": True, "tooltip": True},
-        "encoding": {
-            "x": {"field": "distance", "type": "quantitative"},
-            "y": {"field": "product", "type": "quantitative", "title": None},
-        },
-    }
-    title = "Product of two positions, by their distance"
-    return Plot(title, spec, about, Table(["distance", "product"], rows))
-
-
-def _learned(name: str, table_PD: np.ndarray) -> list[Plot]:
-    """Returns the learned matrix, and how alike its rows are."""
-    (P, D), most = table_PD.shape, max(float(np.abs(table_PD).max()), 1e-12)
-    rows, columns = np.arange(min(P, LEARNED)), _evenly(D, LEARNED)
-    cells = [
-        {"position": int(p), "dimension": int(d), "value": round(float(table_PD[p, d]) / most, 3)}
-        for p in rows
-        for d in columns
-    ]
-    cosines_PP = cosines(table_PD[rows])
-    pairs = [
-        {"position": int(p), "other position": int(q), "value": round(float(cosines_PP[p, q]), 3)}
-        for p in rows
-        for q in rows
-    ]
-    title = name.replace("_", " ").replace("add positions", "positions").capitalize()
-    about = (
-        f"Rows are the first {len(rows)} of {P} positions, columns {len(columns)} of {D} "
-        f"dimensions; values are shares of the largest, {most:.3g}."
-    )
+def _table(name: str, table_PD: np.ndarray) -> list[Plot]:
+    """Returns pictures of the vectors of the first positions, and of how alike they are."""
+    vectors_PD = table_PD[:POSITIONS]
+    P, D = vectors_PD.shape
+    # Dimensions evenly spaced from 0 on: 3 of 9 are 0 3 6.
+    shown = np.arange(min(D, DIMENSIONS)) * D // min(D, DIMENSIONS)
+    axes = {"position": range(P), "dimension": shown.tolist()}
+    about = f"The first {P} positions, {len(shown)} of {D} dimensions."
+    title = name.removeprefix("add_").replace("_", " ").capitalize()
+    pairs = {"position": range(P), "second position": range(P)}
     alike = "Cosine similarity of each two positions' vectors."
     return [
-        _map(title, cells, about, x="dimension", y="position", both_signs=True),
-        _map(f"{title}, compared", pairs, alike, x="other position", y="position", both_signs=True),
+        _heat_map(title, vectors_PD[:, shown], about, axes),
+        _heat_map(f"{title}, compared", cosines(vectors_PD), alike, pairs),
     ]
 
 
-def _grid(grid_HWD: np.ndarray) -> list[Plot]:
-    """Returns a grid of small grids: the similarity of each place with all places.
-
-    The small grid in row m and column n begins at row m * (H + 1) and column n * (W + 1).
-    """
+def _grid(grid_HWD: np.ndarray) -> Plot:
+    """Returns how alike the middle place and each place are (Dosovitskiy et al. 2021, figure 7)."""
     H, W, D = grid_HWD.shape
-    cosines_HWYX = cosines(grid_HWD.reshape(H * W, D)).reshape(H, W, H, W)
-    cells = [
-        {
-            # A column and a row are left free between the small grids.
-            **{"x": n * (W + 1) + x, "y": m * (H + 1) + y, "place": f"{i}, {j}"},
-            **{"other": f"{y}, {x}", "value": round(float(cosines_HWYX[i, j, y, x]), 3)},
-        }
-        for m, i in enumerate(_evenly(H, GRIDS))
-        for n, j in enumerate(_evenly(W, GRIDS))
-        for y in range(H)
-        for x in range(W)
-    ]
-    about = (
-        "Each small grid is of one place, row by row: the cosine similarity of its vector with "
-        "those of all places."
-    )
-    plot = _map("Learned positions", cells, about, x="x", y="y", both_signs=True)
-    for name in "xy":
-        indices = list(range(1 + max(cell[name] for cell in cells)))
-        plot.spec["encoding"][name] |= {"axis": None, "scale": {"domain": indices}}
-    rows = [[cell["place"], cell["other"], cell["value"]] for cell in cells]
-    table = Table(["place (row, column)", "other place", "similarity"], rows)
-    return [plot._replace(spec={**plot.spec, "width": 260}, table=table)]
+    # Place (y, x) is row y * W + x of the reshaped grid.
+    middle_P = cosines(grid_HWD.reshape(H * W, D))[H // 2 * W + W // 2]
+    about = f"Cosine similarity of each patch's vector with that of row {H // 2}, column {W // 2}."
+    axes = {"row": range(H), "column": range(W)}
+    return _heat_map("Positions of patches", middle_P.reshape(H, W), about, axes)
 
 
-def _shaw(params: Any, max_distance: int) -> list[Plot]:
-    """Returns the length of each distance's key in each head (Shaw et al. 2018, section 3.2).
+def _distances(params: Tree, max_distance: int) -> Plot:
+    """Returns the length of each distance's key in each head (Shaw et al. 2018, section 3.2)."""
+    lengths = {}
+    for (half, layer, *_, name), keys_HKR in traverse_util.flatten_dict(params).items():
+        if name == "distance_keys":
+            number = int(layer.removeprefix("layers_")) + 1
+            for head, length_R in enumerate(np.linalg.norm(keys_HKR, axis=1), start=1):
+                lengths[f"{half} {number}.{head}"] = length_R
+    # With max_distance 16, column 0 is of 16 words before, column 16 of the word itself.
+    axes = {"layer and head": lengths, "distance": range(-max_distance, max_distance + 1)}
+    about = "Length of the key of each distance; a negative distance is of words before."
+    return _heat_map("Distances", list(lengths.values()), about, axes)
 
-    Column r of a head's keys is of distance r - max_distance: with 16, column 0 is of 16 words
-    before, column 16 of the word itself.
+
+def _heat_map(title: str, matrix: Sequence[np.ndarray], about: str, axes: Mapping) -> Plot:
+    """Returns a heat map of a matrix, whose values are shown as shares of the largest.
+
+    `axes` are {name: labels} of its rows and of its columns.
     """
-    plots = []
-    for half in ("encoder", "decoder"):
-        layers = params.get(half, {})
-        cells = [
-            {
-                **{"layer and head": f"{i + 1}.{h + 1}", "distance": r - max_distance},
-                "value": round(float(length), 3),
-            }
-            for i in range(sum(name.startswith("layers_") for name in layers))
-            for h, keys_KR in enumerate(
-                np.asarray(layers[f"layers_{i}"]["self_attention"]["distance_keys"])
-            )
-            for r, length in enumerate(np.linalg.norm(keys_KR, axis=0))
-        ]
-        if cells:
-            about = "Length of the key of each distance; a negative one is of words before."
-            axes = {"x": "distance", "y": "layer and head"}
-            plots.append(_map(f"Distances in the {half}", cells, about, **axes))
-    return plots
-
-
-def _map(title: str, cells: Sequence[dict], about: str, **options: Any) -> Plot:
-    """Returns a heat map of cells; `options` are those of `charts.heat_map`."""
-    table = Table(list(cells[0]), [list(cell.values()) for cell in cells])
-    return Plot(title, charts.heat_map(cells, **options), about, table)
+    (y, rows), (x, columns) = axes.items()
+    matrix = np.array(matrix) / max(np.abs(matrix).max(), 1e-12)
+    cells = []
+    for row, values in zip(rows, matrix.round(3).tolist(), strict=True):
+        for column, value in zip(columns, values, strict=True):
+            cells.append({y: row, x: column, "value": value})
+    table = Table([y, x, "value"], [list(cell.values()) for cell in cells])
+    return Plot(title, charts.heat_map(cells, x, y), f"{about} 1 is the largest value.", table)
 
 
 def cosines(x_PD: np.ndarray) -> np.ndarray:
     """Returns the cosine similarity of each two rows; 0 with a row of zeros."""
     unit_PD = x_PD / np.maximum(np.linalg.norm(x_PD, axis=1, keepdims=True), 1e-12)
     return unit_PD @ unit_PD.T
-
-
-def _evenly(total: int, most: int) -> np.ndarray:
-    """Returns up to `most` indices below `total`, evenly spaced from 0 on: 3 of 9 are 0 3 6."""
-    return np.arange(min(total, most)) * total // min(total, most)

@@ -7,8 +7,8 @@ from transformer.tools.pages.run import Evaluation, Run
 from transformer.tools.pages.sentences import shortened
 from transformer.tools.report import pictures
 
-MOST_CLASSES = 40  # of a confusion matrix that can be read
-MOST_ITEMS = 20
+MAX_CLASSES = 40  # of a confusion matrix that can be read
+MAX_ITEMS = 20
 
 
 def section(run: Run) -> Section | None:
@@ -19,77 +19,68 @@ def section(run: Run) -> Section | None:
     if not run.evaluations or "classes" not in run.evaluations[-1].outputs:
         return None
     newest = run.evaluations[-1]
-    per_class = [line.split("\t") for line in newest.outputs.get("classes", [])]
-    counts = [line.split("\t") for line in newest.outputs.get("confusion", [])]
-    rows = [[name, int(items), *map(float, scores)] for name, items, *scores in per_class]
+    lines = [line.split("\t") for line in newest.outputs["classes"]]
+    rows = [[name, int(items), *map(float, scores)] for name, items, *scores in lines]
     table = Table(["class", "items", "precision", "recall", "F1"], rows, "Scores by class")
     parts = [f"Of the set {newest.result['set']}.", table]
+    counts = [line.split("\t") for line in newest.outputs.get("confusion", [])]
     matrix = {(label, predicted): int(count) for label, predicted, count in counts}
-    names = [row[0] for row in rows]
-    if matrix and len(names) <= MOST_CLASSES:
-        parts.append(confusion(matrix, names))
+    if matrix and len(rows) <= MAX_CLASSES:
+        parts.append(confusion(matrix, [row[0] for row in rows]))
     return Section("Predictions", [*parts, *errors(newest, run)])
 
 
 def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
     """Returns the matrix of {(label, prediction): items}; its colour is the share of the label."""
-    # Rows are labels: a row's total is how many items have that label.
-    totals = {name: sum(matrix.get((name, other), 0) for other in names) for name in names}
-    cells = [(label, predicted) for label in names for predicted in names]
-    values = [
-        {
-            "label": label,
-            "prediction": predicted,
-            "items": matrix.get((label, predicted), 0),
-            "share": matrix.get((label, predicted), 0) / max(1, totals[label]),
-        }
-        for label, predicted in cells
-    ]
+    values, rows = [], []
+    for label in names:
+        # A row of the matrix: how many items with this label were predicted as each class.
+        counts = [matrix.get((label, predicted), 0) for predicted in names]
+        rows.append([label, *counts])
+        for predicted, count in zip(names, counts, strict=True):
+            cell = {"label": label, "prediction": predicted, "items": count}
+            values.append({**cell, "share": count / max(1, sum(counts))})
+    correct = sum(count for (label, predicted), count in matrix.items() if label == predicted)
+    about = f"{correct:,} of {sum(matrix.values()):,} items are on the diagonal"
+    wrong = {pair: count for pair, count in matrix.items() if pair[0] != pair[1]}
+    if wrong:
+        label, predicted = max(wrong, key=wrong.get)
+        about += f"; most often {label} was taken for {predicted} ({wrong[label, predicted]:,})"
+    about += ". The stronger the colour, the larger the share of the label."
     number = "items" if len(names) <= 12 else ""
     spec = charts.cells(values, "prediction", "label", "share", number=number)
-    correct = sum(matrix.get((name, name), 0) for name in names)
-    wrong = {pair: count for pair, count in matrix.items() if pair[0] != pair[1]}
-    most = max(wrong, key=wrong.get, default=None)
-    often = f"; most often {most[0]} was taken for {most[1]} ({wrong[most]:,})" if most else ""
-    rows = [[label, *(matrix.get((label, x), 0) for x in names)] for label in names]
-    about = f"{correct:,} of {sum(matrix.values()):,} items are on the diagonal{often}. "
-    return Plot(
-        "Confusion matrix",
-        {**_size(len(names)), **spec},
-        f"{about}The stronger the colour, the larger the share of the label.",
-        Table(["label / prediction", *names], rows),
-    )
-
-
-def _size(count: int) -> dict:
-    """Returns the size of a matrix: as wide as the page from five classes on."""
-    return {"height": 70 * count, "width": 70 * count} if count < 5 else {"height": 28 * count}
+    # As wide as the page from five classes on.
+    size = {"height": 28 * len(names)}
+    if len(names) < 5:
+        size = {"height": 70 * len(names), "width": 70 * len(names)}
+    table = Table(["label / prediction", *names], rows)
+    return Plot("Confusion matrix", {**size, **spec}, about, table)
 
 
 def errors(evaluation: Evaluation, run: Run) -> list[str | Table | Markup]:
     """Returns the errors whose prediction had the highest probability."""
-    columns = evaluation.named("input", "reference", "output", "measure")
+    columns = evaluation.columns("input", "reference", "output", "measure")
     if not columns:
         again = f"evaluate again to see it: `{run.command('evaluate')}`"
         return [f"How sure the model was of each item is not in this result; {again}"]
-    rows = [
-        (float(probability), label, prediction, text, line)
-        for line, (text, label, prediction, probability) in enumerate(zip(*columns, strict=True))
-        if label != prediction
-    ]
-    rows.sort(key=lambda row: -row[0])
-    chosen = rows[:MOST_ITEMS]
-    caption = f"Wrong and sure of it: {len(chosen)} of {len(rows):,} errors"
+    wrong = []
+    for line, (text, label, prediction, probability) in enumerate(zip(*columns, strict=True)):
+        if label != prediction:
+            wrong.append((float(probability), label, prediction, text, line))
+    wrong.sort(key=lambda row: -row[0])
+    chosen = wrong[:MAX_ITEMS]
+    name = evaluation.result["columns"]["input"]
     table = Table(
-        ["probability", "label", "prediction", evaluation.result["columns"]["input"]],
+        ["probability", "label", "prediction", name],
         [(*row[:3], shortened(row[3])) for row in chosen],
-        caption,
+        f"Wrong and sure of it: {len(chosen)} of {len(wrong):,} errors",
     )
-    if "image" not in table.columns or not chosen:
+    if name != "image" or not chosen:
         return [table]
     try:
-        urls = pictures.urls(run, evaluation, [row[4] for row in chosen])
+        images = pictures.read(run, evaluation, [row[4] for row in chosen])
     except UserError as error:
         return [table, f"The images themselves cannot be shown: {error}"]
-    images = page.markup("report/gallery", items=list(zip(urls, chosen, strict=True)))
-    return [images, table._replace(folded="as a table")]
+    urls = [pictures.url(image) for image in images]
+    gallery = page.markup("report/gallery", items=list(zip(urls, chosen, strict=True)))
+    return [gallery, table._replace(folded="as a table")]

@@ -41,15 +41,17 @@ SETTINGS = (settings.section, settings.versions)
 
 def report(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """Writes WORKDIR/report.html, and its path to standard output."""
-    paths.check_writable(workdir / "report.html", "--mode=report")
-    this = run.read(config, workdir)
+    file = workdir / "report.html"
+    paths.check_writable(file, "--mode=report")
+    shown = run.read(config, workdir)
     with progress.waiting("scores and their intervals"):
-        made = [make(this) for make in SCORES]
+        made = [make(shown) for make in SCORES]
     with progress.waiting("attention, beam and positions"):
-        model = inside.load(this)
-        made += [make(model) for make in INSIDE] if model else [inside.missing(this)]
-    made += [make(this) for make in SETTINGS]
+        loaded = inside.load(shown)
+        made += [make(loaded) for make in INSIDE] if loaded else [inside.missing(shown)]
+    made += [make(shown) for make in SETTINGS]
     sections = [section for section in made if section]
-    text = page.html(workdir.resolve().name, sections, summary.headline(this))
-    paths.write_file(workdir / "report.html", text.encode("utf-8", "replace"))
-    print(workdir / "report.html", flush=True)
+    text = page.html(workdir.resolve().name, sections, summary.headline(shown))
+    # A damaged text may have half a character, which is replaced.
+    paths.write_file(file, text.encode("utf-8", "replace"))
+    print(file, flush=True)

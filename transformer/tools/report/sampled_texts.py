@@ -1,36 +1,31 @@
 """Texts that a language model writes: while it learns, and at the end."""
 
-from collections.abc import Mapping, Sequence
-
 from transformer.errors import UserError
 from transformer.tasks import trained, vocabularies
 from transformer.tools.pages import page
-from transformer.tools.pages.page import Markup, Section
+from transformer.tools.pages.page import Section
 from transformer.tools.pages.run import Run
 from transformer.tools.pages.sentences import evenly, shortened
 
 SAMPLES = 3
-MOST_TOKENS = 300
+MAX_TOKENS = 300
+LEARNING = "Texts without a prompt, by the same random draws after each validation."
 
 
 def samples(run: Run) -> Section | None:
     """Returns the texts that were written in training after each validation."""
-    from transformer.families.language_model import language_evaluator
-
     if "generate" not in run.config:
         return None
-    title, by_step = "Learning to write", {}
-    for line in run.of_kind("validation"):
+    from transformer.families.language_model import language_evaluator
+
+    title, texts = "Learning to write", {}
+    for line in run.logged("validation"):
         if written := language_evaluator.read_samples(line.get("samples", "")):
-            by_step[line["step"]] = written
-    if not by_step:
+            texts[line["step"]] = [shortened(text) for text in written]
+    if not texts:
         return Section(title, ["No text is logged: `--config.evaluate.samples=2` logs two."])
-    return Section(
-        title, [LEARNING, _boxes({f"step {step:,}": by_step[step] for step in evenly(by_step)})]
-    )
-
-
-LEARNING = "Texts without a prompt, by the same random draws after each validation."
+    boxes = {f"step {step:,}": texts[step] for step in evenly(texts)}
+    return Section(title, [LEARNING, page.markup("report/sampled_texts", texts=boxes)])
 
 
 def section(run: Run) -> Section | None:
@@ -41,13 +36,12 @@ def section(run: Run) -> Section | None:
         step, texts = sampled(run)
     except UserError as error:  # such as a workdir without a checkpoint
         return Section("Texts", [f"No text can be sampled: {error}"])
-    options = run.config.generate
     about = (
         f"Sampled from the {run.config.evaluate.weights} params, of step {step:,}, at temperature "
-        f"{options.temperature:g}. `{run.command('generate')}` goes on "
-        "from a prompt of yours."
+        f"{run.config.generate.temperature:g}. `{run.command('generate')}` continues a prompt."
     )
-    return Section("Texts", [about, _boxes({"": texts})])
+    boxes = {"": [shortened(text) for text in texts]}
+    return Section("Texts", [about, page.markup("report/sampled_texts", texts=boxes)])
 
 
 def sampled(run: Run) -> tuple[int, list[str]]:
@@ -56,7 +50,7 @@ def sampled(run: Run) -> tuple[int, list[str]]:
 
     config, loaded = run.config, trained.load(run.config, run.workdir)
     options = {key: config.generate[key] for key in SAMPLING}
-    options["max_tokens"] = min(MOST_TOKENS, options["max_tokens"])
+    options["max_tokens"] = min(MAX_TOKENS, options["max_tokens"])
     return loaded.step, unprompted(
         loaded.params,
         SAMPLES,
@@ -65,9 +59,3 @@ def sampled(run: Run) -> tuple[int, list[str]]:
         vocabulary=vocabularies.read(run.workdir, config),
         **options,
     )
-
-
-def _boxes(texts: Mapping[str, Sequence[str]]) -> Markup:
-    """Returns a box for each text, below their headings."""
-    shown = {heading: list(map(shortened, x)) for heading, x in texts.items()}
-    return page.markup("report/sampled_texts", texts=shown)

@@ -14,11 +14,18 @@ from transformer.tools.pages.run import Evaluation, Run, num_parameters
 
 def section(run: Run) -> Section:
     """Returns a line each of task, model, data, devices, training, validation, result and seed."""
+    data, devices = run.config.data, "not recorded: the workdir has no starts.jsonl"
+    read = f"{data.get('corpus', 'files')}: {data.get('train', '')} (more is not recorded)"
+    if run.starts:
+        newest = run.starts[-1]
+        processes = quantity(newest["processes"], "process", "processes")
+        devices = f"{newest['devices']} × {newest['device']}, {processes}, {newest['strategy']}"
+        read = newest["data"]
     rows = {
-        "Task": run.config.task.replace("_", " ") + _languages(run),
+        "Task": _task(run),
         "Model": _model(run),
-        "Data": run.starts[-1]["data"] if run.starts else _corpus(run),
-        "Devices": _devices(run),
+        "Data": read,
+        "Devices": devices,
         "Training": _training(run),
         "Validation": _validation(run),
         **_result(run),
@@ -29,19 +36,20 @@ def section(run: Run) -> Section:
 
 def headline(run: Run) -> str:
     """Returns one line: the task, and the newest score."""
-    task = f"{run.config.task.replace('_', ' ').capitalize()}{_languages(run)}"
+    task = _task(run)
+    task = task[:1].upper() + task[1:]
     if not run.evaluations:
         return f"{task}. Not evaluated yet."
     result = run.evaluations[-1].result
     return f"{task}. {measures.in_words(result).partition(', ')[0]} on {result['set']}."
 
 
-def _languages(run: Run) -> str:
-    """Returns ', en to de' for translation, '' for other tasks."""
-    data = run.config.data
-    return (
-        f", {data.source_language} to {data.target_language}" if "source_language" in data else ""
-    )
+def _task(run: Run) -> str:
+    """Returns the name of the task: 'translation, en to de'."""
+    task, data = run.config.task.replace("_", " "), run.config.data
+    if "source_language" in data:
+        task += f", {data.source_language} to {data.target_language}"
+    return task
 
 
 def _model(run: Run) -> str:
@@ -55,54 +63,32 @@ def _model(run: Run) -> str:
         return f"{name}, {dtype}; how many parameters is not known: {error}"
 
 
-def _corpus(run: Run) -> str:
-    data = run.config.data
-    return f"{data.get('corpus', 'files')}: {data.train} (more is not recorded in this workdir)"
-
-
-def _devices(run: Run) -> str:
-    if not run.starts:
-        return "not recorded: the workdir has no starts.jsonl"
-    start = run.starts[-1]
-    processes = quantity(start["processes"], "process", "processes")
-    return f"{start['devices']} × {start['device']}, {processes}, {start['strategy']}"
-
-
 def _training(run: Run) -> str:
     """Returns how many steps were trained in which time, and when."""
-    lines = run.of_kind("train")
+    lines = run.logged("train")
     if not lines:
         return "no step is logged"
     # The last steps may be in no line but the validation's after them.
-    last = max(line["step"] for line in [*lines, *run.of_kind("validation")])
+    last = max(line["step"] for line in [*lines, *run.logged("validation")])
     # A line's step_seconds is the mean since the line before it: lines of steps 100 and 250 stand
     # for 100 and 150 steps.
-    steps = itertools.pairwise([0, *(line["step"] for line in lines[:-1]), last])
-    seconds = sum(
-        (step - before) * line.get("step_seconds", 0.0)
-        for (before, step), line in zip(steps, lines, strict=True)
-    )
-    words = [
-        f"{last:,} of {run.config.train.num_steps:,} steps",
-        f"{progress.duration(seconds)} without validations",
-    ]
+    ends = itertools.pairwise([0, *(line["step"] for line in lines[:-1]), last])
+    seconds = 0.0
+    for (before, step), line in zip(ends, lines, strict=True):
+        seconds += (step - before) * line.get("step_seconds", 0.0)
+    words = f"{last:,} of {run.config.train.num_steps:,} steps, "
+    words += f"{progress.duration(seconds)} without validations"
     if run.starts:
-        words.append(f"begun {run.starts[0]['time'][:16].replace('T', ' ')} UTC")
-    if resumes := run.resumes():
-        words.append(f"resumed {_from(resumes)}")
-    return ", ".join(words)
-
-
-def _from(steps: list[int]) -> str:
-    """Says from which steps a run was resumed, or how often if the steps are more than four."""
-    if len(steps) <= 4:
-        return f"from {', '.join(f'{step:,}' for step in steps)}"
-    return f"{len(steps)} times, last from {steps[-1]:,}"
+        words += f", begun {run.starts[0]['time'][:16].replace('T', ' ')} UTC"
+    if resumes := [f"{step:,}" for step in run.resumes()]:
+        often = f"{len(resumes)} times, last from {resumes[-1]}"
+        words += f", resumed {often if len(resumes) > 4 else 'from ' + ', '.join(resumes)}"
+    return words
 
 
 def _validation(run: Run) -> str:
     """Returns the scores of the best validation, of the newest if the best is not logged."""
-    lines = {line["step"]: line for line in run.of_kind("validation")}
+    lines = {line["step"]: line for line in run.logged("validation")}
     if not lines:
         return "none is logged"
     step = run.best_step if run.best_step in lines else max(lines)
@@ -117,20 +103,22 @@ def _result(run: Run) -> dict[str, str]:
     newest = run.evaluations[-1]
     result = newest.result
     counts = {name: x for name, x in result.items() if isinstance(x, int) and name != "step"}
-    sizes = (f"{count:,} {name}" for name, count in counts.items())
+    sizes = [f"{count:,} {name}" for name, count in counts.items()]
     steps = ", ".join(f"{step:,}" for step in result.get("steps", []))
     rows = {
         "Result": _score(newest),
         "Test set": ", ".join([result["set"], *sizes]),
         "Weights": f"{result.get('weights', '')}, of step {steps}",
+        "Signature": result.get("signature", ""),
     }
-    return rows | ({"Signature": result["signature"]} if "signature" in result else {})
+    return {name: text for name, text in rows.items() if text}
 
 
 def _score(evaluation: Evaluation) -> str:
     """Returns a result's scores with their 95 % intervals."""
     scores = {k: v for k, v in evaluation.result.items() if isinstance(v, float)}
-    sides = evaluation.named("output", "reference")
+    sides = evaluation.columns("output", "reference")
+    how = "; in brackets is the 95 % interval"
     if sides and "bleu" in scores:
         metrics = {"bleu": BLEU(tokenize=tokenizer(evaluation.result)), "chrf": CHRF()}
         scores |= {name: measures.bootstrap(metric, *sides) for name, metric in metrics.items()}
@@ -138,7 +126,6 @@ def _score(evaluation: Evaluation) -> str:
     elif sides and "macro_f1" in scores:
         right = sum(prediction == label for prediction, label in zip(*sides, strict=True))
         scores["accuracy"] = measures.wilson(right, len(sides[0]))
-        how = "; in brackets is the 95 % interval"
     else:
         how = ""
     return measures.in_words(scores) + how
