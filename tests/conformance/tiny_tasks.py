@@ -41,21 +41,21 @@ def translation(folder):
 
 
 def language_modelling(folder):
-    from helpers import language
+    from families.language_model import language
 
     language.write_text(folder)
     return language.config(folder)
 
 
 def classification(folder):
-    from helpers import reviews
+    from families.texts import reviews
 
     reviews.write(folder)
     return reviews.config(folder, "")
 
 
 def masked_language(folder):
-    from helpers import reviews
+    from families.texts import reviews
 
     reviews.write(folder)
     files = {"data.train": "train.tsv", "data.validation": "validation.tsv", "data.labelled": True}
@@ -65,7 +65,7 @@ def masked_language(folder):
 
 
 def image_classification(folder):
-    from helpers import miniature_images
+    from families.images import miniature_images
 
     for stem, count in (("train", 40), ("test", 9)):
         miniature_images.write_idx(folder, stem, *miniature_images.patterns(count))

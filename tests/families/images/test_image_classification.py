@@ -5,12 +5,12 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers import tiny
-from helpers.miniature_images import (
+from families.images.miniature_images import (
     encoded,
     patterns,
     write_idx,
 )
+from helpers import tiny
 
 import launch
 from transformer.errors import UserError

@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.miniature_images import (
+from families.images.miniature_images import (
     encoded,
     patterns,
     write_cifar10,

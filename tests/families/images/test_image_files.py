@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.miniature_images import encoded, idx, patterns, write_class_folders, write_idx
+from families.images.miniature_images import encoded, idx, patterns, write_class_folders, write_idx
 from PIL import Image
 
 from transformer.errors import UserError

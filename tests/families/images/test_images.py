@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from families.images.miniature_images import encoded, patterns
 from helpers import tiny
-from helpers.miniature_images import encoded, patterns
 from PIL import Image
 
 from transformer.errors import UserError

@@ -7,7 +7,7 @@ import types
 import jax
 import numpy as np
 import pytest
-from helpers import language
+from families.language_model import language
 
 from transformer.distributed import layout
 from transformer.errors import UserError

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers import language
+from families.language_model import language
 from helpers.corpora import learn
 
 from transformer.data import characters

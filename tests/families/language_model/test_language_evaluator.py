@@ -5,7 +5,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from helpers import language
+from families.language_model import language
 
 from transformer.families.language_model import (
     continuations,

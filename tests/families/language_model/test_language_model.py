@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import language
+from families.language_model import language
 
 from transformer import models
 from transformer.errors import UserError

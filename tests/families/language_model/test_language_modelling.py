@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from helpers import language, tiny
+from families.language_model import language
+from helpers import tiny
 from helpers.runs import newest, without_times
 
 from transformer.errors import UserError

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers import texts, tiny
+from families.texts import texts
+from helpers import tiny
 
 from transformer.errors import UserError
 from transformer.families.recurrent.self_attentive import redundancy

@@ -5,7 +5,7 @@ import json
 import shutil
 
 import pytest
-from helpers import reviews
+from families.texts import reviews
 from helpers.layouts import assert_devices_take_the_steps_of_one
 
 from transformer.errors import UserError

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 import pytest
 import sentencepiece
+from families.texts import reviews
 from flax.traverse_util import flatten_dict
-from helpers import reviews, tiny
+from helpers import tiny
 
 from configs import masked_language as masked_language_defaults
 from transformer.distributed import layout

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from families.texts import texts
 from flax.traverse_util import flatten_dict
-from helpers import texts, tiny
+from helpers import tiny
 
 from transformer.errors import UserError
 from transformer.families.texts.text_encoder import mean

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from helpers import parallel
+from tools.audit import parallel
 
 from transformer.tools.audit import alignment
 

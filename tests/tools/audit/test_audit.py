@@ -6,7 +6,8 @@ import logging
 import sys
 
 import pytest
-from helpers import corpora, parallel
+from helpers import corpora
+from tools.audit import parallel
 
 import launch
 from transformer.errors import UserError

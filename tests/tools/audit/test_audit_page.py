@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from helpers import browser, parallel
-from helpers.workdirs import HOSTILE
+from tools.audit import parallel
+from tools.pages import browser
+from tools.pages.workdirs import HOSTILE
 
 from transformer.tools.audit import audit_page
 from transformer.tools.pages import page

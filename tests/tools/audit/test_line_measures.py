@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from helpers import corpora, parallel
+from helpers import corpora
+from tools.audit import parallel
 
 from transformer.tools.audit import line_measures
 

@@ -6,8 +6,9 @@ import math
 import xml.etree.ElementTree
 
 import pytest
-from helpers import evaluated_runs, language
-from helpers.evaluated_runs import REFERENCES, worse
+from families.language_model import language
+from tools.pages import evaluated_runs
+from tools.pages.evaluated_runs import REFERENCES, worse
 
 import launch
 from transformer.errors import UserError

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from helpers import evaluated_runs
-from helpers.evaluated_runs import REFERENCES, worse
+from tools.pages import evaluated_runs
+from tools.pages.evaluated_runs import REFERENCES, worse
 
 from transformer.errors import UserError
 from transformer.tools.compare import comparison

@@ -1,10 +1,10 @@
 """The page of a comparison, in a browser and as values."""
 
 import pytest
-from helpers import browser, evaluated_runs
-from helpers.evaluated_runs import REFERENCES, worse
-from helpers.workdirs import HOSTILE
 from markupsafe import escape
+from tools.pages import browser, evaluated_runs
+from tools.pages.evaluated_runs import REFERENCES, worse
+from tools.pages.workdirs import HOSTILE
 
 from transformer.tools.compare import comparison, comparison_page
 from transformer.tools.pages import page

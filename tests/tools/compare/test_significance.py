@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import sacrebleu
-from helpers.evaluated_runs import REFERENCES, worse
 from sacrebleu.significance import PairedTest
 from scipy import stats
+from tools.pages.evaluated_runs import REFERENCES, worse
 
 from transformer.tools.compare import significance
 from transformer.tools.pages.evaluated import Evaluated

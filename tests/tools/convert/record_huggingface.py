@@ -12,8 +12,8 @@ import pathlib
 
 import numpy as np
 import torch
-from helpers import huggingface
 from PIL import Image
+from tools.convert import huggingface
 from transformers import (
     AutoImageProcessor,
     AutoTokenizer,

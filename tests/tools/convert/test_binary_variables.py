@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from helpers import model_bin
+from tools.convert import model_bin
 
 from transformer.errors import UserError
 from transformer.tools.convert import binary_variables

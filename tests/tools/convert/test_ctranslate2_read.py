@@ -3,7 +3,8 @@
 import flax.traverse_util
 import numpy as np
 import pytest
-from helpers import model_bin, tiny
+from helpers import tiny
+from tools.convert import model_bin
 
 from transformer.data import vocabulary
 from transformer.data.tokenizer import START

@@ -1,7 +1,7 @@
 """The vocabulary of CTranslate2's models: our order of its pieces, and the files it becomes."""
 
 import pytest
-from helpers import huggingface
+from tools.convert import huggingface
 
 from transformer.errors import UserError
 from transformer.tools.convert import ctranslate2_vocabulary

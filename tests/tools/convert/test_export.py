@@ -8,7 +8,9 @@ import jax
 import numpy as np
 import pytest
 from etils import epath
-from helpers import huggingface, language, tiny
+from families.language_model import language
+from helpers import tiny
+from tools.convert import huggingface
 
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError

@@ -4,7 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import huggingface, language, tiny
+from families.language_model import language
+from helpers import tiny
+from tools.convert import huggingface
 
 from transformer.data import tokenizer
 from transformer.errors import UserError

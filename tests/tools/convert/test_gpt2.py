@@ -7,7 +7,8 @@ import json
 
 import numpy as np
 import pytest
-from helpers import huggingface, language
+from families.language_model import language
+from tools.convert import huggingface
 
 from transformer.data import tokenizer
 from transformer.families.language_model import continuations

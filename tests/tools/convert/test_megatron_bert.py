@@ -8,7 +8,8 @@ import json
 
 import numpy as np
 import pytest
-from helpers import huggingface, tiny
+from helpers import tiny
+from tools.convert import huggingface
 
 from transformer.data import tokenizer
 

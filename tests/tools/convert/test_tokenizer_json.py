@@ -7,7 +7,8 @@ import random
 
 import pytest
 import sentencepiece
-from helpers import corpora, huggingface
+from helpers import corpora
+from tools.convert import huggingface
 
 from transformer.data import characters, tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN

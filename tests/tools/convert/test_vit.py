@@ -7,8 +7,9 @@ import json
 
 import numpy as np
 import pytest
-from helpers import huggingface, tiny
+from helpers import tiny
 from PIL import Image
+from tools.convert import huggingface
 
 from transformer.families.images import images
 

@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree
 
 import pytest
-from helpers.workdirs import HOSTILE
+from tools.pages.workdirs import HOSTILE
 
 from transformer.tools.pages import charts, page
 

@@ -4,7 +4,7 @@ import itertools
 import math
 
 import pytest
-from helpers import workdirs
+from tools.pages import workdirs
 
 from transformer.tools.pages import charts, curves
 from transformer.tools.pages.page import Plot

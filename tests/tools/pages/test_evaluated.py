@@ -1,8 +1,8 @@
 """Which result is read, and one line for whatever keeps two runs from being compared."""
 
 import pytest
-from helpers import evaluated_runs, workdirs
-from helpers.evaluated_runs import REFERENCES, SOURCES, read, worse
+from tools.pages import evaluated_runs, workdirs
+from tools.pages.evaluated_runs import REFERENCES, SOURCES, read, worse
 
 from transformer.errors import UserError
 from transformer.tools.pages import evaluated

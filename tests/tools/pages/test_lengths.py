@@ -1,8 +1,8 @@
 """BLEU by length: which sentences are in a bucket, and their score."""
 
 import pytest
-from helpers import workdirs
 from sacrebleu.metrics import BLEU
+from tools.pages import workdirs
 
 from transformer.tools.pages import lengths
 from transformer.tools.pages.measures import Interval

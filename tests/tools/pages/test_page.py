@@ -4,8 +4,8 @@ import html.parser
 import json
 
 import pytest
-from helpers import browser
-from helpers.workdirs import HOSTILE
+from tools.pages import browser
+from tools.pages.workdirs import HOSTILE
 
 from transformer.tools.pages import charts, page
 from transformer.tools.pages.page import Markup, Plot, Section, Table

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers import workdirs
+from tools.pages import workdirs
 
 from transformer.errors import UserError
 

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from helpers import workdirs
 from sacrebleu.metrics import CHRF
+from tools.pages import workdirs
 
 from transformer.tasks import translation_evaluator
 from transformer.tools.pages import sentences

@@ -1,6 +1,6 @@
 """The config beside its task's default, and the packages."""
 
-from helpers import workdirs
+from tools.pages import workdirs
 
 from transformer.tools.pages import settings
 

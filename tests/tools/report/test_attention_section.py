@@ -5,7 +5,11 @@ import re
 
 import numpy as np
 import pytest
-from helpers import insides, language, reviews, texts, tiny, workdirs
+from families.language_model import language
+from families.texts import reviews, texts
+from helpers import tiny
+from tools.pages import workdirs
+from tools.report import insides
 
 from transformer.data import vocabulary
 from transformer.families.recurrent.recurrent import Recurrent

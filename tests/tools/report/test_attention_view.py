@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from helpers import browser
-from helpers.workdirs import HOSTILE
+from tools.pages import browser
+from tools.pages.workdirs import HOSTILE
 
 from transformer.tools.pages import page
 from transformer.tools.report import attention_view

@@ -1,7 +1,8 @@
 """The tree of a beam: what became of each candidate, by hand and as the search found it."""
 
 import pytest
-from helpers import insides, workdirs
+from tools.pages import workdirs
+from tools.report import insides
 
 from transformer.data.tokenizer import END
 from transformer.decoding.translator import Translator

@@ -4,7 +4,9 @@ import types
 
 import numpy as np
 import pytest
-from helpers import insides, reversal, workdirs
+from helpers import reversal
+from tools.pages import workdirs
+from tools.report import insides
 
 from transformer.families.texts import texts
 from transformer.tasks import vocabularies

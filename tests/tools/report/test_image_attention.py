@@ -7,8 +7,11 @@ import re
 
 import numpy as np
 import pytest
-from helpers import browser, insides, miniature_images, tiny, workdirs
+from families.images import miniature_images
+from helpers import tiny
 from PIL import Image
+from tools.pages import browser, workdirs
+from tools.report import insides
 
 from transformer.families.images.vision import VisionTransformer
 from transformer.models import fields

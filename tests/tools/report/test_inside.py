@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from helpers import insides, reversal, tiny, workdirs
+from helpers import reversal, tiny
+from tools.pages import workdirs
+from tools.report import insides
 
 from transformer.errors import UserError
 from transformer.tools.report import inside

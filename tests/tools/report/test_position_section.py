@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from helpers import browser, insides, workdirs
+from tools.pages import browser, workdirs
+from tools.report import insides
 
 from transformer.tools.pages import page
 from transformer.tools.report import position_section

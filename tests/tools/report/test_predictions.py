@@ -5,9 +5,9 @@ import io
 
 import numpy as np
 import pytest
-from helpers import workdirs
-from helpers.miniature_images import patterns, write_idx
+from families.images.miniature_images import patterns, write_idx
 from PIL import Image
+from tools.pages import workdirs
 
 from transformer.errors import UserError
 from transformer.tools.pages.page import Plot, Table

@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from helpers import browser, reversal, tiny, toy_task, workdirs
+from helpers import reversal, tiny, toy_task
+from tools.pages import browser, workdirs
 
 import launch
 from transformer import registry

@@ -4,9 +4,10 @@ import json
 import re
 
 import pytest
-from helpers import language, workdirs
-from helpers.workdirs import HOSTILE
+from families.language_model import language
 from markupsafe import escape
+from tools.pages import workdirs
+from tools.pages.workdirs import HOSTILE
 
 from transformer.families.language_model import generate, language_evaluator
 from transformer.tasks import trained, vocabularies

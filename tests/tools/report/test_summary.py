@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from helpers import workdirs
+from tools.pages import workdirs
 
 from transformer.errors import UserError
 from transformer.tools.report import summary

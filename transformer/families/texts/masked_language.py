@@ -15,7 +15,7 @@ import numpy as np
 
 from transformer.data import packing
 from transformer.data.batches import Batches
-from transformer.data.corpora import Text
+from transformer.data.corpora import Corpus
 from transformer.data.tokens import Tokens
 from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, check_values, quantity
@@ -48,7 +48,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     abstract_params(checked, example(config, 1))
 
 
-def load(config: ml_collections.ConfigDict, split: str) -> Text | labelled_text.LabelledText:
+def load(config: ml_collections.ConfigDict, split: str) -> Corpus | labelled_text.LabelledText:
     """Returns a split: a text a line; with `data.labelled`, that of LABEL<tab>TEXT lines."""
     if config.data.labelled:
         return classification.labelled(config, split)

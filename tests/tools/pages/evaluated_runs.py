@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from helpers import workdirs
+from tools.pages import workdirs
 
 from transformer.families.labels import classifiers
 from transformer.tasks.translation_evaluator import score

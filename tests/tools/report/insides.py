@@ -1,6 +1,7 @@
 """Trained models as the sections of a report get them, with random params and items by hand."""
 
-from helpers import reversal, tiny, workdirs
+from helpers import reversal, tiny
+from tools.pages import workdirs
 
 from transformer.tools.report.inside import Inside
 

@@ -5,7 +5,8 @@ import pathlib
 
 import flax.traverse_util
 import numpy as np
-from helpers import corpora, language, tiny
+from families.language_model import language
+from helpers import corpora, tiny
 
 from configs import image_classification, masked_language
 from transformer.data import tokenizer, vocabulary
@@ -15,7 +16,7 @@ from transformer.families.texts.text_encoder import MaskedLanguageModel
 from transformer.models import fields
 from transformer.tools.convert import arrays, gpt2, megatron_bert, vit
 
-FIXTURES = pathlib.Path(__file__).parents[1] / "tools" / "convert" / "fixtures"
+FIXTURES = pathlib.Path(__file__).parent / "fixtures"
 # Sizes of heads that their forms have.
 HEADS = {"key_size": 0, "value_size": 0}
 TEXTS = [
