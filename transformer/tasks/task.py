@@ -14,7 +14,7 @@ import ml_collections
 
 from transformer import models, registry
 from transformer.data.batches import Batches
-from transformer.errors import UserError
+from transformer.errors import UserError, quantity
 from transformer.tasks.evaluation import Evaluation
 
 Tree = Any
@@ -48,7 +48,10 @@ def make_task(
     validation: Evaluation,
     about: str,
 ) -> Task:
-    """Returns the `Task` of a run; all other fields come from its task's module."""
+    """Returns the `Task` of a run; all other fields come from its task's module.
+
+    `about` says what the batches hold, for the log, which says their number, too.
+    """
     module = load_task(config.task)
 
     def evaluate(params: Tree, should_stop: Callable[[], bool]) -> dict | None:
@@ -64,7 +67,7 @@ def make_task(
         rehearse=validation.rehearse,
         summarise=getattr(module, "summarise", lambda means: {}),
         identity=module.identity(config),
-        about=about,
+        about=f"{about}; {quantity(len(batches), 'batch', 'batches')} an epoch",
         **module.SCORE,
     )
 

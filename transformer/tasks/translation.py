@@ -75,8 +75,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     pieces = [quantity(len(side), "piece") for side in vocab]
     logging.info("token ids are in %s", tokens.directory)
     about = (
-        f"{quantity(len(batches.items), 'training pair')} in "
-        f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
+        f"{quantity(len(batches.items), 'training pair')} in batches of "
         f"{config.data.batch_tokens:,} target positions, {100 * target:.1f} % of target and "
         f"{100 * source:.1f} % of source positions filled; vocabulary of "
         f"{' and '.join(pieces[: 1 if config.vocabulary.shared else 2])}"

@@ -10,7 +10,6 @@ import pytest
 from families.language_model import language
 
 from transformer.distributed import layout
-from transformer.errors import UserError
 from transformer.families.language_model import continuations
 from transformer.models.ensemble import Ensemble
 
@@ -104,20 +103,3 @@ def test_tokens_are_drawn_by_their_probability(run):
         assert not shares[list(NEVER)].any()
     likeliest = set(np.argsort(-logits)[:3].tolist())
     assert {x[3] for x in draw(top_k=3)} == likeliest
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
-    [
-        ("max_tokens", 0, "at least 1"),
-        ("lines", -1, "at least 0"),
-        ("temperature", 0.0, "above 0 and at most 1000"),
-        ("top_p", 1.5, "above 0 and at most 1"),
-        ("temperature", float("nan"), "above 0"),
-    ],
-)
-def test_options_that_cannot_work_are_refused(key, value, words):
-    options = {"max_tokens": 1, "num_samples": 1, "batch_size": 1, "lines": 0, **OPTIONS}
-    continuations.check(options)
-    with pytest.raises(UserError, match=rf"\Aconfig\.generate\.{key} must be {words}"):
-        continuations.check({**options, key: value})

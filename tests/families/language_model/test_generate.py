@@ -26,8 +26,8 @@ def answered(tmp_path, monkeypatch, capsysbinary):
     def run(content, **changes):
         config = language.config(tmp_path)
         key = lambda name: name if "." in name else f"generate.{name}"
-        config.update_from_flattened_dict({key(name): x for name, x in changes.items()})
-        config.generate.max_tokens = changes.get("max_tokens", 20)
+        values = {key(name): x for name, x in changes.items()}
+        config.update_from_flattened_dict({"generate.max_tokens": 20, **values})
         vocabularies.write(tmp_path, config, {"text.characters": LETTERS.encode()})
         (tmp_path / "input").write_bytes(content)
         with open(tmp_path / "input") as file:
@@ -116,7 +116,10 @@ def test_prompts_before_a_bad_line_are_answered(answered):
     ("key", "value", "message"),
     [
         ("generate.format", "xml", r"generate\.format must be one of 'text', 'json', found 'xml'$"),
-        ("generate.temperature", 0.0, r"generate\.temperature must be above 0"),
+        ("generate.max_tokens", 0, r"generate\.max_tokens must be at least 1"),
+        ("generate.lines", -1, r"generate\.lines must be at least 0"),
+        ("generate.temperature", 0.0, r"generate\.temperature must be above 0 and at most 1000"),
+        ("generate.temperature", float("nan"), r"generate\.temperature must be above 0"),
         ("generate.top_p", 0.0, r"generate\.top_p must be above 0"),
         ("generate.num_samples", 0, r"generate\.num_samples must be at least 1"),
         ("generate.batch_size", 0, r"generate\.batch_size must be at least 1"),

@@ -4,6 +4,7 @@ import functools
 import json
 import shutil
 
+import numpy as np
 import pytest
 from families.texts import reviews
 from helpers.layouts import assert_devices_take_the_steps_of_one
@@ -106,9 +107,8 @@ def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, archit
 def test_a_long_text_is_cut(configure, trained):
     config = run_config.read_config(trained)
     config.data.max_length = 8
-    batches = classification.batches_of(
-        config, trained, classification.labelled(config, "test"), None
-    )
+    corpus = classification.labelled(config, "test")
+    batches = classification.batches_of(config, trained, corpus, np.zeros(len(corpus)), None)
     batch = batches[batches.first_of_each_length()[0]]
     assert batch["inputs"]["ids"].shape[1] == 8
     assert batch["inputs"]["segments"][batch["weights"] > 0].all()

@@ -57,7 +57,7 @@ def test_shortened_texts_keep_their_beginning():
 
 
 def test_a_labelled_batch_has_the_class_of_each_row():
-    side, classes = side_of([[7, END], [8, 8, END], [9, END]]), np.array([2, 0, 1])
+    side, classes = side_of([[7, END], [8, 8, END], [9, END]]), np.array([2, 0, 1], np.int32)
     batch = texts.labelled(side, classes, np.array([2, 0]), np.array([0, 1]), (4, 4))
     assert batch["targets"].tolist() == [1, 2, 0, 0]
     assert batch["weights"].tolist() == [1, 1, 0, 0]

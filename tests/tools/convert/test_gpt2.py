@@ -39,7 +39,7 @@ def logits(model, params, tokens):
 def greedy(model, params, vocab, tokens):
     """Each text with what follows it, up to the model's context."""
     prompts = tokens[:, 1:].tolist()
-    *_, ids = continuations.continuations(
+    *_, ids = continuations.sample(
         params,
         prompts,
         [(i, 0) for i in range(len(prompts))],

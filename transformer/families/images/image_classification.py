@@ -64,10 +64,7 @@ def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
 
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns {'num_classes', 'image_size'}, of the workdir, or without one of the config."""
-    num_classes = config.data.num_classes
-    if folder is not None:
-        num_classes = len(class_names.read(folder, config.vocabulary.labels_fingerprint))
-    return {"num_classes": num_classes, "image_size": config.data.size}
+    return {"num_classes": class_names.number(config, folder), "image_size": config.data.size}
 
 
 def example(config: ml_collections.ConfigDict, rows: int) -> dict:
@@ -118,9 +115,8 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     ids = class_ids(corpus, names, "train")
     batches = batches_of(config, corpus, ids, training_view(config), config.train.seed)
     about = (
-        f"{quantity(len(corpus), 'training image')} of {len(names)} classes in "
-        f"{quantity(len(batches), 'batch', 'batches')} of {config.data.batch_images} "
-        "an epoch"
+        f"{quantity(len(corpus), 'training image')} of {len(names)} classes in batches of "
+        f"{config.data.batch_images}"
     )
     return make_task(config, trained_model, batches, validation, about)
 

@@ -177,6 +177,5 @@ def check_archives(corpus: str, data_dir: str) -> None:
                 "https://image-net.org/download-images, download the archives and put them there"
             )
     else:
-        downloads.check(
-            corpus, cifar10_archive(data_dir), f"train on your own images with the corpus {OWN!r}"
-        )
+        otherwise = f"train on your own images with the corpus {OWN!r}"
+        downloads.check(corpus, cifar10_archive(data_dir), otherwise)

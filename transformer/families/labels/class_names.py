@@ -21,6 +21,7 @@ def check(labels: Sequence[str], source: str) -> None:
     if len(labels) < 2:
         raise UserError(f"{source} has the class {labels[0]!r} alone: a classifier needs two")
     for label in labels:
+        # --mode=classify writes LABEL<tab>PROBABILITY, labels.txt a line a label.
         if not label.strip() or any(character in label for character in "\t\r\n"):
             raise UserError(f"{source}: a label is text on one line without tabs, found {label!r}")
 
@@ -50,6 +51,7 @@ def prepare(
 def write(folder: Path, labels: Sequence[str]) -> None:
     """Writes the labels into WORKDIR/vocabulary, with checksums."""
     vocabulary = folder / "vocabulary"
+    # The checksums are of all files of the folder: the vocabulary may be there already.
     paths.write_file(vocabulary / NAME, _text(labels))
     paths.write_file(vocabulary / checksums.NAME, checksums.checksums_of(vocabulary))
 
@@ -65,6 +67,7 @@ def read(folder: Path, expected: str) -> tuple[str, ...]:
         raise UserError(f"{file} is missing: the run cannot be used without its labels")
     if faults := checksums.corrupt_files(file.parent, wanted=NAME.__eq__, alone=True):
         raise UserError(f"damaged: {', '.join(faults)}: the run cannot be used without its labels")
+    # By "\n" alone: splitlines would also end a label at U+2028.
     labels = tuple(file.read_bytes().decode().removesuffix("\n").split("\n"))
     if expected and fingerprint(labels) != expected:
         raise UserError(
@@ -72,6 +75,13 @@ def read(folder: Path, expected: str) -> tuple[str, ...]:
             f"{expected}: outputs would stand for other classes"
         )
     return labels
+
+
+def number(config: ml_collections.ConfigDict, folder: Path | None) -> int:
+    """Returns the number of classes of a workdir, or without one that of the config."""
+    if folder is None:
+        return config.data.num_classes
+    return len(read(folder, config.vocabulary.labels_fingerprint))
 
 
 def fingerprint(labels: Sequence[str]) -> str:
@@ -87,6 +97,7 @@ def class_ids(
     UserError for a label that training never saw; place(i) says where item i is from, such as
     'test.tsv, line 3'.
     """
+    # A dict: `labels.index` would look through 1,000 classes for each of a million images.
     ids = {label: i for i, label in enumerate(labels)}
     for i, name in enumerate(names):
         if name not in ids:

@@ -100,6 +100,7 @@ def evaluation(
             return None
         sums, values = outcome
         # Batches have their items in the order of `batches.items`, often that of their lengths.
+        # argsort undoes it: row 0 holds item 2, row 1 item 0, row 2 item 1; `back` is (1, 2, 0).
         back = np.argsort(batches.items)
         targets, predictions, probabilities = (x[back] for x in values)
         weight = sums.pop("weight")
@@ -107,6 +108,7 @@ def evaluation(
         scores = {
             **{name: total / weight for name, total in sums.items()},
             "accuracy": float((targets == predictions).mean()),
+            # Not over classes without items and predictions, whose F1 is NaN.
             "macro_f1": float(np.nanmean(precision_recall_f1(counts)[2])),
         }
         probability = [f"{p:.4f}" for p in probabilities]
@@ -144,6 +146,7 @@ def _outcome(
 ) -> tuple[dict, tuple[Array, Array, Array]]:
     """Returns the sums without dropout, and (target, prediction, its probability) [B] each."""
     logits_BV, sums = _sums(model, params, batch, label_smoothing, train=False)
+    # Of the prediction alone: all of [B, V] would have to leave the devices.
     probability_B = jax.nn.softmax(logits_BV, axis=-1).max(axis=-1)
     return sums, (batch["targets"], logits_BV.argmax(axis=-1), probability_B)
 
@@ -161,6 +164,7 @@ def precision_recall_f1(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     Precision is 0 for a class that is never predicted, recall for one without items; F1, their
     harmonic mean, is NaN for a class with neither.
     """
+    # Column sums are of predictions, row sums of items.
     correct, predicted, actual = np.diag(counts), counts.sum(axis=0), counts.sum(axis=1)
     with np.errstate(invalid="ignore"):
         f1 = 2 * correct / (predicted + actual)  # 0 / 0 is NaN
@@ -178,5 +182,6 @@ def report(
             f"{label}\t{count}\t" + "\t".join(f"{score:.4f}" for score in values)
             for label, count, *values in scores
         ],
+        # Pairs that occur: of 1,000 classes there would be a million.
         "confusion": [f"{labels[i]}\t{labels[j]}\t{counts[i, j]}" for i, j in np.argwhere(counts)],
     }

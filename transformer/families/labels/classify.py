@@ -2,12 +2,10 @@
 
 import collections
 import contextlib
-import functools
 import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import ml_collections
@@ -22,7 +20,6 @@ from transformer.runtime import memory, progress
 from transformer.tasks import trained
 from transformer.tasks.task import load_task
 
-Tree = Any
 Row = dict[str, np.ndarray]  # the model's inputs for one item
 
 
@@ -44,17 +41,16 @@ def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
     interactive = sys.stdin.isatty()
     if interactive:
         logging.info("ready: type a line and press Enter; Ctrl-D ends")
-    chunk_lines = 1 if interactive else options.chunk_lines
-    total = lines.count(sys.stdin.buffer)
-    no_progress = contextlib.nullcontext(lambda count: None)
-    counter = no_progress if interactive else progress.counter("classify", total=total)
-    infer = functools.partial(probabilities, run, batch_size=options.batch_size)
-    with counter as advance:
+    # On a terminal each line is answered at once, without a progress bar between the answers.
+    hidden = contextlib.nullcontext(lambda count: None)
+    shown = progress.counter("classify", total=lines.count(sys.stdin.buffer))
+    with hidden if interactive else shown as advance:
         numbered = enumerate(lines.read(sys.stdin.buffer), start=1)
         items = ((text, read(text, number)) for number, text in numbered)
-        for chunk in lines.batches(items, chunk_lines):
+        for chunk in lines.batches(items, 1 if interactive else options.chunk_lines):
             texts, rows = zip(*chunk, strict=True)
-            for text, row in zip(texts, infer(rows), strict=True):
+            answers = probabilities(run, rows, options.batch_size)
+            for text, row in zip(texts, answers, strict=True):
                 lines.write(sys.stdout.buffer, _format(text, row, names, options.format))
             advance(len(texts))
 
@@ -71,6 +67,7 @@ def probabilities(run: trained.Trained, rows: Sequence[Row], batch_size: int) ->
     Rows of equal shapes are computed together, at most `batch_size` at a time, in few static
     shapes: their number is rounded up to a power of 4 on each device.
     """
+    # Keyed by the shapes of a row's inputs: texts of one static length, or images of one size.
     groups, results = collections.defaultdict(list), [None] * len(rows)
     for i, row in enumerate(rows):
         groups[tuple(x.shape for x in row.values())].append(i)
@@ -89,6 +86,7 @@ def _batch_probabilities(run: trained.Trained, rows: list[Row]) -> np.ndarray:
     """Returns the probabilities [B, V] of rows of equal shapes; padding rows come last."""
     padded = parts.rows_in_powers_of_4(len(rows), layout.num_devices(run.params))
 
+    # One input of all rows, [B, ...], and zeros for the rows that are added.
     def stack(*arrays: np.ndarray) -> np.ndarray:
         empty = np.zeros((padded - len(rows), *arrays[0].shape), arrays[0].dtype)
         return np.concatenate([np.stack(arrays), empty])

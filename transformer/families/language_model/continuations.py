@@ -24,13 +24,13 @@ import numpy as np
 from transformer.data import characters, tokenizer
 from transformer.decoding import compiled, sampling
 from transformer.distributed import layout
-from transformer.errors import check_values
 from transformer.models import fields
 
 Array = jax.Array
 Tree = dict
 Vocabulary = tokenizer.Pieces | characters.Characters
 
+# Of config.generate; 2^31 is too large for an int32 of the device.
 RULES = {
     "max_tokens": "at least 1 and below 2^31",
     "num_samples": "at least 1 and below 2^31",
@@ -41,14 +41,9 @@ RULES = {
     "temperature": "above 0 and at most 1000",
     "top_p": "above 0 and at most 1",
 }
-SAMPLING = ("max_tokens", "seed", "temperature", "top_k", "top_p")  # arguments of `continuations`
+SAMPLING = ("max_tokens", "seed", "temperature", "top_k", "top_p")  # arguments of `sample`
 METHODS = ("encode", "prepare", "step")  # of the model
 BLOCK = 16  # tokens that are sampled between two looks at them
-
-
-def check(options: dict[str, int | float | str]) -> None:
-    """Raises UserError for a wrong value; `options` has the keys of config.generate."""
-    check_values("generate", options, RULES)
 
 
 def text(vocabulary: Vocabulary, ids: Sequence[int]) -> str:
@@ -63,7 +58,7 @@ def text(vocabulary: Vocabulary, ids: Sequence[int]) -> str:
     return "\n".join(line.replace("\n", " ") for line in vocabulary.decode(lines))
 
 
-def continuations(
+def sample(
     params: Tree,
     prompts: Sequence[Sequence[int]],
     random_keys: Sequence[tuple[int, int]],
@@ -100,10 +95,10 @@ def cast(params: Tree, model: nn.Module) -> Tree:
 
 
 def unprompted(params: Tree, count: int, *, vocabulary: Vocabulary, **options: Any) -> list[str]:
-    """Returns `count` texts without a prompt; `options` are those of `continuations`."""
+    """Returns `count` texts without a prompt; `options` are those of `sample`."""
     keys = [(0, number) for number in range(count)]
     params = cast(params, options["model"])
-    *_, ids = continuations(params, [[]] * count, keys, vocabulary=vocabulary, **options)
+    *_, ids = sample(params, [[]] * count, keys, vocabulary=vocabulary, **options)
     return [text(vocabulary, row) for row in ids]
 
 

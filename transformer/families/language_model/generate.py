@@ -11,15 +11,8 @@ from typing import NamedTuple
 import ml_collections
 
 from transformer.data.vocabulary import Vocabulary
-from transformer.errors import quantity
-from transformer.families.language_model.continuations import (
-    BLOCK,
-    SAMPLING,
-    cast,
-    check,
-    continuations,
-    text,
-)
+from transformer.errors import check_values, quantity
+from transformer.families.language_model import continuations
 from transformer.modes import lines
 from transformer.runtime import memory, progress
 from transformer.tasks import trained, vocabularies
@@ -44,34 +37,35 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     context, a warning says how much of it the model sees.
     """
     options, form = config.generate, config.generate.format
-    check(options.to_dict())
+    check_values("generate", options, continuations.RULES)
     interactive = sys.stdin.isatty()
+    # A JSON object is written as a whole.
     stream = form == "text" and (interactive or options.stream)
     texts = lines.read(sys.stdin.buffer)
     values = lines.columns(texts, ("prompt",), needed=1, form=form, section="generate")
     vocabulary = vocabularies.read(workdir, config)
     prompts = read_prompts(values, vocabulary, config.data.context_length)
     run = trained.load(config, workdir)
+    # The key may be larger than in training, the learned positions are as many as then.
     check_positions(run.model, "data.context_length", config.data.context_length)
     logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:
         logging.info("ready: type a prompt and press Enter; Ctrl-D ends")
     sample = functools.partial(
-        continuations,
-        cast(run.params, run.model),
+        continuations.sample,
+        continuations.cast(run.params, run.model),
         model=run.model,
         vocabulary=vocabulary,
         context=config.data.context_length,
-        block=1 if stream else BLOCK,
+        block=1 if stream else continuations.BLOCK,
         num_lines=options.lines,
-        **{key: options[key] for key in SAMPLING},
+        **{key: options[key] for key in continuations.SAMPLING},
     )
     # An empty line ends a text of several lines.
     end, samples = "" if options.lines == 1 else "\n", range(options.num_samples)
     size = 1 if stream or interactive else max(1, options.batch_size // len(samples))
     hidden = contextlib.nullcontext(lambda count: None)
-    total = lines.count(sys.stdin.buffer)
-    shown = progress.counter("generate", total=total, unit="prompt")
+    shown = progress.counter("generate", total=lines.count(sys.stdin.buffer), unit="prompt")
     with hidden if stream or interactive else shown as advance:
         for batch in lines.batches(prompts, size):
             rows = [(prompt, number) for prompt in batch for number in samples]
@@ -131,7 +125,8 @@ def continuation(vocabulary: Vocabulary, prompt: Prompt, ids: list[int]) -> str:
 
     Prompt and continuation are decoded together, because the first piece of a text loses its space.
     """
-    return text(vocabulary, prompt.ids + ids)[len(text(vocabulary, prompt.ids)) :]
+    before = continuations.text(vocabulary, prompt.ids)
+    return continuations.text(vocabulary, prompt.ids + ids)[len(before) :]
 
 
 def _format(prompt: Prompt, texts: list[str], form: str, end: str) -> Iterator[str]:

@@ -44,12 +44,8 @@ def evaluation(
     ids, starts = tokens.ids, tokens.offsets[:-1]
     unknown = int((ids == vocabulary.unknown).sum())
     if unknown:
-        logging.warning(
-            "split %s: %s of %d are unknown to the vocabulary, and count as one token each",
-            split,
-            quantity(unknown, "character"),
-            len(ids),
-        )
+        what = f"{quantity(unknown, 'character')} of {len(ids)} are unknown to the vocabulary"
+        logging.warning("split %s: %s, and count as one token each", split, what)
     size = {"tokens": len(ids), **counts(dataset["text"]), "unknown": unknown}
     batches = Batches(
         [streams.windows(len(ids), data.context_length)],
@@ -120,6 +116,7 @@ def counts(lines: Sequence[str]) -> dict[str, int]:
     """Returns {'words', 'characters'}: split at white space; with all spaces and line breaks."""
     return {
         "words": sum(len(line.split()) for line in lines),
+        # A line break is a character, of the last line, too.
         "characters": int(np.sum([len(line) + 1 for line in lines])),
     }
 

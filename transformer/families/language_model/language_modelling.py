@@ -42,6 +42,7 @@ def check(config: ml_collections.ConfigDict) -> None:
                 f"config.{key}.batch_tokens={tokens.batch_tokens} is less than one row, "
                 f"config.data.context_length={data.context_length}"
             )
+    # Of any vocabulary: the run's own is not learnt yet.
     checked = model(config, {"vocab_size": 8})
     trained.check_all_positions(config, checked, "data.context_length")
     losses.check_blocks(checked, config.loss.blocks)
@@ -49,7 +50,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     if config.evaluate.samples:
         otherwise = "; or set config.evaluate.samples=0"
         fields.check_methods(checked, continuations.METHODS, otherwise)
-    continuations.check(config.generate.to_dict())
+    check_values("generate", config.generate, continuations.RULES)
 
 
 def prepare(
@@ -110,8 +111,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     assemble = functools.partial(streams.assemble_shifted, ids)
     batches = Batches([rows], config.data.batch_tokens, config.train.seed, assemble)
     about = (
-        f"{quantity(len(ids), 'training token')} in "
-        f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
+        f"{quantity(len(ids), 'training token')} in batches of "
         f"{config.data.batch_tokens:,} tokens, rows of {config.data.context_length}; "
         f"vocabulary of {quantity(len(vocab), 'token')}"
     )

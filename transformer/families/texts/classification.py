@@ -69,7 +69,7 @@ def prepare(
     train = corpora["train"]
     splits.fill_in_fingerprint(config, folder, saved_config, train)
     # Before a vocabulary is learnt, which can take minutes: a label may be wrong.
-    names = sorted(set(train.labels))
+    names = sorted(set(train.labels))  # a class's id does not depend on the order of the texts
     names = class_names.prepare(config, folder, saved_config, names, train.files)
     for corpus in corpora.values():
         class_names.class_ids(corpus.labels, names, place=corpus.place)
@@ -87,11 +87,8 @@ def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
 
 def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns {'vocab_size', 'num_classes'}, of the workdir, or without one of the config."""
-    if folder is None:
-        return {"vocab_size": config.vocabulary.size, "num_classes": config.data.num_classes}
-    vocab = vocabularies.read(folder, config)
-    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
-    return {"vocab_size": len(vocab), "num_classes": len(names)}
+    sizes = vocabularies.text_sizes(config, folder)
+    return {**sizes, "num_classes": class_names.number(config, folder)}
 
 
 def example(config: ml_collections.ConfigDict, rows: int) -> dict:
@@ -116,13 +113,15 @@ def evaluator(
     split = splits.resolve(config, split)
     corpus = labelled(config, split)
     (lines,) = corpus.read(range(len(corpus)))
+    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
+    ids = class_names.class_ids(corpus.labels, names, place=corpus.place)
     return classifiers.evaluation(
         model,
-        batches_of(config, folder, corpus, None),
+        batches_of(config, folder, corpus, ids, None),
         split=split,
         files=corpus.files,
         dataset={"text": lines, "label": corpus.labels},
-        labels=class_names.read(folder, config.vocabulary.labels_fingerprint),
+        labels=names,
         unit="text",
         label_smoothing=config.loss.label_smoothing,
         remedy="lower config.data.batch_tokens",
@@ -135,28 +134,30 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     trained_model = model(config, sizes(config, folder))
     validation = evaluator(config, folder, trained_model, "validation")
     train = labelled(config, "train")
-    batches = batches_of(config, folder, train, config.train.seed)
+    ids = class_names.class_ids(train.labels, names, place=train.place)
+    batches = batches_of(config, folder, train, ids, config.train.seed)
     about = (
         f"{quantity(len(train), 'training text')} of {len(names)} classes "
-        f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in "
-        f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
+        f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in batches of "
         f"{config.data.batch_tokens:,} positions"
     )
     return make_task(config, trained_model, batches, validation, about)
 
 
 def batches_of(
-    config: ml_collections.ConfigDict, folder: Path, corpus: LabelledText, seed: int | None
+    config: ml_collections.ConfigDict,
+    folder: Path,
+    corpus: LabelledText,
+    targets: np.ndarray,
+    seed: int | None,
 ) -> Batches:
-    """Returns a split's texts, one a row of few lengths; texts are cut after `data.max_length`."""
-    data = config.data
-    vocab = vocabularies.read(folder, config)
-    names = class_names.read(folder, config.vocabulary.labels_fingerprint)
-    ids = class_names.class_ids(corpus.labels, names, place=corpus.place)
+    """Returns a split's texts with a target each, one a row, cut after `data.max_length`."""
+    data, vocab = config.data, vocabularies.read(folder, config)
     tokens = splits.tokens(config, corpus, vocab, "tokenise")
     side = texts.shorten(tokens.sides["text"], data.max_length)
+    # Rows of few lengths, each of which is a program to compile.
     rows = packing.one_per_row((side.lengths,), np.arange(len(corpus)), data.max_length)
-    return Batches(rows, data.batch_tokens, seed, functools.partial(texts.labelled, side, ids))
+    return Batches(rows, data.batch_tokens, seed, functools.partial(texts.labelled, side, targets))
 
 
 def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
@@ -168,9 +169,11 @@ def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
+        # At the first line alone: a later one may begin like this by chance.
         if number == 1 and line.startswith(tuple(f"{name}\t" for name in names)):
             logging.warning(LABELLED)
         ids = vocab.encode([line])[0][:most]
+        # As in training: a row is as long as the shortest static length in which its text fits.
         lengths = packing.static_lengths(most, most)
         return texts.one_text(ids, next(length for length in lengths if length >= len(ids)))
 

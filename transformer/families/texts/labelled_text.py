@@ -9,7 +9,7 @@ import itertools
 import os
 import pathlib
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from transformer.data import corpora, text_files
@@ -18,25 +18,12 @@ from transformer.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelledText:
-    """One split of labelled text."""
+class LabelledText(corpora.Corpus):
+    """One split of labelled text: a corpus whose only side is 'text', and the labels."""
 
-    fingerprint: str  # of the content; part of every cache key derived from it
-    # The TFDS data source: {"label": text, "text": text}.
+    # Of equal content, whatever the data source: {"label": text, "text": text}.
     records: Sequence[dict[str, bytes]] = dataclasses.field(compare=False)
-    parts: tuple[Part, ...]
-
-    def __len__(self) -> int:
-        return len(self.records)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(str(part.file) for part in self.parts)
-
-    def read(self, indices: Iterable[int]) -> tuple[list[str]]:
-        """Returns the only side that is tokenised: (texts,), in this order."""
-        records = self.records.__getitems__([int(i) for i in indices])
-        return ([record["text"].decode() for record in records],)
+    parts: tuple[Part, ...] = ()  # of `files`, in the order of the texts
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -49,7 +36,7 @@ class LabelledText:
             first, last = _range(part)
             if i < last - first:
                 return f"{part.file}, line {first + i + 1}"
-            i -= last - first
+            i -= last - first  # becomes the number of the text within the next part
         raise IndexError(i)
 
 
@@ -81,7 +68,8 @@ def load(split: str, *, directory: str, data_dir: str, key: str = "split") -> La
         raise UserError(f"{key}={split!r}: labelled text can be cut between lines only")
     config = _config(parts)
     records, fingerprint = corpora.prepared(builders.LabelledLines, config, data_dir, "text")
-    return LabelledText(fingerprint, records, tuple(parts))
+    files = tuple(str(part.file) for part in parts)
+    return LabelledText(fingerprint, records, ("text",), files, tuple(parts))
 
 
 def _config(parts: Sequence[Part]) -> Any:
@@ -117,6 +105,7 @@ def _records(part: Part) -> Iterator[dict]:
     first, last = _range(part)
     numbered = itertools.islice(enumerate(text_files.lines(part.file), start=1), first, last)
     for number, line in numbered:
+        # At the first tab: "good<tab>a<tab>b" is the text "a<tab>b".
         label, _, text = line.decode().partition("\t")
         if not label.strip() or not text.strip():
             raise UserError(

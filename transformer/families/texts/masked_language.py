@@ -66,6 +66,7 @@ def prepare(
     vocab = vocabularies.prepare(config, folder, saved_config, corpora["train"])
     for split, corpus in corpora.items():
         tokens = splits.tokens(config, corpus, vocab, f"tokenise {split}")
+        # MASK is the unknown piece: a text that has it would seem to be masked already.
         if (tokens.sides["text"].ids == texts.MASK).any():
             raise UserError(
                 f"config.vocabulary.model={config.vocabulary.model!r} has no piece for some "
@@ -103,12 +104,15 @@ def batches_of(
     data = config.data
     side = texts.shorten(tokens.sides["text"], data.max_length)
     items = packing.select_trainable((side.lengths,), data.max_length)
+    # Packed, a row holds as many texts as fit; a token sees its own text alone.
     if data.pack:
+        # Not `seed`, which is None in validation: which texts share a row may be the same always.
         order = config.train.seed
         rows = [packing.pack((side.lengths,), items, data.max_length, order, tokens.directory)]
     else:
         rows = packing.one_per_row((side.lengths,), items, data.max_length)
     masked = functools.partial(texts.masked, side, share=data.mask_share, vocab_size=len(vocab))
+    # The key (seed, t) is (0, 0) in all batches: a text has the same masks in any of them.
     fixed = lambda items, row_of_item, shape, key: masked(items, row_of_item, shape, (0, 0))
     return Batches(rows, data.batch_tokens, seed, fixed if seed is None else masked)
 
@@ -164,6 +168,7 @@ def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         ids = vocab.encode([line])[0][: config.data.max_length]
+        # The model needs a column to predict: that of START, whose logits nobody reads.
         return texts.one_text(ids, len(ids)) | {"masked": np.zeros(1, int)}
 
     return read
@@ -177,8 +182,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     tokens = splits.prepared_tokens(config, vocab)
     batches = batches_of(config, vocab, tokens, config.train.seed)
     about = (
-        f"{quantity(len(batches.items), 'training text')} in "
-        f"{quantity(len(batches), 'batch', 'batches')} an epoch of "
+        f"{quantity(len(batches.items), 'training text')} in batches of "
         f"{config.data.batch_tokens:,} positions, {config.data.mask_share:.0%} of them masked"
     )
     return make_task(config, trained_model, batches, validation, about)

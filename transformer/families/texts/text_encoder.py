@@ -78,6 +78,7 @@ class MaskedLanguageModel(TextEncoder):
     ) -> Array:
         """Returns the vectors [B, T, D] at the columns `masked` [B, T]; the rest as `encode`."""
         x_BSD = self.encode(ids, positions, segments, train=train)
+        # x[b, masked[b, t]]: a row has few masked tokens, so that few logits are computed.
         return jnp.take_along_axis(x_BSD, masked[:, :, None], axis=1)
 
     def logits(self, x_BTD: Array) -> Array:
@@ -132,5 +133,6 @@ class TextClassifier(TextEncoder):
 
 def mean(x_BSD: Array, real_BS: Array) -> Array:
     """Returns the mean over the real positions, [B, D]; zeros for a row of padding."""
+    # At least 1: 0 / 0 of a row of padding would be NaN, which its weight of 0 does not remove.
     count_B1 = jnp.maximum(real_BS.sum(axis=1, keepdims=True), 1)
     return jnp.einsum("BSD,BS->BD", x_BSD, real_BS.astype(x_BSD.dtype)) / count_B1

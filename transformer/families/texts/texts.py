@@ -46,6 +46,7 @@ def inputs(
 def shorten(side: Side, max_length: int) -> Side:
     """Returns texts cut after `max_length` ids, in memory."""
     lengths = np.minimum(side.lengths, max_length)
+    # The flat positions of each text's first ids: offsets 0 4 6, lengths 3 2 keep 0 1 2, 4 5.
     kept = packing.concatenate_ranges(side.offsets[:-1], lengths)
     return Side(np.asarray(side.ids)[kept], np.concatenate([[0], np.cumsum(lengths)]))
 
@@ -64,7 +65,7 @@ def with_filled(loss: Callable, params: Tree, batch: dict, *, rng: jax.Array) ->
     return {**loss(params, batch, rng=rng), "filled": (batch["inputs"]["segments"] > 0).sum()}
 
 
-# With classes.
+# With a target each, such as a class.
 
 
 def labelled_example(rows: int, length: int) -> dict:
@@ -79,20 +80,21 @@ def labelled_example(rows: int, length: int) -> dict:
 
 def labelled(
     side: Side,
-    classes: np.ndarray,
+    targets: np.ndarray,
     items: np.ndarray,
     row_of_item: np.ndarray,
     shape: tuple[int, int],
     key: tuple = (),
 ) -> dict:
-    """Returns a batch of texts, one a row, whose targets are the class of each, int [rows].
+    """Returns a batch of texts, one a row, with their targets [rows], such as classes.
 
-    `key` is unused: nothing is random.
+    `targets` has one of each text of the split. `key` is unused: nothing is random.
     """
-    targets, weights = np.zeros(shape[0], np.int32), np.zeros(shape[0], np.float32)
-    targets[row_of_item], weights[row_of_item] = classes[items], 1
+    batch_targets, weights = np.zeros(shape[0], targets.dtype), np.zeros(shape[0], np.float32)
+    # A row without a text keeps the target 0, and weight 0.
+    batch_targets[row_of_item], weights[row_of_item] = targets[items], 1
     batch_inputs = inputs(side, items, row_of_item, shape)
-    return {"inputs": batch_inputs, "targets": targets, "weights": weights}
+    return {"inputs": batch_inputs, "targets": batch_targets, "weights": weights}
 
 
 # With masked tokens.
