@@ -39,7 +39,12 @@ def test_one_line_of_json_and_a_page(compared, tmp_path):
     result = json.loads(compared())
     assert [run["workdir"] for run in result["runs"]] == ["a", "b"]
     assert [run["parameters"] for run in result["runs"]] == [1234567] * 2
-    assert result["runs"][1]["scores"]["bleu"]["p"] < 0.05
+    scores = result["runs"][1]["scores"]
+    low, high = scores["bleu"]["interval"]
+    assert low < scores["bleu"]["value"] < high
+    assert scores["bleu"]["p"] < 0.05
+    assert scores["loss"] == {"value": 1.5}
+    assert result["runs"][1]["lengths"]["all"]["bleu"] == scores["bleu"]
     assert result["config"] == {"model.num_layers": [64, 32], "train.seed": [64, 32]}
     assert result["page"] == "compare.html"
     assert "Scores by sentence length" in (tmp_path / "compare.html").read_text()

@@ -130,19 +130,6 @@ def test_a_saved_score_that_is_no_number_is_refused(folders, score):
         compare(*folders)
 
 
-def test_values_are_those_of_the_comparison(folders):
-    compared = compare(*folders)
-    values = comparison.values(compared)
-    assert [x["workdir"] for x in values["runs"]] == list(map(str, folders))
-    assert values["runs"][0]["parameters"] == 1234567
-    score, bleu = compared.measures["bleu"].scores[1], values["runs"][1]["scores"]["bleu"]
-    assert (bleu["value"], bleu["p"]) == (score.interval.value, score.p)
-    assert bleu["interval"] == [score.interval.low, score.interval.high]
-    assert values["runs"][0]["scores"]["loss"] == {"value": 1.5}
-    assert values["runs"][0]["lengths"].keys() == compared.lengths.keys()
-    assert values["checksum"] == compared.runs[0].result["checksum"]
-
-
 def test_runs_of_the_same_name_are_called_by_their_paths(folders, tmp_path):
     same = evaluated_runs.translations(tmp_path / "elsewhere" / "best", REFERENCES)
     assert compare(*folders).names == ["best", "middle", "worst"]

@@ -44,17 +44,8 @@ def test_each_run_has_a_row_of_scores():
         ["b", "30.00 [28.00, 32.00]", "<0.001", "2", "8, 9", "average"],
         ["c", "38.00 [36.50, 39.50]", "0.123", "3", "8, 9", "average"],
     ]
-    assert plain(tables.further_table(compared())) == [
-        ["run", "length ratio"],
-        ["a", "0.9877"],
-        ["b", "-"],
-        ["c", "1e-07"],
-    ]
-    assert plain(tables.length_table(compared(), "bleu"))[:3] == [
-        ["BLEU by words", "-8"],
-        ["sentences", "1,234"],
-        ["a", "38.71 [37.50, 39.80]"],
-    ]
+    further = [["run", "length ratio"], ["a", "0.9877"], ["b", "-"], ["c", "1e-07"]]
+    assert plain(tables.further_table(compared())) == further
     assert plain(tables.config_table(compared())) == [
         ["config", "a", "b", "c"],
         ["model.size", "1", "-", '""'],

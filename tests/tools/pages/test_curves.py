@@ -47,14 +47,11 @@ def test_a_single_point_is_no_way_from_itself_to_itself(value):
     assert f">{value:.4g}<" in charts.svg(plot.spec)
 
 
-def test_what_is_no_number_is_left_out():
-    lines = [{"step": i, "loss": x} for i, x in enumerate([math.nan, 1.0, math.inf, 2, "3", None])]
+def test_points_are_finite_and_evenly_thinned_to_the_newest():
+    values = [math.nan, 1.0, math.inf, 2, "3", None]
+    lines = [{"step": i, "loss": x} for i, x in enumerate(values)]
     assert curves.points([*lines, {"step": 9}], "loss") == [(1, 1.0), (3, 2)]
-
-
-def test_a_long_line_is_thinned_evenly_to_its_newest_point():
-    lines = [{"step": i, "loss": float(i)} for i in range(1, 10_001)]
-    points = curves.points(lines, "loss")
+    points = curves.points([{"step": i, "loss": float(i)} for i in range(1, 10_001)], "loss")
     assert len(points) == curves.MAX_POINTS
     assert points[-1] == (10_000, 10_000.0)
     assert {b[0] - a[0] for a, b in itertools.pairwise(points)} == {25}

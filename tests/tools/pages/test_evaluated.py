@@ -1,5 +1,7 @@
 """Which result is read, and one line for whatever keeps two runs from being compared."""
 
+import re
+
 import pytest
 from tools.pages import evaluated_runs, workdirs
 from tools.pages.evaluated_runs import REFERENCES, SOURCES, read, worse
@@ -53,48 +55,42 @@ def test_equal_sets_can_be_compared(pair, tmp_path):
     refused(lambda: read(folder), f"{folder} has not been evaluated: {command}")
 
 
-def test_a_file_of_fewer_lines(pair):
-    file = pair[1] / "evaluation" / "test.hypothesis"
-    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
-    counts = "source 120, reference 120, hypothesis 119"
-    refused(lambda: check(*pair), f"damaged: the files {file.with_suffix('')}.* have", counts)
+FEWER = "source 120, reference 120, hypothesis 119"
+DAMAGE = [  # (file, what is replaced, by what, words of the message)
+    ("hypothesis", r"[^\n]*\n\Z", "", FEWER),
+    ("source", "s1", "x", "checksum"),
+    ("reference", "w1", "x", "checksum"),
+    ("json", r"\A[^$]*", "", "not JSON"),
+    ("json", r"\A[^$]*", "[1]", "not a JSON object"),
+    ("json", r"\A[^$]*", '{"set": "test"}', "not a result"),
+    ("json", r'"files"', '"x"', "has no files"),
+]
 
 
-@pytest.mark.parametrize("side", ["source", "reference"])
-def test_a_changed_test_set(pair, side):
-    file = pair[1] / "evaluation" / f"test.{side}"
-    file.write_text(file.read_text().replace("w1", "x").replace("s1", "x"))
-    refused(lambda: read(pair[1]), "checksum", f"--mode=evaluate --workdir={pair[1]}")
+@pytest.mark.parametrize(("name", "pattern", "text", "words"), DAMAGE)
+def test_damage(pair, name, pattern, text, words):
+    file = pair[1] / "evaluation" / f"test.{name}"
+    file.write_text(re.sub(pattern, text, file.read_text()))
+    refused(lambda: read(pair[1]), "damaged", str(file.with_suffix("")), words, "evaluate ")
 
 
-@pytest.mark.parametrize("content", ["", "[1]", '{"set": "test"}', "\xff"])
-def test_a_damaged_result(pair, content):
-    file = pair[1] / "evaluation" / "test.json"
-    file.write_text(content)
-    refused(lambda: read(pair[1]), f"damaged: {file}", "evaluate ")
-
-
-def test_other_text(pair, tmp_path):
-    other = evaluated_runs.translations(tmp_path / "other", REFERENCES, sources=SOURCES[::-1])
-    refused(
-        lambda: check(pair[0], other),
-        *(str(pair[0]), str(other), "different text", "set test, checksum"),
-        f"--mode=evaluate --workdir={other} --config.evaluate.split=test",
-    )
-    elsewhere = evaluated_runs.translations(
-        tmp_path / "more", REFERENCES, sources=SOURCES[::-1], data__directory="more text"
-    )
-    split = "--config.evaluate.split=test"
-    refused(lambda: check(elsewhere, pair[0]), f"{split} --config.data.directory='more text'")
+def test_different_text(pair, tmp_path):
+    back = {"sources": SOURCES[::-1]}
+    other = evaluated_runs.translations(tmp_path / "other", REFERENCES, **back)
+    split = f"--mode=evaluate --workdir={other} --config.evaluate.split=test"
+    words = "different text", "set test, checksum", split
+    refused(lambda: check(pair[0], other), str(pair[0]), *words)
+    keys = {"data__directory": "more text"}
+    elsewhere = evaluated_runs.translations(tmp_path / "more", REFERENCES, **back, **keys)
+    flags = "--config.evaluate.split=test --config.data.directory='more text'"
+    refused(lambda: check(elsewhere, pair[0]), flags)
     dataset = {"source": SOURCES, "reference": REFERENCES}
-    outputs = {**dataset, "hypothesis": SOURCES}
-    evaluated_runs.write_result(other, "both", dataset, outputs, {})
-    evaluated_runs.write_result(pair[0], "both", dataset, outputs, {})
-    empty = {"source": [], "reference": []}
-    evaluated_runs.write_result(pair[0], "mine", empty, {**empty, "hypothesis": []}, {})
-    refused(
-        lambda: check(pair[0], other), "Both have been evaluated on both: --config.compare.set=b"
-    )
+    for folder, name in ((other, "both"), (pair[0], "both"), (pair[0], "mine")):
+        sides = dataset if name == "both" else {"source": [], "reference": []}
+        outputs = {**sides, "hypothesis": sides["source"]}
+        evaluated_runs.write_result(folder, name, sides, outputs, {})
+    remedy = "Both have been evaluated on both: --config.compare.set=b"
+    refused(lambda: check(pair[0], other), remedy)
 
 
 def test_other_tasks(pair, tmp_path):

@@ -98,9 +98,8 @@ def test_numbers_are_for_people(text):
 
 def test_non_finite_numbers_are_refused():
     points = {"values": [{"x": float("nan"), "y": 1, "name": "a"}]}
-    nan = PLOT._replace(spec={**PLOT.spec, "data": points})
     with pytest.raises(ValueError, match="JSON"):
-        page.html("", [Section("", [nan])])
+        page.html("", [Section("", [PLOT._replace(spec={**PLOT.spec, "data": points})])])
 
 
 def colour(driver):

@@ -64,11 +64,9 @@ def test_pieces_are_readable(pieces, shown):
 
 
 def long(length):
-    """An example with attention along the diagonal, of spaces and words."""
-    words, at = (["␣", "·expensive"] * 30)[:length], np.arange(length)
-    weights_TS = np.exp(-np.abs(at[:, None] - at) / 2)
-    weights_TS /= weights_TS.sum(axis=1, keepdims=True)
-    return Example("", [Map("cross", words, words, weights_TS[None, None])])
+    """An example of spaces and words."""
+    words = (["␣", "·expensive"] * length)[:length]
+    return Example("", [Map("cross", words, words, np.eye(length)[None, None])])
 
 
 # How many lines are shown, and what is said without its numbers.
@@ -82,15 +80,8 @@ const select = document.querySelectorAll("select")[arguments[0]];
 select.selectedIndex = arguments[1];
 select.dispatchEvent(new Event("change"));
 """
-# Of the heat map: whether it is cut off, the size of its numbers, how a space stands; of the lines:
-# how many there are, and how high they are.
-SIZES = """
-const [box, number, space] = [".views .table", ".views td:not(.faint)[title]", ".views thead span"]
-  .map((x) => document.querySelector(x));
-const shown = [...document.querySelectorAll("line")].filter((x) => x.style.opacity > 0);
-return [box.scrollWidth > box.clientWidth, parseFloat(getComputedStyle(number).fontSize) > 8,
-  getComputedStyle(space).textOrientation, shown.length,
-  document.querySelector(".pair svg").clientHeight];
+ORIENTATION = """
+return getComputedStyle(document.querySelector(".views thead span")).textOrientation;
 """
 CELLS = """
 return [...document.querySelectorAll("td[title]")].map((x) => Number(x.title.split(": ").pop()));
@@ -145,19 +136,8 @@ def test_a_word_shows_its_lines_alone(tmp_path):
         assert driver.execute_script(OPTIONS) == 2 * [1, 2, 2, 3]
         assert driver.find_elements("css selector", ".said")[1].text.startswith("one attends to")
         assert browser.faults(driver) == browser.NONE
-
-        # Long sentences fit the page as long as their words can be read.
-        for length, width, is_cut, has_numbers, height in (
-            (22, "desktop", False, True, 616),
-            (22, "phone", False, False, 616),
-            (60, "desktop", False, False, 1056),
-            (60, "phone", True, False, 1056),
-        ):
-            shown = long(length)
-            markup = attention_view.view([shown])
-            file.write_text(page.html("x", [page.Section("a", [markup])]))
-            browser.open_page(driver, file, width=browser.WIDTHS[width])
-            lines = (shown.maps[0].weights_LHTS >= 0.1).sum()
-            expected = [is_cut, has_numbers, "upright", lines, height]
-            assert driver.execute_script(SIZES) == expected
-            assert browser.faults(driver) == browser.NONE
+        # A long sentence fits the page; a ␣ of the heat map stands upright.
+        file.write_text(page.html("x", [page.Section("a", [attention_view.view([long(60)])])]))
+        browser.open_page(driver, file, width=browser.WIDTHS["phone"])
+        assert driver.execute_script(ORIENTATION) == "upright"
+        assert browser.faults(driver) == browser.NONE

@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from tools.pages import browser, workdirs
+from tools.pages import workdirs
 from tools.report import insides
 
-from transformer.tools.pages import page
 from transformer.tools.report import position_section
 
 
@@ -79,21 +78,3 @@ def test_none_is_said_and_a_recurrent_model_is_left_out(tmp_path):
     run = workdirs.load(tmp_path / "run")
     del run.config.model.positions
     assert position_section.section(insides.inside(run, None, {}, [])) is None
-
-
-@pytest.mark.slow
-def test_a_browser_draws_all_kinds(tmp_path):
-    grid = {"position_grid": np.random.default_rng(0).standard_normal((4, 4, 5))}
-    layers = {"layers_0": {"self_attention": {"distance_keys": np.ones((2, 3, 5))}}}
-    tables = {"add_positions": {"embedding": np.random.default_rng(1).random((64, 8))}}
-    sections = [
-        section(tmp_path / "a", {}, positions="concatenated", d_model=64),
-        section(tmp_path / "b", tables, positions="learned"),
-        section(tmp_path / "c", grid, task="image_classification", positions="learned"),
-        section(tmp_path / "d", {"encoder": layers}, positions="shaw", max_distance=2),
-    ]
-    file = tmp_path / "page.html"
-    file.write_text(page.html("positions", sections))
-    with browser.chromium() as driver:
-        for _ in browser.open_everywhere(driver, file):
-            pass

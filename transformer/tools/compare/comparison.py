@@ -166,17 +166,16 @@ def values(comparison: Comparison) -> dict:
         for name, numbers in comparison.scores.items():
             if numbers[i] is not None:
                 scores[name] = {"value": numbers[i]}
-        run_values = {"workdir": str(run.run.workdir)}
+        run_values = {"workdir": str(run.run.workdir), "parameters": comparison.parameters[i]}
         run_values |= {key: run.result[key] for key in ("step", "steps", "weights")}
-        run_values |= {"parameters": comparison.parameters[i], "scores": scores}
+        run_values["scores"] = scores
         if comparison.lengths:
             run_values["lengths"] = {
                 name: {"sentences": x.count, **_with_intervals(x.measures, i)}
                 for name, x in comparison.lengths.items()
             }
         runs.append(run_values)
-    return {
-        **{key: first[key] for key in ("set", "split", "checksum")},
+    return {key: first[key] for key in ("set", "split", "checksum")} | {
         "scoring": scoring(comparison),
         "runs": runs,
         "tests": {name: measure.how for name, measure in comparison.measures.items()},

@@ -33,8 +33,7 @@ def samples(run: Run) -> Section | None:
         for source, translation, reference in logged:
             seen.setdefault((source, reference), {})[line["step"]] = translation
     if not seen:
-        what = "No translation of the validation set is logged"
-        return Section(title, [f"{what}: `--config.evaluate.samples=3` logs three."])
+        return Section(title, ["No sample is logged: `--config.evaluate.samples=3` logs three."])
     about = f"The same sentences of the validation set after each validation. {MARKED}"
     items = []
     for (source, reference), by_step in seen.items():
@@ -77,8 +76,8 @@ def chosen(run: Run) -> Section | None:
     metric, ranked = CHRF(), []
     for line, (source, hypothesis, reference) in enumerate(zip(*sides, strict=True), start=1):
         score = metric.sentence_score(hypothesis, [reference]).score
-        rows = {"chrF, line": f"{score:.1f}, line {line:,}", "source": source}
-        rows["reference"] = reference
+        place = f"{score:.1f}, line {line:,}"
+        rows = {"chrF, line": place, "source": source, "reference": reference}
         # Of equal scores the longer sentence is the more telling, then the first.
         ranked.append((score, -len(source), line, rows, hypothesis))
     ranked.sort(key=lambda x: x[:3])
