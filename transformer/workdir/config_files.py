@@ -138,7 +138,7 @@ def needed_keys(config: ConfigDict, defaults: ConfigDict) -> dict[str, object]:
     has another one: with optimizer.name = 'sgd', optimizer.arguments.b1 is not needed.
     """
     values, needed = flatten(config), flatten(defaults)
-    changed = [key for key in CHOICES if values.get(key, needed[key]) != needed[key]]
+    changed = [x for x in CHOICES if x in needed and values.get(x, needed[x]) != needed[x]]
     unneeded = tuple(CHOICES[key] for key in changed)
     return {key: x for key, x in needed.items() if key in CHOICES or not key.startswith(unneeded)}
 
