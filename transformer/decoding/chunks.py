@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from transformer.data.tokenizer import SideVocabulary
@@ -81,26 +81,30 @@ def join(parts: list[str]) -> str:
     return text if spaceless else " ".join(parts)
 
 
-def divide(requests: Iterable[Item], most: int) -> Iterator[list[Item]]:
-    """Yields chunks of at most `most` requests, tuples of texts, and CHUNK_TEXT characters."""
-    chunk, size = [], 0
+def divide(
+    items: Iterable[Item], count: int, size: Callable[[Item], int] = lambda item: 0
+) -> Iterator[list[Item]]:
+    """Yields lists of `count` items, or fewer if their sizes add up to more than CHUNK_TEXT.
+
+    If the iterable raises a UserError, as of a malformed line, the items before it come first.
+    """
+    batch, total = [], 0
     try:
-        for request in requests:
-            num_characters = sum(map(len, request))
-            if chunk and size + num_characters > CHUNK_TEXT:
-                yield chunk
-                chunk, size = [], 0
-            chunk.append(request)
-            size += num_characters
-            if len(chunk) == most:  # at once: the next line may not be typed yet
-                yield chunk
-                chunk, size = [], 0
-    except UserError:  # of a malformed line: the lines before it are translated first
-        if chunk:
-            yield chunk
+        for item in items:
+            if batch and total + size(item) > CHUNK_TEXT:
+                yield batch
+                batch, total = [], 0
+            batch.append(item)
+            total += size(item)
+            if len(batch) == count:  # at once: the next line may not be typed yet
+                yield batch
+                batch, total = [], 0
+    except UserError:
+        if batch:
+            yield batch
         raise
-    if chunk:
-        yield chunk
+    if batch:
+        yield batch
 
 
 def one_ahead(chunks: Iterator[Chunk]) -> Iterator[Chunk]:

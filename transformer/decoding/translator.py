@@ -135,10 +135,11 @@ class Translator:
         numbers = itertools.count() if numbers is None else iter(numbers)
         requests = iter(requests)
         first = itertools.islice(requests, FIRST_CHUNK if read_ahead else 0)
+        num_characters = lambda request: sum(map(len, request))
         begun = (
             self._begin(params, chunk, list(itertools.islice(numbers, len(chunk))))
             for part in (first, requests)
-            for chunk in chunks.divide(part, self._chunk_lines)
+            for chunk in chunks.divide(part, self._chunk_lines, num_characters)
         )
         for chunk in chunks.one_ahead(begun) if read_ahead else begun:
             yield from self._answers(chunk, advance)

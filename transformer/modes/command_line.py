@@ -12,8 +12,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from transformer.errors import UserError, did_you_mean
-from transformer.modes.near_names import did_you_mean_key
-from transformer.modes.overrides import key_of, mode_keys, override
+from transformer.modes.overrides import did_you_mean_key, key_of, mode_keys, override
 from transformer.registry import MODES
 from transformer.runtime import paths
 from transformer.workdir import config_files, run_config

@@ -9,11 +9,10 @@ import logging
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 from transformer.errors import UserError, check_values
 
-Item = TypeVar("Item")
 FORMATS = ("text", "json")
 
 
@@ -74,26 +73,6 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
                     expected = "<tab>".join(name.upper() for name in names[:needed])
                 raise UserError(f"line {number}: expected {expected}, found {line[:80]!r}")
         yield {**values, **{name: _encodable(values[name]) for name in names if name in values}}
-
-
-def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Yields lists of `size` items, the last one shorter.
-
-    If the iterable raises a UserError, the items before it are yielded first.
-    """
-    batch = []
-    try:
-        for item in items:
-            batch.append(item)
-            if len(batch) == size:
-                yield batch
-                batch = []
-    except UserError:
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
 
 
 def write(file: BinaryIO, text: str, end: str = "\n") -> None:

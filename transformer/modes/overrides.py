@@ -1,13 +1,17 @@
-"""--config.KEY=VALUE: sets the keys of a config, and explains each mistake in them."""
+"""--config.KEY=VALUE: sets the keys of a config, and explains each mistake in them.
+
+For a mistyped key, it suggests what the key may mean: by its name elsewhere, else by its letters.
+"""
 
 import ast
+import difflib
+from collections.abc import Iterable, Mapping
 
 from absl import flags
 from ml_collections import ConfigDict
 from ml_collections.config_flags.tuple_parser import TupleParser
 
 from transformer.errors import UserError
-from transformer.modes.near_names import did_you_mean_key
 from transformer.registry import MODES, load
 from transformer.workdir.config_files import flatten, kind_of
 
@@ -18,6 +22,32 @@ PARSERS = {
     float: flags.FloatParser(),
     str: flags.ArgumentParser(),
     tuple: TupleParser(),
+}
+
+# What people type for a key: its names elsewhere. A config has some of the keys.
+ALSO_CALLED = {
+    "optimizer.schedule.factor": "lr learning_rate max_lr peak_lr",
+    "optimizer.schedule.peak_value": "lr learning_rate max_lr peak_lr",
+    "optimizer.schedule.value": "lr learning_rate max_lr peak_lr",
+    "optimizer.schedule.name": "lr_schedule lr_scheduler scheduler",
+    "optimizer.schedule.warmup_steps": "warmup num_warmup_steps",
+    "optimizer.clip_norm": "grad_clip max_grad_norm clip",
+    "data.batch_tokens": "batch_size batch bs max_tokens",
+    "data.batch_images": "batch_size batch bs max_tokens",
+    "data.max_length": "max_len max_seq_len seq_len sequence_length block_size",
+    "data.context_length": "max_len max_seq_len seq_len sequence_length block_size",
+    "data.directory": "dir folder path data_path",
+    "train.num_steps": "epochs epoch num_epochs max_epochs steps max_steps",
+    "model.d_model": "hidden hidden_size hidden_dim embedding_size embed_dim dim n_embd",
+    "model.d_ff": "ffn_dim ff_dim dim_feedforward intermediate_size",
+    "model.num_heads": "heads n_heads n_head nhead num_attention_heads",
+    "model.num_layers": "layers n_layers n_layer depth num_hidden_layers",
+    "model.dropout_rate": "dropout dropout_prob",
+    "vocabulary.size": "vocab_size vocab",
+    "decode.max_length": "max_len max_seq_len seq_len sequence_length block_size",
+    "decode.beam_width": "beam beams num_beams beam_size",
+    "decode.temperature": "temp",
+    "generate.temperature": "temp",
 }
 
 
@@ -104,3 +134,29 @@ def key_of(argument: str) -> str:
     """Returns the config key that an argument sets: '--noconfig.data.pack' -> 'data.pack'."""
     name = argument.partition("=")[0]
     return name.removeprefix("--no").removeprefix("--").removeprefix("config.")
+
+
+def did_you_mean_key(name: str, keys: Mapping, flag_names: Iterable[str] = ()) -> str:
+    """Returns '; did you mean X?' for the likely keys (with values) or flags, '' if none is likely.
+
+    A key is likely if ALSO_CALLED has the last part of the name for it, else if its own last part
+    is like it: 'beam_widht' gives config.decode.beam_width.
+    """
+    prefix = "--config." if flag_names else "config."
+    typed = _last_part(name.lower().replace("-", "_"))
+    usual = [key for key, names in ALSO_CALLED.items() if typed in names.split()]
+    # With their values, which may be in another unit than what was typed.
+    likely = [f"{prefix}{key} (now {keys[key]})" for key in usual if key in keys]
+    if not likely:
+        names = [f"--{flag}" for flag in flag_names] + [prefix + key for key in keys]
+        nearest = difflib.get_close_matches(typed, map(_last_part, names), 1, 0.7)
+        likely = [x for x in names if _last_part(x) in nearest]
+        # Several keys may end alike: 'optimzer.name' is nearer to the optimizer's.
+        if "." in name:
+            likely = difflib.get_close_matches(name, likely, 1, 0.0)
+    return f"; did you mean {' or '.join(likely)}?" if likely else ""
+
+
+def _last_part(name: str) -> str:
+    """Returns 'd_model' of 'config.model.d_model', 'workdir' of '--workdir'."""
+    return name.rpartition(".")[2].lstrip("-")

@@ -42,11 +42,11 @@ def check(config: ml_collections.ConfigDict) -> ModuleType:
     train = config.data.get("train")
     for split in ("validation", "test"):
         if train and config.data.get(split) == train and processes.is_first():
-            logging.warning(
+            message = (
                 "config.data.%s=%r is what the model is trained on: its score says nothing of "
-                "other data",
-                *(split, train),
+                "other data"
             )
+            logging.warning(message, split, train)
     return task_module
 
 

@@ -15,7 +15,7 @@ import ml_collections
 import numpy as np
 
 from transformer.data import pairs, tokenizer
-from transformer.decoding import beam_search, parts
+from transformer.decoding import beam_search, chunks, parts
 from transformer.decoding.translator import Translator
 from transformer.distributed import layout, parallel_step
 from transformer.modes import lines
@@ -64,7 +64,7 @@ def forced(
     numbers = itertools.count(1)
     devices = layout.num_devices(run.params)
     # Chunks bound the memory, and let the first scores out before the last line is read.
-    for chunk in lines.batches(sentence_pairs, options.chunk_lines):
+    for chunk in chunks.divide(sentence_pairs, options.chunk_lines):
         sources = run.vocabulary.source.encode([pair["source"] for pair in chunk])
         targets = run.vocabulary.target.encode([pair["target"] for pair in chunk])
         ids = list(zip(sources, targets, strict=True))
@@ -95,14 +95,14 @@ def over_long(number: int, source: int, target: int, options: ml_collections.Con
 
     `source` and `target` are lengths in pieces, with the end symbol; `number` is that of the line.
     """
-    most = (options.max_length, options.max_length + options.extra_length)
-    if source <= most[0] and target <= most[1]:
+    longest = options.max_length, options.max_length + options.extra_length
+    if source <= longest[0] and target <= longest[1]:
         return False
-    logging.warning(
+    message = (
         "line %d: %d and %d pieces, config.decode.max_length (and extra_length) allow %d and %d: "
-        "skipped",
-        *(number, source, target, *most),
+        "skipped"
     )
+    logging.warning(message, number, source, target, *longest)
     return True
 
 

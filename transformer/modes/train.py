@@ -29,12 +29,13 @@ def train(config: ConfigDict, workdir: Path) -> None:
     num_steps = config.train.num_steps
     warmup_steps = config.optimizer.schedule.get("warmup_steps", 0)
     if num_steps < warmup_steps and processes.is_first():
-        logging.warning(
+        message = (
             "config.train.num_steps=%d ends within the warm-up, config.optimizer.schedule."
             "warmup_steps=%d: the learning rate only reaches %.1f %% of its peak; consider "
-            "warmup_steps=%d",
-            *(num_steps, warmup_steps, 100 * num_steps / warmup_steps, -(-num_steps // 3)),
+            "warmup_steps=%d"
         )
+        percent, better = 100 * num_steps / warmup_steps, -(-num_steps // 3)
+        logging.warning(message, num_steps, warmup_steps, percent, better)
     with lock.locked(workdir):
         config = prepare.prepare_workdir(task_module, config, workdir)
         task = task_module.build(config, workdir)

@@ -11,7 +11,7 @@ import jax
 import ml_collections
 import numpy as np
 
-from transformer.decoding import parts
+from transformer.decoding import chunks, parts
 from transformer.distributed import layout
 from transformer.errors import check_values
 from transformer.families.labels import class_names, classifiers
@@ -47,7 +47,7 @@ def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
     with hidden if interactive else shown as advance:
         numbered = enumerate(lines.read(sys.stdin.buffer), start=1)
         items = ((text, read(text, number)) for number, text in numbered)
-        for chunk in lines.batches(items, 1 if interactive else options.chunk_lines):
+        for chunk in chunks.divide(items, 1 if interactive else options.chunk_lines):
             texts, rows = zip(*chunk, strict=True)
             answers = probabilities(run, rows, options.batch_size)
             for text, row in zip(texts, answers, strict=True):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import ml_collections
 
 from transformer.data.vocabulary import Vocabulary
+from transformer.decoding import chunks
 from transformer.errors import check_values, quantity
 from transformer.families.language_model import continuations
 from transformer.modes import lines
@@ -67,7 +68,7 @@ def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     hidden = contextlib.nullcontext(lambda count: None)
     shown = progress.counter("generate", total=lines.count(sys.stdin.buffer), unit="prompt")
     with hidden if stream or interactive else shown as advance:
-        for batch in lines.batches(prompts, size):
+        for batch in chunks.divide(prompts, size):
             rows = [(prompt, number) for prompt in batch for number in samples]
             if stream:
                 for prompt, number in rows:
