@@ -96,7 +96,7 @@ class CharacterModel(nn.Module):
         view = View(mask_BTT, positions_BT, positions_BT)
         x_BTD = nn.Embed(self.vocab_size, options.d_model)(ids_BT) * options.d_model**0.5
         x_BTD += sinusoids(positions_BT, options.d_model, "interleaved")
-        encoder = stack.Encoder(options=options, sublayers=sublayers)
+        encoder = stack.Stack(options=options, sublayers=sublayers)
         return nn.Dense(self.vocab_size)(encoder(x_BTD, view, train=train))
 
 

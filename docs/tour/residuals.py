@@ -9,7 +9,7 @@ import numpy as np
 import optax
 
 from docs.tour import picture, tiny
-from transformer.models.layers import DecoderLayer
+from transformer.models.layers import Layer
 from transformer.tasks import losses
 from transformer.tasks.task import init_params
 
@@ -41,7 +41,7 @@ def measure(**changes: object) -> tuple[list[float], list[float]]:
 
     params = init_params(model, batch, jax.random.key(0))
     gradient = jax.grad(mean_loss)(params)["decoder"]
-    outputs = {"capture_intermediates": lambda module, _: isinstance(module, DecoderLayer)}
+    outputs = {"capture_intermediates": lambda module, _: isinstance(module, Layer)}
     _, state = model.apply({"params": params}, **inputs, train=False, **outputs)
     norms, cosines = [], []
     for layer in (f"layers_{i}" for i in range(LAYERS)):

@@ -18,7 +18,7 @@ B, T, D, W = 2, 5, 16, 2
 def decoder_only():
     options = tiny.model(final_norm=True).options
     sublayers = stack.sublayers(options, "float32")
-    return stack.Decoder(options=options, sublayers=sublayers, cross_attention=False)
+    return stack.Stack(options=options, sublayers=sublayers)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def inputs():
 
 @pytest.fixture(scope="module")
 def variables(inputs):
-    init = lambda x: decoder_only().init(jax.random.key(0), x, None, causal(), None, train=False)
+    init = lambda x: decoder_only().init(jax.random.key(0), x, causal(), train=False)
     return randomised(jax.jit(init)(inputs))
 
 
@@ -38,7 +38,7 @@ def causal():
 
 
 def full_pass(variables, x):
-    run = lambda x: decoder_only().apply(variables, x, None, causal(), None, train=False)
+    run = lambda x: decoder_only().apply(variables, x, causal(), train=False)
     return jax.jit(run)(x)
 
 
@@ -67,7 +67,7 @@ def test_cached_steps_equal_the_full_pass(variables, inputs):
             jnp.broadcast_to(position, (B, W)),
             kv_cache.slot_positions(ancestry_BWP),
         )
-        run = lambda self: self.step(x_BQD, None, view, None, cache.keys_values, position * W)
+        run = lambda self: self.step(x_BQD, view, None, None, cache.keys_values, position * W)
         output, keys_values = decoder.apply(variables, method=run)
         return output, kv_cache.KVCache(keys_values, ancestry_BWP)
 

@@ -88,33 +88,16 @@ class Residual(nn.Module):
         return normalise(add(dropout(sublayer(x_BTD))))
 
 
-class EncoderLayer(nn.Module):
-    """Applies self-attention, then the feed-forward network (paper figure 1, left)."""
+class Layer(nn.Module):
+    """Applies self-attention, cross-attention, feed-forward network (paper 3.1, figure 1).
+
+    An encoder's layer (figure 1, left) has no cross-attention, nor has that of a decoder-only
+    model. A decoder's (right) has it, to the encoder's output.
+    """
 
     self_attention: nn.Module
     self_attention_residual: nn.Module
-    feed_forward: nn.Module
-    feed_forward_residual: nn.Module
-
-    def __call__(self, x_BSD: Array, view: View, *, train: bool) -> Array:
-        """Returns the layer's output [B, S, D]; `view` is the self-attention mask and positions."""
-
-        # Projects inside the residual wrapper: pre-norm applies to keys and values, too.
-        def self_attention(y_BSD: Array) -> Array:
-            keys_values = self.self_attention.project(y_BSD, view.query_positions_BT)
-            return self.self_attention(y_BSD, keys_values, view, train=train)
-
-        feed_forward = functools.partial(self.feed_forward, train=train)
-        x_BSD = self.self_attention_residual(x_BSD, self_attention, train=train)
-        return self.feed_forward_residual(x_BSD, feed_forward, train=train)
-
-
-class DecoderLayer(nn.Module):
-    """Applies masked self-attention, cross-attention, feed-forward network (figure 1, right)."""
-
-    self_attention: nn.Module
-    self_attention_residual: nn.Module
-    cross_attention: nn.Module | None  # None in a decoder-only model
+    cross_attention: nn.Module | None
     cross_attention_residual: nn.Module | None
     feed_forward: nn.Module
     feed_forward_residual: nn.Module
@@ -122,8 +105,8 @@ class DecoderLayer(nn.Module):
     def __call__(
         self,
         x_BTD: Array,
-        memory: KeysValues | None,
         view: View,
+        memory: KeysValues | None,
         memory_view: View | None,
         *,
         train: bool,
@@ -132,12 +115,14 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Array, KeysValues | None]:
         """Returns the layer's output [B, T, D] and its updated cache (None without one).
 
-        `memory` holds the keys and values of the encoder's output, from `cross_attention.project`;
-        `memory_view` says which of them each query sees. Without `cache`, x attends to x, and the
-        keys of `view` are the positions of x. With `cache`, the keys and values of x are written
-        from `slot` on, x attends to all slots, and the keys of `view` are the slots.
+        `view` says which positions each query sees; a decoder's is causal. `memory` holds the keys
+        and values of the encoder's output, from `cross_attention.project`; `memory_view` says which
+        of them each query sees. Without `cache`, x attends to x, and the keys of `view` are the
+        positions of x. With `cache`, the keys and values of x are written from `slot` on, x attends
+        to all slots, and the keys of `view` are the slots.
         """
 
+        # Projects inside the residual wrapper: pre-norm applies to keys and values, too.
         def self_attention(y_BTD: Array) -> Array:
             nonlocal cache  # a sub-layer returns its output only; see Residual
             keys_values = self.self_attention.project(y_BTD, view.query_positions_BT)

@@ -118,50 +118,20 @@ def sublayers(options: LayerOptions, dtype: str) -> Sublayers:
     )
 
 
-class Encoder(nn.Module):
-    """Applies layers of self-attention and feed-forward network."""
-
-    options: LayerOptions
-    sublayers: Sublayers  # those of `options`, or others in their place
-
-    def setup(self) -> None:
-        make = self.sublayers
-        self.layers = [
-            layers.EncoderLayer(
-                self_attention=make.self_attention(),
-                self_attention_residual=make.residual(),
-                feed_forward=make.feed_forward(),
-                feed_forward_residual=make.residual(),
-            )
-            for _ in range(self.options.num_layers)
-        ]
-        if self.options.final_norm:
-            self.norm = make.final_norm()
-
-    def __call__(self, x_BSD: Array, view: View, *, train: bool) -> Array:
-        """Returns the output [B, S, D]; `view` says which positions see each other."""
-        # nn.remat takes a function of a submodule and the arrays whose gradients it computes.
-        encode = lambda layer, x_BSD: layer(x_BSD, view, train=train)
-        encode = nn.remat(encode) if self.options.remat and train else encode
-        for layer in self.layers:
-            x_BSD = encode(layer, x_BSD)
-        return self.norm(x_BSD) if self.options.final_norm else x_BSD
-
-
-class Decoder(nn.Module):
+class Stack(nn.Module):
     """Applies layers of self-attention, cross-attention to a memory, and feed-forward network.
 
-    In a decoder-only model `cross_attention` is False, and memory and memory_view are None.
+    An encoder has no cross-attention, nor has a decoder-only model; their memory is None.
     """
 
     options: LayerOptions
-    sublayers: Sublayers
-    cross_attention: bool
+    sublayers: Sublayers  # those of `options`, or others in their place
+    cross_attention: bool = False
 
     def setup(self) -> None:
         make = self.sublayers
         self.layers = [
-            layers.DecoderLayer(
+            layers.Layer(
                 self_attention=make.self_attention(),
                 self_attention_residual=make.residual(),
                 cross_attention=make.cross_attention() if self.cross_attention else None,
@@ -177,22 +147,26 @@ class Decoder(nn.Module):
     def __call__(
         self,
         x_BTD: Array,
-        memory_BSD: Array | None,
         view: View,
-        memory_view: View | None,
+        memory_BSD: Array | None = None,
+        memory_view: View | None = None,
         *,
         train: bool,
     ) -> Array:
-        """Returns the output [B, T, D] at all target positions at once."""
+        """Returns the output [B, T, D] at all positions at once.
 
-        # The memory is projected inside: with `remat` its keys and values are recomputed, too.
-        def decode(layer: nn.Module, x_BTD: Array, memory_BSD: Array | None) -> Array:
+        The views say which positions of x and of the memory each position of x sees.
+        """
+
+        # nn.remat takes a function of a submodule and the arrays whose gradients it computes. The
+        # memory is projected inside: with `remat` its keys and values are recomputed, too.
+        def apply(layer: nn.Module, x_BTD: Array, memory_BSD: Array | None) -> Array:
             memory = layer.cross_attention.project(memory_BSD) if self.cross_attention else None
-            return layer(x_BTD, memory, view, memory_view, train=train)[0]
+            return layer(x_BTD, view, memory, memory_view, train=train)[0]
 
-        decode = nn.remat(decode) if self.options.remat and train else decode
+        apply = nn.remat(apply) if self.options.remat and train else apply
         for layer in self.layers:
-            x_BTD = decode(layer, x_BTD, memory_BSD)
+            x_BTD = apply(layer, x_BTD, memory_BSD)
         return self.norm(x_BTD) if self.options.final_norm else x_BTD
 
     def project(self, memory_BSD: Array) -> list[KeysValues]:
@@ -209,8 +183,8 @@ class Decoder(nn.Module):
     def step(
         self,
         x_BQD: Array,
-        memories: list[KeysValues] | None,
         view: View,
+        memories: list[KeysValues] | None,
         memory_view: View | None,
         keys_values: list[KeysValues],
         slot: Array,
@@ -226,7 +200,7 @@ class Decoder(nn.Module):
             self.layers, memories or [None] * self.options.num_layers, keys_values, strict=True
         ):
             x_BQD, cache = layer(
-                x_BQD, memory, view, memory_view, cache=cache, slot=slot, train=False
+                x_BQD, view, memory, memory_view, cache=cache, slot=slot, train=False
             )
             updated.append(cache)
         return self.norm(x_BQD) if self.options.final_norm else x_BQD, updated

@@ -45,8 +45,8 @@ class Transformer(nn.Module):
     def setup(self) -> None:
         self._check()
         sublayers = stack.sublayers(self.options, self.dtype)
-        self.encoder = stack.Encoder(options=self.options, sublayers=sublayers)
-        self.decoder = stack.Decoder(
+        self.encoder = stack.Stack(options=self.options, sublayers=sublayers)
+        self.decoder = stack.Stack(
             options=dataclasses.replace(self.options, num_layers=self.decoder_depth),
             sublayers=sublayers,
             cross_attention=True,
@@ -104,7 +104,7 @@ class Transformer(nn.Module):
         memory_mask_BTS = same_segment(target_segments, source_segments)
         view = View(mask_BTT, target_positions, target_positions)
         memory_view = View(memory_mask_BTS, target_positions, source_positions)
-        return self.decoder(x_BTD, memory_BSD, view, memory_view, train=train)
+        return self.decoder(x_BTD, view, memory_BSD, memory_view, train=train)
 
     def logits(self, x_BTD: Array) -> Array:
         """Returns the logits [B, T, V] before the softmax (paper 3.4), in float32."""
@@ -159,7 +159,7 @@ class Transformer(nn.Module):
         # The positions of one row are those of all: sinusoids are computed once.
         x_BQD = self._embed_target(queries.tokens_BQ, positions_BQ[:1], train=False)
         x_BQD, keys_values = self.decoder.step(
-            x_BQD, memories, queries.view, memory_view, cache.keys_values, queries.slot
+            x_BQD, queries.view, memories, memory_view, cache.keys_values, queries.slot
         )
         logits_BWTV = queries.per_beam(self.logits(x_BQD))
         return logits_BWTV, KVCache(keys_values, queries.ancestry_BWP)

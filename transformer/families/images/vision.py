@@ -60,7 +60,7 @@ class VisionTransformer(nn.Module):
             self.token = self.param("token", normal, (1, 1, D))
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
         sublayers = stack.sublayers(self.options, self.dtype)
-        self.encoder = stack.Encoder(options=self.options, sublayers=sublayers)
+        self.encoder = stack.Stack(options=self.options, sublayers=sublayers)
         # Zeros, as in the paper's code: all classes are equally likely at first.
         self.head = nn.Dense(self.num_classes, kernel_init=nn.initializers.zeros)
 

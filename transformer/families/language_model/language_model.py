@@ -32,10 +32,8 @@ class LanguageModel(nn.Module):
 
     def setup(self) -> None:
         stack.check(self, stack.TEXT_RULES)
-        self.decoder = stack.Decoder(
-            options=self.options,
-            sublayers=stack.sublayers(self.options, self.dtype),
-            cross_attention=False,
+        self.decoder = stack.Stack(
+            options=self.options, sublayers=stack.sublayers(self.options, self.dtype)
         )
         D = self.options.d_model
         normal = nn.initializers.normal(D**-0.5)
@@ -62,7 +60,7 @@ class LanguageModel(nn.Module):
         mask_BTT &= positions[:, :, None] >= positions[:, None, :]
         x_BTD = self._embed(tokens, positions, train=train)
         view = View(mask_BTT, positions, positions)
-        return self.decoder(x_BTD, None, view, None, train=train)
+        return self.decoder(x_BTD, view, train=train)
 
     def logits(self, x_BTD: Array) -> Array:
         """Returns the logits [B, T, V] before the softmax, in float32."""
@@ -93,7 +91,7 @@ class LanguageModel(nn.Module):
         positions_1Q = queries.view.query_positions_BT[:1]  # those of all rows
         x_BQD = self._embed(queries.tokens_BQ, positions_1Q, train=False)
         x_BQD, keys_values = self.decoder.step(
-            x_BQD, None, queries.view, None, cache.keys_values, queries.slot
+            x_BQD, queries.view, None, None, cache.keys_values, queries.slot
         )
         logits_BWTV = queries.per_beam(self.logits(x_BQD))
         return logits_BWTV, KVCache(keys_values, queries.ancestry_BWP)

@@ -37,7 +37,7 @@ class TextEncoder(nn.Module):
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
         self.add_positions = PositionEncoding(self.options.positions, self.max_positions)
         sublayers = stack.sublayers(self.options, self.dtype)
-        self.encoder = stack.Encoder(options=self.options, sublayers=sublayers)
+        self.encoder = stack.Stack(options=self.options, sublayers=sublayers)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
     def encode(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
