@@ -16,7 +16,7 @@ from transformer.errors import UserError
 from transformer.modes import command_line, prepare, train
 from transformer.tasks import trained, translation
 from transformer.training import loop
-from transformer.workdir import config_files, run_config, trackers
+from transformer.workdir import config_files, run_config
 from transformer.workdir.log import read
 
 
@@ -191,15 +191,6 @@ def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, mon
             train.train(tiny_config(changes), tmp_path)
         assert (tmp_path / "checkpoints").is_dir()
     assert run_config.read_config(tmp_path).vocabulary.size == 285
-
-
-def test_what_a_run_writes_may_not_be_a_link_that_leads_outside(tiny_run):
-    """But for folders that may be on another disk."""
-    names = {path.name for path in tiny_run.workdir.iterdir()}
-    assert names - {"vocabulary", "checkpoints", "best"} == {*run_config.NO_LINKS} - {
-        "profile",
-        trackers.IDS,
-    }
 
 
 @pytest.mark.slow

@@ -57,5 +57,5 @@ def test_without_a_folder_that_can_be_written_nothing_is_cached(tmp_path, caplog
 
 
 def test_a_bucket_is_refused():
-    with pytest.raises(UserError, match="compilation_cache is a local folder"):
+    with pytest.raises(UserError, match="compilation_cache must be a local folder"):
         set_compilation_cache("gs://bucket/programs")

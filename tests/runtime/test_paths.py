@@ -3,7 +3,6 @@
 import json
 import pathlib
 import stat
-from contextlib import nullcontext
 
 import pytest
 from fsspec.registry import _registry, known_implementations
@@ -34,22 +33,6 @@ def test_a_written_file_leaves_no_draft(tmp_path):
 def test_a_folder_that_cannot_be_created_is_a_user_error(write):
     with pytest.raises(UserError, match="cannot create the folder /proc/x: No such file"):
         write(pathlib.Path("/proc/x"))
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("", "is a folder, expected a file"),
-        ("file/page.html", "cannot write in .*file: Not a directory"),
-        ("new/folder/page.html", ""),
-    ],
-)
-def test_where_a_file_cannot_be_written(tmp_path, name, words):
-    (tmp_path / "file").touch()
-    refused = pytest.raises(UserError, match=f"KEY: .*{words}") if words else nullcontext()
-    with refused:
-        paths.check_writable(tmp_path / name, "KEY")
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_file_is_replaced_by_one_rename(tmp_path, monkeypatch):

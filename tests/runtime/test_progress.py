@@ -28,89 +28,76 @@ def clock(monkeypatch):
     return now
 
 
-def logged_lines(caplog, clock, items, **options):
-    """Returns the lines logged while items are taken, one every two seconds."""
+@pytest.mark.parametrize(
+    ("options", "every", "steps", "expected"),
+    [
+        (  # seconds and units of each step
+            {"total": 63},
+            0,
+            [(2, 1)] * 3,
+            [
+                "score: 1 line, 0.5 a second, 2 min 4 s left",
+                "score: 2 lines, 0.5 a second, 2 min 2 s left",
+                "score: 3 lines, 0.5 a second, 2 min 0 s left",
+                "score: 3 lines in 6.0 s, 0.5 a second",
+            ],
+        ),
+        (
+            {"unit": "row"},  # without a total there is no time left
+            0,
+            [(2, 1), (2, 9)],
+            [
+                "score: 1 row, 0.5 a second",
+                "score: 10 rows, 2.5 a second",
+                "score: 10 rows in 4.0 s, 2.5 a second",
+            ],
+        ),
+        (
+            {"total": 9},  # nor before a line is done
+            0,
+            [(2, 0), (2, 4)],
+            [
+                "score: 0 lines, 0.0 a second",
+                "score: 4 lines, 1.0 a second, 5 s left",
+                "score: 4 lines in 4.0 s, 1.0 a second",
+            ],
+        ),
+        (
+            {"total": 200},  # the rate is that of all units
+            1.5,
+            [(0.01, 1)] * 98 + [(1, 1), (0.02, 1)],
+            [
+                "score: 99 lines, 50 a second, 2 s left",
+                "score: 100 lines in 2.0 s, 50 a second",
+            ],
+        ),
+        ({"total": 10}, 1000, [(2, 1)] * 10, ["score: 10 lines in 20.0 s, 0.5 a second"]),
+        ({"total": 7}, 0, [], ["score: 0 lines in 1.0 s, 0.0 a second"]),
+        ({"total": 0}, 0, [], ["score: 0 lines in 1.0 s, 0.0 a second"]),
+        ({}, 0, [], ["score: 0 lines in 1.0 s, 0.0 a second"]),
+    ],
+)
+def test_a_log_has_count_rate_and_time_left(
+    caplog, capsys, clock, monkeypatch, options, every, steps, expected
+):
+    """A line every so many seconds: pytest's standard error is not a terminal."""
     caplog.set_level(logging.INFO)
-    for _ in with_progress(items, "translate", **options):
-        clock[0] += 2
-    return [record.getMessage() for record in caplog.records]
-
-
-def test_what_is_counted_may_be_no_lines(caplog, clock):
-    caplog.set_level(logging.INFO)
-    with counter("score", total=4, every=0, unit="row") as advance:
-        clock[0] += 2
-        advance(2)
-    said = [record.getMessage() for record in caplog.records]
-    assert said == ["score: 2 rows, 1.0 a second, 2 s left", "score: 2 rows in 2.0 s, 1.0 a second"]
-
-
-def test_progress_has_count_rate_and_time_left(caplog, capsys, clock):
-    """One line an item: pytest's standard error is not a terminal."""
-    assert logged_lines(caplog, clock, iter(range(3)), total=63, every=0) == [
-        "translate: 1 line, 0.5 a second, 2 min 4 s left",
-        "translate: 2 lines, 0.5 a second, 2 min 2 s left",
-        "translate: 3 lines, 0.5 a second, 2 min 0 s left",
-        "translate: 3 lines in 6.0 s, 0.5 a second",
-    ]
-    assert capsys.readouterr().out == ""
-
-
-def test_progress_without_a_total_has_no_time_left(caplog, clock):
-    assert logged_lines(caplog, clock, range(2), every=0) == [
-        *("translate: 1 line, 0.5 a second", "translate: 2 lines, 0.5 a second"),
-        "translate: 2 lines in 4.0 s, 0.5 a second",
-    ]
-
-
-def test_progress_measures_items_per_second(caplog, clock):
-    caplog.set_level(logging.INFO)
-    for number in with_progress(range(100), "translate", total=200, every=1.5):
-        clock[0] += 1 if number == 98 else 0.01
-    assert [record.getMessage() for record in caplog.records] == [
-        "translate: 99 lines, 50 a second, 2 s left",
-        "translate: 100 lines in 2.0 s, 50 a second",
-    ]
-
-
-@pytest.mark.parametrize("every", [5, 1000])
-def test_progress_is_silent_between_its_lines(caplog, clock, every):
-    *lines, summary = logged_lines(caplog, clock, range(10), total=10, every=every)
-    assert [line.split(",")[0] for line in lines] == (
-        [f"translate: {count} lines" for count in (3, 6, 9)] if every == 5 else []
-    )
-    assert summary.startswith("translate: 10 lines in 20.0 s")
-
-
-@pytest.mark.parametrize("total", [None, 0, 7])
-def test_progress_of_nothing(caplog, clock, total):
-    caplog.set_level(logging.INFO)
-    with counter("translate", total=total, every=0):
-        clock[0] += 2
-    [line] = [record.getMessage() for record in caplog.records]
-    assert line == "translate: 0 lines in 2.0 s, 0.0 a second"
-
-
-def test_there_is_no_time_left_before_a_line_is_done(caplog, clock):
-    caplog.set_level(logging.INFO)
-    with counter("translate", total=9, every=0) as advance:
-        for count in (0, 4):
-            clock[0] += 2
+    monkeypatch.setattr("transformer.runtime.progress.REPORT_SECONDS", every)
+    with counter("score", **options) as advance:
+        clock[0] += 0 if steps else 1
+        for seconds, count in steps:
+            clock[0] += seconds
             advance(count)
-    assert [record.getMessage() for record in caplog.records] == [
-        "translate: 0 lines, 0.0 a second",
-        "translate: 4 lines, 1.0 a second, 5 s left",
-        "translate: 4 lines in 4.0 s, 1.0 a second",
-    ]
+    assert [record.getMessage() for record in caplog.records] == expected
+    assert capsys.readouterr() == ("", "")
 
 
-def test_progress_is_lazy(capsys):
+def test_progress_is_lazy():
     taken = []
     items = (taken.append(number) or number for number in range(5))
     for number in with_progress(items, "translate"):
         assert taken == list(range(number + 1))
     assert taken == list(range(5))
-    assert capsys.readouterr().out == ""
 
 
 @pytest.fixture
@@ -144,7 +131,7 @@ def open_terminal(monkeypatch, caplog):
 
 def test_progress_is_a_bar_on_a_terminal(open_terminal, caplog, capsys):
     shown, _ = open_terminal()
-    list(with_progress(range(3), "translate", total=3, every=0))
+    list(with_progress(range(3), "translate", total=3))
     assert re.match(r"\rtranslate:   0%\| +\| 0/3 \[", shown())
     [line] = [record.getMessage() for record in caplog.records]
     assert line.startswith("translate: 3 lines in ")

@@ -279,9 +279,10 @@ def test_where_text_is_read_is_logged(caplog):
 
 
 CONFIG = wmt_base.get_config().to_json()
+LINKS = ["config.json", "metrics.jsonl", "evaluation", "profile", "mine", "evaluation/test.source"]
 
 
-@pytest.mark.parametrize("name", [*run_config.NO_LINKS, "evaluation/test.source"])
+@pytest.mark.parametrize("name", LINKS)
 @pytest.mark.parametrize("mode", ["train", "evaluate", "report", "compare", "load"])
 def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_path):
     """A page would show what is there, to everyone who gets it."""

@@ -153,15 +153,6 @@ def surfaces(processor: sentencepiece.SentencePieceProcessor, text: str) -> list
     return [(piece.piece, piece.surface) for piece in pieces]
 
 
-def has_piece(
-    processor: sentencepiece.SentencePieceProcessor, characters: Sequence[str]
-) -> np.ndarray:
-    """Returns for each character, bool, whether pieces spell it: no bytes, not unknown."""
-    # Mask over ids: True for a piece of text, False for a byte or UNKNOWN.
-    is_text = np.array([not (processor.is_byte(i) or i == UNKNOWN) for i in range(len(processor))])
-    return np.array([is_text[ids].all() for ids in processor.encode(list(characters))], bool)
-
-
 def padded(lists: Sequence[Sequence[int]], rows: int, length: int) -> np.ndarray:
     """Returns lists of ids as the first rows of an int32 array [rows, length], PAD elsewhere."""
     array = np.full((rows, length), PAD, np.int32)

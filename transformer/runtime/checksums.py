@@ -19,8 +19,6 @@ NAME = "checksums.json"
 # Errors of a read that may succeed later: a failing disk, a network disk that went away.
 TRANSIENT = (errno.EIO, errno.ESTALE)
 
-INTACT, CORRUPT, UNREADABLE = range(3)  # the results of checking a file
-
 
 def checksums_of(directory: Path, about: dict | None = None) -> bytes:
     """Returns the content of a folder's checksum file: size and sha256 of every other file.
@@ -101,12 +99,11 @@ def compare(
     share = names if alone else [names[i] for i in processes.my_share(len(names))]
     with concurrent.futures.ThreadPoolExecutor() as pool:  # hashing releases the GIL
         check = lambda name: _check(directory / name, *files.get(name, (None, "")))
-        results = list(pool.map(check, share))
+        faults = list(pool.map(check, share))
     if not alone:
-        results = processes.gather_shares(results, len(names))
-    corrupt = [fault for result, fault in results if result == CORRUPT]
-    unreadable = [fault for result, fault in results if result == UNREADABLE]
-    return corrupt, unreadable
+        faults = processes.gather_shares(faults, len(names))
+    corrupt, unreadable = zip(*faults, strict=True) if faults else ((), ())
+    return list(filter(None, corrupt)), list(filter(None, unreadable))
 
 
 def _content(files: dict, about: dict) -> bytes:
@@ -136,20 +133,18 @@ def _unlisted(directory: Path, files: dict) -> list[str]:
     return [x for x in others if x.partition("/")[0] in listed and not is_hidden(x)]
 
 
-def _check(path: Path, size: int | None, digest: str) -> tuple[int, str]:
-    """Compares a file with its size and sha256: (INTACT, "") or (CORRUPT or UNREADABLE, fault)."""
+def _check(path: Path, size: int | None, digest: str) -> tuple[str, str]:
+    """Compares a file with its size and sha256; returns (why it is corrupt, why unreadable)."""
     if size is None:
-        return CORRUPT, f"{path} (no checksum)"
+        return f"{path} (no checksum)", ""
     try:
         if not path.is_file():
-            return CORRUPT, f"{path} (missing)"
-        actual_size = paths.size(path)
-        if actual_size != size:
-            return CORRUPT, f"{path} ({actual_size} bytes, expected {size})"
-        if _digest(path)[1] != digest:
-            return CORRUPT, f"{path} (checksum mismatch)"
+            return f"{path} (missing)", ""
+        actual_size, actual_digest = _digest(path)
     except OSError as error:
         if error.errno not in TRANSIENT:
             raise
-        return UNREADABLE, f"{path} ({error.strerror})"
-    return INTACT, ""
+        return "", f"{path} ({error.strerror})"
+    if actual_size != size:
+        return f"{path} ({actual_size} bytes, expected {size})", ""
+    return f"{path} (checksum mismatch)" if actual_digest != digest else "", ""

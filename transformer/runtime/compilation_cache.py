@@ -17,7 +17,7 @@ def set_compilation_cache(folder: str) -> None:
     A cache that is set already, as by JAX_COMPILATION_CACHE_DIR, stays.
     """
     if paths.in_bucket(folder):
-        raise UserError(f"config.compilation_cache is a local folder, found {folder!r}")
+        raise UserError(f"config.compilation_cache must be a local folder, found {folder!r}")
     if folder and not jax.config.jax_compilation_cache_dir:
         # JAX does not check which CPU a program was compiled for, and machines may share a home. So
         # each kind of CPU has its own subfolder.

@@ -88,17 +88,6 @@ def try_write(folder: Path) -> OSError | None:
     return None
 
 
-def check_writable(file: Path, key: str) -> None:
-    """Raises UserError, which names `key`, if a file cannot be written where it is wanted."""
-    if in_bucket(file):
-        return
-    if file.is_dir():
-        raise UserError(f"{key}: {file} is a folder, expected a file")
-    folder = next(parent for parent in file.absolute().parents if parent.exists())
-    if error := try_write(folder):
-        raise UserError(f"{key}: cannot write in {folder}: {error.strerror or error}")
-
-
 @contextlib.contextmanager
 def full_disk_as_user_error(
     folder: Path, remedy: str = "set config.data.data_dir to a folder on another disk"
@@ -183,12 +172,11 @@ def append_line(file: Path, line: bytes) -> None:
         content = file.read_bytes() if file.exists() else b""
         file.write_bytes(content + line + b"\n")
         return
-    # Unbuffered, so that one write is one system call, and a short write is seen at once.
-    with open(file, "a+b", 0) as log:
+    with open(file, "a+b") as log:
         if log.seek(0, os.SEEK_END):
             log.seek(-1, os.SEEK_END)
             if log.read(1) != b"\n":
                 line = b"\n" + line
-        if log.write(line + b"\n") < len(line) + 1:  # a full disk, short write
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+        log.write(line + b"\n")
+        log.flush()
         os.fsync(log.fileno())

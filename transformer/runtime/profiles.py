@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from transformer.distributed import processes
 from transformer.runtime import paths
 
 Tree = Any
@@ -24,32 +25,31 @@ def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree
     is no trace. If the `with` block ends during the trace, the trace ends too; if before the trace
     begins, a warning is logged.
     """
-    begin, started, running = first + WARM_UP, False, False
-
-    def stop() -> None:
-        jax.profiler.stop_trace()
-        if local_folder != folder:
-            for file in filter(Path.is_file, local_folder.rglob("*")):
-                paths.write_file(folder / file.relative_to(local_folder), file.read_bytes())
-        logging.info("wrote a trace of up to %d steps to %s (docs/performance.md)", count, folder)
+    begin, started, running = first + WARM_UP, False, contextlib.ExitStack()
+    wanted = count > 0 and processes.is_first()
 
     def after_step(step: int, state: Tree) -> None:
-        nonlocal started, running
-        if count and step in (begin, begin + count) and jax.process_index() == 0:
+        nonlocal started
+        if wanted and step in (begin, begin + count):
             jax.block_until_ready(state)  # dispatch is asynchronous: earlier steps may still run
-            running = step == begin
-            if running:
-                jax.profiler.start_trace(str(local_folder), create_perfetto_trace=True)
+            running.close()
+            if step == begin:
+                running.enter_context(_trace(count, folder))
                 started = True
-            else:
-                stop()
 
+    with running:
+        yield after_step
+    if wanted and not started:
+        logging.warning("no trace: the run ended within %d steps", WARM_UP)
+
+
+@contextlib.contextmanager
+def _trace(count: int, folder: Path) -> Iterator[None]:
+    """Writes a trace of its `with` block to a folder, by way of a disk if that is in a bucket."""
     with tempfile.TemporaryDirectory() as scratch:  # JAX cannot write traces into buckets
-        local_folder = Path(scratch) if paths.in_bucket(folder) else folder
-        try:
-            yield after_step
-        finally:
-            if running:
-                stop()
-            elif count and not started and jax.process_index() == 0:
-                logging.warning("no trace: the run ended within %d steps", WARM_UP)
+        local = Path(scratch) if paths.in_bucket(folder) else folder
+        with jax.profiler.trace(local, create_perfetto_trace=True):
+            yield
+        for file in filter(Path.is_file, Path(scratch).rglob("*")):
+            paths.write_file(folder / file.relative_to(local), file.read_bytes())
+    logging.info("wrote a trace of up to %d steps to %s (docs/performance.md)", count, folder)

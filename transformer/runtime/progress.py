@@ -8,23 +8,21 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import jax
 import tqdm
 
 from transformer.errors import quantity
 
+REPORT_SECONDS = 30.0  # between two lines of a log
+
 
 def progress(
-    iterable: Iterable,
-    what: str,
-    *,
-    total: int | None = None,
-    every: float = 30.0,
-    unit: str = "line",
+    iterable: Iterable, what: str, *, total: int | None = None, unit: str = "line"
 ) -> Iterator:
     """Yields the items of an iterable, and shows how many were taken; takes `counter`'s options."""
-    with counter(what, total=total, every=every, unit=unit) as advance:
+    with counter(what, total=total, unit=unit) as advance:
         for item in iterable:
             yield item
             advance(1)
@@ -32,18 +30,15 @@ def progress(
 
 @contextlib.contextmanager
 def counter(
-    what: str, *, total: int | None = None, every: float = 30.0, unit: str = "line"
+    what: str, *, total: int | None = None, unit: str = "line"
 ) -> Iterator[Callable[[int], None]]:
     """Yields a function `advance(count)` that shows the progress of a job over lines, or `unit`s.
 
     If standard error is a terminal, it shows a bar, which also says when JAX is compiling;
-    otherwise it logs a line `every` so many seconds. Both have the number of units done, units a
+    otherwise it logs a line every REPORT_SECONDS. Both have the number of units done, units a
     second and, if the total is known, the time left. At the end, a summary is logged.
     """
     start = shown = time.perf_counter()
-    bar = tqdm.tqdm(
-        desc=what, total=total, unit=f" {unit}s", file=sys.stderr, disable=None, leave=False
-    )
     done = 0
 
     def advance(count: int) -> None:
@@ -51,12 +46,12 @@ def counter(
         done += count
         bar.update(count)
         now = time.perf_counter()
-        if bar.disable and now - shown > every:
+        if bar.disable and now - shown > REPORT_SECONDS:
             shown, rate = now, done / (now - start)
             left = f", {duration((total - done) / rate)} left" if total and done else ""
             logging.info("%s: %s, %s a second%s", what, quantity(done, unit), _rounded(rate), left)
 
-    with bar, _redrawn(bar):
+    with _bar(desc=what, total=total, unit=f" {unit}s") as bar:
         yield advance
     seconds = time.perf_counter() - start
     units, rate = quantity(done, unit), _rounded(done / seconds)
@@ -70,16 +65,13 @@ def waiting(what: str) -> Iterator[None]:
     If standard error is a terminal, it shows the name and the seconds so far. Otherwise it shows
     nothing: the caller logs what it waits for.
     """
-    bar = tqdm.tqdm(
-        desc=what, bar_format="{desc} [{elapsed}]", file=sys.stderr, disable=None, leave=False
-    )
-    with bar, _redrawn(bar):
+    with _bar(desc=what, bar_format="{desc} [{elapsed}]"):
         yield
 
 
 @contextlib.contextmanager
-def _redrawn(bar: tqdm.tqdm) -> Iterator[None]:
-    """Redraws a bar every half second, so that its time goes on where nothing is counted."""
+def _bar(**options: Any) -> Iterator[tqdm.tqdm]:
+    """Shows a bar on a terminal, redrawn every half second: its time goes on between updates."""
     done = threading.Event()
 
     def redraw() -> None:
@@ -88,14 +80,16 @@ def _redrawn(bar: tqdm.tqdm) -> Iterator[None]:
 
     # A thread, because the calling one is inside XLA while a program compiles.
     thread = threading.Thread(target=redraw, daemon=True)
-    if not bar.disable:
+    with tqdm.tqdm(file=sys.stderr, disable=None, leave=False, **options) as bar:
+        if bar.disable:
+            yield bar
+            return
         compiling = _follow_compilations()
         thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        if thread.ident:  # None if it was not started
+        try:
+            yield bar
+        finally:
+            done.set()
             thread.join()
 
 

@@ -2,10 +2,8 @@
 
 import contextlib
 import datetime
-import errno
 import json
 import logging
-import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -72,8 +70,9 @@ class Log:
         with self._tolerating_full_disk():
             if self._behind:
                 self._rewrite()
-            elif self._file.write(content := _json_line(line).encode()) < len(content):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # a short write
+            else:
+                self._file.write(_json_line(line).encode())
+                self._file.flush()
             for name, value in values.items():
                 summarise = summary.scalar if isinstance(value, int | float) else summary.text
                 self._event(step=step, summary=summarise(f"{kind}/{name}", value))
@@ -130,7 +129,7 @@ class Log:
         if self._in_bucket:
             return
         self._close_files()
-        self._file = open(self._path, "ab", 0)  # noqa: SIM115 (`close` closes it)
+        self._file = open(self._path, "ab")  # noqa: SIM115 (`close` closes it)
         folder = self._path.parent / "tensorboard"
         folder.mkdir(exist_ok=True)
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"

@@ -21,19 +21,22 @@ RUN = "run"  # in an exported folder: config.json and vocabulary/ of its run
 # Keys that belong to a machine, not to a model. They are never taken from a workdir's config.json,
 # which may be from an untrusted source: JAX executes the native code in a compilation cache.
 MACHINE = (
-    *("compilation_cache", "data.data_dir", "parallel.", "evaluate.ensemble", "train.init_from"),
+    "compilation_cache",
+    "data.data_dir",
+    "parallel.",
+    "evaluate.ensemble",
+    "train.init_from",
     "vocabulary.model",
 )
-# What modes read and write in a workdir, with the files in evaluation/: none may be a link that
-# leads outside. checkpoints/, best/ and vocabulary/ may be links, such as to a larger disk.
-NO_LINKS = (
-    *("config.json", "lock", "metrics.jsonl", "starts.jsonl", "evaluations.jsonl", "trackers.json"),
-    *("evaluation", "tensorboard", "profile"),
-)
+# These may be links out of a workdir, such as to a larger disk; nothing else in it may.
+MAY_BE_LINKS = ("checkpoints", "best", "vocabulary")
 # Prefixes of the keys that the params depend on. Exceptions are in NOT_PARAMETERS.
 PARAMETERS = ("task", "architecture", "model.", "vocabulary.")
 NOT_PARAMETERS = (
-    *("model.dtype", "model.remat", "model.dropout_rate", "model.attention_dropout_rate"),
+    "model.dtype",
+    "model.remat",
+    "model.dropout_rate",
+    "model.attention_dropout_rate",
     "model.activation_dropout_rate",
 )
 
@@ -47,9 +50,9 @@ def check_workdir(workdir: Path) -> None:
         raise UserError(f"{workdir} is a file, expected the folder of a run")
     if paths.in_bucket(workdir):
         return
-    root, named = os.path.realpath(workdir), (workdir / name for name in NO_LINKS)
-    for place in (*named, *(workdir / "evaluation").glob("*")):
-        if not Path(os.path.realpath(place)).is_relative_to(root):
+    root, allowed = os.path.realpath(workdir), {workdir / name for name in MAY_BE_LINKS}
+    for place in (*workdir.glob("*"), *workdir.glob("evaluation/*")):
+        if place not in allowed and not Path(os.path.realpath(place)).is_relative_to(root):
             raise UserError(f"{place} is a link that leads out of {workdir}: remove it")
 
 

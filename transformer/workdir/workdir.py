@@ -62,26 +62,18 @@ def check_same_run(
     bound = [key for key in current if not key.startswith(free)]
     # Named first: where one of these differs, so do other keys.
     first = [key for key in ("task", "architecture", "optimizer.name") if key in bound]
-    for key in filter(saved.__contains__, [*first, *bound]):
+    dropped = sorted(saved.keys() - current.keys())
+    arguments = [key for key in dropped if key.startswith("optimizer.arguments.")]
+    for key in filter(saved.__contains__, [*first, *bound, *arguments]):
+        now = f"it is {current[key]!r}" if key in current else "it has no value"
         unknown = key.endswith(("fingerprint", "_language")) and not current[key]
-        if current[key] != saved[key] and not unknown:
+        if current.get(key) != saved[key] and not unknown:
             raise UserError(
-                f"{workdir} was trained with config.{key}={saved[key]!r}, now it is "
-                f"{current[key]!r}: use the old value, or give another --workdir"
+                f"{workdir} was trained with config.{key}={saved[key]!r}, now {now}: use the old "
+                "value, or give another --workdir"
             )
-    for key in sorted(saved.keys() - current.keys()):
-        if key.startswith("optimizer.arguments."):
-            raise UserError(
-                f"{workdir} was trained with config.{key}={saved[key]!r}, now it has no value: use "
-                "the old one, or give another --workdir"
-            )
-    schedules = [_group(flat, "optimizer.schedule.") for flat in (saved, current)]
+    schedules = [dict(x.get("optimizer", {}).get("schedule", {})) for x in (saved_config, config)]
     if schedules[0] != schedules[1]:
         logging.warning("the learning rate's schedule was %s, now it is %s", *schedules)
     if new := [f"{key}={current[key]!r}" for key in bound if key not in saved]:
         logging.warning("config.json has no %s: resuming with these values", ", ".join(sorted(new)))
-
-
-def _group(flat: dict[str, object], prefix: str) -> dict[str, object]:
-    """Returns the keys of a flattened config that begin with a prefix, without it."""
-    return {key.removeprefix(prefix): x for key, x in flat.items() if key.startswith(prefix)}

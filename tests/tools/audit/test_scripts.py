@@ -93,10 +93,8 @@ def test_letters_of_a_script():
 def test_the_vocabulary_is_asked_for_each_character_once(monkeypatch):
     asked = []
     spelling = scripts.Spelling(corpora.learn("text").processor)
-    ask = scripts.tokenizer.has_piece
-    monkeypatch.setattr(
-        scripts.tokenizer, "has_piece", lambda p, text: asked.extend(text) or ask(p, text)
-    )
+    ask = scripts.has_piece
+    monkeypatch.setattr(scripts, "has_piece", lambda p, text: asked.extend(text) or ask(p, text))
     for text in ("abc é", "aé가\n\ufffd"):  # the letters a to f are in the corpus
         lacks = spelling.lacks(np.array([*map(ord, text)]))
         assert [c for c, lack in zip(text, lacks, strict=True) if lack] == [

@@ -7,6 +7,7 @@ import pytest
 from tools.pages import browser
 from tools.pages.workdirs import HOSTILE
 
+from transformer.errors import UserError
 from transformer.tools.pages import charts, page
 from transformer.tools.pages.page import Markup, Plot, Section, Table
 
@@ -192,3 +193,18 @@ def test_the_newest_theme_is_drawn_last(text, tmp_path):
         browser.emulate(driver, dark=True)
         browser.becomes(lambda: driver.execute_script("return ended"), 6)
         assert colour(driver) == colour_of(dark=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "is a folder, expected a file"),
+        ("file/page.html", "cannot write in .*file: Not a directory"),
+    ],
+)
+def test_a_page_that_cannot_be_written_is_refused_before_the_work(tmp_path, name, words):
+    (tmp_path / "file").touch()
+    page.check_writable(tmp_path / "new/folder/page.html", "KEY")
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(UserError, match=f"KEY: .*{words}"):
+        page.check_writable(tmp_path / name, "KEY")

@@ -86,7 +86,7 @@ def check(config: ConfigDict) -> None:
             known = ", ".join(faults.FAULTS)
             raise UserError(f"config.audit.drop must have names of {known}, found {name!r}")
     if options.page:
-        paths.check_writable(Path(options.page), "config.audit.page")
+        page.check_writable(Path(options.page), "config.audit.page")
     for key in ("lines", "clean"):
         if options[key]:
             cleaning.check_new(options[key], key)

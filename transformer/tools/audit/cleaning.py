@@ -8,6 +8,7 @@ import numpy as np
 from transformer.errors import UserError
 from transformer.runtime import paths
 from transformer.tools.audit.raw_pairs import Pairs
+from transformer.tools.pages import page
 
 
 def check_new(name: str, key: str) -> None:
@@ -17,7 +18,7 @@ def check_new(name: str, key: str) -> None:
     path = paths.path(name)
     if path.exists():
         raise UserError(f"config.audit.{key}: {path} exists already, and is not overwritten")
-    paths.check_writable(path, f"config.audit.{key}")
+    page.check_writable(path, f"config.audit.{key}")
 
 
 def write_list(file: Path, split: str, pairs: Pairs, masks: Mapping[str, np.ndarray]) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import sentencepiece
 
-from transformer.data import tokenizer
+from transformer.data.tokenizer import UNKNOWN
 
 # Kinds of characters, as `kinds` numbers them; a letter of SCRIPTS[i] is LETTER + i.
 OTHER, SPACE, INVISIBLE, BROKEN, DIGIT, MARK, LETTER = range(7)
@@ -152,6 +152,15 @@ def letters_of(kinds_of_codes: np.ndarray, starts: np.ndarray, script: int) -> n
     return np.add.reduceat(kinds_of_codes == LETTER + script, starts, dtype=np.int32)
 
 
+def has_piece(
+    processor: sentencepiece.SentencePieceProcessor, characters: Sequence[str]
+) -> np.ndarray:
+    """Returns for each character, bool, whether pieces spell it: no bytes, not unknown."""
+    # Mask over ids: True for a piece of text, False for a byte or UNKNOWN.
+    is_text = np.array([not (processor.is_byte(i) or i == UNKNOWN) for i in range(len(processor))])
+    return np.array([is_text[ids].all() for ids in processor.encode(list(characters))], bool)
+
+
 class Spelling:
     """Finds the characters that a vocabulary has no piece for; each is looked up once."""
 
@@ -167,5 +176,5 @@ class Spelling:
         # A line break is none of the text's characters, nor is what stands for broken bytes.
         new = new[(new != ord("\n")) & (new != 0xFFFD)]
         if len(new):
-            self._lacks[new] = ~tokenizer.has_piece(self._pieces, list(map(chr, new)))
+            self._lacks[new] = ~has_piece(self._pieces, list(map(chr, new)))
         return self._lacks[codes]

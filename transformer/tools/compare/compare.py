@@ -64,7 +64,7 @@ def check(config: ConfigDict) -> None:
         raise UserError(f"config.compare.picture must be a FILE.svg, found {options.picture!r}")
     for key in ("page", "picture"):
         if options[key]:
-            paths.check_writable(Path(options[key]), f"config.compare.{key}")
+            page.check_writable(Path(options[key]), f"config.compare.{key}")
 
 
 def _text(compared: Comparison) -> str:

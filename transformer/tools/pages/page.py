@@ -32,9 +32,22 @@ from typing import NamedTuple
 
 import jinja2
 
+from transformer.errors import UserError
+from transformer.runtime import paths
 from transformer.tools.pages import charts
 
 TOOLS = Path(__file__).parents[1]  # templates, styles and scripts are named from here
+
+
+def check_writable(file: Path, key: str) -> None:
+    """Raises UserError, which names `key`, if a file cannot be written where it is wanted."""
+    if paths.in_bucket(file):
+        return
+    if file.is_dir():
+        raise UserError(f"{key}: {file} is a folder, expected a file")
+    folder = next(parent for parent in file.absolute().parents if parent.exists())
+    if error := paths.try_write(folder):
+        raise UserError(f"{key}: cannot write in {folder}: {error.strerror or error}")
 
 
 class Table(NamedTuple):

@@ -42,7 +42,7 @@ SETTINGS = (settings.section, settings.versions)
 def report(config: ml_collections.ConfigDict, workdir: Path) -> None:
     """Writes WORKDIR/report.html, and its path to standard output."""
     file = workdir / "report.html"
-    paths.check_writable(file, "--mode=report")
+    page.check_writable(file, "--mode=report")
     shown = run.read(config, workdir)
     with progress.waiting("scores and their intervals"):
         made = [make(shown) for make in SCORES]
