@@ -18,7 +18,7 @@ def show() -> picture.Chart:
 
     example = tiny.batch_of(pieces, [tiny.HELD_OUT])
     logits = model.apply({"params": params}, **example["inputs"], train=False)
-    weights_LBHTS = attention_weights.of_batch(params, example["inputs"], model=model)["cross"]
+    weights_LBHTS = attention_weights.batch_weights(params, example["inputs"], model=model)["cross"]
     source, target = (
         tiny.names(pieces, ids[0]) for ids in (example["inputs"]["source"], example["targets"])
     )

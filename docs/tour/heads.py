@@ -25,7 +25,7 @@ def show() -> picture.Chart:
     inputs = tiny.batch_of(pieces, [tiny.HELD_OUT])["inputs"]
     sides = {"source": inputs["source"][0], "input": inputs["target"][0]}
     names = {side: tiny.names(pieces, ids) for side, ids in sides.items()}
-    weights = attention_weights.of_batch(params, inputs, model=model)
+    weights = attention_weights.batch_weights(params, inputs, model=model)
     lines = []
     for part, (queries, keys, title) in PARTS.items():
         maps = []

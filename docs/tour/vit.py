@@ -51,7 +51,7 @@ def show() -> picture.Chart:
     accuracy = float((np.asarray(p_BV).argmax(-1) == labels).mean())
     print(f"{(SIZE // PATCH) ** 2} patches an image; {accuracy:.1%} of 400 new images right\n")
     shown = {"images": pixels[: len(SHAPES)]}
-    weights = attention_weights.of_batch(params, shown, model=model)["encoder"]
+    weights = attention_weights.batch_weights(params, shown, model=model)["encoder"]
     # From the class token, which is position 0, to the patches: the last layer, mean over heads.
     looks_BS = np.asarray(weights)[-1, :, :, 0, 1:].mean(axis=1)
     looks_BPP = looks_BS.reshape(len(SHAPES), SIZE // PATCH, SIZE // PATCH)

@@ -132,7 +132,7 @@ def test_attention_sums_to_1_over_real_keys(case):
         segments = inputs.get(f"{side}_segments", inputs.get("segments", np.ones((3, 0))))
         return segments > 0 if segments.shape[1] == count else np.ones((3, count), bool)
 
-    kinds = attention_weights.of_batch(case.params, inputs, model=case.model)
+    kinds = attention_weights.batch_weights(case.params, inputs, model=case.model)
     for kind, weights_LBHTS in jax.device_get(kinds).items():
         T, S = weights_LBHTS.shape[3:]
         queries_BT = real("source" if kind == "encoder" else "target", T)

@@ -119,7 +119,7 @@ def test_reversed_letters_are_aligned_with_themselves(reversal_run):
     right = letters = 0
     for source in reversal.sentences(10, seed=6000, shortest=3):
         target = reversal.reverse(source)
-        cross = attention_weights.of_pair(run, source, target)["cross"]
+        cross = attention_weights.pair_weights(run, source, target)["cross"]
         pairs = align.alignment(run.vocabulary, source, target, cross, options())
         last = len(target.split()) - 1
         assert [t for _, t in pairs] == list(range(last + 1))
@@ -174,7 +174,7 @@ def test_lines_out_and_weights_in_a_file(copied):
     assert len(lines) == 4
     for number, line in enumerate(LINES):
         source, target = line.split("\t")
-        weights = attention_weights.of_pair(run, source, target)
+        weights = attention_weights.pair_weights(run, source, target)
         pairs = align.alignment(run.vocabulary, source, target, weights["cross"], options())
         assert lines[number] == " ".join(f"{s}-{t}" for s, t in pairs)
         if number < 2:
@@ -210,7 +210,7 @@ def test_an_over_long_pair_has_an_empty_line(said, copied, caplog):
 def test_layer_and_head_are_those_asked_for(said, reversal_run):
     run = translation.load(run_config.read_config(reversal_run), reversal_run)
     source, target = reversal.sentences(1, seed=0, shortest=15)[0], "a b c d e f g h"
-    cross = attention_weights.of_pair(run, source, target)["cross"]
+    cross = attention_weights.pair_weights(run, source, target)["cross"]
     lines = []
     for head in (0, 1, 2):
         pairs = align.alignment(run.vocabulary, source, target, cross, options(1, head))

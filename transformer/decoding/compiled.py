@@ -99,23 +99,6 @@ def advance(
     return jax.lax.while_loop(unfinished, extend, state)
 
 
-@functools.partial(jax.jit, static_argnames=("model", "options"))
-def extend(
-    params: Tree,
-    memory: Tree,
-    state: beam_search.DecodingState,
-    bounds: Bounds,
-    *,
-    model: nn.Module,
-    options: tuple,
-) -> tuple[beam_search.Candidates, beam_search.DecodingState]:
-    """Takes one step of a beam search: its candidates, and the state after it, as in `advance`."""
-    step = functools.partial(model.apply, {"params": params}, method="step")
-    candidates, cache = beam_search.candidates(step, memory, bounds, state, NEVER)
-    options = {"reorder": model.reorder, **dict(options)}
-    return candidates, beam_search.select(candidates, cache, state, bounds, **options)
-
-
 @functools.partial(jax.jit, static_argnames=("model", "room"))
 def resize(batch: tuple, rows: jax.Array, *, model: nn.Module, room: int) -> tuple:
     """Gathers `rows` of (memory, state, bounds, rng_B) and grows their room for tokens.

@@ -149,3 +149,23 @@ class MultiHeadAttention(nn.Module):
         weights_BHTS = weights_BHTS.astype(jnp.float32)
         weights_BHTR = positions.sum_distances(weights_BHTS, rows_BTS, values_HRC.shape[1])
         return jnp.einsum("BHTR,HRC->BTHC", weights_BHTR.astype(values_HRC.dtype), values_HRC)
+
+
+def stacked_weights(sown: dict) -> dict[str, Array]:
+    """Returns the attention weights of a model by kind, stacked over its layers.
+
+    'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T], and 'cross' [L, B, H, T, S] where there
+    are both. `sown` is the collection 'intermediates'. Keys after a decoder's query have weight 0.
+    """
+    kinds = {
+        "encoder": ("encoder", "self_attention"),
+        "decoder": ("decoder", "self_attention"),
+        "cross": ("decoder", "cross_attention"),
+    }
+    # Flax sows a tuple with one entry per call: [0] is the only one.
+    weights = {}
+    for kind, (half, part) in kinds.items():
+        layers = [sown[half][f"layers_{i}"] for i in range(len(sown.get(half, ())))]
+        if layers and part in layers[0]:
+            weights[kind] = jnp.stack([layer[part]["attention"][0] for layer in layers])
+    return weights

@@ -212,26 +212,6 @@ def head_sizes(options: LayerOptions) -> tuple[int, int]:
     return options.key_size or size, options.value_size or size
 
 
-def attention_weights(sown: dict) -> dict[str, Array]:
-    """Returns the attention weights of a model by kind, stacked over its layers.
-
-    'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T], and 'cross' [L, B, H, T, S] where there
-    are both. `sown` is the collection 'intermediates'. Keys after a decoder's query have weight 0.
-    """
-    kinds = {
-        "encoder": ("encoder", "self_attention"),
-        "decoder": ("decoder", "self_attention"),
-        "cross": ("decoder", "cross_attention"),
-    }
-    # Flax sows a tuple with one entry per call: [0] is the only one.
-    weights = {}
-    for kind, (half, part) in kinds.items():
-        layers = [sown[half][f"layers_{i}"] for i in range(len(sown.get(half, ())))]
-        if layers and part in layers[0]:
-            weights[kind] = jnp.stack([layer[part]["attention"][0] for layer in layers])
-    return weights
-
-
 def multiply_adds(options: LayerOptions, length: int) -> tuple[int, int]:
     """Returns the multiply-adds of one position in (attention over `length`, rest of a layer)."""
     K, C = head_sizes(options)

@@ -49,7 +49,7 @@ def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
         lengths = map(len, attention_weights.ids(run.vocabulary, *source_and_target))
         arrays, aligned = {}, []
         if not score.over_long(number + 1, *lengths, config.decode):
-            arrays = attention_weights.of_pair(run, *source_and_target)
+            arrays = attention_weights.pair_weights(run, *source_and_target)
             aligned = alignment(run.vocabulary, *source_and_target, arrays["cross"], options)
         text = " ".join(f"{s}-{t}" for s, t in aligned)
         if form == "json":
@@ -67,7 +67,7 @@ def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple
     """Returns [L, B, H, T, S] of the cross-attention's weights; UserError if there are none."""
     side = np.ones((1, 1), np.int32)
     inputs = pairs.inputs_of_single_pairs(side, side)
-    weights_of = functools.partial(attention_weights.of_batch, model=run.model)
+    weights_of = functools.partial(attention_weights.batch_weights, model=run.model)
     # Traced, not computed: eval_shape gives the shapes alone.
     shapes_of = jax.eval_shape(weights_of, run.params, inputs)
     if "cross" not in shapes_of:

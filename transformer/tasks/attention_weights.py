@@ -15,7 +15,7 @@ Tree = Any
 
 
 @functools.partial(jax.jit, static_argnames="model")
-def of_batch(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, jax.Array]:
+def batch_weights(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, jax.Array]:
     """Returns the attention weights of a batch, {'cross': [L, B, H, T, S], ...}.
 
     The kinds of attention are those of the model's method `attention_weights`; {} without it.
@@ -27,7 +27,7 @@ def of_batch(params: Tree, inputs: Tree, *, model: nn.Module) -> dict[str, jax.A
     return model.attention_weights(sown.get("intermediates", {}))
 
 
-def of_pair(run: TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
+def pair_weights(run: TrainedTranslator, source: str, target: str) -> dict[str, np.ndarray]:
     """Returns the attention weights and the pieces of a sentence pair, without a batch dimension.
 
     They are 'encoder' [L, H, S, S], 'decoder' [L, H, T, T] and 'cross' [L, H, T, S], with the
@@ -37,7 +37,7 @@ def of_pair(run: TrainedTranslator, source: str, target: str) -> dict[str, np.nd
     # Few static shapes, so that few programs are compiled: 19 ids are padded to 32.
     shaped = [tokenizer.padded([side], 1, parts.next_power_of_two(len(side))) for side in both]
     inputs = pairs.inputs_of_single_pairs(*shaped)
-    padded_weights = of_batch(run.params, inputs, model=run.model)
+    padded_weights = batch_weights(run.params, inputs, model=run.model)
     S, T = map(len, both)
     sizes = {"encoder": (S, S), "decoder": (T, T), "cross": (T, S)}
     # [L, 1, H, padded, padded] -> [L, H, queries, keys]: drops the batch axis and the padding.

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax.traverse_util import flatten_dict
 
 from transformer.errors import UserError, check_values
+from transformer.models import dense
 from transformer.models.ensemble import Ensemble
 
 Array = jax.Array
@@ -78,13 +79,13 @@ def outcome(
         return with_sown(sums, sown), nats
     x_BTD, sown = run(method="hidden")
     # One block of positions after the other, so that only one block's logits are in memory.
-    blocks_of = functools.partial(_split, blocks=blocks)
+    split = functools.partial(dense.split, blocks=blocks)
     sums, nats = jax.lax.map(
         lambda block: loss(model.apply({"params": params}, block[0], method="logits"), *block[1:]),
-        (blocks_of(x_BTD), blocks_of(targets_BT), blocks_of(weights_BT)),
+        (split(x_BTD), split(targets_BT), split(weights_BT)),
     )
     sums = jax.tree.map(functools.partial(jnp.sum, axis=0), sums)
-    # The reshape that undoes `_split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
+    # The reshape that undoes `split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
     nats = jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(targets_BT.shape), nats)
     return with_sown(sums, sown), nats
 
@@ -183,11 +184,10 @@ def in_blocks(
     """Returns the sums of `cross_entropy` of logits_fn(x_BTD), never holding all of [B, T, V].
 
     Each block of positions computes its logits, sums and gradients, and frees the logits before the
-    next block: with 37,000 pieces the logits would be the largest array of a training step. There
-    are gcd(blocks, T) blocks, so that they are equally long: 4 blocks of 32 for T = 128, 2 blocks
-    of 33 for T = 66. `logits_fn` may close over params. Only 'loss' has a gradient.
+    next block: with 37,000 pieces the logits would be the largest array of a training step.
+    `logits_fn` may close over params. Only 'loss' has a gradient.
     """
-    split = functools.partial(_split, blocks=blocks)
+    split = functools.partial(dense.split, blocks=blocks)
     x_blocks = split(x_BTD)
 
     # Makes the float arrays that logits_fn closes over explicit arguments, so that their gradients
@@ -199,54 +199,8 @@ def in_blocks(
         sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
         return sums["loss"], sums
 
-    sums = _sum_over_blocks(loss, x_blocks, matrices, split(targets_BT), split(weights_BT))
+    sums = dense.sum_over_blocks(loss, x_blocks, matrices, split(targets_BT), split(weights_BT))
     return {name: s if name == "loss" else jax.lax.stop_gradient(s) for name, s in sums.items()}
-
-
-def _split(array: Array, blocks: int) -> Array:
-    """Returns [B, T, ...] as [n, B, T / n, ...], n = gcd(blocks, T); B is sharded, T is not."""
-    # The axis of the blocks goes first, because lax.map and lax.scan loop over the first axis.
-    B, T, *rest = array.shape
-    blocks = math.gcd(blocks, T)
-    return array.reshape(B, blocks, T // blocks, *rest).swapaxes(0, 1)
-
-
-# The forward pass computes the gradient too, while a block's logits are in memory; the backward
-# pass only scales it by the cotangent. jax.checkpoint would compute the logits twice, which costs
-# 11 % of a step of the base model.
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _sum_over_blocks(
-    loss: Callable, x_blocks: Array, matrices: list, targets: Array, weights: Array
-) -> dict[str, Array]:
-    return _sum_over_blocks_forward(loss, x_blocks, matrices, targets, weights)[0]
-
-
-def _sum_over_blocks_forward(
-    loss: Callable, x_blocks: Array, matrices: list, targets: Array, weights: Array
-) -> tuple:
-    """Returns the sums over all blocks, and the gradients of 'loss' w.r.t. x and the matrices.
-
-    `x_blocks` is [blocks, B, T / blocks, D]; targets and weights are [blocks, B, T / blocks].
-    """
-    gradient = jax.grad(loss, argnums=(0, 1), has_aux=True)
-
-    def add(total: tuple, block: tuple) -> tuple:
-        x_BTD, targets_BT, weights_BT = block
-        (x_gradient, gradients), sums = gradient(x_BTD, matrices, targets_BT, weights_BT)
-        return jax.tree.map(jnp.add, total, (sums, gradients)), x_gradient
-
-    # The sums and the matrices' gradients are added up; each block has its own gradient of x.
-    zeros = (dict.fromkeys(SUMS, jnp.float32(0)), jax.tree.map(jnp.zeros_like, matrices))
-    (sums, gradients), x_gradients = jax.lax.scan(add, zeros, (x_blocks, targets, weights))
-    return sums, (x_gradients, gradients)
-
-
-def _sum_over_blocks_backward(loss: Callable, gradients: tuple, cotangents: dict) -> tuple:
-    scale = lambda gradient: (gradient * cotangents["loss"]).astype(gradient.dtype)
-    return (*jax.tree.map(scale, gradients), None, None)  # targets and weights have no gradient
-
-
-_sum_over_blocks.defvjp(_sum_over_blocks_forward, _sum_over_blocks_backward)
 
 
 def summarise(means: dict[str, float]) -> dict[str, float]:

@@ -36,7 +36,7 @@ def test_a_translation_s_three_kinds(tmp_path):
     assert (decoder["queries"], decoder["keys"]) == (target, ["<s>", *target[:-1]])
     vocab = vocabularies.read(loaded.run.workdir, loaded.run.config)
     run = translation.TrainedTranslator(loaded.model, vocab, loaded.params, [])
-    arrays = weights.of_pair(run, "a b c", "c b a")
+    arrays = weights.pair_weights(run, "a b c", "c b a")
     for kind, m in (("cross", cross), ("encoder", encoder), ("decoder", decoder)):
         thousandths = np.array(m["weights"]).reshape(arrays[kind].shape) / 1000
         np.testing.assert_allclose(thousandths, arrays[kind], atol=6e-4)

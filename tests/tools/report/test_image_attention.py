@@ -66,7 +66,7 @@ def test_the_attention_is_of_what_is_classified(runs, pooling):
     urls = re.findall(r'src="data:image/png;base64,(.*?)"', section.parts[1].html)
     images = [np.asarray(Image.open(io.BytesIO(base64.b64decode(url)))) for url in urls]
     assert len(images) == len(titles) == len(shares) == 6
-    sown = attention_weights.of_batch(
+    sown = attention_weights.batch_weights(
         loaded.params, {"images": pixels[..., None]}, model=loaded.model
     )
     weights_LBHTS = np.asarray(sown["encoder"])

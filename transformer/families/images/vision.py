@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from transformer.errors import UserError
 from transformer.families.images import patches
 from transformer.models import dense, stack
-from transformer.models.attention import View
+from transformer.models.attention import View, stacked_weights
 from transformer.models.stack import LayerOptions
 
 Array = jax.Array
@@ -39,7 +39,7 @@ class VisionTransformer(nn.Module):
     options: LayerOptions  # 'learned' positions are added to the patches
     dtype: str
 
-    attention_weights = staticmethod(stack.attention_weights)
+    attention_weights = staticmethod(stacked_weights)
 
     def setup(self) -> None:
         self._check()

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from transformer.models import cache as kv_cache
 from transformer.models import dense, stack
-from transformer.models.attention import View, same_segment
+from transformer.models.attention import View, same_segment, stacked_weights
 from transformer.models.cache import KVCache
 from transformer.models.positions import PositionEncoding, most_positions
 from transformer.models.stack import LayerOptions
@@ -99,7 +99,7 @@ class LanguageModel(nn.Module):
     # Static: they are called outside `apply`, and use no params.
     reorder = staticmethod(kv_cache.reorder)
     grow = staticmethod(kv_cache.grow)
-    attention_weights = staticmethod(stack.attention_weights)
+    attention_weights = staticmethod(stacked_weights)
 
     position_limit = property(most_positions)
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import dense, fields, stack
-from transformer.models.attention import View, same_segment
+from transformer.models.attention import View, same_segment, stacked_weights
 from transformer.models.layers import ACTIVATIONS
 from transformer.models.positions import PositionEncoding, most_positions
 from transformer.models.stack import LayerOptions
@@ -28,7 +28,7 @@ class TextEncoder(nn.Module):
     max_positions: int
     dtype: str
 
-    attention_weights = staticmethod(stack.attention_weights)
+    attention_weights = staticmethod(stacked_weights)
 
     def setup(self) -> None:
         stack.check(self, stack.TEXT_RULES)

@@ -53,7 +53,7 @@ def _translations(loaded: Inside) -> list[Example]:
     translator = translation.TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
     examples = []
     for item in inside.sentences(loaded, SENTENCES).items:
-        arrays = attention_weights.of_pair(translator, item["input"], item["output"])
+        arrays = attention_weights.pair_weights(translator, item["input"], item["output"])
         source, target = (readable(arrays[side].tolist()) for side in ("source", "target"))
         # The decoder's input is shifted right: it predicts target[t] from <s> and target[:t].
         axes = {
@@ -101,7 +101,7 @@ def _map(loaded: Inside, text: str, row: dict[str, np.ndarray], pooling: str) ->
     vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
     # A batch of one row: x[None] adds the batch axis, weights [L, 1, H, T, S] lose it again.
     inputs = {name: x[None] for name, x in row.items()}
-    sown = attention_weights.of_batch(loaded.params, inputs, model=loaded.model)
+    sown = attention_weights.batch_weights(loaded.params, inputs, model=loaded.model)
     [(kind, weights_LBHTS)] = jax.device_get(sown).items()
     weights_LHTS = weights_LBHTS[:, 0]
     if kind == "decoder":

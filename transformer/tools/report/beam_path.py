@@ -4,14 +4,18 @@ The search is that of `BatchDecoder`, one step at a time: the same compiled func
 order. Nothing is decided here; fates are read from the states between the steps.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import flax.linen as nn
+import jax
 import numpy as np
 
 from transformer.data import tokenizer
 from transformer.decoding import beam_search, compiled
 from transformer.decoding.batch_decoder import BatchDecoder
+from transformer.decoding.next_tokens import Bounds
 from transformer.decoding.parts import Part
 from transformer.distributed import layout
 
@@ -50,7 +54,7 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
     memory, state, bounds, _ = layout.shard_rows(batch, params)
     options = dict(decoder.options)
     while beam_search.is_unfinished(0, state):
-        considered, state = compiled.extend(
+        considered, state = _extend(
             params, memory, state, bounds, model=decoder.model, options=decoder.options
         )
         penalty = beam_search.length_penalty(int(state.t), options["penalty"], options["alpha"])
@@ -62,6 +66,23 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
             score = log_prob / float(penalty)
             candidates.append(Candidate(ids, log_prob, score, fates.get(ids, "dropped")))
         yield Step(candidates, list(finished.items()))
+
+
+@functools.partial(jax.jit, static_argnames=("model", "options"))
+def _extend(
+    params: Tree,
+    memory: Tree,
+    state: beam_search.DecodingState,
+    bounds: Bounds,
+    *,
+    model: nn.Module,
+    options: tuple,
+) -> tuple[beam_search.Candidates, beam_search.DecodingState]:
+    """Takes one step of a beam search: its candidates, and the state after it, as in `advance`."""
+    step = functools.partial(model.apply, {"params": params}, method="step")
+    candidates, cache = beam_search.candidates(step, memory, bounds, state, never=compiled.NEVER)
+    options = {"reorder": model.reorder, **dict(options)}
+    return candidates, beam_search.select(candidates, cache, state, bounds, **options)
 
 
 def _hypotheses(tokens_BET: np.ndarray, values_BE: np.ndarray) -> dict[tuple[int, ...], float]:

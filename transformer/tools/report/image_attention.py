@@ -54,7 +54,7 @@ def section(loaded: Inside) -> Section | None:
     # What evaluation saw of the images, uint8 [B, size, size, channels].
     view = image_classification.evaluation_view(run.config)
     pixels = np.stack([images.viewed(image, view, None) for image in originals])
-    sown = attention_weights.of_batch(loaded.params, {"images": pixels}, model=loaded.model)
+    sown = attention_weights.batch_weights(loaded.params, {"images": pixels}, model=loaded.model)
     weights_LBHP = patch_weights(np.asarray(sown["encoder"]), pooling)
     shown = []
     for i, item in enumerate(chosen.items):
