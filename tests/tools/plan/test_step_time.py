@@ -5,6 +5,7 @@ from ml_collections import ConfigDict
 
 from transformer.tools.plan import step_time
 from transformer.tools.plan.collectives import Collective
+from transformer.tools.plan.step_time import Work
 from transformer.tools.plan.tpu_program import Cost
 
 
@@ -27,24 +28,19 @@ def test_a_group_sends_as_fast_as_its_slowest_link(device, group, expected):
 
 
 def test_a_step_takes_the_longer_of_computation_and_communication():
-    config = ConfigDict(
-        {"plan": {"share_of_peak": 0.5, "bandwidth": 0.0}, "train": {"num_steps": 3}}
-    )
+    options = ConfigDict({"share_of_peak": 0.5, "bandwidth": 0.0})
     # A ring of two sends half of the array twice; a TPU v5e has 197e12 FLOP/s and sends 200e9 B/s.
-    sent = [Collective("all-reduce", int(1e11), (0, 1), 4, True, False)]
-    times = step_time.times(sent, int(197e12), 2, "TPU v5e", config)
+    sent = [Collective("all-reduce", int(1e11), (0, 1), 4, False)]
+    work = Work(int(197e12), sent, 2, "TPU v5e")
+    times = step_time.times(work, options, 3)
     assert times["compute_seconds"] == pytest.approx(1.0)
     assert times["communication_seconds"] == pytest.approx(2.0)
     assert (times["bound_by"], times["step_seconds"]) == ("communication", pytest.approx(2.0))
-    assert times["step_seconds_without_overlap"] == pytest.approx(3.0)
     assert times["run_seconds"] == pytest.approx(6.0)
-    config.plan.bandwidth = 1e12
-    times = step_time.times(sent, int(197e12), 2, "TPU v5e", config)
+    options.bandwidth = 1e12
+    times = step_time.times(work, options, 3)
     assert (times["bound_by"], times["step_seconds"]) == ("compute", pytest.approx(1.0))
-    assert step_time.times(sent, None, 2, "TPU v5e", config)["step_seconds"] is None
-
-
-CONFIG = ConfigDict({"plan": {"bandwidth": 0.0}})
+    assert step_time.times(work._replace(flops=None), options, 3)["step_seconds"] is None
 
 
 @pytest.mark.parametrize(
@@ -54,12 +50,9 @@ def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
     moved, cycles, seconds
 ):
     # Each sends 1e11 bytes in half a second; the first overlaps with computing.
-    sent = [
-        Collective("all-reduce", int(1e11), (0, 1), 1, True, beside) for beside in (True, False)
-    ]
-    times = step_time.program_times(
-        Cost(moved, cycles, True), sent, int(197e12), 2, "TPU v5e", CONFIG
-    )
+    sent = [Collective("all-reduce", int(1e11), (0, 1), 1, overlaps) for overlaps in (True, False)]
+    work = Work(int(197e12), sent, 2, "TPU v5e")
+    times = step_time.program_times(work, Cost(moved, cycles), 0.0)
     assert times["instruction_seconds"] == pytest.approx(2.0)
     assert times["memory_seconds"] == pytest.approx(moved / 819e9)
     assert times["waiting_seconds"] == pytest.approx(0.5)
@@ -68,6 +61,6 @@ def test_a_program_takes_its_instructions_or_its_memory_and_what_it_waits_for(
 
 
 def test_a_program_of_an_unknown_device_has_no_times():
-    times = step_time.program_times(Cost(1, 2, True), [], 3, 1, "TPU v4", CONFIG)
+    times = step_time.program_times(Work(3, [], 1, "TPU v4"), Cost(1, 2), 0.0)
     assert times["bytes_moved"] == 1
     assert times["bound_seconds"] is times["instruction_seconds"] is times["share_of_peak"] is None

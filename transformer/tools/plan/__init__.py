@@ -2,5 +2,5 @@
 
 Read plan.py (the mode; its keys are in plan_keys.py), hlo.py (what a compiled program runs),
 collectives.py (what it sends), tpu_program.py (what it moves), step_time.py (how long that takes),
-plan_text.py (the plan in words).
+plan_text.py (the plan as a table).
 """

@@ -13,6 +13,8 @@ import numpy as np
 from transformer.tools.plan import hlo
 from transformer.tools.plan.hlo import Instruction
 
+# A notation of HLO: [4,2]T(1,0) is arange(8) read as [4, 2], and transposed.
+IOTA = r"\[([\d,]+)\](?:T\(([\d,]+)\))?"
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 
 
@@ -23,7 +25,6 @@ class Collective(NamedTuple):
     size: int  # bytes of the unsharded array
     group: tuple[int, ...]  # devices of the first of its groups; all groups have the same size
     count: int  # executions per run of the program
-    exact: bool  # False: in a loop of unknown trip count, and `count` is that of one iteration
     overlaps: bool  # asynchronous: the device can compute while it runs
 
     @property
@@ -44,9 +45,9 @@ def find_collectives(program: str, num_devices: int) -> list[Collective]:
     a single device are left out.
     """
     collected = [
-        _collective(instruction, count, exact, num_devices)
-        for instruction, count, exact, _ in hlo.runs(program)
-        if instruction.op.removesuffix("-start") in KINDS
+        _collective(run.instruction, run.count, num_devices)
+        for run in hlo.runs(program)
+        if run.instruction.op.removesuffix("-start") in KINDS
     ]
     return [collective for collective in collected if len(collective.group) > 1]
 
@@ -57,20 +58,20 @@ def summed(collectives: list[Collective]) -> list[dict]:
     'count' is the number of executions, 'overlapping' the asynchronous ones among them, 'bytes' the
     size of their arrays, 'sent' the bytes that each device sends.
     """
-    totals = collections.defaultdict(lambda: [0, 0, 0, 0.0])
-    for collective in collectives:
-        total = totals[collective.kind, len(collective.group)]
-        values = 1, collective.overlaps, collective.size, collective.sent
-        for i, value in enumerate(values):
-            total[i] += collective.count * value
+    totals = collections.defaultdict(collections.Counter)
+    for x in collectives:
+        total = totals[x.kind, len(x.group)]
+        total["count"] += x.count
+        total["overlapping"] += x.count * x.overlaps
+        total["bytes"] += x.count * x.size
+        total["sent"] += x.count * x.sent
     return [
-        {"kind": kind, "group": group}
-        | {"count": count, "overlapping": overlapping, "bytes": size, "sent": round(sent)}
-        for (kind, group), (count, overlapping, size, sent) in sorted(totals.items())
+        {"kind": kind, "group": group, **total, "sent": round(total["sent"])}
+        for (kind, group), total in sorted(totals.items())
     ]
 
 
-def _collective(instruction: Instruction, count: int, exact: bool, num_devices: int) -> Collective:
+def _collective(instruction: Instruction, count: int, num_devices: int) -> Collective:
     """Returns the collective of an instruction that runs `count` times."""
     group = _first_group(instruction.rest, num_devices)
     kind = instruction.op.removesuffix("-start")
@@ -85,7 +86,7 @@ def _collective(instruction: Instruction, count: int, exact: bool, num_devices: 
         size //= 2
     elif kind == "reduce-scatter":
         size *= len(group)
-    return Collective(kind, size, group, count, exact, overlaps)
+    return Collective(kind, size, group, count, overlaps)
 
 
 def _first_group(line: str, num_devices: int) -> tuple[int, ...]:
@@ -95,20 +96,28 @@ def _first_group(line: str, num_devices: int) -> tuple[int, ...]:
         return tuple(map(int, listed[1].split(",")))
     # replica_groups=[2,4]<=[4,2]T(1,0): two groups of four, read from arange(8) as [4, 2],
     # transposed: the first group is (0, 2, 4, 6).
-    if iota := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
-        shape, order = (list(map(int, x.split(","))) if x else None for x in iota.groups()[2:])
-        devices = np.arange(math.prod(shape)).reshape(shape).transpose(order)
-        return tuple(devices.reshape(int(iota[1]), int(iota[2]))[0].tolist())
-    # replica_groups=mesh['a'=2,'b'=4] {'b'}: the groups along axis b of a mesh [2, 4]: the first
-    # group is (0, 1, 2, 3).
-    if mesh := re.search(r"replica_groups=mesh\[([^\]]*)\] ?\{([^}]*)\}", line):
+    if iota := re.search(rf"replica_groups=\[\d+,(\d+)\]<={IOTA}", line):
+        return tuple(_iota(iota[2], iota[3])[: int(iota[1])].tolist())
+    # replica_groups=mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}: the groups along axis b of
+    # a mesh [2, 4] of these devices: (0, 2, 4, 6) is the first, without device_ids (0, 1, 2, 3).
+    mesh = re.search(
+        rf"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\({IOTA}\))? ?\{{([^}}]*)\}}", line
+    )
+    if mesh:
         sizes = {axis: int(n) for axis, n in re.findall(r"('[^']*')=(\d+)", mesh[1])}
         # Part of an axis is written 'axis':(product of the parts before it)size.
-        parts = re.findall(r"('[^']*')(?::\((\d+)\)(\d+))?", mesh[2])
+        parts = re.findall(r"('[^']*')(?::\((\d+)\)(\d+))?", mesh[4])
         steps = dict.fromkeys(sizes, range(1))
         for axis, before, size in parts:
             rest = sizes[axis] // int(before or 1)
             steps[axis] = range(0, rest, rest // int(size or rest))
-        devices = np.arange(math.prod(sizes.values())).reshape(*sizes.values())
+        shape = tuple(sizes.values())
+        devices = _iota(mesh[2] or str(math.prod(shape)), mesh[3]).reshape(shape)
         return tuple(devices[np.ix_(*steps.values())].reshape(-1).tolist())
     return tuple(range(num_devices))  # replica_groups={}: all devices
+
+
+def _iota(sizes: str, order: str | None) -> np.ndarray:
+    """Returns the numbers of devices in the order of IOTA: '4,2', '1,0' gives 0 2 4 6 1 3 5 7."""
+    shape, axes = ([int(x) for x in text.split(",")] if text else None for text in (sizes, order))
+    return np.arange(math.prod(shape)).reshape(shape).transpose(axes).reshape(-1)

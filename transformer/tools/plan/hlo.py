@@ -3,6 +3,7 @@
 No mode, but the parser that collectives.py and tpu_program.py share.
 """
 
+import logging
 import math
 import re
 from collections.abc import Iterator
@@ -44,7 +45,6 @@ class Run(NamedTuple):
 
     instruction: Instruction
     count: int  # per run of the program
-    exact: bool  # False: in a loop of unknown trip count, and `count` is that of one iteration
     fused: bool  # it is a part of a fusion, or of the function that a reduction applies
 
 
@@ -71,22 +71,22 @@ def computations(program: str) -> tuple[str, dict[str, list[Instruction]]]:
 def runs(program: str) -> Iterator[Run]:
     """Yields the instructions of the entry computation and, after each, of those that it calls.
 
-    An instruction in a loop runs once per iteration; of a conditional all branches count.
+    An instruction in a loop runs once per iteration, or once if the log says that their number is
+    unknown; of a conditional all branches count.
     """
     entry, named = computations(program)
 
-    def within(name: str, count: int, exact: bool, fused: bool) -> Iterator[Run]:
+    def within(name: str, count: int, fused: bool) -> Iterator[Run]:
         for instruction in named.get(name, ()):
-            yield Run(instruction, count, exact, fused)
+            yield Run(instruction, count, fused)
             # Nested loops multiply: 3 iterations around 5 run an instruction 15 times.
             trips = _trips(instruction, named) if instruction.op == "while" else 1
             part = "to_apply=" in instruction.rest and instruction.op != "call"
             part = part or instruction.op == "fusion"
             for called in instruction.called:
-                known = exact and trips is not None
-                yield from within(called, count * (trips or 1), known, fused or part)
+                yield from within(called, count * trips, fused or part)
 
-    return within(entry, 1, True, False)
+    return within(entry, 1, False)
 
 
 def arrays(shape: str) -> list[Array]:
@@ -104,18 +104,17 @@ def arrays(shape: str) -> list[Array]:
     ]
 
 
-def _trips(loop: Instruction, named: dict[str, list[Instruction]]) -> int | None:
-    """Returns the iterations of a `while`, None if they are unknown.
+def _trips(loop: Instruction, named: dict[str, list[Instruction]]) -> int:
+    """Returns the iterations of a `while`; 1, and a warning, if they are unknown.
 
     XLA on CPUs and GPUs writes the number down. In a TPU's program it is the limit that the loop's
     condition compares the counter with; the counter of a `scan` begins at 0.
     """
     if known := TRIPS.search(loop.rest):
         return int(known[1])
-    condition = named.get((CONDITION.search(loop.rest) or [""] * 2)[1], [])
-    limits = {x.name: x.rest for x in condition if x.op == "constant" and "32[]" in x.shape}
-    for compared in condition[-1:]:
-        if compared.op == "compare" and "direction=LT" in compared.rest:
-            limit = re.match(r"(\d+)\)", limits.get(compared.operands[-1], ""))
-            return int(limit[1]) if limit else None
-    return None
+    condition = named.get((CONDITION.search(loop.rest) or ["", ""])[1], [])
+    limits = [re.match(r"(\d+)\)", x.rest) for x in condition if x.op == "constant"]
+    if len(limits) == 1 and limits[0] and "direction=LT" in condition[-1].rest:
+        return int(limits[0][1])
+    logging.warning("the loop %s of the program is counted once: its length is unknown", loop.name)
+    return 1

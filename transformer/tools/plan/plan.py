@@ -20,18 +20,22 @@ from ml_collections import ConfigDict
 
 from transformer.distributed.layout import Layout, bytes_per_device, make_layout, to_restore
 from transformer.distributed.parallel_step import compile_step, rows_for_devices
-from transformer.errors import UserError, quantity
+from transformer.errors import UserError, check_values
 from transformer.modes import prepare
 from transformer.runtime import progress, startup
 from transformer.runtime.devices import HARDWARE, hardware, peak
 from transformer.tasks.task import init_params
-from transformer.tools.plan import plan_text, tpu_program
+from transformer.tools.plan import plan_text, step_time, tpu_program
 from transformer.tools.plan.collectives import find_collectives, summed
-from transformer.tools.plan.step_time import program_times, times
 from transformer.training.state import TrainState, init_state
 from transformer.training.update import make_step
 
 Tree = dict
+RULES = {
+    "num_devices": "at least 0",
+    "share_of_peak": "above 0 and at most 1",
+    "bandwidth": "at least 0",
+}
 
 
 def plan(config: ConfigDict, workdir: Path) -> None:
@@ -40,7 +44,7 @@ def plan(config: ConfigDict, workdir: Path) -> None:
     if config.plan.num_devices or config.plan.topology:
         simulate(config.plan.num_devices or 1)
     estimates = planned(config, prepare.check(config))
-    for line in plan_text.in_words(estimates):
+    for line in plan_text.table(estimates):
         logging.info("%s", line)
     print(json.dumps(estimates))
 
@@ -48,37 +52,26 @@ def plan(config: ConfigDict, workdir: Path) -> None:
 def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values of `config.plan`."""
     options = config.plan
-    if options.num_devices < 0:
-        raise UserError(
-            "config.plan.num_devices is at least 1, or 0 for the devices present, found "
-            f"{options.num_devices}"
-        )
-    if options.topology and options.num_devices:
-        raise UserError(
-            f"config.plan.topology={options.topology} determines the number of devices: leave "
-            f"config.plan.num_devices at 0, found {options.num_devices}"
-        )
-    if options.topology and not re.fullmatch(r"v[56]e:\d+x\d+", options.topology):
-        raise UserError(
-            "config.plan.topology is a slice of TPU v5e or v6e, such as v5e:4x4, found "
-            f"{options.topology!r} (for other devices set config.plan.num_devices)"
-        )
-    if options.topology and not importlib.util.find_spec("libtpu"):
-        raise UserError(
-            f"config.plan.topology={options.topology} needs the TPU compiler, but libtpu is "
-            "not installed: pip install jax[tpu]"
-        )
+    check_values("plan", options, RULES)
     if options.device and not peak(options.device):
         known = ", ".join(name for name, sheet in HARDWARE.items() if sheet.peak)
-        raise UserError(f"config.plan.device is one of {known}, found {options.device!r}")
-    if not 0 < options.share_of_peak <= 1:
+        raise UserError(f"config.plan.device must be one of {known}, found {options.device!r}")
+    if not (topology := options.topology):
+        return
+    if options.num_devices:
         raise UserError(
-            f"config.plan.share_of_peak is above 0 and at most 1, found {options.share_of_peak}"
+            f"config.plan.topology={topology} determines the number of devices: "
+            f"config.plan.num_devices must be 0, found {options.num_devices}"
         )
-    if options.bandwidth < 0:
+    if not re.fullmatch(r"v[56]e:\d+x\d+", topology):
         raise UserError(
-            "config.plan.bandwidth is in bytes/s, or 0 for the known value of the device, found "
-            f"{options.bandwidth}"
+            "config.plan.topology must be a slice of TPU v5e or v6e, such as v5e:4x4, found "
+            f"{topology!r} (for other devices set config.plan.num_devices)"
+        )
+    if not importlib.util.find_spec("libtpu"):
+        raise UserError(
+            f"config.plan.topology={topology} needs the TPU compiler, but libtpu is not "
+            "installed: pip install jax[tpu]"
         )
 
 
@@ -110,13 +103,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     filled, *rest = jax.tree.leaves(task_module.example(config, 0))[0].shape
     length = rest[0] if len(rest) == 1 else 1  # images have more than one further dimension
     rows = rows_for_devices(filled, layout.num_row_shards * config.train.accumulate)
-    logging.info(
-        "compiling the step for %s, (data, fsdp, tensor) = %s, %s of %s; this takes "
-        "seconds, or minutes for a large model",
-        quantity(layout.mesh.size, "device"),
-        tuple(layout.mesh.shape.values()),
-        *(quantity(rows, "row"), quantity(length, "position")),
-    )
+    logging.info("compiling the step; this takes seconds, or minutes for a large model")
     batch = batch_on(layout, task_module.example(config, rows))
     with progress.waiting("compile the step"):
         state, program = compiled(config, task_module, model, layout, batch)
@@ -131,14 +118,14 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         - memory.alias_size_in_bytes,
     }
     flops = model.flops(rows, length) if hasattr(model, "flops") else None
-    num_devices = layout.mesh.size
     kind = options.device or layout.mesh.devices.flat[0].device_kind
     text = program.as_text()
-    collectives = find_collectives(text, num_devices)
+    collectives = find_collectives(text, layout.mesh.size)
     cost = tpu_program.cost(text) if options.topology else None
+    work = step_time.Work(flops, collectives, layout.mesh.size, kind)
     return {
         "parameters": sum(x.size for x in jax.tree.leaves(state.params)),
-        "devices": num_devices,
+        "devices": layout.mesh.size,
         "device": kind,
         "strategy": layout.strategy,
         "mesh": tuple(layout.mesh.shape.values()),
@@ -151,9 +138,8 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         "flops_per_step": flops,
         "flops_per_run": flops and flops * config.train.num_steps,
         "collectives": summed(collectives),
-        "loops_counted": all(x.exact for x in (*collectives, cost) if x),
-        "program": cost and program_times(cost, collectives, flops, num_devices, kind, config),
-        **times(collectives, flops, num_devices, kind, config),
+        "program": cost and step_time.program_times(work, cost, options.bandwidth),
+        **step_time.times(work, options, config.train.num_steps),
     }
 
 
@@ -164,13 +150,9 @@ def batch_on(layout: Layout, batch: Tree) -> Tree:
     """
     if layout.strategy == "jit":
         return batch
-    num_devices = layout.mesh.size
-
-    def mapped(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        rows, *rest = x.shape
-        return jax.ShapeDtypeStruct((num_devices, rows // num_devices, *rest), x.dtype)
-
-    return jax.tree.map(mapped, batch)
+    # The rows 0 1 2 3 of a batch on two devices become [[0 1], [2 3]].
+    split = lambda x: x.reshape(layout.mesh.size, -1, *x.shape[1:])
+    return jax.eval_shape(functools.partial(jax.tree.map, split), batch)
 
 
 def compiled(

@@ -3,6 +3,8 @@
 No mode, but a part of the mode plan.
 """
 
+from typing import NamedTuple
+
 from ml_collections import ConfigDict
 
 from transformer.runtime.devices import hardware, peak
@@ -10,46 +12,40 @@ from transformer.tools.plan.collectives import Collective
 from transformer.tools.plan.tpu_program import Cost
 
 
-def times(
-    collectives: list[Collective],
-    flops: int | None,
-    num_devices: int,
-    kind: str,
-    config: ConfigDict,
-) -> dict:
+class Work(NamedTuple):
+    """Holds what a step takes of its devices."""
+
+    flops: int | None  # of all devices; None: the model does not say
+    collectives: list[Collective]
+    num_devices: int
+    kind: str  # of the devices, such as 'H100'
+
+
+def times(work: Work, options: ConfigDict, num_steps: int) -> dict:
     """Estimates the seconds of a step and of the run; None for unknown values.
 
-    A step takes the longer of computation and communication, as if they overlapped perfectly.
+    `options` is `config.plan`. A step takes the longer of computation and communication, as if they
+    overlapped perfectly.
     """
-    options, num_steps = config.plan, config.train.num_steps
-    flops_per_second = num_devices * peak(kind) * options.share_of_peak
-    compute = flops / flops_per_second if flops and flops_per_second else None
-    communication = seconds_to_send(collectives, kind, options.bandwidth)
-    step_seconds = bound_by = without_overlap = None
+    flops_per_second = work.num_devices * peak(work.kind) * options.share_of_peak
+    compute = work.flops / flops_per_second if work.flops and flops_per_second else None
+    communication = seconds_to_send(work.collectives, work.kind, options.bandwidth)
+    step_seconds = bound_by = None
     if compute is not None and communication is not None:
         step_seconds = max(compute, communication)
         bound_by = "compute" if step_seconds == compute else "communication"
-        without_overlap = compute + communication
     return {
         "share_of_peak": options.share_of_peak,
         "compute_seconds": compute,
         "communication_seconds": communication,
         "bound_by": bound_by,
         "step_seconds": step_seconds,
-        "step_seconds_without_overlap": without_overlap,
         "num_steps": num_steps,
         "run_seconds": step_seconds and step_seconds * num_steps,
     }
 
 
-def program_times(
-    cost: Cost,
-    collectives: list[Collective],
-    flops: int | None,
-    num_devices: int,
-    kind: str,
-    config: ConfigDict,
-) -> dict:
+def program_times(work: Work, cost: Cost, bandwidth: float) -> dict:
     """Returns what a TPU's own program takes of a step; None for unknown values.
 
     A device moves data while it computes, and the compiler's estimate of an instruction counts the
@@ -57,17 +53,16 @@ def program_times(
     not overlap with it. 'share_of_peak' is what that leaves of the peak, at most. All of it is as
     good as the compiler's estimate.
     """
-    device, at_peak = hardware(kind), num_devices * peak(kind)
+    device = hardware(work.kind)
     memory = instructions = bound = share = None
     if device and device.clock:
         memory = cost.moved / device.memory_bandwidth
         instructions = cost.cycles / device.clock
-    waiting = seconds_to_send(
-        [x for x in collectives if not x.overlaps], kind, config.plan.bandwidth
-    )
+    waited_for = [collective for collective in work.collectives if not collective.overlaps]
+    waiting = seconds_to_send(waited_for, work.kind, bandwidth)
     if memory is not None and waiting is not None:
         bound = max(memory, instructions) + waiting
-        share = flops / at_peak / bound if flops else None
+        share = work.flops and work.flops / (work.num_devices * peak(work.kind)) / bound
     return {
         "bytes_moved": cost.moved,
         "memory_seconds": memory,
@@ -80,13 +75,13 @@ def program_times(
 
 def seconds_to_send(collectives: list[Collective], kind: str, bandwidth: float) -> float | None:
     """Returns how long collectives take, None if unknown; 0 as `bandwidth` is the device's own."""
-    rates = [bandwidth or rate(kind, collective.group) for collective in collectives]
-    if not all(rates):
-        return None
-    return sum(
-        collective.count * collective.sent / bytes_per_second
-        for collective, bytes_per_second in zip(collectives, rates, strict=True)
-    )
+    seconds = 0.0
+    for collective in collectives:
+        bytes_per_second = bandwidth or rate(kind, collective.group)
+        if not bytes_per_second:
+            return None
+        seconds += collective.count * collective.sent / bytes_per_second
+    return seconds
 
 
 def rate(kind: str, group: tuple[int, ...]) -> float:
@@ -99,10 +94,9 @@ def rate(kind: str, group: tuple[int, ...]) -> float:
     links = hardware(kind)
     if links is None:
         return 0.0
-    in_island = sum(
-        device // links.devices_per_island == group[0] // links.devices_per_island
-        for device in group
-    )
+    # Devices are numbered island by island: with 8 in each, device 9 is in island 1.
+    islands = [device // links.devices_per_island for device in group]
+    in_island = islands.count(islands[0])
     if in_island == len(group):
         return links.link_bandwidth
     return min(links.link_bandwidth, in_island * links.network_bandwidth)

@@ -10,10 +10,8 @@ from transformer.tools.plan import hlo
 from transformer.tools.plan.hlo import Instruction
 
 # Instructions that move nothing themselves; a custom call of a train step only names memory.
-NOTHING = (
-    *("bitcast", "conditional", "constant", "custom-call", "get-tuple-element", "parameter"),
-    *("tuple", "while"),
-)
+NAMES = ("bitcast", "constant", "custom-call", "get-tuple-element", "parameter", "tuple")
+CONTROL_FLOW = ("conditional", "while")
 TAKE_SOME = ("gather", "dynamic-slice", "slice")
 CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 
@@ -23,7 +21,6 @@ class Cost(NamedTuple):
 
     moved: int  # bytes read from or written to the device's main memory
     cycles: int  # the compiler's estimates of its instructions, added up
-    exact: bool  # False: a loop of unknown trip count is counted for one iteration
 
 
 def cost(program: str) -> Cost:
@@ -37,47 +34,44 @@ def cost(program: str) -> Cost:
     _, named = hlo.computations(program)
     shapes = {x.name: x.shape for instructions in named.values() for x in instructions}
     moved = cycles = 0
-    all_exact = True
-    for instruction, count, exact, fused in hlo.runs(program):
-        all_exact &= exact
+    for instruction, count, fused in hlo.runs(program):
         if not fused:
             estimate = CYCLES.search(instruction.rest)
             cycles += count * int(estimate[1]) if estimate else 0
             moved += count * _moved(instruction, shapes, named)
-    return Cost(moved, cycles, all_exact)
+    return Cost(moved, cycles)
 
 
 def _moved(
     instruction: Instruction, shapes: dict[str, str], named: dict[str, list[Instruction]]
 ) -> int:
     """Returns the bytes that an instruction reads from and writes to the main memory."""
-    if instruction.op in NOTHING or instruction.op.endswith("-done"):
+    if instruction.op in NAMES + CONTROL_FLOW or instruction.op.endswith("-done"):
         return 0
     if instruction.op in ("copy-start", "slice-start"):
         # One end is the whole of what moves: of a slice, its result.
         ends = hlo.arrays(instruction.shape)[:2]
         return min(end.size for end in ends) * sum(not end.on_chip for end in ends)
-    if instruction.op in TAKE_SOME:
-        source = _in_memory(shapes.get(instruction.operands[0], ""))
-        whole = sum(array.size for array in hlo.arrays(instruction.shape))
-        return min(source, whole) + _in_memory(instruction.shape)
     read = 0
     for i, name in enumerate(instruction.operands):
-        taken = [shapes.get(name, "")]
-        if instruction.op == "fusion":
-            taken = _taken(named.get(instruction.called[0], []), i) or taken
         whole = _in_memory(shapes.get(name, ""))
-        read += min(whole, sum(x.size for shape in taken for x in hlo.arrays(shape)))
+        readers = _readers(instruction, i, named)
+        if all(reader.op in TAKE_SOME for reader in readers):
+            taken = [array.size for x in readers for array in hlo.arrays(x.shape)]
+            whole = min(whole, sum(taken))
+        read += whole
     return read + _in_memory(instruction.shape)
 
 
-def _taken(fused: list[Instruction], number: int) -> list[str]:
-    """Returns the shapes of what a fusion takes of an operand; none if it reads the whole."""
-    parameter = [x.name for x in fused if x.op == "parameter" and x.rest.startswith(f"{number})")]
-    users = [x for x in fused if parameter and parameter[0] in x.operands]
-    if all(x.op in TAKE_SOME and x.operands[0] == parameter[0] for x in users):
-        return [x.shape for x in users]
-    return []
+def _readers(
+    instruction: Instruction, number: int, named: dict[str, list[Instruction]]
+) -> list[Instruction]:
+    """Returns what reads operand `number`: the instruction itself, or those that it fuses."""
+    if instruction.op != "fusion":
+        return [instruction]
+    fused = named.get(instruction.called[0], [])
+    parameters = [x.name for x in fused if x.op == "parameter" and x.rest.startswith(f"{number})")]
+    return [x for x in fused if {*parameters} & {*x.operands}]
 
 
 def _in_memory(shape: str) -> int:
