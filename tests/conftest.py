@@ -149,6 +149,22 @@ def reversal_run(tmp_path_factory):
 
 
 @pytest.fixture
+def toy_config(tmp_path, monkeypatch):
+    """Registers the toy task; returns the file of its config."""
+    from helpers import toy_task
+
+    from transformer import registry
+    from transformer.workdir import config_files
+
+    file = tmp_path / "configs" / "toy.py"
+    file.parent.mkdir()
+    file.write_text(toy_task.CONFIG)
+    monkeypatch.setattr(config_files, "CONFIGS", file.parent)
+    monkeypatch.setitem(registry.TASKS, "toy", "helpers.toy_task")
+    return file
+
+
+@pytest.fixture
 def no_file_over():
     """A context in which no file grows over so many bytes, as if the disk were full."""
 

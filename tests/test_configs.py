@@ -79,7 +79,7 @@ def code():
     """What the code reads: pairs (config, train), (train, seed) of attributes; sections passed on
     as a whole; and the names of parameters, fields and `options`, and strings."""
     pairs, whole, names = set(), set(), set()
-    for path in ROOT.glob("transformer/**/*.py"):
+    for path in (ROOT / "launch.py", *ROOT.glob("transformer/**/*.py")):
         tree = ast.parse(path.read_text())
         docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         bases = {node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

@@ -1,10 +1,11 @@
-"""Deletes families and tools, with their entries in registry.py, their configs and their tests.
+"""Deletes families and tools, and what cannot be without them; `make test` passes with the rest.
 
     python tests/without.py families tools      # leaves the core
     python tests/without.py families/images
 
-What imports a deleted folder goes with it: without families/labels there are no classifiers. Tests
-of the core that train the quickstart's corpus, or other families, stay and need a corpus of yours.
+What imports a deleted folder goes with it: without families/labels there are no classifiers. So do
+its entries in registry.py, its configs, tests and benchmarks, and what describes the whole project:
+the tour, and the test that README.md and docs/ are true. README.md and docs/ are left to you.
 """
 
 import ast
@@ -17,17 +18,30 @@ IMPORTED_BY = {
     "families/labels": ["families/texts", "families/images"],
     "tools/pages": ["tools/report", "tools/compare", "tools/convert", "tools/audit"],
 }
+IMPORTERS = ("configs", "tests", "benchmarks")
+OF_THE_WHOLE = (
+    "docs/tour.md",
+    "docs/tour.ko.md",
+    "tests/test_tour.py",
+    "tests/test_docs.py",
+    "tests/helpers/pages.py",
+)
 
 
-def without(root: pathlib.Path, folders: list[str]) -> None:
-    """Deletes `folders` of transformer/, such as 'tools' or 'tools/plan', in the tree `root`."""
-    folders = folders + [x for folder in folders for x in IMPORTED_BY.get(folder, [])]
+def without(root: pathlib.Path, names: list[str]) -> None:
+    """Deletes folders of transformer/, such as 'tools' or 'tools/plan', in the tree `root`."""
+    folders = {*names, *(x for name in names for x in IMPORTED_BY.get(name, []))}
     for folder in folders:
         shutil.rmtree(root / "transformer" / folder)
         shutil.rmtree(root / "tests" / folder, ignore_errors=True)
-    packages = tuple(f"transformer.{folder.replace('/', '.')}." for folder in folders)
-    names = delete_entries(root / "transformer" / "registry.py", packages)
-    delete_configs(root / "configs", names)
+    shutil.rmtree(root / "docs" / "tour", ignore_errors=True)
+    for file in OF_THE_WHOLE:
+        (root / file).unlink(missing_ok=True)
+    modules = tuple(f"{folder.replace('/', '.')}." for folder in folders)
+    packages = tuple(f"transformer.{module}" for module in modules)
+    entries = delete_entries(root / "transformer" / "registry.py", packages)
+    configs = delete_configs(root / "configs", entries)
+    delete_importers(root, (*packages, *modules, *configs))  # tests/families is `families` to tests
 
 
 def delete_entries(registry: pathlib.Path, packages: tuple[str, ...]) -> set[str]:
@@ -41,21 +55,48 @@ def delete_entries(registry: pathlib.Path, packages: tuple[str, ...]) -> set[str
             if code.value.startswith(packages):
                 names.add(key.value)
                 del lines[key.lineno - 1 : value.end_lineno]
-    registry.write_text("".join(lines))
+    registry.write_text("".join(lines).replace("{\n}", "{}"))
     return names
 
 
-def delete_configs(folder: pathlib.Path, names: set[str]) -> None:
-    """Deletes the configs of tasks, models and corpora by these names, and what imports those."""
-    texts = {file.stem: file.read_text() for file in folder.glob("[!_]*.py")}
+def delete_configs(folder: pathlib.Path, names: set[str]) -> list[str]:
+    """Deletes the configs of tasks, models and corpora by these names; returns their modules."""
     named = re.compile(r'config\.(?:task|architecture|data\.corpus) = "(\w+)"')
-    gone = {stem for stem, text in texts.items() if names & {*named.findall(text)}}
+    gone = [file for file in folder.glob("[!_]*.py") if names & {*named.findall(file.read_text())}]
+    for file in gone:
+        file.unlink()
+    return [f"configs.{file.stem}." for file in gone]
+
+
+def delete_importers(root: pathlib.Path, gone: tuple[str, ...]) -> None:
+    """Deletes the configs, tests and benchmarks that import modules of `gone` at their head.
+
+    What imports one of these goes, too.
+    """
+    files = [x for x in root.rglob("*.py") if x.relative_to(root).parts[0] in IMPORTERS]
+    imported = {file: imported_at_head(file.read_text()) for file in files}
     while gone:
-        for stem in gone:
-            (folder / f"{stem}.py").unlink()
-            del texts[stem]
-        imported = re.compile(rf"^from configs import .*\b(?:{'|'.join(gone)})\b", re.MULTILINE)
-        gone = {stem for stem, text in texts.items() if imported.search(text)}
+        deleted = [
+            file for file, names in imported.items() if any(x.startswith(gone) for x in names)
+        ]
+        for file in deleted:
+            file.unlink()
+            del imported[file]
+        paths = [file.relative_to(root).with_suffix("") for file in deleted]
+        gone = tuple(f"{'.'.join(path.parts)}.".removeprefix("tests.") for path in paths)
+
+
+def imported_at_head(text: str) -> list[str]:
+    """Returns the modules and attributes that a source imports, but for imports in functions."""
+    body = ast.parse(text).body
+    names = [x.name for node in body if isinstance(node, ast.Import) for x in node.names]
+    attributes = [
+        (node.module, x.name)
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for x in node.names
+    ]
+    return [f"{name}." for name in names] + [f"{module}.{name}." for module, name in attributes]
 
 
 if __name__ == "__main__":

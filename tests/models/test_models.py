@@ -34,6 +34,9 @@ def test_an_entry_of_the_table_is_enough(monkeypatch):
     assert (model.step_size, model.target_vocab_size) == (3, tiny.VOCABULARY)
     with pytest.raises(UserError, match=r"config\.model\.d_model is not a field of Counter"):
         models.build("counter", {"step_size": 3, "d_model": 8}, **SIZE)
+    line = "'counter' is a model of another task: Counter has no num_classes, vocab_size"
+    with pytest.raises(UserError, match=rf"^config\.architecture={line}$"):
+        models.build("counter", {"step_size": 3}, vocab_size=9, num_classes=2)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +61,3 @@ def test_only_names_of_the_table_are_imported(name):
 def test_fields_are_exactly_the_models(fields, line):
     with pytest.raises(UserError, match=rf"^config\.model\.{line}"):
         models.build("transformer", fields, **SIZE)
-
-
-def test_a_model_of_another_task_is_refused():
-    line = "'recurrent' is a model of another task: Recurrent has no num_classes, vocab_size"
-    with pytest.raises(UserError, match=rf"^config\.architecture={line}$"):
-        models.build("recurrent", {"d_model": 8}, vocab_size=9, num_classes=2)

