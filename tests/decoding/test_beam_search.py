@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import oracles, reversal, table_model, tiny
+from helpers import oracles, table_model, tiny
 from helpers.table_model import (
     LEAST,
     LIMITS,
@@ -30,9 +30,8 @@ from helpers.table_model import (
     wide_enough,
 )
 
-from transformer.data.tokenizer import END, PAD, START
+from transformer.data.tokenizer import END
 from transformer.decoding import beam_search, sampling
-from transformer.models.ensemble import Ensemble
 
 
 @pytest.mark.parametrize(("kind", "alpha"), [*PENALTIES, ("power", 0.0), ("power", 0.7)])
@@ -209,19 +208,6 @@ def test_hypotheses_come_best_first_and_end_within_the_limit():
     assert [row.index(END) for row in likeliest.tolist()] == limits
 
 
-def test_hypotheses_have_the_least_length_and_their_prefixes():
-    """A probable end symbol is forbidden before the minimum length."""
-    every_table, least = tables(range(24), end=3.0), [5, 0, 12] * 8
-    kept = bounds([12] * 24, 13, least, PREFIXES)
-    tokens, scores = search_tables(every_table, kept, 0.6, length=13, width=3)
-    for b, prefix in enumerate(PREFIXES):
-        found = hypotheses(tokens[b], scores[b])
-        assert found
-        for ids, _ in found:
-            assert ids[: len(prefix)] == prefix
-            assert len(ids) > least[b]
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
 def test_width_one_is_greedy_on_tables(alpha):
     every_table, limits = tables(range(32)), [3, 12] * 16
@@ -337,115 +323,3 @@ def test_a_search_in_stages_equals_one_of_a_single_stage(method):
     assert len(set(places)) > 4
     np.testing.assert_array_equal(search.tokens_BWT, whole.tokens_BWT)
     np.testing.assert_array_equal(search.scores_BW, whole.scores_BW)
-
-
-# The Transformer with its KV cache.
-
-
-@functools.partial(tiny.jit, static_argnames=("model", "room", "width"))
-def prepare(model, params, source, *, room, width=1):
-    """Returns (memory, cache) of padded sources."""
-    real = source != PAD
-    positions = jnp.broadcast_to(jnp.arange(source.shape[1]), source.shape)
-    arguments = (source, positions, real.astype(jnp.int32))
-    memory = model.apply({"params": params}, *arguments, train=False, method="encode")
-    return model.apply({"params": params}, memory, real, room, width, method="prepare")
-
-
-@functools.partial(tiny.jit, static_argnames=("model", "n"))
-def go_on(model, params, memory, search, kept, *, n=1, alpha=0.6, until=0):
-    return table_model.search(
-        beam_search,
-        functools.partial(model.apply, {"params": params}, method="step"),
-        memory,
-        search,
-        kept,
-        penalty="gnmt",
-        alpha=alpha,
-        num_hypotheses=n,
-        reorder=model.reorder,
-        until_active=until,
-    )
-
-
-def limits_of(source, extra):
-    """The maximum output length for each padded source."""
-    return (np.asarray(source) != PAD).sum(axis=1) - 1 + extra
-
-
-def search(model, params, source, *, extra=4, width=4, alpha=0.6, n=1, prefixes=None):
-    """(tokens_BWT, scores_BW) of padded sources."""
-    length = source.shape[1] + extra
-    memory, cache = prepare(model, params, source, room=length, width=width)
-    kept = bounds(limits_of(source, extra), length, prefixes=prefixes)
-    start = beam_search.initial_state(cache, len(source), width, length)
-    found = go_on(model, params, memory, start, kept, n=n, alpha=alpha)
-    return found.tokens_BWT, found.scores_BW
-
-
-@functools.partial(tiny.jit, static_argnames="model")
-def full_pass(model, params, source, target):
-    """Log probabilities after each target position, one sentence per row, without a cache."""
-    inputs = {}
-    for side, array in (("source", source), ("target", target)):
-        positions = jnp.broadcast_to(jnp.arange(array.shape[1]), array.shape)
-        inputs |= {side: array, f"{side}_positions": positions}
-        inputs[f"{side}_segments"] = (array != PAD).astype(int)
-    # Padding comes after all positions that are read, and the causal mask hides it from them.
-    inputs["target_segments"] = jnp.ones_like(target)
-    logits = model.apply({"params": params}, **inputs, train=False)
-    return jax.nn.log_softmax(logits)
-
-
-def plain_search_of(model, params, source, limit, width, alpha, **options):
-    """`plain_search` with a full, uncached pass for each step."""
-
-    def log_probs(prefixes):
-        target = reversal.padded([[START, *p] for p in prefixes], 24)
-        target = np.concatenate([target, np.full((width - len(target), 24), PAD, np.int32)])
-        sources = np.repeat(reversal.padded([source], 16), width, axis=0)
-        found = np.asarray(full_pass(model, params, sources, target), np.float64)
-        return [found[w, len(p)] for w, p in enumerate(prefixes)]
-
-    return plain_search(log_probs, limit, width, alpha, **options)
-
-
-def random_model(seed, **changes):
-    model = tiny.model(**changes)
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    return model, tiny.parameters(model, inputs, seed)
-
-
-def random_sources(seed, count=6):
-    random = np.random.default_rng(seed)
-    return [[*random.integers(2, tiny.VOCABULARY, n), END] for n in random.integers(1, 11, count)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 4])
-@pytest.mark.parametrize(
-    "changes", [{}, {"norm": "pre", "final_norm": True, "positions": "learned"}]
-)
-def test_cached_search_is_the_search_by_full_passes(changes, n):
-    """For random models, whose beams are reordered at almost every step."""
-    prefixes = [(), (5, 7), (3,), (), (12, 2, 2, 9), (4,)]
-    for seed in range(3):
-        model, params = random_model(seed, **changes)
-        sources = random_sources(seed)
-        padded = reversal.padded(sources, 16)
-        tokens, scores = search(model, params, padded, n=n, prefixes=prefixes)
-        for b, source in enumerate(sources):
-            arguments = (source, len(source) - 1 + 4, 4, 0.6)
-            options = {"num_hypotheses": n, "prefix": prefixes[b]}
-            expected = plain_search_of(model, params, *arguments, **options)
-            assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-4)
-
-
-def test_search_by_a_model_and_itself_is_the_models():
-    model, params = random_model(0)
-    both = {"members_0": params, "members_1": params}
-    source = reversal.padded(random_sources(0), 16)
-    expected = search(model, params, source, n=4)
-    found = search(Ensemble((model, model.clone())), both, source, n=4)
-    np.testing.assert_array_equal(found[0], expected[0])
-    np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=1e-5)

@@ -1,6 +1,5 @@
 """The KV cache: the example of its docstring, what is written, which beams share what."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -46,17 +45,6 @@ def test_the_mask_is_the_history_that_the_ancestry_names():
         if p <= positions[t]:
             expected[b, t * W + w, p * W + ancestry[b, w, p]] = True
     np.testing.assert_array_equal(mask, expected)
-
-
-def test_growing_keeps_every_slot():
-    small, random = empty(3, 2), np.random.default_rng(1)
-    filled = jax.tree.map(lambda x: jnp.asarray(random.normal(size=x.shape), x.dtype), small)
-    large = cache.grow(filled, 7)
-    assert jax.tree.map(np.shape, large) == jax.tree.map(np.shape, empty(7, 2))
-    (keys, values), (large_keys, large_values) = filled.keys_values[0], large.keys_values[0]
-    np.testing.assert_array_equal(large_keys[..., : 3 * 2], keys)
-    np.testing.assert_array_equal(large_values[:, :, : 3 * 2], values)
-    np.testing.assert_array_equal(large.ancestry_BWP[..., :3], filled.ancestry_BWP)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

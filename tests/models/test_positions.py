@@ -84,17 +84,6 @@ def test_rotate_is_the_papers_matrix():
     assert positions.rotate(x.astype(jnp.bfloat16), at).dtype == jnp.bfloat16
 
 
-def test_a_rotated_product_knows_the_distance_only():
-    random = np.random.default_rng(1)
-    q, k = (random.standard_normal((1, 1, 1, 8)).astype(np.float32) for _ in range(2))
-    at = lambda x, position: positions.rotate(x, np.array([[position]]))
-    product = lambda t, s: float((at(q, t) * at(k, s)).sum())
-    assert product(3, 5) == pytest.approx(product(40, 42), abs=1e-4)
-    assert product(3, 5) == pytest.approx(product(0, 2), abs=1e-4)
-    assert abs(product(3, 5) - product(3, 6)) > 0.05
-    assert abs(product(3, 5) - product(5, 3)) > 0.05
-
-
 def test_rows_of_distances_are_clipped():
     """A key 0, 1 and 5 positions later, or 1 and 5 earlier."""
     rows = positions.distance_rows(np.array([[10]]), np.array([[10, 11, 15, 9, 5]]), 2)

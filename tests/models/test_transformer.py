@@ -1,7 +1,6 @@
 """The Transformer: what may depend on what, decoding against the full pass, options, sizes."""
 
 import functools
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from helpers.cases import slow_but
 from helpers.layers import products
 from helpers.tiny import PRE, logits
 
-from transformer.models import attention, fields, positions, stack
+from transformer.models import fields, stack
 from transformer.models.layers import Layer
 from transformer.models.transformer import Transformer
 
@@ -28,56 +27,7 @@ def source_of(inputs):
     return [inputs[name] for name in ("source", "source_positions", "source_segments")]
 
 
-class RelativeAttention(attention.MultiHeadAttention):
-    """What a fork would write in attention.py: scores that know how far apart positions are."""
-
-    def __call__(self, queries_BTD, keys_values, view, *, train):
-        keys_BHKS, values_BHSC = keys_values
-        scores_BHTS = jnp.einsum("BTHK,BHKS->BHTS", self.query(queries_BTD), keys_BHKS)
-        distance_BTS = view.query_positions_BT[:, :, None] - view.key_positions_BS[:, None, :]
-        scores_BHTS += 2 * jnp.sin(distance_BTS + 1.0)[:, None]
-        keep = lambda weights: weights
-        context_BTHC, _ = attention.attend(scores_BHTS, view.mask_BTS, values_BHSC, keep)
-        return self.output(context_BTHC)
-
-
-class RelativeTransformer(Transformer):
-    """The Transformer of that fork."""
-
-    def setup(self):
-        with mock.patch.object(stack, "MultiHeadAttention", RelativeAttention):
-            super().setup()
-
-
-def relative_model(**changes):
-    return fields.make(RelativeTransformer, **{**tiny.ARGUMENTS, **changes})
-
-
 # What may depend on what
-
-
-@pytest.mark.parametrize("changes", [{}, PRE])
-def test_padding_changes_nothing(changes):
-    model = tiny.model(**changes)
-    batch = tiny.unpacked(tiny.pairs())
-    inputs, real = batch["inputs"], batch["weights"] > 0
-    parameters = tiny.parameters(model, inputs)
-    before = logits(model, parameters, inputs)
-    assert np.isfinite(before).all()
-
-    changed = dict(inputs)
-    for side in ("source", "target"):
-        padding = inputs[f"{side}_segments"] == 0
-        changed[side] = np.where(padding, 7, inputs[side])
-        changed[f"{side}_positions"] = np.where(padding, 3, inputs[f"{side}_positions"])
-    np.testing.assert_array_equal(logits(model, parameters, changed)[real], before[real])
-
-    # A real source token, for comparison, changes every position of its pair and no other row.
-    source = inputs["source"].copy()
-    source[1, 2] = source[1, 2] % 11 + 2
-    moved = np.abs(logits(model, parameters, inputs | {"source": source}) - before).max(axis=-1)
-    assert (moved[1][real[1]] > 1e-4).all()
-    assert (moved[[0, 2]][real[[0, 2]]] == 0).all()
 
 
 @pytest.mark.slow
@@ -113,20 +63,6 @@ def test_memory_belongs_to_sentences_and_cache_to_beams():
     after = case.model.reorder(cache, np.array([[2, 2, 0], [1, 0, 1]]))
     leaves = [jax.tree.leaves(x.keys_values) for x in (after, cache)]
     assert all(new is old for new, old in zip(*leaves, strict=True))
-
-
-def test_attention_is_given_the_positions_of_queries_and_keys():
-    """Only how far apart they are matters, once there are no sinusoids: both sides may be moved."""
-    model = relative_model()
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    parameters = tiny.parameters(model, inputs)
-    moved = inputs | {"source_positions": inputs["source_positions"] + 5}
-    both = moved | {"target_positions": inputs["target_positions"] + 5}
-    with mock.patch.object(positions, "sinusoids", return_value=0.0):
-        run = tiny.jit(lambda inputs: model.apply({"params": parameters}, **inputs, train=False))
-        plain, moved, both = run(inputs), run(moved), run(both)
-    assert np.abs(plain - moved).max() > 0.1
-    np.testing.assert_allclose(plain, both, atol=1e-5)
 
 
 RELATIVE = [{"positions": "rotary"}, {"positions": "shaw", "max_distance": 3}]
@@ -227,19 +163,6 @@ def test_wrong_sizes_name_the_key(changes, key):
     inputs = tiny.unpacked(tiny.pairs())["inputs"]
     with pytest.raises(ValueError, match=rf"config\.model\.{key}"):
         tiny.shapes(tiny.model(**changes), inputs)
-
-
-def test_a_call_is_logits_of_hidden():
-    """Of the hidden states after the decoder's norm, [B, T, D]."""
-    model = tiny.model(**PRE, dtype="bfloat16")
-    inputs = tiny.unpacked(tiny.pairs())["inputs"]
-    parameters = tiny.parameters(model, inputs)
-    apply = functools.partial(model.apply, {"params": parameters})
-    hidden = tiny.jit(lambda: apply(**inputs, train=False, method="hidden"))()
-    assert (hidden.shape, hidden.dtype) == ((3, 8, 16), jnp.bfloat16)
-    got = tiny.jit(lambda x: apply(x, method="logits"))(hidden)
-    assert got.dtype == jnp.float32
-    np.testing.assert_array_equal(got, logits(model, parameters, inputs))
 
 
 @pytest.mark.slow

@@ -34,17 +34,6 @@ def evaluated(tiny_run, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_an_ensemble_of_a_run_with_itself_is_the_run(tiny_run, evaluated, tmp_path):
-    workdir = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
-    alone = evaluated(workdir)
-    both = evaluated(workdir, f"--config.evaluate.ensemble={tiny_run.workdir}")
-    assert alone["bleu"] > 0
-    assert alone["sentences"] == 16
-    for name in ("bleu", "chrf", "loss", "nats_per_token", "accuracy"):
-        assert both[name] == pytest.approx(alone[name], abs=1e-5)
-
-
-@pytest.mark.slow
 def test_an_ensemble_of_two_steps_is_another_model(tiny_run, evaluated, tmp_path):
     """The logarithm of a mean is above the mean of the logarithms: so it is better than half."""
     workdir = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
@@ -61,19 +50,6 @@ def test_an_ensemble_of_two_steps_is_another_model(tiny_run, evaluated, tmp_path
     assert one != pytest.approx(other, abs=1e-3)
     assert both < (one + other) / 2 - 1e-4
     assert both != pytest.approx(one, abs=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["translate", "score", "evaluate"])
-def test_an_ensemble_over_two_vocabularies_is_refused(mode, reversal_run, tiny_run):
-    keys = [f"--config.evaluate.ensemble={reversal_run}", "--config.evaluate.weights=latest"]
-    with pytest.raises(ValueError, match=r"\Aconfig.evaluate.ensemble: [^\n]*\Z") as error:
-        launch.main([f"--mode={mode}", f"--workdir={tiny_run.workdir}", *keys])
-    assert launch.user_error_line(error.value)
-    said = str(error.value)
-    assert f"{reversal_run} has another vocabulary than this run" in said
-    assert f"--config.vocabulary.model={reversal_run}/vocabulary" in said
-    assert (reversal_run / "vocabulary" / "shared.model").is_file()
 
 
 @pytest.mark.slow

@@ -9,7 +9,6 @@ from helpers.command_line import TEXT
 
 import launch
 from transformer.data import vocabulary
-from transformer.errors import UserError
 from transformer.modes import prepare
 from transformer.tasks import splits, translation, vocabularies
 from transformer.workdir import run_config
@@ -88,25 +87,6 @@ def test_a_damaged_vocabulary_is_written_again(build, name):
     assert build.learnt == 1
 
 
-def test_a_new_run_takes_the_vocabulary_that_another_has_learnt(build, tmp_path):
-    first = build()
-    build.workdir = tmp_path / "second"
-    second = build(**{"train.num_steps": 7})
-    assert build.learnt == 1
-    assert second.vocabulary.fingerprint == first.vocabulary.fingerprint
-    models = [tmp_path / x / "vocabulary" / "shared.model" for x in ("run", "second")]
-    assert models[0].read_bytes() == models[1].read_bytes()
-
-
-def test_changed_training_text_is_said_with_its_files(build, tmp_path):
-    made, now = build().config, build("the small dog sees a big cat").config
-    with pytest.raises(UserError, match=r"run was trained on other data") as error:
-        translation.prepare(now, build.workdir, made)
-    message = str(error.value)
-    assert f": {tmp_path / 'train.de'} or {tmp_path / 'train.en'} has changed since" in message
-    assert "restore the old data, or give another --workdir" in message
-
-
 def test_a_prepared_task_is_built_without_reading_its_training_text_again(build, monkeypatch):
     """Its files and their checksums take a second per GB."""
     config, read = build().config, []
@@ -122,16 +102,6 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
     [
         ("architecture", "transformr", "transformer"),
         ("model.norm", "both", "'post', 'pre'"),
-        (
-            "model.positions",
-            "sines",
-            "'interleaved', 'concatenated', 'halves', 'learned', 'none', 'rotary'",
-        ),
-        ("model.positions", "shaw", "needs config.model.max_distance"),
-        ("model.norm_kind", "batch", "'layer', 'rms', 'none'"),
-        ("model.tied_embeddings", "some", "'all', 'target', 'none'"),
-        ("model.activation", "tanh", "'relu', 'gelu'"),
-        ("model.dtype", "float8", "'float32', 'bfloat16'"),
         ("loss.smoothed_over", "none", "'all_classes', 'wrong_classes'"),
         ("parallel.strategy", "vmap", "'pmap', 'jit'"),
         ("evaluate.weights", "bets", "'average', 'best', 'latest'"),
@@ -139,22 +109,9 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
         ("vocabulary.kind", "word", "'bpe', 'unigram'"),
         ("model.num_heads", 3, "config.model.d_model=256"),
         ("model.num_heads", 0, "at least 1"),
-        ("model.d_model", 0, "even and at least 4"),
-        ("model.dropout_rate", 1.0, "below 1"),
         ("loss.label_smoothing", -0.1, "at least 0"),
-        ("model.key_size", -1, "at least 0"),
-        ("model.value_size", -1, "at least 0"),
-        ("model.norm_epsilon", -1e-6, "at least 0"),
-        (
-            "optimizer.schedule.factor",
-            float("nan"),
-            "config.optimizer.schedule.factor must be a finite number",
-        ),
-        (
-            "optimizer.schedule.factor",
-            1e39,
-            "config.optimizer.schedule.factor must be a finite number",
-        ),
+        ("optimizer.schedule.factor", float("nan"), "schedule.factor must be a finite number"),
+        ("optimizer.schedule.factor", 1e39, "schedule.factor must be a finite number"),
         ("optimizer.schedule.factor", -1.0, "above 0"),
         ("vocabulary.normalisation", "nfd", "'nfc', ''"),
         ("vocabulary.size", -5, "at least 1 and at most"),
@@ -179,10 +136,7 @@ def test_a_prepared_task_is_built_without_reading_its_training_text_again(build,
         ("train.num_steps", 0, "at least 1"),
         ("train.accumulate", 0, "at least 1"),
         ("loss.blocks", 0, "at least 1"),
-        ("decode.max_length", 1, "at least 16"),
         ("decode.beam_width", 0, "at least 1"),
-        ("decode.length_penalty", "gmnt", "'gnmt', 'power', 'none'"),
-        ("decode.length_alpha", -1.0, "at least 0"),
         ("model.positions", "learned", "config.model.max_positions=0"),
     ],
 )

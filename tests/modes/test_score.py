@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from helpers import reversal, tiny
@@ -16,7 +15,6 @@ from transformer.data import tokenizer
 from transformer.decoding import beam_search
 from transformer.decoding.batch_decoder import BatchDecoder
 from transformer.decoding.parts import Part
-from transformer.decoding.translator import Request, Translator
 from transformer.models.ensemble import Ensemble
 from transformer.modes import score
 from transformer.tasks import translation
@@ -92,28 +90,6 @@ def test_ids_score_what_the_beam_search_gives_them(run, penalty, alpha):
     np.testing.assert_allclose(np.array(log_probs) / penalties, expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ensemble", [False, True])
-def test_texts_score_what_the_translator_gives_them(reversal_run, ensemble):
-    """The n-best list of the trained model, and of an ensemble with a perturbed copy."""
-    run = translation.load(run_config.read_config(reversal_run), reversal_run)
-    if ensemble:
-        random = np.random.default_rng(0)
-        disturb = lambda x: x + 0.02 * random.standard_normal(x.shape, np.float32)
-        both = {"members_0": run.params, "members_1": jax.tree.map(disturb, run.params)}
-        run = run._replace(model=Ensemble((run.model, reversal.model())), params=both)
-    able = Translator(run.model, run.vocabulary, **options(num_hypotheses=4))
-    lines = reversal.sentences(12, seed=4000, shortest=3, longest=10)
-    pairs, expected = [], []
-    for line, found in zip(lines, able.hypotheses(run.params, map(Request, lines)), strict=True):
-        assert ensemble or found[0].text == reversal.reverse(line)
-        pairs += [(line, hypothesis.text) for hypothesis in found]
-        expected += [hypothesis.score for hypothesis in found]
-    assert len(pairs) > 3 * len(lines)
-    scores = [found.score for found in forced(run, pairs)]
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-4)
-
-
 # The model's logits
 
 
@@ -152,11 +128,6 @@ def test_the_score_is_log_prob_over_the_penalty(run, penalty, alpha):
         assert one.score == pytest.approx(one.log_prob / divisor)
 
 
-def test_an_ensemble_is_neither_of_its_members():
-    both, one = random_run(ensemble=True), random_run()
-    assert abs(forced(both, PAIRS)[0].log_prob - forced(one, PAIRS)[0].log_prob) > 0.1
-
-
 # Batches
 
 
@@ -178,14 +149,6 @@ def test_batches_and_order_change_nothing(run, changes):
     found = forced(run, [PAIRS[i] for i in order], **changes)
     for i, one in zip(order, found, strict=True):
         assert one == pytest.approx(expected[i], abs=1e-4)
-
-
-def test_positions_that_are_padding_change_nothing(run):
-    pairs = [reversal.ids(pair) for pair in PAIRS[:3]]
-    narrow = score.log_prob(run, pairs, rows=3, length=13)
-    np.testing.assert_allclose(
-        score.log_prob(run, pairs, rows=7, length=40), narrow, rtol=0, atol=1e-4
-    )
 
 
 def test_no_position_is_beyond_the_learned_ones():

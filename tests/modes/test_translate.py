@@ -15,8 +15,6 @@ import numpy as np
 import pytest
 from helpers import reversal
 
-import launch
-from transformer.decoding import batch_decoder
 from transformer.decoding.translator import Request
 from transformer.modes import translate
 from transformer.workdir import run_config
@@ -81,11 +79,6 @@ def test_nothing_to_translate(content, translated):
 
 
 @pytest.mark.slow
-def test_a_byte_order_mark_is_no_text(translated):
-    assert translated(b"\xef\xbb\xbfa b c\na b\n") == "c b a\nb a\n"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("blank", ["\t", "\u3000", "\x0c ", "\u00a0"])
 def test_any_white_space_is_a_blank_line(translated, blank):
     assert translated(f"a b\n{blank}\nb a\n".encode()) == "b a\n\na b\n"
@@ -105,20 +98,6 @@ def test_any_bytes_give_a_line_for_a_line(translated):
 
 
 @pytest.mark.slow
-def test_a_long_line_among_short_ones(translated, caplog):
-    """The translations of the short lines are unaffected."""
-    letters = reversal.sentences(1, seed=3000, shortest=500, longest=500)[0].split()
-    short = reversal.sentences(12, seed=6000, longest=5)
-    lines = [*short[:7], " ".join(letters), *short[7:]]
-    found = translated("\n".join(lines).encode()).removesuffix("\n").split("\n")
-    parts = [" ".join(letters[i : i + 15]) for i in range(0, 500, 15)]
-    expected = list(map(reversal.reverse, short))
-    expected.insert(7, " ".join(map(reversal.reverse, parts)))
-    assert found == expected
-    assert "in 34 parts" in caplog.text
-
-
-@pytest.mark.slow
 def test_a_line_of_a_whole_book(translated, caplog):
     """Over 200,000 characters, with and without spaces."""
     part = "a b c d e f g h h g f e d c b "
@@ -129,33 +108,6 @@ def test_a_line_of_a_whole_book(translated, caplog):
     assert lines[1].startswith(reversal.reverse(part))
     assert lines[3]
     assert "2 over-long lines translated" in caplog.text
-
-
-@pytest.mark.slow
-def test_the_count_of_over_long_lines_is_said(translated, caplog):
-    content = b"a b c\n" + b"a b c d e f g h " * 4 + b"\n"
-    out = translated(content)
-    assert out.count("\n") == 2
-    assert "1 over-long line translated" in caplog.text
-
-
-@pytest.mark.slow
-def test_many_short_lines(translated, monkeypatch):
-    """Their number and order are kept; equal lines are decoded once."""
-    searched = []
-    search_batch = batch_decoder.BatchDecoder._search_batch
-
-    def watched(self, parameters, batch):
-        searched.extend(batch)
-        return search_batch(self, parameters, batch)
-
-    monkeypatch.setattr(batch_decoder.BatchDecoder, "_search_batch", watched)
-    random = np.random.default_rng(0)
-    few = ["a", "b", "", "a b", "h g", "c", "d e"]
-    lines = [few[i] for i in random.integers(0, len(few), 20_000)]
-    out = translated("\n".join(lines).encode() + b"\n", **{"decode.chunk_lines": 8000})
-    assert out.removesuffix("\n").split("\n") == list(map(reversal.reverse, lines))
-    assert len(searched) == 4 * 6  # in four chunks, of which the first is of 64 lines
 
 
 # Several translations, and columns
@@ -229,35 +181,6 @@ def test_json_objects_hold_all_translations(translated):
     assert answer["translation"] == "c b a"
     assert second["text"] != "c b a"
     assert second["score"] < first["score"]
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (b"a b c", "line 2 is not a JSON object"),
-        (b"[1]", "line 2 is not a JSON object"),
-        (b"", "line 2 is not a JSON object"),
-        (b'{"sorce": "a"}', 'line 2: expected a string under "source"'),
-        (b'{"source": 3}', 'line 2: expected a string under "source"'),
-        (b'{"source": "a", "prefix": null}', 'line 2: expected a string under "prefix"'),
-    ],
-)
-def test_a_wrong_json_line_is_named(line, words, translated):
-    """In one line, as a mistake of the user."""
-    content = b'{"source": "a"}\n' + line + b'\n{"source": "b"}\n'
-    with pytest.raises(ValueError) as error:  # noqa: PT011 (looked at below)
-        translated(content, **{"translate.format": "json"})
-    assert words in str(error.value)
-    assert "\n" not in str(error.value)
-    assert launch.user_error_line(error.value)
-
-
-def test_another_format_is_refused(translated, monkeypatch):
-    """Before anything is compiled."""
-    monkeypatch.setattr("jax.stages.Lowered.compile", None)
-    with pytest.raises(ValueError, match=r"\Aconfig\.translate\.format .*'xml'\Z") as error:
-        translated(b"a\n", **{"translate.format": "xml"})
-    assert launch.user_error_line(error.value)
 
 
 # At a terminal

@@ -52,15 +52,6 @@ def test_members_compute_in_this_runs_dtype(folders, config):
     assert [member.dtype for member in model.members] == ["bfloat16", "bfloat16"]
 
 
-def test_a_member_without_the_weights_asked_for_is_refused(folders, config):
-    *_, second = folders
-    config.evaluate.weights = "best"
-    with pytest.raises(UserError, match="holds no complete checkpoint") as error:
-        trained.ensemble(config)
-    assert str(error.value).startswith(f"config.evaluate.ensemble: {second}/best holds")
-    assert "config.evaluate.weights='best'" in str(error.value)
-
-
 def test_a_member_of_another_task_is_refused(config, toy_config, tmp_path):
     write_config(config_files.load_config(str(toy_config)), tmp_path)
     config.evaluate.ensemble = str(tmp_path)

@@ -216,20 +216,6 @@ def test_what_cannot_be_written_is_said_before_and_the_score_is_printed(
     assert (run[0] / "evaluations.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"weights": "bets"}, "config.evaluate.weights"),
-        ({"split": "nowhere"}, "nowhere"),
-        ({"tokenize": "14a"}, "config.evaluate.tokenize"),
-    ],
-)
-def test_mistakes_are_said_in_a_line(run, changes, said):
-    with pytest.raises(ValueError, match=said) as error:
-        evaluated(run, **changes)
-    assert "\n" not in str(error.value)
-
-
 def test_a_missing_kind_of_checkpoint_is_named(run, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run[0], copy)
