@@ -35,7 +35,7 @@ def get_config() -> ConfigDict:
 
     config.vocabulary = ConfigDict()  # SentencePiece
     config.vocabulary.shared = True  # one vocabulary for both languages; False: one each
-    config.vocabulary.kind = "bpe"  # or 'unigram'; imported ones: 'table', 'characters'
+    config.vocabulary.kind = "bpe"  # or 'unigram'; 'table': an imported one
     config.vocabulary.size = 37_000
     config.vocabulary.character_coverage = 0.9995  # rarer characters fall back to bytes
     # Unicode's normalisation of all texts: macOS spells 한 as ᄒ, ᅡ, ᆫ. "": none, as files are.
@@ -44,12 +44,10 @@ def get_config() -> ConfigDict:
     # Instead of learning one: WORKDIR/vocabulary of another run, or a SentencePiece .model file, or
     # SOURCE,TARGET.
     config.vocabulary.model = ""
-    config.vocabulary.source_end = True  # False: the encoder does not see where a source ends
     config.vocabulary.fingerprint = ""  # hash of the pieces; filled in by the run
 
     config.model = _layers.get_config()
     config.model.num_decoder_layers = 0  # 0: as many as the encoder's
-    config.model.first_position = 0  # the number of the first position; OpenNMT-tf's is 1
     config.model.max_positions = 0  # rows of the table of learned positions
     # Which embeddings are one matrix: 'all' (source, target, output), 'target' (target, output),
     # or 'none'.

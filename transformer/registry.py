@@ -123,7 +123,7 @@ MODES = {
     ),
     "import": Mode(
         "transformer.tools.convert.import_model:import_model",
-        "Makes a workdir of a model of Hugging Face's Marian, of CTranslate2, or exported.",
+        "Makes a workdir of a model of Hugging Face's Marian, or of an exported one.",
         arguments="FOLDER --workdir=DIR",
         start="foreign",
         folder=True,

@@ -77,7 +77,7 @@ MASKED = Kind(masked_texts, True)
 TEXT, IMAGE = Kind(labelled_texts), Kind(images)
 
 OF_PAIRS = ("source_vocab_size", "target_vocab_size", "tied_embeddings", "num_decoder_layers")
-OF_PAIRS += ("first_position", "output_bias")
+OF_PAIRS += ("output_bias",)
 ENCODER = functools.partial(fields, *OF_PAIRS, vocab_size=tiny.VOCABULARY)
 LSTM = {"vocab_size": tiny.VOCABULARY, "num_classes": 3, "d_model": 6, "state_size": 5, "d_ff": 7}
 LSTM |= {"attention_size": 4, "forget_bias": 0.5, "dropout_rate": 0.0}

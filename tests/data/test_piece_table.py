@@ -56,13 +56,6 @@ def test_a_text_begins_with_a_language_of_the_table(table):
     assert "".join(surface for _, surface in surfaces) == ">>fr<< abc"
 
 
-def test_a_source_may_end_with_padding(table):
-    unseen = PieceTable(table.processor, table.table, end=tokenizer.PAD)
-    [ids], [with_end] = unseen.encode(["abc"]), table.encode(["abc"])
-    assert ids == [*with_end[:-1], tokenizer.PAD]
-    assert unseen.fingerprint != table.fingerprint
-
-
 def test_the_fingerprint_names_model_and_table(table):
     other = corpora.learn("target", size=300).processor
     swapped = (*table.table[:-2], *table.table[:-3:-1])

@@ -23,17 +23,16 @@ class Characters:
     """
 
     characters: str
-    end: int = END  # what each encoded text ends with
     normalisation: str = ""  # of texts before they are tokenised
-    pad, unknown, start = PAD, UNKNOWN, START
+    pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
         return FIRST + len(self.characters)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of texts, each with `end` last; UNKNOWN for an unknown character."""
+        """Returns the ids of texts, each with END last; UNKNOWN for an unknown character."""
         ids, texts = self._ids, normalised(texts, self.normalisation)
-        return [[*(ids.get(c, UNKNOWN) for c in text), self.end] for text in texts]
+        return [[*(ids.get(c, UNKNOWN) for c in text), END] for text in texts]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
         """Returns the texts of ids, U+FFFD for UNKNOWN; the other special ids are dropped."""
@@ -54,9 +53,7 @@ class Characters:
 
     @property
     def fingerprint(self) -> str:
-        # Cache key: the end symbol is part of the ids, so of the key.
-        end = "" if self.end == END else str(self.end)
-        digest = hashlib.sha256((self.characters + end).encode()).hexdigest()
+        digest = hashlib.sha256(self.characters.encode()).hexdigest()
         return digest[:16] + self.normalisation
 
     @property

@@ -30,21 +30,20 @@ class PieceTable:
 
     processor: sentencepiece.SentencePieceProcessor
     table: tuple[str, ...]
-    end: int = END  # what each encoded text ends with
     normalisation: str = ""  # of texts before they are tokenised
-    pad, unknown, start = PAD, UNKNOWN, START
+    pad, end, unknown, start = PAD, END, UNKNOWN, START
 
     def __len__(self) -> int:
         return len(self.table)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokenises texts; each ends with `end`, and a blank one is `end` alone."""
+        """Tokenises texts; each ends with END, and a blank one is END alone."""
         ids, texts = self._ids, tokenizer.normalised(texts, self.normalisation)
         # One call of SentencePiece for all texts: a call for each would take longer.
         split = list(map(self._split, texts))
         pieces_of_texts = self.processor.encode([text for _, text in split], out_type=str)
         return [
-            [*(ids.get(piece, UNKNOWN) for piece in (*language, *pieces)), self.end]
+            [*(ids.get(piece, UNKNOWN) for piece in (*language, *pieces)), END]
             for (language, _), pieces in zip(split, pieces_of_texts, strict=True)
         ]
 
@@ -70,7 +69,7 @@ class PieceTable:
     def fingerprint(self) -> str:
         """A hash of all that determines ids and text: equal fingerprints, equal ids."""
         model = tokenizer.fingerprint(self.processor)
-        content = json.dumps([model, self.end, *self.table]).encode()
+        content = json.dumps([model, END, *self.table]).encode()
         return hashlib.sha256(content).hexdigest()[:16] + self.normalisation
 
     def _split(self, text: str) -> tuple[list[str], str]:

@@ -65,12 +65,9 @@ class Pieces:
 
 
 class SideVocabulary(Protocol):
-    """The vocabulary of one side of the pairs: `Pieces`, or another with the same methods.
+    """The vocabulary of one side of the pairs: `Pieces`, or another with the same methods."""
 
-    `end` is what each encoded text ends with: END, or PAD if the encoder is not to see the end.
-    """
-
-    end: int
+    end: int  # END, which each encoded text ends with
     normalisation: str
 
     def __len__(self) -> int: ...

@@ -135,15 +135,11 @@ def _explain(message: str, size: int) -> str:
     return f"config.vocabulary: SentencePiece fails with {message!r}"
 
 
-def load(
-    contents: dict[str, bytes], *, source_end: bool = True, normalisation: str = ""
-) -> Vocabulary:
+def load(contents: dict[str, bytes], *, normalisation: str = "") -> Vocabulary:
     """Loads a vocabulary from its files, {path: content}; UserError if one is damaged.
 
     Pairs have shared.model, or source.model and target.model. With tables of pieces there are also
-    shared.pieces, or source.pieces and target.pieces. Vocabularies of characters have .characters
-    instead. Plain text has text.model or text.characters. Without `source_end`, which only tables
-    and characters have, a source ends with padding, so that the encoder does not see its end.
+    shared.pieces, or source.pieces and target.pieces. Plain text has text.model or text.characters.
     `normalisation` is applied to all texts.
     """
     files = {Path(path).name: path for path in contents}
@@ -152,10 +148,10 @@ def load(
         return dataclasses.replace(load_side(name), normalisation=normalisation)
 
     def load_side(name: str) -> tokenizer.SideVocabulary:
+        if path := files.get(f"{name}.characters"):
+            return characters.load(contents[path], path)
         # source.model if the side has its own, else shared.model.
         path_with = lambda suffix: files.get(f"{name}.{suffix}", files.get(f"shared.{suffix}"))
-        if path := path_with("characters"):
-            return characters.load(contents[path], path)
         model, table = path_with("model"), path_with("pieces")
         if table is None:
             return tokenizer.load(contents[model], model)
@@ -166,8 +162,5 @@ def load(
         return side("text")
     # One object for both sides if they are shared: Vocabulary.shared compares identity.
     source = side("source")
-    one_file = "shared.model" in files or "shared.characters" in files
-    target = source if one_file else side("target")
-    if not source_end:
-        source = dataclasses.replace(source, end=tokenizer.PAD)
+    target = source if "shared.model" in files else side("target")
     return tokenizer.Vocabulary(source, target)

@@ -7,7 +7,6 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError
 from transformer.models import cache as kv_cache
 from transformer.models import dense, fields, stack
 from transformer.models.attention import KeysValues, View, same_segment, stacked_weights
@@ -21,7 +20,6 @@ RULES = {
     **stack.TEXT_RULES,
     "tied_embeddings": ("all", "target", "none"),
     "num_decoder_layers": "at least 0",
-    "first_position": "at least 0",
 }
 
 
@@ -36,7 +34,6 @@ class Transformer(nn.Module):
     target_vocab_size: int
     options: LayerOptions  # num_layers is that of the encoder
     num_decoder_layers: int  # 0: as many as in the encoder
-    first_position: int  # the number of the first position: 0, or 1 as in OpenNMT-tf
     max_positions: int  # how many positions are learned; the others have no limit
     tied_embeddings: str  # which are one matrix: 'all'; 'target' and output; 'none'
     output_bias: bool  # of the logits
@@ -204,17 +201,10 @@ class Transformer(nn.Module):
         train: bool,
     ) -> Array:
         """Embeds ids, times sqrt(d_model), adds positions, drops out (paper 3.4, 3.5, 5.4)."""
-        # Departure: the first position is 0 in the paper, 1 in OpenNMT-tf.
-        positions_BT = positions_BT + self.first_position
         x_BTD = add_positions(embedding(ids_BT) * embedding.features**0.5, positions_BT)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
         stack.check(self, RULES)
-        if self.first_position and self.options.positions == "learned":
-            raise UserError(
-                f"config.model.first_position={self.first_position} must be 0 for learned "
-                "positions: only sinusoids can begin elsewhere"
-            )
         fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")

@@ -36,7 +36,6 @@ Tree = dict
 # Keys that may change when a run is resumed, besides those of workdir.FREE.
 FREE = ("decode.", "translate.")
 
-TAKEN_OVER = ("table", "characters")  # kinds of vocabularies of pairs that are not learnt
 
 SCORE = {"best_by": "bleu", "best_is": "highest", "unit": "token"}
 identity = vocabularies.identity
@@ -155,18 +154,13 @@ def check(config: ml_collections.ConfigDict) -> None:
     data, decode = config.data, config.decode
     tokenizers = tuple(sacrebleu.BLEU.TOKENIZERS)
     check_values("evaluate", config.evaluate, {"tokenize": tokenizers, "samples": "at least 0"})
-    vocabularies.check(config.vocabulary, (*tokenizer.KINDS, *TAKEN_OVER))
+    vocabularies.check(config.vocabulary, (*tokenizer.KINDS, "table"))
     # Only a new run has to take a vocabulary over: a workdir has its own, and its fingerprint.
     has_vocabulary = config.vocabulary.model or config.vocabulary.fingerprint
-    if config.vocabulary.kind in TAKEN_OVER and not has_vocabulary:
+    if config.vocabulary.kind == "table" and not has_vocabulary:
         raise UserError(
-            f"config.vocabulary.kind={config.vocabulary.kind!r} is not learnt, but taken from "
-            "another run: set config.vocabulary.model to its WORKDIR/vocabulary"
-        )
-    if config.vocabulary.kind not in TAKEN_OVER and not config.vocabulary.source_end:
-        raise UserError(
-            f"config.vocabulary.source_end=False goes with the kinds {' and '.join(TAKEN_OVER)} "
-            f"only, found config.vocabulary.kind={config.vocabulary.kind!r}"
+            "config.vocabulary.kind='table' is not learnt, but taken from another run: set "
+            "config.vocabulary.model to its WORKDIR/vocabulary"
         )
     _check_bleu(config.evaluate.tokenize)
     check_section(losses.check, "loss", config.loss)

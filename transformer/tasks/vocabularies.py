@@ -70,8 +70,7 @@ def names(config: ml_collections.ConfigDict) -> list[str]:
     sides = ("shared",) if options.shared else both
     if options.kind == "table":
         return [f"{x}.model" for x in both] + [f"{x}.pieces" for x in sides]
-    suffix = "characters" if options.kind == "characters" else "model"
-    return [f"{x}.{suffix}" for x in sides]
+    return [f"{x}.model" for x in sides]
 
 
 def given(config: ml_collections.ConfigDict) -> dict[str, bytes]:
@@ -187,9 +186,7 @@ def read(workdir: Path, config: ml_collections.ConfigDict) -> Vocabulary:
 
 def load(config: ml_collections.ConfigDict, contents: dict[str, bytes]) -> Vocabulary:
     """Loads a vocabulary from its files, {path: content}, as its settings say."""
-    options = config.vocabulary
-    source_end = options.get("source_end", True)  # a key of translation only
-    return vocabulary.load(contents, source_end=source_end, normalisation=options.normalisation)
+    return vocabulary.load(contents, normalisation=config.vocabulary.normalisation)
 
 
 def identity(config: ml_collections.ConfigDict) -> dict[str, str]:

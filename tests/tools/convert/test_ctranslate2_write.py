@@ -29,6 +29,19 @@ def test_a_model_without_a_form_there_is_refused(changes):
         ctranslate2_write.check(tiny.model(**{**FORM, **changes}))
 
 
+def test_every_parameter_has_a_place_of_its_own():
+    model = tiny.model(**FORM, output_bias=True, attention_bias=True, tied_embeddings="none")
+    shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
+    paths = flax.traverse_util.flatten_dict(shapes, sep="/")
+    places = {ctranslate2_write.place_of(path) for path in paths}
+    assert len(places) == len(paths)
+    # The parts of an array are numbered from 0 on.
+    assert all((name, part - 1) in places for name, part in places if part)
+    key = "encoder/layers_0/self_attention/key/kernel"
+    there = ("encoder/layer_0/self_attention/linear_0/weight", 1)
+    assert ctranslate2_write.place_of(key) == there
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -36,7 +49,7 @@ def test_a_model_without_a_form_there_is_refused(changes):
         {"tied_embeddings": "none", "output_bias": True, "norm": "pre", "final_norm": True},
         {"tied_embeddings": "target", "attention_bias": True, "num_decoder_layers": 1},
         {"positions": "learned", "activation": "gelu"},
-        {"positions": "concatenated", "first_position": 1, "activation": "silu"},
+        {"positions": "concatenated", "activation": "silu"},
     ],
     ids=str,
 )

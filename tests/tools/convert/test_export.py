@@ -105,8 +105,6 @@ def test_safetensors_are_our_params(tiny_run, tmp_path):
         ({"export__quantization": "int4"}, r"config.export.quantization must be one of"),
         ({"export__quantization": "int8"}, r"goes with config.export.format=ctranslate2"),
         ({"evaluate__ensemble": "x"}, r"needs a single model"),
-        ({"vocabulary__kind": "characters"}, r"no form for config.vocabulary.kind='characters'"),
-        ({"vocabulary__source_end": False}, r"config.vocabulary.source_end=False.*ctranslate2"),
         ({"architecture": "recurrent"}, r"config.architecture='recurrent' has no form"),
         ({"architecture": "text_classifier"}, r"no form in huggingface: .* tanh .*use --config"),
     ],

@@ -34,7 +34,6 @@ def test_a_config_s_fields_are_those_it_was_made_of(tied, activation):
         {"score": "cosine"},
         {"positions": "rotary"},
         {"positions": "concatenated"},
-        {"first_position": 1},
         {"key_size": 4},
     ],
 )

@@ -11,13 +11,27 @@ from transformer.data.tokenizer import END, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.models.positions import sinusoids
 from transformer.tools.convert import matrices
-from transformer.tools.convert.ctranslate2_read import ACTIVATIONS, place_of
 from transformer.tools.convert.foreign import ANY, check_form
 
 QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
 # Pieces of a source that CTranslate2 reads by default; of an output it writes 256. At a position
 # beyond the table it raises an error.
 LONGEST = 1024
+# Our activations as the numbers of common_spec.Activation.
+ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}
+BLOCKS = {"self_attention": "self_attention", "cross_attention": "attention", "feed_forward": "ffn"}
+# {block: the modules that are one linear map there, for each of its maps}
+LINEARS = {
+    "self_attention": (("query", "key", "value"), ("output",)),
+    "cross_attention": (("query",), ("key", "value"), ("output",)),
+    "feed_forward": (("inner",), ("outer",)),
+}
+WHOLE = {
+    "output_bias": "decoder/projection/bias",
+    "source_embedding/embedding": "encoder/embeddings/weight",
+    "target_embedding/embedding": "decoder/embeddings/weight",
+    "output_embedding/embedding": "decoder/projection/weight",
+}
 
 
 def check(model: nn.Module) -> None:
@@ -26,9 +40,9 @@ def check(model: nn.Module) -> None:
         **ANY,
         **{"norm_kind": ("layer",), "residual": (True,), "score": ("scaled_dot",)},
         "positions": ("interleaved", "halves", "concatenated", "learned"),
-        "activation": tuple(ACTIVATIONS.values()),
+        "activation": tuple(ACTIVATIONS),
         **dict.fromkeys(("source_vocab_size", "target_vocab_size", "num_decoder_layers"), ()),
-        **dict.fromkeys(("norm", "final_norm", "first_position", "output_bias"), ()),
+        **dict.fromkeys(("norm", "final_norm", "output_bias"), ()),
     }
     check_form(model, "CTranslate2", allowed, "safetensors")
 
@@ -40,14 +54,12 @@ def write(
     pieces: Sequence[Sequence[str]],
     *,
     quantization: str = "float32",
-    source_end: bool = True,
     positions: int = 0,
 ) -> None:
     """Writes a folder that ctranslate2.Translator loads; it must exist.
 
     `params` are {path: array}, `pieces` those of source and target by their ids. `positions` is how
     long a source or an output can be, LONGEST at least: the position encodings go as a table.
-    `source_end` says whether CTranslate2 is to add the end symbol to a source.
     """
     try:
         from ctranslate2.specs import transformer_spec
@@ -63,12 +75,12 @@ def write(
         options.num_heads,
         pre_norm=options.norm == "pre",
         no_final_norm=not options.final_norm,
-        activation={ours: number for number, ours in ACTIVATIONS.items()}[options.activation],
+        activation=ACTIVATIONS[options.activation],
     )
     parts = {}  # {their name: {part: array}}
     for path, array in params.items():
         if not path.endswith("positions/embedding"):
-            name, part, _ = place_of(path)
+            name, part = place_of(path)
             is_matrix = path.endswith("kernel")
             array = matrices.matrix(path, array) if is_matrix else _as_there(path, array)
             parts.setdefault(name, {})[part] = np.asarray(array, np.float32)
@@ -85,12 +97,34 @@ def write(
     spec.config.layer_norm_epsilon = options.norm_epsilon
     spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]
     spec.config.eos_token, spec.config.unk_token = pieces[1][END], pieces[1][UNKNOWN]
-    spec.config.add_source_eos = source_end
+    spec.config.add_source_eos = True
     spec.register_source_vocabulary(list(pieces[0]))
     spec.register_target_vocabulary(list(pieces[1]))
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
     spec.save(str(folder))
+
+
+def place_of(path: str) -> tuple[str, int]:
+    """Returns where an array of ours is in theirs: its name, and which part of that array it is.
+
+    Self-attention has query, key and value in one matrix, cross-attention has key and value.
+    Example: encoder/layers_0/self_attention/key/kernel is part 1 of
+    encoder/layer_0/self_attention/linear_0/weight.
+    """
+    if path in WHOLE:
+        return WHOLE[path], 0
+    last = {"scale": "gamma", "kernel": "weight"}.get(path.split("/")[-1])
+    if "/norm/" in path:
+        return f"{path.split('/')[0]}/layer_norm/{last or 'beta'}", 0
+    half, layer, block, module, _ = path.split("/")
+    block = block.removesuffix("_residual")
+    place = f"{half}/{layer.replace('layers', 'layer')}/{BLOCKS[block]}"
+    if module == "layer_norm":
+        return f"{place}/layer_norm/{last or 'beta'}", 0
+    linear = next(i for i, modules in enumerate(LINEARS[block]) if module in modules)
+    part = LINEARS[block][linear].index(module)
+    return f"{place}/linear_{linear}/{last or 'bias'}", part
 
 
 def _as_there(path: str, array: np.ndarray) -> np.ndarray:
@@ -114,9 +148,9 @@ def _set(spec: Any, name: str, array: np.ndarray) -> None:
 def _encodings(
     model: nn.Module, params: dict[str, np.ndarray], side: str, count: int
 ) -> np.ndarray:
-    """Returns the position encodings [P, D] from the model's first position on."""
+    """Returns the position encodings [P, D]."""
     options = model.options
     if options.positions == "learned":
         return np.asarray(params[f"{side}_positions/embedding"])
-    positions = np.arange(count)[None] + model.first_position
+    positions = np.arange(count)[None]
     return np.asarray(sinusoids(positions, options.d_model, options.positions))[0]

@@ -87,17 +87,6 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
             f"config.architecture={config.architecture!r} has no form in {options.format}: {why}"
             "use --config.export.format=safetensors"
         )
-    is_marian = config.architecture == "transformer" and options.format == "huggingface"
-    if is_marian and config.vocabulary.kind == "characters":
-        raise UserError(
-            "Hugging Face's MarianTokenizer has no form for config.vocabulary.kind='characters': "
-            "use --config.export.format=ctranslate2"
-        )
-    if is_marian and not config.vocabulary.source_end:
-        raise UserError(
-            "Hugging Face's MarianTokenizer ends each source by </s>, which this model has not "
-            "seen (config.vocabulary.source_end=False): use --config.export.format=ctranslate2"
-        )
     drafts.check_new(folder)
 
 
@@ -136,12 +125,10 @@ def _ctranslate2(folder: Path, source: Source) -> None:
         source.params,
         [side.pieces(range(len(side))) for side in vocabulary],
         quantization=config.export.quantization,
-        source_end=config.vocabulary.source_end,
         positions=config.decode.max_length + config.decode.extra_length,
     )
     for name, side in vocabulary.sides.items():
-        if hasattr(side, "processor"):
-            (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
+        (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
 
 
 def _marian(folder: Path, source: Source) -> None:

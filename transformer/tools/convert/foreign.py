@@ -44,7 +44,6 @@ class Foreign(NamedTuple):
     vocabulary: dict[str, bytes]  # {name of a file in WORKDIR/vocabulary: content}
     config: dict[str, Any]
     languages: tuple[str, str] = ("", "")  # codes of source and target, where the model names them
-    starts_from_zeros: bool = False  # START is embedded as zeros
     factor: float = 1.0  # of our embeddings, where theirs are not multiplied by sqrt(d_model)
 
 
@@ -120,8 +119,6 @@ def _rows(
         array[list(order.silent)] -= SILENT
         return array
     array = order.rows(source.read(name, (order.count, *shape[1:])))
-    if path == "target_embedding/embedding" and foreign.starts_from_zeros:
-        array[START] = 0
     return array if path == "output_embedding/embedding" else array * np.float32(foreign.factor)
 
 

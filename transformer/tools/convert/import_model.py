@@ -18,7 +18,6 @@ from transformer.tasks import translation, vocabularies
 from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.convert import (
     arrays,
-    ctranslate2_read,
     gpt2,
     marian,
     matrices,
@@ -123,16 +122,16 @@ def _log(folder: Path, target: Path, params: dict[str, np.ndarray]) -> None:
 def program_of(folder: Path) -> ModuleType:
     """Returns what reads a folder; UserError, which says what can be imported, if nothing does."""
     known = (
-        f"only Hugging Face's {', '.join(HUGGINGFACE)}, CTranslate2's Transformer, and what "
-        "--mode=export writes (with our config.json and vocabulary)"
+        f"only Hugging Face's {', '.join(HUGGINGFACE)}, and what --mode=export writes with our "
+        "config.json and vocabulary"
     )
     if not folder.is_dir():
         kind = "is a file" if folder.is_file() else "does not exist"
         raise UserError(f"{folder} {kind}: expected the folder of a model, {known}")
     if (folder / "model.bin").is_file():
-        return ctranslate2_read
+        raise UserError(f"{folder} is written for CTranslate2, and cannot be read back: {known}")
     if not (file := folder / "config.json").is_file():
-        raise UserError(f"{folder} has neither config.json nor model.bin: {known} can be imported")
+        raise UserError(f"{folder} has no config.json: {known} can be imported")
     kind = json_files.read_object(file).get("model_type")
     if kind not in [*HUGGINGFACE]:
         raise UserError(f"{file}: {known} can be imported, found model_type={kind!r}")

@@ -113,7 +113,7 @@ def read_params(
             if name in SINUSOIDS:
                 skip = SINUSOIDS.index(name)  # the decoder's first position: see below
                 is_table = array.ndim == 2 and len(array) > 0
-                is_right = is_table and matrices.are_sinusoids(array[skip:], D, "halves", skip)
+                is_right = is_table and matrices.are_sinusoids(array[skip:], D, skip)
                 return "" if is_right else "is no table of Marian's sinusoids"
             if name in same:
                 is_right = np.array_equal(array, source.load(present[0]))

@@ -120,7 +120,7 @@ def check_exportable(model: nn.Module) -> list[str]:
     allowed = {
         **ANY,
         **{"norm": ("post",), "norm_kind": ("layer",), "final_norm": (False,)},
-        **{"residual": (True,), "score": ("scaled_dot",), "first_position": (0,)},
+        **{"residual": (True,), "score": ("scaled_dot",)},
         **{"positions": ("interleaved", "halves"), "activation": tuple(ACTIVATIONS.values())},
         **dict.fromkeys(("source_vocab_size", "target_vocab_size"), ()),
         **dict.fromkeys(("num_decoder_layers", "output_bias"), ()),

@@ -119,11 +119,11 @@ def fixed_positions(model: nn.Module, count: int) -> np.ndarray:
     return np.asarray(sinusoids(np.arange(count)[None], D, kind))[0]
 
 
-def are_sinusoids(table: np.ndarray, d_model: int, kind: str, first: int) -> bool:
-    """Returns whether a table [P, D] holds the sinusoids of this kind from position `first` on."""
+def are_sinusoids(table: np.ndarray, d_model: int, first: int) -> bool:
+    """Returns whether a table [P, D] holds the sinusoids in 'halves' from position `first` on."""
     if table.ndim != 2 or table.shape[1] != d_model:
         return False
-    waves_1PD = sinusoids(np.arange(len(table))[None] + first, d_model, kind)
+    waves_1PD = sinusoids(np.arange(len(table))[None] + first, d_model, "halves")
     return np.allclose(table, waves_1PD[0], atol=1e-3)
 
 
