@@ -2,7 +2,7 @@
 
 import random
 
-from transformer.tools.audit import line_measures, scripts
+from transformer.tools.audit import line_measures
 
 SYLLABLES = (
     ("ka", "lo", "mi", "ten", "sur", "ba", "rel", "onu", "fi", "dak"),
@@ -28,26 +28,20 @@ def pairs(count, seed=0):
     return [list(pair) for pair in result]
 
 
-def texts(pairs):
-    """What `lines.scan` reads: a function that gives all pairs as bytes."""
+def measured(pairs, *, codes=("xx", "yy"), max_length=128, pieces=None, advance=lambda count: None):
+    """`scan` of pairs: the `Lines` of both sides, and the characters without a piece. The toy
+    languages are none that is known."""
     encoded = [(a.encode(), b.encode()) for a, b in pairs]
-    return lambda: iter(encoded)
-
-
-def readers(pairs, *, codes=("xx", "yy"), max_length=128, pieces=None):
-    """What the lines of each side are compared with; the toy languages are none that is known."""
-    spelling = pieces and scripts.Spelling(pieces.processor)
-    return [
-        line_measures.Reader(languages, script, max_length, pieces, spelling)
+    texts = lambda: iter(encoded)
+    readers = [
+        line_measures.Reader(languages, script, max_length, pieces)
         for languages, script in zip(
-            (codes, codes[::-1]), line_measures.side_scripts(texts(pairs), codes), strict=True
+            (codes, codes[::-1]), line_measures.side_scripts(texts), strict=True
         )
     ]
+    return line_measures.scan(texts, readers, advance)
 
 
 def scanned(pairs, **options):
     """The `Lines` of the source and of the target."""
-    source, target, _ = line_measures.scan(
-        texts(pairs), readers(pairs, **options), lambda count: None
-    )
-    return source, target
+    return measured(pairs, **options)[:2]

@@ -8,126 +8,101 @@ from tools.audit import parallel
 
 from transformer.tools.audit import alignment
 
+COUNT = 1000
+
 
 def misaligned(source, target, difference=0):
     sides = parallel.scanned(list(zip(source, target, strict=True)))
-    model = alignment.learn(*sides)
-    return alignment.find(*sides, model, difference)
+    return alignment.find(*sides, alignment.learn(*sides), difference)
+
+
+def two_sides(count=COUNT, seed=0):
+    return [list(side) for side in zip(*parallel.pairs(count, seed), strict=True)]
+
+
+def assert_runs(found, expected):
+    """Runs are as expected; their ends to a few lines."""
+    assert [run.shift for run in found] == [shift for *_, shift in expected]
+    for run, (start, stop, shift) in zip(found, expected, strict=True):
+        assert abs(run.start - start) <= max(6, abs(shift or 0))
+        assert abs(run.stop - stop) <= (20 if stop == COUNT else 6)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("shift", [1, -1, 2, -5, 10])
 def test_a_shift_is_found_where_it_begins(seed, shift):
     """`shift` lines are put into the target, or into the source, before line `start`."""
-    pairs, extra = parallel.pairs(1000, seed), parallel.pairs(10, seed + 100)
+    sides, extra = two_sides(seed=seed), two_sides(10, seed + 100)
     start = random.Random(seed).randrange(50, 930)
-    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     inserted = 1 if shift > 0 else 0
-    sides[inserted][start:start] = [pair[inserted] for pair in extra[: abs(shift)]]
-    [run] = misaligned(*(side[:1000] for side in sides))
-    assert run.shift == shift
-    assert abs(run.start - start) <= max(6, abs(shift))
-    assert run.stop > 990
+    sides[inserted][start:start] = extra[inserted][: abs(shift)]
+    assert_runs(misaligned(*(side[:COUNT] for side in sides)), [(start, COUNT, shift)])
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_aligned_text_is_not_misaligned(seed):
-    assert misaligned(*zip(*parallel.pairs(3000, seed), strict=True)) == []
+# {name: (lines of the target in another order, as ranges, and the runs to find)}
+ORDERS = {
+    "two shifts, of which the second gains more": (
+        [range(200), [1001], range(200, 400), [1002], range(400, 998)],
+        [(200, 401, 1), (401, COUNT, 2)],
+    ),
+    "a shift that ends, and another after it": (
+        [range(200), range(199, 499), range(500, 700), range(701, 1001)],
+        [(200, 500, 1), (700, COUNT, -1)],
+    ),
+    "by more lines than are searched": (
+        [range(500), range(512, 1012)],
+        [(500, COUNT, None)],
+    ),
+    "from the start": ([[1001], range(999)], [(0, COUNT, 1)]),
+    "shuffled": (
+        [range(1000), random.Random(1).sample(range(1000, 1040), 40), range(1040, 3000)],
+        [(1000, 1040, None)],
+    ),
+}
 
 
-def test_text_of_equal_lines_is_not_misaligned():
-    """Where neighbours look alike there is no evidence, for a shift or against it."""
-    assert misaligned(["a b c."] * 500, ["d e f."] * 500) == []
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_text_sorted_by_length_is_not_misaligned(seed):
-    pairs = sorted(parallel.pairs(3000, seed), key=lambda pair: len(pair[0]))
-    assert misaligned(*zip(*pairs, strict=True)) == []
-
-
-def test_two_shifts_are_found():
-    """One line more in the target from 200 on, and two from 400 on, which gain more."""
-    pairs, extra = parallel.pairs(1000), parallel.pairs(2, 7)
-    target = [pair[1] for pair in pairs]
-    for start, (_, line) in zip((400, 200), extra, strict=True):
-        target.insert(start, line)
-    first, second = misaligned([pair[0] for pair in pairs], target[:1000])
-    assert (first.shift, second.shift) == (1, 2)
-    assert abs(first.start - 200) <= 6
-    assert first.stop == second.start
-    assert abs(first.stop - 400) <= 6
-    assert second.stop > 990
-
-
-def test_a_shift_that_ends_and_another_after_it():
-    """A line more from 200 on and one less at 500; a line less from 700 on."""
-    pairs = parallel.pairs(1001)
-    target = [pair[1] for pair in pairs]
-    target[200:500] = target[199:499]
-    target[700:] = target[701:]
-    found = misaligned([pair[0] for pair in pairs[:1000]], target[:1000])
-    assert [run.shift for run in found] == [1, -1]
-    for run, ends in zip(found, ((200, 500), (700, 1000)), strict=True):
-        assert abs(run.start - ends[0]) <= 6
-        assert abs(run.stop - ends[1]) <= 6
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_lines_in_another_order_are_no_shift(seed):
-    pairs = parallel.pairs(3000, seed)
-    source, target = ([pair[side] for pair in pairs] for side in (0, 1))
-    shuffled = target[1000:1040]
-    random.Random(seed).shuffle(shuffled)
-    [run] = misaligned(source, [*target[:1000], *shuffled, *target[1040:]])
-    assert run.shift is None
-    assert abs(run.start - 1000) <= 6
-    assert abs(run.stop - 1040) <= 6
-
-
-def test_a_shift_by_more_lines_than_are_searched_is_no_shift():
-    pairs = parallel.pairs(1012)
-    target = [*[pair[1] for pair in pairs[:500]], *[pair[1] for pair in pairs[512:]]]
-    [run] = misaligned([pair[0] for pair in pairs[:1000]], target)
-    assert run.shift is None
-    assert abs(run.start - 500) <= 6
-    assert run.stop > 980
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_a_block_of_another_kind_of_pairs_is_not_misaligned(first):
-    """Its targets are twice as long, and half of them have no mark at the end."""
-    kinds = (
-        parallel.pairs(2000),
-        [
-            [a, f"{b.rstrip('.!?')} {b if len(a) % 2 else b.rstrip('.!?')}"]
-            for a, b in parallel.pairs(600, 3)
-        ],
-    )
-    pairs = kinds[0][:1000] + kinds[1] + kinds[0][1000:] if first == 0 else kinds[1] + kinds[0]
-    assert misaligned(*zip(*pairs, strict=True)) == []
-
-
-def test_a_file_that_is_shifted_from_the_start():
-    pairs = parallel.pairs(1001)
-    [run] = misaligned([pair[0] for pair in pairs[1:]], [pair[1] for pair in pairs[:-1]])
-    assert run.shift == 1
-    assert run.start <= 3
+@pytest.mark.parametrize(("order", "runs"), ORDERS.values(), ids=ORDERS)
+def test_runs_are_found(order, runs):
+    lines = [line for part in order for line in part]
+    source, target = two_sides(max(1012, len(lines)))
+    assert_runs(misaligned(source[: len(lines)], [target[line] for line in lines]), runs)
 
 
 def test_as_many_lines_as_one_side_lacks_may_be_the_shift():
-    pairs = parallel.pairs(1000)
-    source, target = ([pair[side] for pair in pairs] for side in (0, 1))
+    source, target = two_sides()
     del target[300:360]
-    target += [""] * 60
-    [run] = misaligned(source, target, -60)
+    [run] = misaligned(source, target + [""] * 60, -60)
     assert run.shift == -60
     assert 294 <= run.start <= 366  # from line 300 on the target is gone, from 360 on it is shifted
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_few_lines(count):
-    assert misaligned(*zip(*parallel.pairs(count), strict=True)) == []
+def other_kind(pairs):
+    """Targets twice as long, of which half have no mark at the end."""
+    for source, target in pairs:
+        bare = target.rstrip(".!?")
+        yield [source, f"{bare} {target if len(source) % 2 else bare}"]
+
+
+# Where neighbours look alike there is no evidence, for a shift or against it.
+ALIGNED = {
+    **{f"{count} pairs": parallel.pairs(count, count) for count in (1, 2, 5, 2999, 3000)},
+    "equal lines": [["a b c.", "d e f."]] * 500,
+    "sorted by length": sorted(parallel.pairs(3000), key=lambda pair: len(pair[0])),
+    "another kind of pairs in the middle": [
+        *parallel.pairs(1000),
+        *other_kind(parallel.pairs(600, 3)),
+        *parallel.pairs(1000, 4),
+    ],
+    "another kind of pairs at the start": [
+        *other_kind(parallel.pairs(600, 3)),
+        *parallel.pairs(2000),
+    ],
+}
+
+
+@pytest.mark.parametrize("pairs", ALIGNED.values(), ids=ALIGNED)
+def test_aligned_text_is_not_misaligned(pairs):
+    assert misaligned(*zip(*pairs, strict=True)) == []
 
 
 def test_evidence_of_pairs_is_positive_and_of_neighbours_negative():

@@ -2,15 +2,21 @@
 
 import numpy as np
 import pytest
-from tools.audit import parallel
 from tools.pages import browser
 from tools.pages.workdirs import HOSTILE
 
 from transformer.tools.audit import audit_page
 from transformer.tools.pages import page
-from transformer.tools.pages.page import Plot, Table
 
-PAIRS = [["ab\u200bc", HOSTILE], *[["abc", "abcdef"]] * 498, ["x" * 400, ""]]
+VALUES = {
+    "files": [HOSTILE, "b"],
+    "pairs": 500,
+    "source_lines": 500,
+    "target_lines": 501,
+    "ratio": 1.25,
+    "misaligned": [{"line": 101, "to": 300, "shift": -2}],
+    "without_a_piece": {"é": 2},
+}
 
 
 @pytest.fixture
@@ -18,38 +24,36 @@ def section():
     masks = {name: np.zeros(500, bool) for name in ("blank", "invisible", "misaligned")}
     masks["blank"][499], masks["misaligned"][100:300] = True, True
     first = {"blank": [500], "invisible": [], "misaligned": [101, 1]}
-    values = {
-        **{"files": ["a", "b"], "pairs": 500, "source_lines": 500, "target_lines": 501},
-        **{"ratio": 1.25, "without_a_piece": {"é": 2}},
-        "faults": {x: {"pairs": int(masks[x].sum()), "lines": first[x]} for x in masks},
-    }
-    texts = {number: tuple(PAIRS[number - 1]) for number in (1, 101, 500)}
-    return audit_page.section("train", values, [HOSTILE], masks, parallel.scanned(PAIRS), texts)
+    found = {x: {"pairs": int(masks[x].sum()), "lines": first[x]} for x in masks}
+    texts = {1: ("ab\u200bc", HOSTILE), 101: ("abc", "abcdef"), 500: ("x" * 400, "")}
+    return audit_page.section("train", {**VALUES, "faults": found}, masks, texts)
 
 
-def test_a_section_has_counts_plots_and_examples(section):
-    facts, counts, where, lengths, blank, misaligned = section.parts
+def test_a_section_has_counts_a_plot_and_examples(section):
+    facts, counts, where, blank, misaligned = section.parts
     assert section.title == "Train"
-    assert facts["misaligned"] == HOSTILE
-    assert facts["characters"] == "1.25 of the target for one of the source"
+    assert facts == {
+        "pairs": "500",
+        "files": f"{HOSTILE}, b",
+        "lines": "500 source, 501 target",
+        "characters": "1.25 of the target for one of the source",
+        "misaligned": "from about line 101 to 300, source line i goes with target line i - 2",
+        "without a piece": "'é'",
+    }
     assert [row[::2] for row in counts.rows] == [["blank", 1], ["misaligned", 200]]
-    rows = [row for row in where.spec["data"]["values"] if row["fault"] == "misaligned"]
-    assert (rows[0]["from"], rows[-1]["to"]) == (101, 300)
-    assert {row["share"] for row in rows} == {1}
-    assert "Source lines have 3 characters in the median, at most 400" in lengths.description
-    assert "target lines have 6" in lengths.description
+    shares = {row["from line"]: row["share"] for row in where.spec["data"]["values"][20:]}
+    assert [line for line, share in shares.items() if share == 1] == [
+        *("101", "126", "151", "176", "201", "226", "251", "276")
+    ]
+    assert sum(shares.values()) == 8
     assert blank.rows == [["500", "x" * 300 + " ...", ""]]
     assert misaligned.rows[1] == ["1", "ab[U+200B]c", HOSTILE]
 
 
-def test_of_a_clean_split_there_are_its_lengths():
-    values = {"files": [], "pairs": 1, "source_lines": 1, "target_lines": 1, "ratio": 1.0}
-    values |= {"faults": {"blank": {"pairs": 0, "lines": []}}, "without_a_piece": {}}
-    blank = {"blank": np.zeros(1, bool)}
-    parts = audit_page.section("test", values, [], blank, parallel.scanned([["a", "b"]]), {}).parts
-    assert parts[1] == "Nothing was found."
-    assert [type(part) for part in parts] == [dict, str, Plot]
-    assert not any(isinstance(part, Table) for part in parts)
+def test_of_a_clean_split_that_is_said():
+    values = {**VALUES, "faults": {"blank": {"pairs": 0, "lines": []}}}
+    _, said = audit_page.section("test", values, {}, {}).parts
+    assert said == "Nothing was found."
 
 
 @pytest.mark.slow

@@ -19,11 +19,14 @@ def described(text, **options):
 def test_the_numbers_of_lines():
     side = described(["Ab 12, cd 3.", "", " \u00a0", "»Wirklich?«", "x" * 300, "a\tb  c "])
     assert side.length.tolist() == [12, 0, 2, 11, 300, 7]
-    assert side.pieces.tolist() == [5, 1, 1, 2, 2, 3]  # words, and END
+    assert side.pieces.tolist() == [5, 1, 1, 2, 2, 4]  # words, and END
     assert side.letters.tolist() == [4, 0, 0, 8, 300, 3]
     assert side.ending.tolist() == [1, 0, 0, 2, 0, 0]
     assert (side.numbers != 0).tolist() == [True, *[False] * 5]
     assert side.invisible.tolist() == [False] * 5 + [True]
+    side = described(["Ja.", "Ja.\r", "Ja.“", "Ja?)", "네。", "Ja:"])
+    assert side.ending.tolist() == [1, 1, 1, 2, 1, 4]
+    assert re.search("।", "".join(line_measures.ENDINGS))
 
 
 def test_numbers_are_equal_in_any_order_and_notation():
@@ -43,27 +46,30 @@ def test_keys_are_equal_where_texts_are():
 
 
 @pytest.mark.parametrize(
-    ("code", "other"),
-    [("xx", [False, True, False]), ("ko", [True, False, False]), ("en", [False, True, False])],
+    ("text", "other"),
+    [
+        (["only latin letters, most of all lines", "사과를 좋아해", "123"], [1]),
+        (
+            [
+                "이것은 한국어 문장입니다. " * 3,
+                'Tom이 "Happy" 노래를 시작했다.',
+                "Quite another 말",
+            ],
+            [2],
+        ),
+    ],
 )
-def test_the_script_is_that_of_the_code_or_of_most_letters(code, other):
-    text = ["only latin letters, most of all lines", "사과를 좋아해", "123"]
-    assert described(text, codes=(code, "en")).other_script.tolist() == other
-
-
-def test_names_in_another_script_are_no_other_script():
-    text = ['Tom이 "Happy Birthday" 노래를 부르기 시작했다.', "This is quite another 말", "사과"]
-    assert described(text, codes=("ko", "en")).other_script.tolist() == [False, True, False]
+def test_the_script_is_that_of_most_letters_and_a_name_is_in_none(text, other):
+    assert np.flatnonzero(described(text).other_script).tolist() == other
 
 
 def test_bytes_that_are_not_utf8_are_broken():
     pairs = [(b"gr\xfcn", b"green"), ("grün".encode(), "pr\ufffd".encode()), (b"a\nb", b"")]
     sides = list(line_measures.chunks(pairs))
     assert sides == [(["gr\ufffdn", "grün", "a b"], ["green", "pr\ufffd", ""])]
-    assert [x.broken.tolist() for x in parallel.scanned(list(zip(*sides[0], strict=True)))] == [
-        [True, False, False],
-        [False, True, False],
-    ]
+    source, target = parallel.scanned(list(zip(*sides[0], strict=True)))
+    assert source.broken.tolist() == [True, False, False]
+    assert target.broken.tolist() == [False, True, False]
 
 
 def test_chunks_make_no_difference(monkeypatch):
@@ -86,19 +92,11 @@ def test_pieces_are_counted_exactly_where_a_line_may_be_too_long():
         assert (estimates[estimates > 0] == counts[estimates > 0]).all()
 
 
-def test_characters_without_a_piece_are_counted():
-    pieces = corpora.learn("text")
-    pairs = [("abc", "fed"), ("aéc e\u0301", "ab\x85"), ("abc 가", "é")]
-    readers, advanced = parallel.readers(pairs, pieces=pieces, max_length=9), []
-    source, target, spelt = line_measures.scan(parallel.texts(pairs), readers, advanced.append)
+def test_characters_without_a_piece_are_counted_in_composed_text():
+    pairs, advanced = [("abc", "fed"), ("aéc e\u0301", "ab\x85"), ("abc 가", "é")], []
+    options = {"pieces": corpora.learn("text"), "max_length": 9, "advance": advanced.append}
+    source, target, spelt = parallel.measured(pairs, **options)
     assert source.spelt.tolist() == [False, True, True]
     assert target.spelt.tolist() == [False, True, True]
-    assert source.decomposed.tolist() == [False, True, False]
     assert spelt == {"é": 3, "가": 1, "\x85": 1}
     assert advanced == [3]
-
-
-def test_the_line_ends_of_windows_and_closing_quotes():
-    side = described(["Ja.", "Ja.\r", "Ja.“", "Ja?)", "네。", "Ja:"])
-    assert side.ending.tolist() == [1, 1, 1, 2, 1, 4]
-    assert re.search("।", "".join(line_measures.ENDINGS))

@@ -2,9 +2,10 @@
 
 Read line_measures.py first: one pass over the raw text (raw_pairs.py) keeps a few numbers for each
 line, by scripts.py (scripts, invisible characters, broken encodings, tags) and languages.py (the
-language of a line). From these numbers faults.py finds the faults of each pair, repeats.py the
-duplicates, and alignment.py the runs of misaligned lines. cleaning.py writes a copy without the
-faulty lines, audit_page.py shows them; audit.py is the mode, audit_keys.py has its keys.
+language of a line). From these numbers faults.py finds the faults of each pair, alignment.py the
+runs of misaligned lines. findings.py has the result of a split and its table, audit_page.py its
+section of a page; cleaning.py writes a copy without the faulty lines. audit.py is the mode,
+audit_keys.py has its keys.
 
 Text is never held in memory: a pair takes about a hundred bytes, so that WMT's 4.5 million fit into
 half a gigabyte.

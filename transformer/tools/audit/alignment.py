@@ -4,12 +4,13 @@ How well two lines go together is judged by three features: their lengths, as Ga
 align sentences by them; the marks that they end with; and their numbers. The evidence of a feature
 is log P(feature | a pair of the corpus) - log P(feature | lines that are near each other, but no
 pair), both counted in the corpus itself: where neighbouring lines look alike, as in a corpus sorted
-by length, it is about zero and nothing is claimed. A shift d is then searched by CUSUM (Page 1954):
-the sum of evidence(i, i + d) - evidence(i, i) over a run of lines exceeds a threshold only if the
-run is misaligned. As a sum of log likelihood ratios it exceeds h in n lines of good pairs with a
-probability of about n exp(-h).
+by length, it is about zero and nothing is claimed. A run of lines is shifted by d if the sum of
+evidence(i, i + d) - evidence(i, i) over it exceeds a threshold: as a sum of log likelihood ratios,
+it exceeds h in n lines of good pairs with a probability of about n exp(-h) (Page 1954). The shifts
+of all lines are those with most evidence in all, less the threshold for each run.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -50,16 +51,19 @@ def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> lis
     `difference` is the number of target lines minus that of source lines; a shift by so many lines
     is searched as well.
     """
-    shifts = {*range(-SHIFTS, SHIFTS + 1), difference} - {0}
-    misaligned, ranges = [], [(0, len(source.length))]
-    while ranges:
-        first, last = ranges.pop()
-        part = Lines(*(x[first:last] for x in source)), Lines(*(x[first:last] for x in target))
-        if run := _likeliest(model, *part, sorted(d for d in shifts if abs(d) < last - first)):
-            start, stop = first + run.start, first + run.stop
-            misaligned.append(Misaligned(start, stop, run.shift))
-            ranges += [(first, start), (stop, last)]  # search on both sides of the run
-    return sorted(misaligned)
+    count = len(source.length)
+    wanted = {*range(-SHIFTS, SHIFTS + 1), difference} - {0}
+    shifts = [0, None, *sorted(d for d in wanted if abs(d) < count)]
+    # A row for each shift: of lines that belong together, and so have the highest evidence.
+    evidence_of_shifts = np.stack([evidence(model, source, target, shift) for shift in shifts])
+    path = _likeliest_rows(evidence_of_shifts, THRESHOLD + np.log(count * len(shifts)))
+    runs = []
+    for start, stop in itertools.pairwise([0, *np.flatnonzero(np.diff(path)) + 1, count]):
+        row = path[start]
+        no_pairs = evidence_of_shifts[row, start:stop].sum() <= 0  # by chance more than at none
+        if row != 0:
+            runs.append(Misaligned(int(start), int(stop), None if no_pairs else shifts[row]))
+    return runs
 
 
 def learn(source: Lines, target: Lines) -> Model:
@@ -95,63 +99,49 @@ def evidence(model: Model, source: Lines, target: Lines, shift: int | None) -> n
     """
     if shift is None:
         return np.full(len(source.length), model.unrelated / 2, np.float32)
-    first, last = _range(len(source.length), shift)
+    here, source_lines, target_lines = _paired(source, target, shift)
     total = np.zeros(len(source.length), np.float32)
-    for weights, values in zip(model.weights, _features(model, source, target, shift), strict=True):
-        total[first:last] += weights[values].astype(np.float32)
-    blank = (source.length[first:last] == 0) | (target.length[first + shift : last + shift] == 0)
-    total[first:last][blank] = 0
+    features = _features(model, source_lines, target_lines)
+    for weights, values in zip(model.weights, features, strict=True):
+        total[here] += weights[values]
+    total[here][(source_lines.length == 0) | (target_lines.length == 0)] = 0
     return total
 
 
-def _likeliest(
-    model: Model, source: Lines, target: Lines, shifts: Sequence[int]
-) -> Misaligned | None:
-    """Returns the run of lines that gains most by a shift, or None if below the threshold."""
-    threshold = THRESHOLD + np.log(max(1, len(source.length) * len(shifts)))
+def _likeliest_rows(evidence_of_shifts: np.ndarray, cost: float) -> np.ndarray:
+    """Returns for each line, a column, the row of the path that has most evidence in all.
 
-    def best(shift: int | None, start: int, stop: int | None) -> tuple:
-        """Returns (gain, start, stop, other shift) of the run that gains most over `shift`."""
-        here = evidence(model, source, target, shift)[start:stop]
-        runs = (
-            (*_run(evidence(model, source, target, other)[start:stop] - here), other)
-            for other in (0, None, *shifts)
-        )
-        return max(runs, key=lambda run: run[0])
-
-    gain, start, stop, shift = best(0, 0, None)
-    if gain < threshold:
-        return None
-    while (part := best(shift, start, stop))[0] >= threshold:
-        # Part of the run fits yet another shift: cut it out, and keep the longer of the two rests.
-        before, after = start + part[1], start + part[2]
-        start, stop = (start, before) if before - start > stop - after else (after, stop)
-    if evidence(model, source, target, shift)[start:stop].sum() <= 0:
-        shift = None  # no pairs at this shift either, but by chance more of them than at none
-    return Misaligned(start, stop, shift)
+    A path pays `cost` where it begins in a row or changes to one; row 0 is free (Viterbi 1967).
+    """
+    costs = np.full(len(evidence_of_shifts), cost)
+    costs[0] = 0
+    totals = -costs  # of the best path that ends in each row, so far
+    best = np.empty(evidence_of_shifts.shape[1], np.uint8)
+    is_change = np.empty(evidence_of_shifts.T.shape, bool)
+    for line, gains in enumerate(evidence_of_shifts.T):
+        best[line] = totals.argmax()
+        changed = totals[best[line]] - costs
+        is_change[line] = changed >= totals  # of equal paths, that with the shorter run
+        totals = np.maximum(totals, changed) + gains
+    path, row = best.copy(), totals.argmax()
+    for line in reversed(range(len(path))):
+        path[line] = row
+        if is_change[line, row]:  # the path came from the best row of the line before
+            row = best[line]
+    return path.astype(int)
 
 
-def _run(gains: np.ndarray) -> tuple[float, int, int]:
-    """Returns (gain, start, stop) of the run of lines that gains most."""
-    # CUSUM: gains -1 2 3 -4 have sums 0 -1 1 4 0; the largest rise gives (5, 1, 3).
-    sums = np.concatenate([[0.0], np.cumsum(gains, dtype=np.float64)])
-    excess = sums - np.minimum.accumulate(sums)
-    end = int(excess.argmax())
-    start = end - int(sums[: end + 1][::-1].argmin())  # the last minimum before it
-    return float(excess[end]), start, end
+def _paired(source: Lines, target: Lines, shift: int) -> tuple[slice, Lines, Lines]:
+    """Returns the i for which line i + shift exists, source lines i and target lines i + shift."""
+    count = len(source.length)
+    first = max(0, -shift)  # of 5 lines and a shift of -2, i is 2, 3 and 4
+    last = max(first, count - max(0, shift))
+    lines = Lines(*(x[first:last] for x in source))
+    return slice(first, last), lines, Lines(*(x[first + shift : last + shift] for x in target))
 
 
-def _range(count: int, shift: int) -> tuple[int, int]:
-    """Returns the range of i for which line i + shift exists, of `count`: 5, -2 gives (2, 5)."""
-    first = max(0, -shift)
-    return first, max(first, count - max(0, shift))
-
-
-def _features(model: Model, source: Lines, target: Lines, shift: int) -> list[np.ndarray]:
-    """Returns the bin of lengths, of last marks and of numbers, of each pair (i, i + shift)."""
-    first, last = _range(len(source.length), shift)
-    s = Lines(*(x[first:last] for x in source))
-    t = Lines(*(x[first + shift : last + shift] for x in target))
+def _features(model: Model, s: Lines, t: Lines) -> list[np.ndarray]:
+    """Returns the bin of lengths, of last marks and of numbers, of each pair of s and t."""
     deviations = deviation(s.length, t.length, model.ratio) / model.spread
     bins = np.clip(np.rint(2 * deviations) + NUM_BINS // 2, 0, NUM_BINS - 1).astype(np.int8)
     # A pair of marks is one index: source mark * NUM_ENDINGS + target mark.
@@ -172,7 +162,8 @@ def deviation(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarra
 
 def _counts(model: Model, source: Lines, target: Lines, shift: int) -> list[np.ndarray]:
     sizes = NUM_BINS, NUM_ENDINGS**2, 4
-    features = _features(model, source, target, shift)
+    _, *lines = _paired(source, target, shift)
+    features = _features(model, *lines)
     return [np.bincount(x, minlength=size) for x, size in zip(features, sizes, strict=True)]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from transformer.errors import UserError
 from transformer.runtime import paths
-from transformer.tools.audit.raw_pairs import Pairs
+from transformer.tools.audit.raw_pairs import Pairs, text
 from transformer.tools.pages import page
 
 
@@ -21,22 +21,18 @@ def check_new(name: str, key: str) -> None:
     page.check_writable(path, f"config.audit.{key}")
 
 
-def write_list(file: Path, split: str, pairs: Pairs, masks: Mapping[str, np.ndarray]) -> int:
-    """Appends the pairs with a fault to a tab-separated file, and returns their number.
+def write_list(file: Path, split: str, pairs: Pairs, masks: Mapping[str, np.ndarray]) -> None:
+    """Appends the pairs with a fault to a tab-separated file.
 
     A line is SPLIT, the line number (from 1), the FAULTS with commas, SOURCE, TARGET. Bytes that
     are not UTF-8 become U+FFFD, a tab in the text a space.
     """
     paths.make_folder(file.parent)
-    text = lambda line: line.decode(errors="replace").replace("\t", " ").replace("\n", " ")
-    faulty = np.logical_or.reduce(list(masks.values()))
     with file.open("a", encoding="utf-8") as output:
         for number, (source, target) in enumerate(pairs.read()):
-            if faulty[number]:
-                names = ",".join(name for name, mask in masks.items() if mask[number])
-                fields = split, str(number + 1), names, text(source), text(target)
-                output.write("\t".join(fields) + "\n")
-    return int(faulty.sum())
+            if names := [name for name, mask in masks.items() if mask[number]]:
+                texts = [text(line).replace("\t", " ") for line in (source, target)]
+                output.write("\t".join([split, str(number + 1), ",".join(names), *texts]) + "\n")
 
 
 def write_copy(

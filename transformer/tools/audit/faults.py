@@ -1,10 +1,8 @@
 """The faults of sentence pairs, from the numbers of their lines: a mask of pairs for each."""
 
-from typing import NamedTuple
-
 import numpy as np
 
-from transformer.tools.audit import alignment, repeats
+from transformer.tools.audit import alignment
 from transformer.tools.audit.line_measures import Lines
 
 # {fault: what it is}, in the order of the table.
@@ -15,7 +13,6 @@ FAULTS = {
     "invisible": "control characters, or others that are not seen",
     "tags": "tags of HTML, such as <b>",
     "entities": "characters by their names in HTML, such as &amp;",
-    "decomposed": "characters in several parts, as macOS spells them (NFD)",
     "script": "a side in another script than its language's",
     "swapped": "both sides in the other side's language",
     "language": "a side in another language than its own",
@@ -23,14 +20,16 @@ FAULTS = {
     "length": "one side far too long for the other",
     "duplicate": "the same pair as an earlier line",
     "near_duplicate": "the same letters as an earlier line, on both sides",
-    "many_targets": "a source with several targets",
-    "many_sources": "a target with several sources",
     "overlap": "the same letters in train and in another split",
     "source_in_train": "a source that train has, but with another target",
     "target_in_train": "a target that train has, but with another source",
     "long": "over data.max_length",
     "spelt": "characters that the vocabulary spells in bytes, or does not know",
 }
+# Of these no pair of train has one: they are about train and another split.
+OF_OTHER_SPLITS = ("source_in_train", "target_in_train")
+# The faults of a line: a pair has one if either of its sides has.
+OF_LINES = ("broken", "invisible", "tags", "entities", "spelt")
 # A length is wrong if it is DEVIATIONS robust standard deviations from what the other side's gives
 # by Gale and Church's model (alignment.py), and RATIO times as long, or as short.
 DEVIATIONS, RATIO = 5.0, 2.0
@@ -39,56 +38,42 @@ DEVIATIONS, RATIO = 5.0, 2.0
 OTHER, THIRD = np.log(20), np.log(100)
 
 
-class Faults(NamedTuple):
-    """The faults of the pairs of one split."""
-
-    masks: dict[str, np.ndarray]  # {fault: bool [pairs]}
-    misaligned: list[alignment.Misaligned]  # runs of lines
-    ratio: float  # target characters for one of the source
-
-
-def pair_faults(source: Lines, target: Lines, max_length: int, difference: int = 0) -> Faults:
+def pair_faults(
+    source: Lines, target: Lines, max_length: int, difference: int = 0
+) -> tuple[dict[str, np.ndarray], list[alignment.Misaligned], float]:
     """Returns the faults of a split's pairs, all but its overlap with other splits.
 
-    `difference` is the number of target lines minus that of source lines.
+    They are {fault: bool [pairs]}, the runs of misaligned lines, and the ratio of target characters
+    to source characters. `difference` is the number of target lines minus that of source lines.
     """
-    pieces = np.maximum(source.pieces, target.pieces)
-    blank = _is_blank(source) | _is_blank(target)
-    exact = repeats.pair_keys(source.exact, target.exact)
-    near = repeats.pair_keys(source.near, target.near)
-    lines = np.arange(len(exact))
-    duplicate = ~blank & (repeats.first_of(exact) < lines)
+    blank = (source.near == hash("")) | (target.near == hash(""))
+    exact, near = pair_keys(source.exact, target.exact), pair_keys(source.near, target.near)
+    duplicate = ~blank & is_repeated(exact)
     copied = ~blank & (source.near == target.near) & (source.letters > 0)
     # Both sides are evidence: two short lines are sure together, where neither is alone.
     swapped = (source.to_other > 0) & (target.to_other > 0)
     swapped &= source.to_other + target.to_other > OTHER
-    foreign = _is_foreign(source) | _is_foreign(target)
+    foreign = np.maximum(source.to_other, target.to_other) > OTHER
+    foreign |= np.maximum(source.to_likeliest, target.to_likeliest) > THIRD
     model = alignment.learn(source, target)
     runs = alignment.find(source, target, model, difference)
     misaligned = np.zeros(len(exact), bool)
     for start, stop, _ in runs:
         misaligned[start:stop] = True
-    masks = {
+    masks = {name: getattr(source, name) | getattr(target, name) for name in OF_LINES}
+    masks |= {
         "blank": blank,
         "misaligned": misaligned,
-        "broken": source.broken | target.broken,
-        "invisible": source.invisible | target.invisible,
-        "tags": source.tags | target.tags,
-        "entities": source.entities | target.entities,
-        "decomposed": source.decomposed | target.decomposed,
         "script": source.other_script | target.other_script,
         "swapped": swapped,
         "language": foreign & ~swapped & ~copied,
         "copied": copied,
         "length": ~blank & _has_wrong_length(source, target, model),
         "duplicate": duplicate,
-        "near_duplicate": ~blank & ~duplicate & (repeats.first_of(near) < lines),
-        "many_targets": ~blank & repeats.have_several(source.exact, target.exact),
-        "many_sources": ~blank & repeats.have_several(target.exact, source.exact),
-        "long": pieces > max_length,
-        "spelt": source.spelt | target.spelt,
+        "near_duplicate": ~blank & ~duplicate & is_repeated(near),
+        "long": np.maximum(source.pieces, target.pieces) > max_length,
     }
-    return Faults(masks, runs, model.ratio)
+    return masks, runs, model.ratio
 
 
 def overlap(
@@ -98,8 +83,8 @@ def overlap(
 
     `blank` is the mask of the split's blank pairs, which overlap with nothing.
     """
-    train_keys = repeats.pair_keys(*(side.near for side in train))
-    keys = repeats.pair_keys(*(side.near for side in split))
+    train_keys = pair_keys(*(side.near for side in train))
+    keys = pair_keys(*(side.near for side in split))
     both = ~blank & np.isin(keys, train_keys)
     source, target = (np.isin(b.near, a.near) for a, b in zip(train, split, strict=True))
     masks = {
@@ -110,12 +95,22 @@ def overlap(
     return masks, np.isin(train_keys, keys[~blank])
 
 
-def _is_blank(side: Lines) -> np.ndarray:
-    return side.near == hash("")
+def pair_keys(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Hashes each pair of keys to one key, int64; (a, b) and (b, a) differ.
+
+    Keys are 64-bit hashes: among 4.5 million lines two different ones have the same key with a
+    probability of one in a million.
+    """
+    mixed = source.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) + target.view(np.uint64)
+    return (mixed * np.uint64(0xBF58476D1CE4E5B9)).view(np.int64)
 
 
-def _is_foreign(side: Lines) -> np.ndarray:
-    return (side.to_other > OTHER) | (side.to_likeliest > THIRD)
+def is_repeated(keys: np.ndarray) -> np.ndarray:
+    """Returns for each line whether an earlier one has its key: 7 8 7 gives only the last."""
+    repeated = np.ones(len(keys), bool)
+    repeated[np.unique(keys, return_index=True)[1]] = False
+    return repeated
 
 
 def _has_wrong_length(source: Lines, target: Lines, model: alignment.Model) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Reads sentence pairs once, and keeps a few numbers of each line: faults.py needs no more."""
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -9,11 +10,11 @@ import numpy as np
 
 from transformer.data import tokenizer
 from transformer.tools.audit import languages, scripts
-from transformer.tools.audit.scripts import BROKEN, DIGIT, INVISIBLE, LETTER, SCRIPTS, SPACE
+from transformer.tools.audit.raw_pairs import text
+from transformer.tools.audit.scripts import BROKEN, INVISIBLE, LETTER
 
 NORMALISATION = "nfc"  # of all lines, as a run reads them
 CHUNK = 8192  # pairs in memory at a time
-LEARN_FROM = 50_000  # pairs, the first ones, whose letters tell a side's script
 OWN_SCRIPT = 0.1  # of a line's letters; names and quotations may be most of the others
 # How a line ends: the same for the marks of all scripts; 0 for any other end.
 ENDINGS = {".": 1, "。": 1, "．": 1, "।": 1, "۔": 1, "?": 2, "？": 2, "؟": 2, "!": 3, "！": 3}
@@ -41,35 +42,25 @@ class Lines(NamedTuple):
     tags: np.ndarray  # bool: tags of HTML
     entities: np.ndarray  # bool: characters by their names or numbers in HTML
     spelt: np.ndarray  # bool: characters without a piece in the vocabulary
-    decomposed: np.ndarray  # bool: not in Unicode's form NFC, to which all the others refer
 
 
 class Reader(NamedTuple):
     """Holds what the lines of one side are compared with."""
 
     languages: tuple[str, str]  # codes, without a country: of the side, and of the other one
-    script: int  # of the side's language: an index of SCRIPTS
+    script: int  # of its letters: their kind
     max_length: int  # pieces of a training sentence, with END
     pieces: tokenizer.SideVocabulary | None  # the vocabulary, if there is one
-    spelling: scripts.Spelling | None  # of the same vocabulary
 
 
-def side_scripts(pairs: Texts, codes: tuple[str, str]) -> list[int]:
-    """Returns each side's script, an index of SCRIPTS.
-
-    The language code says it; if not, it is that of most letters in the first pairs.
-    """
-    names = [scripts.script_of(code) for code in codes]
-    letters = np.zeros((2, len(SCRIPTS)), np.int64)
-    for sides in chunks(itertools.islice(pairs(), 0 if all(names) else LEARN_FROM)):
-        for side, lines in enumerate(sides):
-            # A letter of SCRIPTS[i] has kind LETTER + i; smaller kinds (uint8) wrap to above 200.
-            script = scripts.kinds()[scripts.codes_of(lines)[0]] - LETTER
-            letters[side] += np.bincount(script[script > 0], minlength=256)[: len(SCRIPTS)]
-    return [
-        SCRIPTS.index(name) if name else int(side_letters.argmax())
-        for name, side_letters in zip(names, letters, strict=True)
-    ]
+def side_scripts(pairs: Texts) -> list[int]:
+    """Returns the kind of most letters of each side, in the first pairs."""
+    found = []
+    for lines in next(chunks(pairs()), ([], [])):
+        codes, _ = scripts.codes_of(lines)
+        counts = np.bincount(scripts.kinds()[codes], minlength=LETTER + 1)
+        found.append(LETTER + int(counts[LETTER:].argmax()))
+    return found
 
 
 def scan(
@@ -81,85 +72,74 @@ def scan(
     """
     parts, spelt = ([], []), Counter()
     for sides in chunks(pairs()):
-        for part, lines, side_reader in zip(parts, sides, readers, strict=True):
-            part.append(describe(lines, side_reader))
-            for number in np.flatnonzero(part[-1].spelt):
-                line = tokenizer.normalised(lines[number : number + 1], NORMALISATION)
-                codes, _ = scripts.codes_of(line)
-                spelt.update(map(chr, codes[side_reader.spelling.lacks(codes)]))
+        for part, lines, reader in zip(parts, sides, readers, strict=True):
+            measures, without_a_piece = describe(lines, reader)
+            part.append(measures)
+            spelt.update(without_a_piece)
         advance(len(sides[0]))
     source, target = (Lines(*map(np.concatenate, zip(*part, strict=True))) for part in parts)
     return source, target, spelt
 
 
 def chunks(pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[list[str], list[str]]]:
-    """Yields (source lines, target lines) of up to CHUNK pairs, as text.
-
-    Bytes that are not UTF-8 become U+FFFD. A line break within a record becomes a space.
-    """
-    text = lambda line: line.decode(errors="replace").replace("\n", " ")
+    """Yields the sources and the targets of up to CHUNK pairs at a time, as text."""
     pairs = iter(pairs)
     while chunk := list(itertools.islice(pairs, CHUNK)):
-        yield [text(source) for source, _ in chunk], [text(target) for _, target in chunk]
+        yield tuple([text(line) for line in side] for side in zip(*chunk, strict=True))
 
 
-def describe(lines: Sequence[str], reader: Reader) -> Lines:
-    """Measures lines of one side."""
-    given, lines = lines, tokenizer.normalised(lines, NORMALISATION)
+def describe(lines: Sequence[str], reader: Reader) -> tuple[Lines, list[str]]:
+    """Measures lines of one side, and returns their characters without a piece, too."""
+    lines = tokenizer.normalised(lines, NORMALISATION)
     codes, starts = scripts.codes_of(lines)
     kinds = scripts.kinds()[codes]
     # All lines are one array of characters, line i from starts[i] on: reduceat reduces each line.
     has = lambda mask: np.logical_or.reduceat(mask, starts)
-    folded, _ = scripts.codes_of(scripts.folded(lines))
-    skeletons = zip(scripts.skeletons(folded), lines, strict=True)
+    number_of = lambda mask: np.add.reduceat(mask, starts, dtype=np.int32)
+    per_line = lambda measure, dtype: np.fromiter(map(measure, lines), dtype, len(lines))
+    skeletons = zip(scripts.skeletons(lines), lines, strict=True)
     near = [skeleton or "".join(line.split()) for skeleton, line in skeletons]
-    letters = np.add.reduceat(kinds >= LETTER, starts, dtype=np.int32)
-    own_letters = scripts.letters_of(kinds, starts, reader.script)
+    letters = number_of(kinds >= LETTER)
     to_other, to_likeliest = languages.evidence(lines, *reader.languages)
-    numbers = np.zeros(len(lines), np.int32)
-    for number in np.flatnonzero(has(kinds == DIGIT)):
-        numbers[number] = _numbers(lines[number])
-    return Lines(
-        length=np.diff(starts, append=len(codes)).astype(np.int32) - 1,
-        pieces=_count_pieces(lines, reader) if reader.pieces else _words(kinds, starts) + 1,
+    spelt = np.zeros(len(codes), bool)
+    if hasattr(reader.pieces, "processor"):
+        spelt = scripts.lack_pieces(codes, reader.pieces.processor)
+    measures = Lines(
+        length=number_of(codes != ord("\n")),
+        pieces=_pieces(lines, reader),
         letters=letters,
-        other_script=own_letters < OWN_SCRIPT * letters,
-        ending=np.array([ENDINGS.get(x.rstrip(CLOSING)[-1:], 0) for x in lines], np.uint8),
-        numbers=numbers,
-        exact=np.fromiter(map(hash, lines), np.int64, len(lines)),
+        other_script=number_of(kinds == reader.script) < OWN_SCRIPT * letters,
+        ending=per_line(lambda line: ENDINGS.get(line.rstrip(CLOSING)[-1:], 0), np.uint8),
+        numbers=per_line(_numbers, np.int32),
+        exact=per_line(hash, np.int64),
         near=np.fromiter(map(hash, near), np.int64, len(lines)),
         to_other=to_other,
         to_likeliest=to_likeliest,
-        broken=has(kinds == BROKEN) | scripts.is_mojibake(lines, codes, starts),
+        broken=has(kinds == BROKEN) | per_line(scripts.is_mojibake, bool),
         invisible=has(kinds == INVISIBLE),
-        tags=np.fromiter(map(scripts.has_tag, lines), bool, len(lines)),
-        entities=np.fromiter(map(scripts.has_entity, lines), bool, len(lines)),
-        spelt=has(reader.spelling.lacks(codes)) if reader.spelling else np.zeros(len(lines), bool),
-        decomposed=np.array([a != b for a, b in zip(given, lines, strict=True)], bool),
+        tags=per_line(scripts.has_tag, bool),
+        entities=per_line(scripts.has_entity, bool),
+        spelt=has(spelt),
     )
+    return measures, list(map(chr, codes[spelt]))
 
 
 def _numbers(line: str) -> int:
-    """Returns a hash of a line's digits in any order, not 0: '1,000' and '1.000' are equal."""
-    return hash("".join(sorted(filter(str.isdigit, line)))) >> 33 or 1
+    """Returns a hash of a line's digits in any order: '1,000' and '1.000' are equal; 0: none."""
+    digits = "".join(sorted(re.findall(r"\d", line)))
+    return (hash(digits) >> 33 or 1) if digits else 0
 
 
-def _words(kinds: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Returns how many runs of characters between spaces each line has, int32."""
-    space = kinds == SPACE
-    space[np.append(starts[1:], len(kinds)) - 1] = True  # the line breaks
-    # A word begins where a space, or the line's start, precedes a character: ' ab c' has 2.
-    return np.add.reduceat(~space & np.append(True, space[:-1]), starts, dtype=np.int32)
-
-
-def _count_pieces(lines: Sequence[str], reader: Reader) -> np.ndarray:
+def _pieces(lines: Sequence[str], reader: Reader) -> np.ndarray:
     """Returns the pieces of each line that may have over `max_length`, int32; 0 for the others.
 
     A piece has at least one byte, so a line has at most its bytes plus two pieces: END, and the
-    space that SentencePiece puts in front. Only longer lines are tokenised.
+    space that SentencePiece puts in front. Only longer lines are tokenised. Without a vocabulary,
+    returns the words of all lines, and 1 for END.
     """
+    if not reader.pieces:
+        return np.array([len(line.split()) + 1 for line in lines], np.int32)
     long = [i for i, line in enumerate(lines) if len(line.encode()) + 2 > reader.max_length]
     counts = np.zeros(len(lines), np.int32)
-    if long:
-        counts[long] = [len(x) for x in reader.pieces.encode([lines[i] for i in long])]
+    counts[long] = [len(x) for x in reader.pieces.encode([lines[i] for i in long])]
     return counts

@@ -25,8 +25,12 @@ class Pairs(NamedTuple):
 def texts(pairs: Pairs, numbers: Collection[int]) -> dict[int, tuple[str, str]]:
     """Returns {number: (source, target)}, as text, of the pairs `numbers`, counted from 1."""
     read = enumerate(itertools.islice(pairs.read(), max(numbers, default=0)), 1)
-    text = lambda line: line.decode(errors="replace")
     return {number: tuple(map(text, pair)) for number, pair in read if number in numbers}
+
+
+def text(line: bytes) -> str:
+    """Returns a line as text: bytes that are not UTF-8 become U+FFFD, a line break a space."""
+    return line.decode(errors="replace").replace("\n", " ")
 
 
 def file_pairs(files: Sequence[Path]) -> Pairs:

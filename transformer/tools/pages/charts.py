@@ -62,7 +62,8 @@ def cells(
     if number:
         shown = {"field": number, "format": text, "type": "quantitative"}
         layers.append({"mark": "text", "encoding": {"text": shown}})
-    place = {"type": "nominal", "sort": None, "axis": {"labelAngle": 0, "grid": False}}
+    axis = {"labelAngle": 0, "grid": False, "labelOverlap": True}
+    place = {"type": "nominal", "sort": None, "axis": axis}
     encoding = {"x": {"field": x, **place}, "y": {"field": y, **place}}
     return {"data": {"values": list(rows)}, "encoding": encoding, "layer": layers}
 
