@@ -7,7 +7,7 @@ import tensorflow_datasets as tfds
 
 from transformer.data.builders import RecordsConfig
 from transformer.runtime import progress
-from transformer.tools.quickstart import grammar, lexicon, morphology
+from transformer.tools.quickstart import grammar, lexicon, morphology, phrases
 
 
 def corpus() -> RecordsConfig:
@@ -16,7 +16,7 @@ def corpus() -> RecordsConfig:
     It is named after the seed, the table of words and the code: all that the pairs depend on.
     """
     # Whole files: an edit, even of a comment, gives another name, under which TFDS prepares anew.
-    files = [lexicon.FILE, *(module.__file__ for module in (lexicon, morphology, grammar))]
+    files = [lexicon.FILE, *(module.__file__ for module in (lexicon, morphology, phrases, grammar))]
     sources = [pathlib.Path(file).read_bytes() for file in files]
     digest = hashlib.sha256(b"%d %s" % (grammar.SEED, b" ".join(sources))).hexdigest()
 

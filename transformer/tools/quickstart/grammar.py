@@ -17,111 +17,12 @@ import random
 from transformer.tools.quickstart import lexicon, morphology
 from transformer.tools.quickstart.lexicon import Clause, Phrase, Verb
 from transformer.tools.quickstart.morphology import attach, join, translation
+from transformer.tools.quickstart.phrases import chance, noun_phrase, person, persons, thing
 
 SEED = 0
 SIZES = {"test": 500, "validation": 500, "train": 24_000}
 MAX_WORDS = 12  # of a Korean sentence
 HELD_OUT = ("나는 사과를 좋아해", "I like apples")  # the README translates it: in no split
-
-
-# The classes of nouns that are persons, in the order in which lexicon.tsv has them everywhere.
-PERSONS = "kin job people"
-
-# Phrases
-
-
-def chance(rng: random.Random, probability: float) -> bool:
-    """Returns True with a probability."""
-    return rng.random() < probability
-
-
-def noun_phrase(rng: random.Random, classes: str, kinds: str, adjectives: float = 0.25) -> Phrase:
-    """Returns a phrase of one of `kinds`: bare (generic), definite or counted.
-
-    Its noun is of one of `classes`; `adjectives` is the share of phrases with an adjective.
-    """
-    nouns = [(name, noun) for name in classes.split() for noun in lexicon.NOUNS[name]]
-    name, noun = rng.choice(nouns)
-    kind = rng.choice(kinds.split())
-    is_mass, is_person = not noun.counter, name in PERSONS.split()
-    if is_mass and (kind == "counted" or name == "study"):
-        kind = "bare"
-    fitting = [verb for verb in lexicon.ADJECTIVES if name in verb.classes.split()]
-    adjective = "", ""
-    if fitting and chance(rng, adjectives):
-        verb = rng.choice(fitting)
-        adjective = morphology.adnominal(verb.stem), verb.english
-    determiner, counter, is_plural = ("", ""), "", not is_mass
-    if kind == "definite":
-        is_plural = not is_mass and chance(rng, 0.3)
-        # Kin is always somebody's (my friend), other persons are nobody's (the student).
-        is_owned = name == "kin" or (not is_person and chance(rng, 0.5))
-        korean, english = rng.choice(lexicon.POSSESSIVES if is_owned else lexicon.DETERMINERS)
-        if is_plural:  # these, those
-            english = lexicon.IRREGULAR_PLURALS.get(english, english)
-        determiner = korean, english
-    elif kind == "counted":
-        numeral, english = rng.choice(lexicon.NUMERALS)
-        is_plural, counter = english != "a", f"{numeral} {noun.counter}"
-        if english == "a" and join(adjective[1], noun.english)[0] in "aeiou":
-            english = "an"
-        determiner = "", english
-    # 들 marks the plural that English has: not of generic things, nor after a number.
-    is_marked = is_plural and (kind == "definite" or (kind == "bare" and is_person))
-    korean = join(determiner[0], adjective[0], noun.korean + "들" * is_marked, counter)
-    form = morphology.plural(noun.english) if is_plural else noun.english
-    english = join(determiner[1], adjective[1], form)
-    return Phrase(korean, english, "they" if is_plural else "it", english)
-
-
-def overlaps(phrase: Phrase, subject: Phrase) -> bool:
-    """Returns whether the subject would act on itself: I ... us, Tom ... Tom's dog."""
-    words = {*phrase.english.replace("'s", "").split()}
-    words &= {*subject.english.replace("'s", "").split()}
-    shares_a_name = any(name.english in words for name in lexicon.NAMES)
-    return shares_a_name or phrase == subject or {phrase.person, subject.person} <= {"I", "we"}
-
-
-def person(rng: random.Random, *, simple: bool = False, but: Phrase | None = None) -> Phrase:
-    """Returns a pronoun, a name or, unless `simple`, a definite person.
-
-    It does not overlap with the subject `but`.
-    """
-    while True:  # an empty list stands for a definite person
-        kind = rng.choices((lexicon.PRONOUNS, lexicon.NAMES, []), (5, 3, 0 if simple else 4))[0]
-        phrase = rng.choice(kind) if kind else noun_phrase(rng, PERSONS, "definite")
-        if but is None or not overlaps(phrase, but):
-            return phrase
-
-
-def both(first: Phrase, second: Phrase) -> Phrase:
-    """Returns two phrases joined by and."""
-    english = f"{first.english} and {second.english}"
-    return Phrase(f"{attach(first.korean, '과/와')} {second.korean}", english, "they", english)
-
-
-def persons(rng: random.Random) -> Phrase:
-    """Returns a person, or sometimes two by their names."""
-    return both(*rng.sample(lexicon.NAMES, 2)) if chance(rng, 0.1) else person(rng)
-
-
-def thing(rng: random.Random, verb: Verb, subject: Phrase, simple: bool = False) -> Phrase:
-    """Returns an object of a verb; a `simple` one is bare, a pronoun or a name."""
-    if verb.classes.startswith("kin") and chance(rng, 0.3 if verb in lexicon.STATES else 0.7):
-        return person(rng, simple=simple, but=subject)
-    if simple:
-        return noun_phrase(rng, verb.classes, "bare", 0)
-    if chance(rng, 0.1):
-        # Bare, because an adjective or owner before the first might hold for both.
-        first = noun_phrase(rng, verb.classes, "bare", 0)
-        second = noun_phrase(rng, verb.classes, "bare", 0)
-        return both(first, second) if first != second else first
-    # Somebody likes apples, or these apples, hardly three apples.
-    kinds = "bare definite" if verb in lexicon.STATES else "bare definite counted"
-    while True:
-        phrase = noun_phrase(rng, verb.classes, kinds)
-        if not overlaps(phrase, subject):
-            return phrase
 
 
 # Clauses
@@ -142,28 +43,27 @@ def action(
     Some have a companion or a time besides.
     """
     if chance(rng, 0.15):
-        friend = person(rng, but=subject)
+        friend = person(rng, but=(subject,))
         complements += ((attach(friend.korean, "과/와") + " 함께", "with " + friend.objective),)
     stem, english, _ = verb
-    tense, time = rng.choice(lexicon.TENSES[:2]), "modal"  # past or present
-    mood = rng.choice(("plain", "plain", "plain", "progressive", "can", "want", "must"))
-    if mood == "plain" or (mood == "want" and subject.person == "you"):
-        tense, time = rng.choice(lexicon.TENSES), "habit"
-    elif mood == "progressive":
-        head, *rest = english.split()
-        stem, english = stem + "고 있", join("be", morphology.suffix(head, "ing"), *rest)
-        time = mood
-    elif mood == "can":
-        stem, english = morphology.prospective(stem) + " 수 있", "can " + english
-    elif mood == "want":
-        # I feel my own wish (싶어) and see hers (싶어 해); you are not told yours.
-        stem += "고 싶" if subject.person in ("I", "we") else "고 싶어 하"
-        english = "want to " + english
-    else:
-        stem, english = morphology.infinitive(stem) + "야 하", "have to " + english
-    when = moment(rng, 0.35, tense, time)
+    head, *rest = english.split()
+    own_wish = subject.person in ("I", "we")  # 싶어, as one feels it; of others 싶어 해
+    forms = {
+        "habit": (stem, english),
+        "progressive": (stem + "고 있", join("be", morphology.suffix(head, "ing"), *rest)),
+        "can": (morphology.prospective(stem) + " 수 있", "can " + english),
+        "want": (stem + ("고 싶" if own_wish else "고 싶어 하"), "want to " + english),
+        "must": (morphology.infinitive(stem) + "야 하", "have to " + english),
+    }
+    tense = rng.choice(lexicon.TENSES[:2])  # past or present
+    mood = rng.choice(("habit", "habit", "habit", "progressive", "can", "want", "must"))
+    if mood == "want" and subject.person == "you":  # you are not told your own wish
+        mood = "habit"
+    if mood == "habit":
+        tense = rng.choice(lexicon.TENSES)
+    when = moment(rng, 0.35, tense, mood if mood in lexicon.TIMES else "modal")
     negated = mood != "must" and chance(rng, 0.3)
-    return Clause(subject, Verb(stem, english), complements, tense, negated, when)
+    return Clause(subject, Verb(*forms[mood]), complements, tense, negated, when)
 
 
 def accusative(phrase: Phrase) -> tuple[str, str]:
@@ -197,9 +97,8 @@ def transitive(rng: random.Random) -> Clause:
 def transfer(rng: random.Random) -> Clause:
     """나는 그녀에게 책을 줬어: I gave books to her."""
     subject, verb = persons(rng), rng.choice(lexicon.TRANSFERS)
-    phrase, receiver = thing(rng, verb, subject), person(rng, but=subject)
-    while overlaps(phrase, receiver):
-        receiver = person(rng, but=subject)
+    phrase = thing(rng, verb, subject)
+    receiver = person(rng, but=(subject, phrase))
     goal = (receiver.korean + "에게", "to " + receiver.objective)
     return action(rng, subject, verb, accusative(phrase), goal)
 
@@ -220,7 +119,7 @@ def description(rng: random.Random) -> Clause:
     """그 개는 아주 커: the dog is very big."""
     adjective, tense = rng.choice(lexicon.ADJECTIVES), rng.choice(lexicon.TENSES)
     negated = chance(rng, 0.3)
-    if PERSONS in adjective.classes and chance(rng, 0.7):
+    if lexicon.PERSONS in adjective.classes and chance(rng, 0.7):
         subject = person(rng, simple=True)
     else:  # only the present is generic: apples are delicious
         kinds = "definite bare" if tense == "present" else "definite"
@@ -281,25 +180,21 @@ LINKS = (("고", "and"), ("지만", "but"))
 def sentence(rng: random.Random) -> tuple[str, str]:
     """Returns a random sentence of the language and its translation."""
     template = rng.choices(tuple(TEMPLATES), tuple(TEMPLATES.values()))[0]
-    clause = template(rng)
+    clause, second = template(rng), None
     if template is simple and chance(rng, 0.25):
-        # 나는 빵을 먹지만 그녀는 물을 마셔: I eat bread but she drinks water.
         second = simple(rng)._replace(tense=clause.tense)
-        if second.subject != clause.subject:
-            link, conjunction = rng.choice(LINKS)
-            korean, english = translation(clause, link=link)
-            next_korean, next_english = translation(second)
-            english = capitalize(f"{english} {conjunction} {next_english}")
-            return f"{korean} {next_korean}", english
-    # Questions are about others, and have no negation.
-    asks = clause.subject.person not in ("I", "we") and not clause.negated and chance(rng, 0.15)
-    korean, english = translation(clause, question=asks, time_first=chance(rng, 0.4))
-    return korean, capitalize(english)
-
-
-def capitalize(english: str) -> str:
-    """Returns a sentence with a capital first letter; str.capitalize would lower all others."""
-    return english[0].upper() + english[1:]
+    if second and second.subject != clause.subject:
+        # 나는 빵을 먹지만 그녀는 물을 마셔: I eat bread but she drinks water.
+        link, conjunction = rng.choice(LINKS)
+        korean, english = translation(clause, link=link)
+        next_korean, next_english = translation(second)
+        korean, english = f"{korean} {next_korean}", f"{english} {conjunction} {next_english}"
+    else:
+        # Questions are about others, and have no negation.
+        may_ask = clause.subject.person not in ("I", "we") and not clause.negated
+        asks = may_ask and chance(rng, 0.15)
+        korean, english = translation(clause, question=asks, time_first=chance(rng, 0.4))
+    return korean, english[0].upper() + english[1:]  # str.capitalize would lower all others
 
 
 def sentence_pairs(seed: int = SEED) -> dict[str, list[tuple[str, str]]]:

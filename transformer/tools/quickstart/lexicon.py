@@ -65,6 +65,8 @@ TRANSFERS = [Verb(*row) for row in TABLES["transfers"]]
 ACTIVITIES = [Verb(*row) for row in TABLES["activities"]]
 MOTIONS = [Verb(*row) for row in TABLES["motions"]]
 ADJECTIVES = [Verb(*row) for row in TABLES["adjectives"]]
+# The classes of nouns that are persons, in the order in which lexicon.tsv has them everywhere.
+PERSONS = "kin job people"
 PLACES = TABLES["places"]
 VEHICLES = TABLES["vehicles"]
 DETERMINERS = TABLES["determiners"]

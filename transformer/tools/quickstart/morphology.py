@@ -13,7 +13,7 @@ from transformer.tools.quickstart.lexicon import (
 NIEUN, RIEUL, SSANGSIOS = 4, 8, 20  # numbers of the batchim ㄴ, ㄹ and ㅆ
 VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
 # A stem's open last vowel and the 아 or 어 of an ending become one vowel: 오 + 아 is 와.
-CONTRACTIONS = {"ㅏ": "ㅏ", "ㅐ": "ㅐ", "ㅓ": "ㅓ", "ㅗ": "ㅘ", "ㅜ": "ㅝ", "ㅣ": "ㅕ"}
+CONTRACTIONS = {"ㅏ": "ㅏ", "ㅐ": "ㅐ", "ㅓ": "ㅓ", "ㅗ": "ㅘ", "ㅜ": "ㅝ", "ㅡ": "ㅓ", "ㅣ": "ㅕ"}
 
 
 def batchim(word: str) -> int:
@@ -45,14 +45,12 @@ def infinitive(stem: str) -> str:
     if stem.endswith("하"):
         return stem[:-1] + "해"
     last = vowel(stem)
-    if batchim(stem):
+    if batchim(stem) or last not in CONTRACTIONS:
         return stem + ("아" if last in "ㅏㅗ" else "어")
-    if last == "ㅡ":  # drops, and the syllable before it decides: 바쁘 -> 바빠, 예쁘 -> 예뻐
-        merged = "ㅏ" if len(stem) > 1 and vowel(stem[:-1]) in "ㅏㅗ" else "ㅓ"
-    elif last in CONTRACTIONS:
-        merged = CONTRACTIONS[last]
-    else:
-        return stem + "어"
+    merged = CONTRACTIONS[last]
+    # The syllable before an ㅡ, which drops, decides: 바쁘 -> 바빠, 예쁘 -> 예뻐.
+    if last == "ㅡ" and len(stem) > 1 and vowel(stem[:-1]) in "ㅏㅗ":
+        merged = "ㅏ"
     return shift(stem, 28 * (VOWELS.index(merged) - VOWELS.index(last)))
 
 
