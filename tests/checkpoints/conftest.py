@@ -1,8 +1,10 @@
 """Workdirs with checkpoints."""
 
+import shutil
+
 import pytest
 from helpers import shared
-from helpers.checkpoints import VOCABULARY, save_three_steps
+from helpers.checkpoints import VOCABULARY, save_three_steps, state
 
 from transformer.checkpoints import manager
 
@@ -25,7 +27,26 @@ def opened(tmp_path):
         managers.pop().close()
 
 
+@pytest.fixture
+def saved(opened):
+    """A function that saves steps, and opens the checkpoints again as the next process would."""
+
+    def save(*steps, **options):
+        checkpoints = opened(**options)
+        for step in steps:
+            assert checkpoints.save(step, *state(step))
+        return opened(**options)
+
+    return save
+
+
 @pytest.fixture(scope="session")
 def three_steps():
     """A workdir with steps 1, 2 and 3, of which 2 is the best: to read, or to copy."""
     return shared.made_once("three_steps", save_three_steps)
+
+
+@pytest.fixture
+def copy(three_steps, tmp_path):
+    """A copy of `three_steps`, to damage."""
+    return shutil.copytree(three_steps, tmp_path / "copy")

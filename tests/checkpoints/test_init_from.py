@@ -9,6 +9,7 @@ from helpers import tiny
 from helpers.checkpoints import flip_a_bit, one_line
 
 from transformer.checkpoints import init_from, manager
+from transformer.checkpoints.param_paths import flatten, unflatten
 from transformer.distributed import layout
 from transformer.distributed.layout import state_shardings
 from transformer.errors import UserError
@@ -55,7 +56,7 @@ def saved(tmp_path_factory):
 def test_the_best_params_come_as_training_holds_them(saved, run_layout):
     run_layout = place(*run_layout)
     loaded = load(saved, run_layout=run_layout)
-    started = init_from.replaced(params(9), loaded)
+    started = unflatten(flatten(params(9)) | loaded)
     tiny.assert_same_bits(started, params(2))
     expected = state_shardings(params(9), run_layout)
     for x, sharding in zip(jax.tree.leaves(started), jax.tree.leaves(expected), strict=True):
@@ -65,7 +66,7 @@ def test_the_best_params_come_as_training_holds_them(saved, run_layout):
 def test_a_skipped_prefix_starts_anew(saved):
     """'head' is no prefix of 'header'; a new head may have another shape."""
     new = params(9, classes=5)
-    started = init_from.replaced(new, load(saved, new, skip=" head , encoder/outer"))
+    started = unflatten(flatten(new) | load(saved, new, skip=" head , encoder/outer"))
     expected = {**params(2), "head": new["head"]}
     expected["encoder"] = {"inner": params(2)["encoder"]["inner"], "outer": new["encoder"]["outer"]}
     tiny.assert_same_bits(started, expected)
@@ -88,7 +89,7 @@ def test_a_head_that_only_the_other_run_has_can_be_skipped(saved):
             "kernel has the shape .8, 2., expected .8, 5.",
         ),
         ({"footer": np.zeros(2)}, "", "footer has the shape .none., expected .2,."),
-        ({}, "haed", r"^config\.train\.init_skip: 'haed' is no prefix"),
+        ({}, "haed", r"^config\.train\.init_skip: 'haed' must be a prefix"),
     ],
 )
 def test_any_other_mismatch_names_the_parameter(saved, changes, skip, words):

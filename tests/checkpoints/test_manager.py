@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers import tiny
 from helpers.checkpoints import (
+    assert_restores,
     checkpoints_of,
     contents,
     flip_a_bit,
@@ -33,103 +34,71 @@ def test_nothing_saved_is_none(opened):
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
-def test_keeps_the_last_parameters_and_two_optimizer_states(opened, tmp_path, keep):
-    checkpoints = opened(keep=keep)
-    for step in (1, 2, 5, 6, 9):
-        checkpoints.save(step, *state(step))
-    checkpoints = opened(keep=keep)
+def test_keeps_the_last_parameters_and_two_optimizer_states(saved, tmp_path, keep):
+    checkpoints = saved(1, 2, 5, 6, 9, keep=keep)
     assert steps(tmp_path / "checkpoints") == [1, 2, 5, 6, 9][-keep:]
     assert with_opt_state(tmp_path / "checkpoints") == [6, 9][-keep:]
-    step, *restored = restore(checkpoints)
-    assert step == 9
-    tiny.assert_same_bits(tuple(restored), state(9))
+    assert_restores(checkpoints, 9)
     assert load(tmp_path, "average", average_last=keep)[1] == [1, 2, 5, 6, 9][-keep:]
 
 
-def test_a_step_is_saved_once(opened, tmp_path, monkeypatch):
+def test_a_step_is_saved_once(saved, monkeypatch):
     """A run resumed and stopped at once does not rewrite its only complete checkpoint."""
-    opened().save(1, *state(1))
-    checkpoints = opened()
+    checkpoints = saved(1)
     monkeypatch.setattr(store.CheckpointStore, "save", None)
     assert checkpoints.save(1, *state(1))
 
 
-def test_stopped_runs_steps_do_not_count(opened, tmp_path):
+def test_stopped_runs_steps_do_not_count(saved, tmp_path):
     """Steps saved on a signal (7, 11, 13) lie between the checkpoints to keep and average."""
-    checkpoints = opened(keep=3, every=5)
-    for step in (5, 7, 10, 11, 13):
-        checkpoints.save(step, *state(step))
-    checkpoints = opened(keep=3, every=5)
+    checkpoints = saved(5, 7, 10, 11, 13, every=5)
     assert restore(checkpoints)[0] == 13
     assert load(tmp_path, "latest", every=5)[1] == [13]
     assert load(tmp_path, "average", every=5)[1] == [5, 10, 13]
-    checkpoints.save(15, *state(15))
-    checkpoints = opened(keep=3, every=5)
+    saved(15, every=5)
     assert load(tmp_path, "average", every=5)[1] == [5, 10, 15]  # as without the signals
-    checkpoints.save(20, *state(20))
-    opened()
+    saved(20, every=5)
     assert load(tmp_path, "average", every=5)[1] == [10, 15, 20]
     assert steps(tmp_path / "checkpoints") == [10, 15, 20]
 
 
-def test_best_is_kept_apart_until_a_higher_bleu(opened, tmp_path):
-    checkpoints = opened(keep=1)
-    checkpoints.save(1, *state(1))
-    scores = {1: 3.0, 2: 5.0, 3: 5.0, 4: 4.9, 5: 5.1, 6: 0.0}
-    kept = [checkpoints.save_best(t, state(t)[0], bleu) for t, bleu in scores.items()]
-    assert kept == [True, True, False, False, True, False]
-    for step in (5, 6, 7):
-        checkpoints.save(step, *state(step))
-    checkpoints = opened(keep=1)
-    assert steps(tmp_path / "best") == [5]
-    assert 5 not in steps(tmp_path / "checkpoints")
-    assert not checkpoints.save_best(8, state(8)[0], 5.1)  # the best so far is read from disk
-    parameters, found = load(tmp_path, "best")
-    assert found == [5]
-    tiny.assert_same_bits(parameters, state(5)[0])
-
-
-def test_the_best_may_be_the_lowest(opened, tmp_path):
-    checkpoints = opened(best_is="lowest")
-    checkpoints.save(1, *state(1))
-    scores = {1: float("nan"), 2: 5.0, 3: 5.0, 4: 4.9, 5: 5.1}
-    kept = [checkpoints.save_best(t, state(t)[0], score) for t, score in scores.items()]
-    assert kept == [False, True, False, True, False]
-    assert load(tmp_path, "best")[1] == [4]
-
-
-def test_resumed_run_may_find_its_best_at_an_earlier_step(opened, tmp_path):
-    opened().save(5, *state(5))
-    assert opened().save_best(9, state(9)[0], 1.0)
-    assert opened().save_best(6, state(6)[0], 2.0)
+@pytest.mark.parametrize(("best_is", "sign"), [("highest", 1.0), ("lowest", -1.0)])
+def test_best_is_kept_apart_until_a_better_score(saved, opened, tmp_path, best_is, sign):
+    options = {"keep": 1, "best_is": best_is}
+    checkpoints = saved(1, **options)
+    scores = {1: np.nan, 2: 3.0, 3: 5.0, 4: 5.0, 5: 4.9, 6: 5.1, 7: 0.0}
+    kept = [checkpoints.save_best(t, state(t)[0], sign * score) for t, score in scores.items()]
+    assert kept == [False, True, True, False, False, True, False]
+    checkpoints = saved(6, 7, 8, **options)
+    assert steps(tmp_path / "best") == [6]
+    assert 6 not in steps(tmp_path / "checkpoints")
+    assert not checkpoints.save_best(9, state(9)[0], sign * 5.1)  # the best is read from disk
     parameters, found = load(tmp_path, "best")
     assert found == [6]
     tiny.assert_same_bits(parameters, state(6)[0])
 
 
-def test_of_two_bests_the_better_one_counts(opened, tmp_path, monkeypatch):
+def test_of_two_bests_the_better_one_counts(saved, opened, tmp_path, monkeypatch):
     """A run was killed before it deleted the old best; the better one may be the earlier step."""
-    checkpoints = opened()
-    checkpoints.save(5, *state(5))
+    checkpoints = saved(5)
     with monkeypatch.context() as patch:
         patch.setattr(store.CheckpointStore, "delete", lambda self, step: None)
         assert checkpoints.save_best(9, state(9)[0], 1.0)
         assert checkpoints.save_best(6, state(6)[0], 2.0)
     checkpoints = opened()
     assert steps(tmp_path / "best") == [6, 9]
-    assert load(tmp_path, "best")[1] == [6]
+    parameters, found = load(tmp_path, "best")
+    assert found == [6]
+    tiny.assert_same_bits(parameters, state(6)[0])
     assert not checkpoints.save_best(10, state(10)[0], 1.5)
-    assert checkpoints.save_best(11, state(11)[0], 2.5)
-    assert steps(tmp_path / "best") == [11]
+    assert checkpoints.save_best(3, state(3)[0], 2.5)
+    assert steps(tmp_path / "best") == [3]
 
 
 @pytest.mark.parametrize("files", [0, 3])
-def test_a_best_that_was_being_deleted_is_not_used(three_steps, tmp_path, files):
+def test_a_best_that_was_being_deleted_is_not_used(copy, files):
     """However many files are left: the newer best is complete, and training deletes the rest."""
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
-    half = copy / "best" / "1"
-    shutil.copytree(copy / "best" / "2", half)
+    half = shutil.copytree(copy / "best" / "2", copy / "best" / "1")
     (half / "checksums.json").unlink()
     for file in [path for path in half.rglob("*") if path.is_file()][:files]:
         file.unlink()
@@ -153,33 +122,23 @@ def test_no_best_without_a_checkpoint_to_go_on_from(opened, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("lost", ["checksums.json", "opt_state", "."])
-def test_a_save_that_was_cut_off_is_dropped_and_can_be_saved_again(opened, tmp_path, lost):
-    checkpoints = opened()
-    for step in (1, 2, 3):
-        checkpoints.save(step, *state(step))
-    opened()
+def test_a_save_that_was_cut_off_is_dropped_and_can_be_saved_again(saved, opened, tmp_path, lost):
+    saved(1, 2, 3)
     newest = tmp_path / "checkpoints" / "3"
     (newest / "checksums.json").unlink()  # it is written last
     if lost != "checksums.json":
         shutil.rmtree(newest / lost)
     checkpoints = opened()
-    step, *restored = restore(checkpoints)
-    assert step == 2
-    tiny.assert_same_bits(tuple(restored), state(2))
+    assert_restores(checkpoints, 2)
     assert steps(tmp_path / "checkpoints") == [1, 2]
     checkpoints.save(3, *state(33))
-    step, *restored = restore(opened())
-    assert step == 3
-    tiny.assert_same_bits(tuple(restored), state(33))
+    assert_restores(opened(), 3, 33)
 
 
 @pytest.mark.parametrize("keep", [1, 3])
-def test_failed_saves_push_nothing_out(opened, tmp_path, no_file_over, keep, caplog):
+def test_failed_saves_push_nothing_out(saved, opened, tmp_path, no_file_over, keep, caplog):
     """However many saves fail, a step to resume from stays: no step is deleted to make room."""
-    checkpoints = opened(keep=keep)
-    checkpoints.save(1, *state(1))
-    checkpoints.save(2, *state(2))
-    assert checkpoints.finish()
+    checkpoints = saved(1, 2, keep=keep)
     whole = steps(tmp_path / "checkpoints")
     with no_file_over(4096):
         for step in range(3, 6):
@@ -187,18 +146,13 @@ def test_failed_saves_push_nothing_out(opened, tmp_path, no_file_over, keep, cap
             assert not checkpoints.finish()
             assert f"step {step} was not saved" in caplog.text
             assert steps(tmp_path / "checkpoints") == whole
-    step, *restored = restore(opened(keep=keep))
-    assert step == 2
-    tiny.assert_same_bits(tuple(restored), state(2))
-    assert opened(keep=keep).save(7, *state(7))
-    assert restore(opened(keep=keep))[0] == 7
+    assert_restores(opened(keep=keep), 2)
+    assert restore(saved(7, keep=keep))[0] == 7
 
 
-def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(opened, tmp_path):
+def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(saved, opened, tmp_path):
     """Killed after a validation, before the checkpoint: the resumed run may score differently."""
-    checkpoints = opened()
-    checkpoints.save(2, *state(2))
-    checkpoints.save_best(3, state(3)[0], 5.0)
+    saved(2).save_best(3, state(3)[0], 5.0)
     checkpoints = opened()
     assert restore(checkpoints)[0] == 2
     assert load(tmp_path, "best")[1] == [3]
@@ -210,7 +164,7 @@ def test_best_of_steps_that_come_again_stays_until_there_is_a_new_one(opened, tm
 
 
 @pytest.mark.parametrize("wrong", ["checksums_of", "write_file"])
-def test_saves_that_fail_after_orbax_leave_nothing(opened, tmp_path, monkeypatch, wrong):
+def test_saves_that_fail_after_orbax_leave_nothing(saved, opened, tmp_path, monkeypatch, wrong):
     """A quota error appears at the sync or at the checksums. A partial step takes room from the
     next one, and several of them would be refused forever."""
     checkpoints = opened()
@@ -224,10 +178,8 @@ def test_saves_that_fail_after_orbax_leave_nothing(opened, tmp_path, monkeypatch
             assert checkpoints.save(step, *state(step))  # begun
             assert not checkpoints.finish()
             assert steps(tmp_path / "checkpoints") == []
-    checkpoints = opened()
-    assert restore(checkpoints) is None
-    checkpoints.save(4, *state(4))
-    assert restore(opened())[0] == 4
+    assert restore(opened()) is None
+    assert restore(saved(4))[0] == 4
 
 
 def test_a_disk_that_is_full_once_a_step_is_complete_ends_nothing(
@@ -235,7 +187,6 @@ def test_a_disk_that_is_full_once_a_step_is_complete_ends_nothing(
 ):
     """Dropping the optimizer state of an older step writes a file, which fails here."""
     checkpoints = opened(keep=5)
-    drop = store.CheckpointStore.drop
 
     def full(self, step, item):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -247,7 +198,6 @@ def test_a_disk_that_is_full_once_a_step_is_complete_ends_nothing(
         assert checkpoints.finish()
     assert "cannot delete an old checkpoint" in caplog.text
     assert with_opt_state(tmp_path / "checkpoints") == [1, 2, 3]
-    assert drop is store.CheckpointStore.drop
     assert checkpoints.save(4, *state(4))
     assert checkpoints.finish()
     assert with_opt_state(tmp_path / "checkpoints") == [3, 4]
@@ -283,10 +233,8 @@ def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damag
         damage(copy / file.relative_to(three_steps))
         caplog.clear()
         checkpoints = checkpoints_of(copy, keep=3)
-        step, *restored = restore(checkpoints)
+        assert_restores(checkpoints, 2)
         checkpoints.close()
-        assert step == 2
-        tiny.assert_same_bits(tuple(restored), state(2))
         named = copy / file.relative_to(three_steps)
         if damage is not pathlib.Path.unlink or file.name != "checksums.json":  # incomplete
             assert f"damaged: {named}" in caplog.text
@@ -295,10 +243,8 @@ def test_no_damaged_file_changes_weights_in_silence(three_steps, tmp_path, damag
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
-def test_what_the_disk_cannot_read_now_is_not_deleted(three_steps, tmp_path, monkeypatch, number):
+def test_what_the_disk_cannot_read_now_is_not_deleted(copy, monkeypatch, number):
     """After a temporary disk error the newest step still exists."""
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
     digest, before = checksums._digest, contents(copy)
 
     def fail(path):
@@ -318,9 +264,7 @@ def test_what_the_disk_cannot_read_now_is_not_deleted(three_steps, tmp_path, mon
     checkpoints.close()
 
 
-def test_without_a_whole_checkpoint_nothing_is_deleted(three_steps, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
+def test_without_a_whole_checkpoint_nothing_is_deleted(copy):
     for step in (2, 3):  # the steps with an optimizer state
         flip_a_bit(next((copy / "checkpoints" / str(step) / "opt_state").rglob("d/*")))
     before = contents(copy)
@@ -332,9 +276,7 @@ def test_without_a_whole_checkpoint_nothing_is_deleted(three_steps, tmp_path):
     assert contents(copy) == before
 
 
-def test_a_damaged_best_is_replaced(three_steps, tmp_path, caplog):
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
+def test_a_damaged_best_is_replaced(copy, caplog):
     flip_a_bit(next((copy / "best" / "2").rglob("d/*")))
     checkpoints = checkpoints_of(copy, keep=3)
     assert restore(checkpoints)[0] == 3
@@ -350,12 +292,10 @@ def test_a_damaged_best_is_replaced(three_steps, tmp_path, caplog):
 
 @pytest.mark.parametrize("when", ["before", "while"])
 def test_a_full_disk_keeps_what_was_saved_and_says_so(
-    opened, tmp_path, when, no_file_over, monkeypatch, caplog
+    saved, opened, tmp_path, when, no_file_over, monkeypatch, caplog
 ):
-    checkpoints = opened()
-    assert checkpoints.save(1, *state(1))
+    checkpoints = saved(1)
     assert checkpoints.save_best(1, state(1)[0], 1.0)
-    assert checkpoints.finish()
     if when == "before":
         with monkeypatch.context() as patch:
             patch.setattr(manager.paths, "free_bytes", lambda path: 1000)
@@ -372,17 +312,12 @@ def test_a_full_disk_keeps_what_was_saved_and_says_so(
     assert checkpoints.newest() == 1
     drafts = shutil.ignore_patterns("*tmp*")  # temporary folders, which are being removed
     copy = shutil.copytree(tmp_path, tmp_path.parent / f"{tmp_path.name}-copy", ignore=drafts)
-    other = checkpoints_of(copy, keep=3)
-    step, *restored = restore(other)
-    assert step == 1
-    tiny.assert_same_bits(tuple(restored), state(1))
+    assert_restores(checkpoints_of(copy, keep=3), 1)
     assert load(copy, "best")[1] == [1]
     assert checkpoints.save(3, *state(3))  # the disk has room again
     assert checkpoints.save_best(3, state(3)[0], 2.0)
     assert checkpoints.finish()
-    step, *restored = restore(opened())
-    assert step == 3
-    tiny.assert_same_bits(tuple(restored), state(3))
+    assert_restores(opened(), 3)
     assert load(tmp_path, "best")[1] == [3]
 
 

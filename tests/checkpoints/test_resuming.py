@@ -3,8 +3,14 @@
 import shutil
 
 import pytest
-from helpers import tiny
-from helpers.checkpoints import checkpoints_of, contents, one_line, restore, state
+from helpers.checkpoints import (
+    assert_restores,
+    checkpoints_of,
+    contents,
+    one_line,
+    restore,
+    state,
+)
 
 from transformer.checkpoints import resuming
 from transformer.errors import UserError
@@ -18,9 +24,8 @@ def test_nothing_settles_a_workdir_but_a_step(tmp_path):
     assert not resuming.resumable(tmp_path)
 
 
-def test_a_first_save_that_was_cut_off_is_set_aside(opened, tmp_path, caplog):
-    opened().save(1, *state(1))
-    opened()
+def test_a_first_save_that_was_cut_off_is_set_aside(saved, opened, tmp_path, caplog):
+    saved(1)
     (tmp_path / "checkpoints" / "1" / "checksums.json").unlink()
     assert not resuming.resumable(tmp_path)
     checkpoints = opened()
@@ -28,9 +33,7 @@ def test_a_first_save_that_was_cut_off_is_set_aside(opened, tmp_path, caplog):
     assert "kept as incomplete-1" in caplog.text
     assert (tmp_path / "checkpoints" / "incomplete-1" / "params").is_dir()
     checkpoints.save(1, *state(11))  # the new run reaches the same step
-    step, *restored = restore(opened())
-    assert step == 1
-    tiny.assert_same_bits(tuple(restored), state(11))
+    assert_restores(opened(), 1, 11)
 
 
 def strip_opt_states(workdir):
@@ -54,10 +57,8 @@ def strip_checksums(workdir):
     ],
     ids=["no opt_state", "no checksums", "best alone", "best alone, incomplete"],
 )
-def test_what_was_trained_and_cannot_be_resumed_is_refused(three_steps, tmp_path, thin):
+def test_what_was_trained_and_cannot_be_resumed_is_refused(copy, thin):
     """Such as a copy made to translate with: nothing of it is deleted."""
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
     thin(copy)
     before = contents(copy)
     with pytest.raises(UserError, match=r"resumed; nothing was changed; give") as raised:

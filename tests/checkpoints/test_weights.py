@@ -12,12 +12,8 @@ from transformer.checkpoints import weights
 from transformer.distributed import layout
 
 
-def test_weights_name_steps(opened, tmp_path):
-    checkpoints = opened(keep=4)
-    for step in (2, 4, 6, 8):
-        checkpoints.save(step, *state(step))
-    checkpoints.save_best(4, state(4)[0], 1.0)
-    opened(keep=4)
+def test_weights_name_steps(saved, tmp_path):
+    saved(2, 4, 6, 8, keep=4).save_best(4, state(4)[0], 1.0)
     assert load(tmp_path, "latest")[1] == [8]
     tiny.assert_same_bits(load(tmp_path, "latest")[0], state(8)[0])
     assert load(tmp_path, "best")[1] == [4]
@@ -27,11 +23,8 @@ def test_weights_name_steps(opened, tmp_path):
     assert load(tmp_path, "average", average_last=20)[1] == [2, 4, 6, 8]
 
 
-def test_average_is_the_float32_mean(opened, tmp_path):
-    checkpoints = opened()
-    for step in (1, 2, 3):
-        checkpoints.save(step, *state(step))
-    opened()
+def test_average_is_the_float32_mean(saved, tmp_path):
+    saved(1, 2, 3)
     found, _ = load(tmp_path, "average")
     trees = [state(step)[0] for step in (1, 2, 3)]
     mean = lambda *x: np.sum(np.asarray(x, np.float64), axis=0) / 3
@@ -53,30 +46,32 @@ def test_loaded_parameters_go_where_they_are_wanted(opened, tmp_path):
 
 
 @pytest.mark.parametrize("weights", ["latest", "best", "average"])
-def test_other_vocabulary_is_refused_by_name(opened, tmp_path, weights):
-    checkpoints = opened()
-    checkpoints.save(1, *state(1))
-    checkpoints.save(2, *state(2))
-    checkpoints.save_best(1, state(1)[0], 1.0)
-    opened()
-    with pytest.raises(ValueError, match=r"the vocabulary some pieces.*this run's is others") as e:
-        load(tmp_path, weights, vocabulary="others")
-    one_line(e)
-    with pytest.raises(ValueError, match=r"the vocabulary some pieces.*this run's is others") as e:
+def test_other_vocabulary_is_refused_by_name(three_steps, weights):
+    words = r"the vocabulary some pieces.*this run's is others"
+    with pytest.raises(ValueError, match=words) as raised:
+        load(three_steps, weights, vocabulary="others")
+    one_line(raised)
+
+
+def test_a_run_of_another_vocabulary_is_not_resumed(saved, opened):
+    saved(1)
+    with pytest.raises(ValueError, match=r"some pieces.*this run's is others") as raised:
         restore(opened(vocabulary="others"))
-    one_line(e)
+    one_line(raised)
 
 
-def test_mistakes_about_weights(opened, tmp_path):
-    with pytest.raises(ValueError, match=r"one of .*'latest', found 'newest'") as raised:
-        load(tmp_path, "newest")
-    one_line(raised)
-    with pytest.raises(ValueError, match=r"nothing has been saved in .* yet") as raised:
-        load(tmp_path, "latest")
-    one_line(raised)
-    opened()
-    with pytest.raises(ValueError, match="holds no complete checkpoint") as raised:
-        load(tmp_path, "best")
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ("newest", r"one of .*'latest', found 'newest'"),
+        ("latest", r"nothing has been saved in .* yet"),
+        ("best", "holds no complete checkpoint"),
+    ],
+)
+def test_mistakes_about_weights(tmp_path, weights, words):
+    (tmp_path / "best").mkdir()
+    with pytest.raises(ValueError, match=words) as raised:
+        load(tmp_path, weights)
     one_line(raised)
 
 
@@ -85,9 +80,7 @@ def test_mistakes_about_weights(opened, tmp_path):
     [("latest", "checkpoints/3"), ("average", "checkpoints/1"), ("best", "best/2")],
 )
 @pytest.mark.parametrize("name", ["params/d/*", "params/_METADATA", "checksums.json"])
-def test_damaged_parameters_are_not_scored(three_steps, tmp_path, weights, file, name):
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
+def test_damaged_parameters_are_not_scored(copy, weights, file, name):
     damaged = next((copy / file).rglob(name))
     flip_a_bit(damaged)
     with pytest.raises(ValueError, match="checksum mismatch") as raised:
@@ -96,9 +89,7 @@ def test_damaged_parameters_are_not_scored(three_steps, tmp_path, weights, file,
     assert str(damaged) in str(raised.value)
 
 
-def test_of_two_bests_a_damaged_one_is_named_and_not_used(three_steps, tmp_path, caplog):
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
+def test_of_two_bests_a_damaged_one_is_named_and_not_used(copy, caplog):
     shutil.copytree(copy / "best" / "2", copy / "best" / "1")
     flip_a_bit(next((copy / "best" / "2").rglob("d/*")))
     assert load(copy, "best")[1] == [1]
@@ -106,10 +97,8 @@ def test_of_two_bests_a_damaged_one_is_named_and_not_used(three_steps, tmp_path,
 
 
 @pytest.mark.parametrize("which", ["latest", "average", "best"])
-def test_a_step_deleted_while_it_is_read_is_read_again(three_steps, tmp_path, monkeypatch, which):
+def test_a_step_deleted_while_it_is_read_is_read_again(copy, monkeypatch, which):
     """Deleted by a run that trains in the same workdir, here between listing and reading."""
-    copy = tmp_path / "copy"
-    shutil.copytree(three_steps, copy)
     place = copy / ("best" if which == "best" else "checkpoints")
     step = 2 if which == "best" else 3
     read = weights._chosen

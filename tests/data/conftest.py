@@ -30,10 +30,10 @@ def text(tmp_path):
         return corpora.load(
             "parallel_text",
             split,
-            source_language=source,
-            target_language=target,
+            (source, target),
             directory=str(tmp_path / "text"),
             data_dir=str(tmp_path / "data"),
+            key="split",
         )
 
     return load

@@ -111,8 +111,8 @@ def test_data_in_another_format_is_refused(tmp_path, no_network):
 PROGRAM = """
 import sys
 from transformer.data import corpora
-corpus = corpora.load("parallel_text", "train", source_language="de", target_language="en",
-                      directory=sys.argv[1], data_dir=sys.argv[2])
+corpus = corpora.load("parallel_text", "train", ("de", "en"), directory=sys.argv[1],
+                      data_dir=sys.argv[2], key="split")
 source, target = corpus.read(range(len(corpus)))
 assert len(source) == 3000 and source == target, len(source)
 """

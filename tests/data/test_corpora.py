@@ -1,6 +1,5 @@
 """Pairs come out of TFDS as they are in the files; mistakes are UserErrors of one line."""
 
-import functools
 import pathlib
 
 import pytest
@@ -47,7 +46,8 @@ def test_either_direction_shares_one_copy_but_no_fingerprint(text, tmp_path):
 
 
 def plain(folder, split="train.txt"):
-    return corpora.load_text(split, directory=str(folder), data_dir=str(folder / "data"))
+    folders = {"directory": str(folder), "data_dir": str(folder / "data")}
+    return corpora.load_text(split, **folders, key="split")
 
 
 def test_plain_text_is_read_line_by_line(tmp_path):
@@ -92,18 +92,13 @@ def test_plain_text_that_cannot_be_read_is_one_line(tmp_path, content, split, wo
 # WMT 2014, by TFDS's own code, from miniature archives.
 
 
-@pytest.mark.parametrize(
-    "load",
-    [
-        corpora.load_text,
-        functools.partial(
-            corpora.load, "parallel_text", source_language="de", target_language="en"
-        ),
-    ],
-)
-def test_the_home_of_no_user_is_a_folder_that_does_not_exist(load, tmp_path):
-    with pytest.raises(UserError, match=r"~nobody\.here/x \(config\.data\.directory\) does not"):
-        load("train", directory="~nobody.here/x", data_dir=str(tmp_path))
+def test_the_home_of_no_user_is_a_folder_that_does_not_exist(tmp_path):
+    options = {"directory": "~nobody.here/x", "data_dir": str(tmp_path), "key": "split"}
+    words = r"~nobody\.here/x \(config\.data\.directory\) does not"
+    with pytest.raises(UserError, match=words):
+        corpora.load_text("train", **options)
+    with pytest.raises(UserError, match=words):
+        corpora.load("parallel_text", "train", ("de", "en"), **options)
 
 
 @pytest.mark.parametrize("language", ["de", "fr"])
@@ -140,12 +135,6 @@ def test_home_folder(text, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "train.de").write_text("a\n")
     (tmp_path / "train.en").write_text("x\n")
-    corpora.load(
-        "parallel_text",
-        "train",
-        source_language="de",
-        target_language="en",
-        directory="~",
-        data_dir="~/here",
-    )
+    folders = {"directory": "~", "data_dir": "~/here"}
+    corpora.load("parallel_text", "train", ("de", "en"), **folders, key="split")
     assert (tmp_path / "here" / "parallel_text").is_dir()

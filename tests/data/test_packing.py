@@ -66,7 +66,7 @@ def wmt_lengths(count):
     return [np.clip(side, 2, 128).astype(np.int64) for side in sides]
 
 
-def test_rows_are_full_at_the_lengths_of_wmt():
+def test_rows_are_full_of_unlike_lengths_at_those_of_wmt():
     lengths = wmt_lengths(50_000)
     means, deviations = np.mean(lengths, axis=1), np.std(lengths, axis=1)
     np.testing.assert_allclose(means, (26, 27), atol=0.5)
@@ -76,11 +76,6 @@ def test_rows_are_full_at_the_lengths_of_wmt():
     source, target = (side.sum() / positions for side in lengths)
     assert source > 0.955
     assert target > 0.985
-
-
-def test_pairs_that_share_a_row_have_unlike_lengths():
-    lengths = wmt_lengths(50_000)
-    rows = packing.best_fit(lengths, 128, seed=0)
     for side in lengths:
         # The correlation of the lengths of two items of a row, over all such twos.
         z = (side - side.mean()) / side.std()

@@ -11,7 +11,6 @@ import textwrap
 
 import numpy as np
 import pytest
-from helpers.batching import pairs_of
 from helpers.corpora import LENGTH, Source
 
 from transformer.data import characters, packing, tokenizer
@@ -46,27 +45,6 @@ def test_cache_is_keyed_by_content(tokenised, vocabulary, tmp_path):
     assert not same.reads
 
 
-def test_chunks_make_no_difference(vocabulary, tmp_path):
-    """A corpus of two chunks is read completely and in order."""
-    source = Source(0, count=150)
-    source.pairs = source.pairs * 60  # 9000 pairs: two chunks
-    tokens = tokenise(source, vocabulary, tmp_path)
-    assert source.reads == 2
-    assert len(tokens.sides["source"].lengths) == 9000
-    once = pairs_of(Source(0), vocabulary)
-    for i in (0, 8190, 8191, 8192, 8193, 8999):
-        start, stop = tokens.sides["target"].offsets[i : i + 2]
-        assert tuple(tokens.sides["target"].ids[start:stop].tolist()) == once[i % 150][1]
-
-
-def test_failed_writer_leaves_nothing(vocabulary, tmp_path):
-    source = Source(0)
-    source.read = lambda indices: 1 / 0
-    with pytest.raises(ZeroDivisionError):
-        tokenise(source, vocabulary, tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_path):
     (tmp_path / "source.model").write_bytes(vocabulary.source.processor.serialized_model_proto())
     program = """
@@ -97,23 +75,6 @@ def test_the_draft_of_a_killed_writer_is_removed_by_the_next(vocabulary, tmp_pat
     assert len(tokens.sides["source"].lengths) == 150
     assert draft.name.startswith(tokens.directory.name)  # it was the same cache
     assert set((tmp_path / "tokens").iterdir()) == {tokens.directory}
-
-
-def test_of_two_writers_the_first_to_finish_serves_both(vocabulary, tmp_path):
-    source = Source(0)
-    read, others = source.read, []
-
-    def read_while_another_finishes(indices):
-        if not others:
-            others.append(None)
-            others[0] = tokenise(Source(0), vocabulary, tmp_path)
-        return read(indices)
-
-    source.read = read_while_another_finishes
-    ours = tokenise(source, vocabulary, tmp_path)
-    assert ours.directory == others[0].directory
-    assert list(tmp_path.iterdir()) == [ours.directory]
-    np.testing.assert_array_equal(ours.sides["target"].ids, others[0].sides["target"].ids)
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(vocabulary, tmp_path, no_file_over):

@@ -5,6 +5,7 @@ import os
 import jax
 import numpy as np
 import optax
+from helpers import tiny
 
 from transformer.checkpoints import manager, weights
 from transformer.distributed import layout
@@ -40,6 +41,14 @@ def checkpoints_of(workdir, keep):
 
 def restore(checkpoints, num_devices=1):
     return checkpoints.restore(*abstract(state(0), num_devices))
+
+
+def assert_restores(checkpoints, step, seed=None, num_devices=1):
+    """Asserts that `step`, of state(seed), is restored bit for bit; returns the arrays."""
+    restored_step, *restored = restore(checkpoints, num_devices)
+    assert restored_step == step
+    tiny.assert_same_bits(tuple(restored), state(step if seed is None else seed))
+    return restored
 
 
 def load(workdir, which, average_last=3, every=1, vocabulary=VOCABULARY):

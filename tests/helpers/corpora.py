@@ -60,10 +60,10 @@ def catalogue(corpus, split, data_dir, source="de", target="en"):
     return corpora.load(
         corpus,
         split,
-        source_language=source,
-        target_language=target,
+        (source, target),
         directory="",
         data_dir=str(data_dir),
+        key="split",
     )
 
 

@@ -8,10 +8,10 @@ def parallel_text(folder):
         return corpora.load(
             "parallel_text",
             split,
-            source_language="de",
-            target_language="en",
+            ("de", "en"),
             directory=str(folder / "text"),
             data_dir=str(folder),
+            key="split",
         )
 
     return load

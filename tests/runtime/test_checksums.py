@@ -49,23 +49,17 @@ def test_checksums_of_another_form_are_a_mismatch_though_their_own_checksum_is_r
     assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / checksums.NAME} (checksum mismatch)"]
 
 
-def test_a_file_without_a_checksum_among_those_that_have_one_is_named(tmp_path):
-    """But none of a subfolder that was being deleted, and none that is hidden."""
-    sealed(tmp_path)
+def test_a_prefix_is_taken_out_of_a_folder_s_checksums(tmp_path):
+    """Files without one, of a subfolder that was being deleted, are not named, nor hidden ones."""
+    sealed(tmp_path, {"step": 5})
     (tmp_path / checksums.NAME).write_bytes(checksums.content_without(tmp_path, "opt_state/"))
+    assert checksums.read(tmp_path)["about"] == {"step": 5}
     (tmp_path / "params" / ".DS_Store").touch()
+    assert checksums.corrupt_files(tmp_path) == []
+    (tmp_path / "opt_state" / "b").unlink()
     assert checksums.corrupt_files(tmp_path) == []
     (tmp_path / "params" / "c").touch()
     assert checksums.corrupt_files(tmp_path) == [f"{tmp_path / 'params' / 'c'} (no checksum)"]
-
-
-def test_a_prefix_is_taken_out_of_a_folder_s_checksums(tmp_path):
-    sealed(tmp_path, {"step": 5})
-    content = checksums.content_without(tmp_path, "opt_state/")
-    (tmp_path / checksums.NAME).write_bytes(content)
-    assert checksums.read(tmp_path)["about"] == {"step": 5}
-    (tmp_path / "opt_state" / "b").unlink()
-    assert checksums.corrupt_files(tmp_path) == []
 
 
 def test_only_the_wanted_files_are_compared(tmp_path):

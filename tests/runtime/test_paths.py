@@ -21,11 +21,28 @@ from transformer.workdir.log import Log, read
 
 def test_a_written_file_leaves_no_draft(tmp_path):
     path = tmp_path / "folder" / "config.json"
-    paths.write_file(path, b"{}")
-    paths.write_file(path, json.dumps({"a": 1}).encode())
-    assert json.loads(path.read_bytes()) == {"a": 1}
+    for content in (b"{}", b'{"a": 1}'):
+        paths.write_file(path, content)
+        assert path.read_bytes() == content
     assert [p.name for p in path.parent.iterdir()] == ["config.json"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+def test_a_file_is_synced_before_it_is_replaced_by_one_rename(tmp_path, monkeypatch):
+    """Otherwise a power failure could leave its name without its content. Then its folder is."""
+    path, done = tmp_path / "config.json", []
+    sync, replace = paths._sync, pathlib.Path.replace
+    monkeypatch.setattr(paths, "_sync", lambda place: (done.append(place), sync(place)))
+
+    def replaced(draft, target):
+        done.append((path.read_bytes(), draft.read_bytes(), target))
+        replace(draft, target)
+
+    path.write_bytes(b"old")
+    monkeypatch.setattr(pathlib.Path, "replace", replaced)
+    paths.write_file(path, b"new")
+    assert done[0].name.startswith("config.json")
+    assert done[1:] == [(b"old", b"new", path), tmp_path]
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self").exists(), reason="Linux has it")
@@ -33,19 +50,6 @@ def test_a_written_file_leaves_no_draft(tmp_path):
 def test_a_folder_that_cannot_be_created_is_a_user_error(write):
     with pytest.raises(UserError, match="cannot create the folder /proc/x: No such file"):
         write(pathlib.Path("/proc/x"))
-
-
-def test_a_file_is_replaced_by_one_rename(tmp_path, monkeypatch):
-    path = tmp_path / "config.json"
-    paths.write_file(path, b"old")
-    seen = []
-
-    def replace(source, target):
-        seen.append((path.read_bytes(), pathlib.Path(source).read_bytes(), target))
-
-    monkeypatch.setattr(pathlib.Path, "replace", replace)
-    paths.write_file(path, b"new")
-    assert seen == [(b"old", b"new", path)]
 
 
 # In a bucket
@@ -137,20 +141,6 @@ def test_unsupported_schemes_are_refused(monkeypatch):
     with pytest.raises(ValueError, match="gs://bucket/run: Please install it") as error:
         command_line.parse([*train, f"--workdir={RUN}"])
     assert launch.user_error_line(error.value)
-
-
-def test_a_file_is_synced_before_it_appears(tmp_path, monkeypatch):
-    """Otherwise a power failure could leave its name without its content. Then its folder is."""
-    synced, replaced = [], []
-    sync, replace = paths._sync, pathlib.Path.replace
-    monkeypatch.setattr(paths, "_sync", lambda path: (synced.append(path), sync(path)))
-    monkeypatch.setattr(
-        pathlib.Path, "replace", lambda self, to: (replaced.append(len(synced)), replace(self, to))
-    )
-    paths.write_file(tmp_path / "config.json", b"{}")
-    assert replaced == [1]
-    assert synced[0].name.startswith("config.json")
-    assert synced[1:] == [tmp_path]
 
 
 def test_a_folder_is_synced_with_all_of_its_content(tmp_path, monkeypatch):

@@ -67,14 +67,17 @@ def test_an_allocator_that_is_set_up_stays_as_it_is(started, name):
     assert os.environ[name] == "1"
 
 
-def test_a_program_that_runs_launch_py_is_left_alone(started, monkeypatch):
-    monkeypatch.setattr(sys, "orig_argv", ["python", "ipython"])
-    startup.restart_with_allocator()
-    assert not started
-
-
-def test_only_glibc_is_told(started, monkeypatch):
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [
+        (sys, "orig_argv", ["python", "ipython"]),  # a program that has imported launch.py
+        (platform, "libc_ver", lambda: ("", "")),  # not glibc
+    ],
+)
+def test_nothing_is_started_anew_by_a_notebook_or_without_glibc(
+    started, monkeypatch, place, name, value
+):
+    monkeypatch.setattr(place, name, value)
     startup.restart_with_allocator()
     assert not started
 

@@ -360,9 +360,8 @@ def test_files_from_elsewhere_are_prepared_in_the_data_folder(tmp_path, split):
     for language in ("de", "en"):
         (tmp_path / "elsewhere" / f"x.{language}").write_text("a\n")
     before = tree(tmp_path)
-    languages = {"source_language": "de", "target_language": "en"}
     folders = {"directory": str(tmp_path / "text"), "data_dir": str(tmp_path / "data")}
-    corpora.load("parallel_text", split, **languages, **folders)
+    corpora.load("parallel_text", split, ("de", "en"), **folders, key="split")
     written = tree(tmp_path) - before
     assert written
     assert all(path.is_relative_to(tmp_path / "data" / "parallel_text") for path in written)

@@ -6,6 +6,6 @@ init_from.py (the params of another run to start from), param_paths.py ('encoder
 
 Functions may assume that all processes see the same workdir. *Collective*, that is, to be called by
 all processes in the same order: the methods of `CheckpointStore` (except `place`, `complete` and
-`drop`) and of `Checkpoints`, `resuming.agreed_resumable`, `manager.best_step`, `weights.load` and
+`drop`) and of `Checkpoints`, `resuming.agreed_resumable`, `weights.best_step`, `weights.load` and
 `init_from.load`. The other functions only look at the disk.
 """

@@ -8,10 +8,9 @@ from typing import Any
 import jax
 
 from transformer.checkpoints import store
-from transformer.checkpoints.manager import best_step
-from transformer.checkpoints.param_paths import flatten, is_below, prefixes, unflatten
+from transformer.checkpoints.param_paths import flatten, is_below, prefixes
 from transformer.checkpoints.store import BEST, PARAMS, CheckpointStore
-from transformer.checkpoints.weights import DamagedError
+from transformer.checkpoints.weights import DamagedError, best_step
 from transformer.distributed.layout import Layout, from_saved, to_restore
 from transformer.errors import UserError, quantity
 from transformer.runtime import paths
@@ -46,7 +45,7 @@ def load(
     with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,), read_only=True)) as saved:
         step = best_step(saved, saved.steps())
         if faults := saved.faults(step):
-            raise DamagedError(", ".join(faults))
+            raise DamagedError(f"damaged: {', '.join(faults)}")
         shapes = saved.shapes(step, PARAMS)
         _check_identity(folder, saved.about(step, "identity"), identity, skip)
         _check_params(folder, shapes, params, skip, identity)
@@ -59,34 +58,27 @@ def load(
     return kept
 
 
-def replaced(params: Tree, loaded: dict[str, jax.Array]) -> Tree:
-    """Returns params with the arrays of some paths replaced by those that `load` gave."""
-    return unflatten({**flatten(params), **loaded})
-
-
 def _check_params(
     folder: Path, saved: Tree, params: Tree, skip: list[str], identity: dict[str, str]
 ) -> None:
     """Raises UserError unless two models have the same parameters, except those below `skip`.
 
-    UserError, too, for a prefix in `skip` below which there is no parameter, and that is no name of
-    an identity.
+    UserError, too, for a prefix in `skip` that is neither that of a parameter nor the name of an
+    identity.
     """
-    shared = (
-        unflatten({path: x for path, x in flatten(tree).items() if not is_below(path, skip)})
-        for tree in (saved, params)
-    )
+    flat = flatten(saved), flatten(params)
+    shared = ({path: x for path, x in tree.items() if not is_below(path, skip)} for tree in flat)
     if difference := store.different_shape(*shared):
         raise UserError(
             f"config.train.init_from={folder}: the parameter {difference}; with a prefix of its "
             "path in config.train.init_skip it starts anew"
         )
-    names = flatten(saved).keys() | flatten(params).keys()
+    names = flat[0].keys() | flat[1].keys()
     for prefix in skip:
         if prefix not in identity and not any(is_below(name, [prefix]) for name in names):
             raise UserError(
-                f"config.train.init_skip: {prefix!r} is no prefix of a parameter's path, such as "
-                f"{min(names)!r}"
+                f"config.train.init_skip: {prefix!r} must be a prefix of a parameter's path, such "
+                f"as {min(names)!r}"
             )
 
 

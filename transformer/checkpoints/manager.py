@@ -12,7 +12,7 @@ refused and left untouched.
 import concurrent.futures
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +47,8 @@ class Checkpoints:
         `identity`, such as {'vocabulary': fingerprint}, is saved with each step: only runs of the
         same identity can restore it. `best_is` is 'highest' or 'lowest'.
         """
-        self._keep = keep
-        self._every = every
-        self._identity = identity
-        self._best_is = best_is
-        self._workdir = workdir
+        self._workdir, self._keep, self._every = workdir, keep, every
+        self._identity, self._best_is = identity, best_is
         # A single thread: the next save cannot overtake the one whose checksums are being written.
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "checkpoints")
         self._saving = None  # (step, future) of the save in progress
@@ -75,17 +72,12 @@ class Checkpoints:
         previous_saved = self.finish()
         if step in self._latest.steps():  # the run was resumed from this step
             return previous_saved
-        needed = sum(x.nbytes for x in jax.tree.leaves((params, rest)))
-        free = min(processes.all_gather(paths.free_bytes(self._workdir)))
-        if free < needed:
-            logging.error(
-                "step %d is not saved: it needs %.1f MB, %s has %.1f MB left",
-                *(step, needed / 1e6, self._workdir, free / 1e6),
-            )
-            return False
         # If one process failed before Orbax's barrier, the others would wait there forever. So all
-        # processes agree first that the folder is writable.
+        # processes agree first that the folder is writable, and its disk has room.
         error = paths.try_write(self._workdir / LATEST)
+        needed = sum(x.nbytes for x in jax.tree.leaves((params, rest)))
+        if paths.free_bytes(self._workdir) < needed:
+            error = OSError(f"it needs {needed / 1e6:.1f} MB")
         if not self._all_succeeded_or_reopen(f"step {step}", error):
             return False
         # In the thread, although we wait for it: Ctrl-C then interrupts the wait, never Orbax.
@@ -109,16 +101,12 @@ class Checkpoints:
         return True
 
     def _try_to(self, change: Callable, *arguments: object) -> None:
-        """Calls `change`, which deletes something; logs a warning if the disk fails.
-
-        The next save tries to delete it again.
-        """
+        """Calls `change`, which deletes something; if the disk fails, the next save tries again."""
         try:
             change(*arguments)
         except OSError as error:
-            logging.warning(
-                "%s: cannot delete an old checkpoint: %s", self._workdir / LATEST, error
-            )
+            folder = self._workdir / LATEST
+            logging.warning("%s: cannot delete an old checkpoint: %s", folder, error)
 
     def _all_succeeded_or_reopen(self, what: str, error: BaseException | None) -> bool:
         """Returns whether no process had an error; else logs the first error and reopens Orbax."""
@@ -161,11 +149,9 @@ class Checkpoints:
         if not self._latest.steps():
             logging.error("best of step %d is not saved: no checkpoint could be saved yet", step)
             return False
-        best = best_step(self._best, set(self._best.steps()) - self._not_compared)
-        best_score = -math.inf  # what `signed` makes of NaN
-        if best is not None:
-            best_score = signed(self._best.about(best, "score"), self._best_is)
-        if signed(score, self._best_is) <= best_score:
+        compared = [best for best in self._best.steps() if best not in self._not_compared]
+        scores = [signed(self._best.about(best, "score"), self._best_is) for best in compared]
+        if signed(score, self._best_is) <= max(scores, default=-math.inf):  # -inf: NaN's
             return False
         saving = self._thread.submit(self._write_best, step, params, score)
         if not self._all_succeeded_or_reopen(f"the best of step {step}", saving.exception()):
@@ -205,11 +191,9 @@ class Checkpoints:
             logging.info("deleting step %d: later than step %d, or incomplete", later, step)
             self._latest.delete(later)
         complete = self._best.steps()
-        for best in self._best.all_steps():
-            if best not in complete:
-                self._best.delete(best)
-            elif best > step or _is_damaged(self._best, best):
-                self._not_compared.add(best)
+        for incomplete in set(self._best.all_steps()) - set(complete):
+            self._best.delete(incomplete)
+        self._not_compared = {x for x in complete if x > step or _is_damaged(self._best, x)}
         return step, *state
 
     def _newest_undamaged(self) -> int | None:
@@ -227,10 +211,7 @@ class Checkpoints:
         )
 
     def _set_aside(self) -> None:
-        """Renames the incomplete checkpoint of a run that was killed in its first save.
-
-        The run can then start over in the same workdir.
-        """
+        """Renames the incomplete checkpoint of a run killed in its first save, to start over."""
         for step in self._latest.all_steps():
             place = self._latest.place(step)
             aside = place.with_name(f"incomplete-{step}")
@@ -263,10 +244,3 @@ def _is_damaged(store: CheckpointStore, step: int) -> bool:
     for fault in faults:
         logging.warning("damaged: %s; step %d is not used", fault, step)
     return bool(faults)
-
-
-def best_step(store: CheckpointStore, steps: Iterable[int]) -> int | None:
-    """Returns the step with the best score, None if there are no steps."""
-
-    rank = lambda step: signed(store.about(step, "score"), store.about(step, "best_is"))
-    return max(steps, key=rank, default=None)

@@ -2,15 +2,16 @@
 
 import contextlib
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from transformer.checkpoints.manager import best_step
 from transformer.checkpoints.store import BEST, ITEMS, LATEST, OPT_STATE, PARAMS, CheckpointStore
 from transformer.errors import UserError, check_values
+from transformer.workdir.early_stopping import signed
 
 Tree = Any
 
@@ -18,10 +19,7 @@ WEIGHTS = ("average", "best", "latest")
 
 
 class DamagedError(UserError):
-    """A checkpoint has a checksum mismatch or missing files; the one argument names them."""
-
-    def __str__(self) -> str:
-        return f"damaged: {self.args[0]}"
+    """A checkpoint has a checksum mismatch or missing files, which the message names."""
 
 
 def check(weights: str) -> None:
@@ -77,6 +75,12 @@ def load(
                     raise
 
 
+def best_step(store: CheckpointStore, steps: Iterable[int]) -> int | None:
+    """Returns the step with the best score, None if there are no steps."""
+    rank = lambda step: signed(store.about(step, "score"), store.about(step, "best_is"))
+    return max(steps, key=rank, default=None)
+
+
 def _chosen(
     store: CheckpointStore, steps: list[int], weights: str, average_last: int, every: int
 ) -> list[int]:
@@ -94,8 +98,8 @@ def _chosen(
     damaged_files = ", ".join(fault for step in chosen for fault in faults[step])
     if not undamaged or (damaged_files and weights != "best"):
         raise DamagedError(
-            f"{damaged_files}; nothing was loaded: set config.evaluate.weights to another of "
-            f"{WEIGHTS}"
+            f"damaged: {damaged_files}; nothing was loaded: set config.evaluate.weights to another "
+            f"of {WEIGHTS}"
         )
     if damaged_files:
         logging.warning("damaged: %s; using another best", damaged_files)

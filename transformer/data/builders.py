@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import math
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
@@ -74,11 +74,6 @@ class LabelledLines(Records):
     """Writes the lines of labelled files, or of parts of them, as one split."""
 
 
-def _records(first: str, second: str, pairs: Iterable[tuple]) -> Iterator[dict]:
-    """Yields pairs of texts as records of the two languages."""
-    return ({first: a, second: b} for a, b in pairs)
-
-
 def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> RecordsConfig:
     """Returns the config of a corpus of two aligned files, named after their content.
 
@@ -100,8 +95,8 @@ def text_config(files: list[pathlib.Path], languages: Sequence[str]) -> RecordsC
     digest = hashlib.sha256("".join(digest for _, digest, _ in sides).encode()).hexdigest()
 
     def splits() -> dict[str, tuple[int, Iterator]]:
-        lines = (text_files.lines(file) for _, _, file in sides)
-        return {"pairs": (counts[0], _records(first, second, zip(*lines, strict=True)))}
+        pairs = zip(*(text_files.lines(file) for _, _, file in sides), strict=True)
+        return {"pairs": (counts[0], ({first: a, second: b} for a, b in pairs))}
 
     features = tfds.features.Translation(languages=(first, second))
     name = f"{first}-{second}-{digest[:16]}"

@@ -20,6 +20,7 @@ from transformer.errors import UserError, check_values
 from transformer.runtime import paths
 
 SPLITS = ("train", "validation", "test")
+CHUNK = 8192  # items to read at once: a corpus need not fit into memory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Corpus:
         return tuple([record[column].decode() for record in records] for column in self.columns)
 
 
-def load_text(split: str, *, directory: str, data_dir: str, key: str = "split") -> Corpus:
+def load_text(split: str, *, directory: str, data_dir: str, key: str) -> Corpus:
     """Returns the lines of text files; prepares them under `data_dir` first if necessary.
 
     `split` names files in `directory`, or parts of them (`text_files.find_parts`). Record i is line
@@ -58,18 +59,12 @@ def load_text(split: str, *, directory: str, data_dir: str, key: str = "split") 
 
 
 def load(
-    corpus: str,
-    split: str,
-    *,
-    source_language: str,
-    target_language: str,
-    directory: str,
-    data_dir: str,
-    key: str = "split",
+    corpus: str, split: str, languages: tuple[str, str], *, directory: str, data_dir: str, key: str
 ) -> Corpus:
     """Returns one split of sentence pairs; prepares it under `data_dir` first if necessary.
 
-    `corpus` is `parallel_text`, or a name in registry.CORPORA or wmt.CORPORA, in either direction.
+    `corpus` is `parallel_text`, or a name in registry.CORPORA or wmt.CORPORA, in either direction:
+    `languages` are those of the source and the target.
     For `parallel_text` the split is a file stem in `directory` (`train`: `train.de` and `train.en`,
     plain, .gz or .xz) or `SOURCE_FILE,TARGET_FILE`; the others have the splits SPLITS.
     UserError, of one line, for what the user can mend: a name, a file, a network. `key` is the
@@ -77,7 +72,7 @@ def load(
     """
     from transformer.data import builders, wmt
 
-    data_dir, languages = local_folder(data_dir), (source_language, target_language)
+    data_dir = local_folder(data_dir)
     known = (*registry.CORPORA, "parallel_text", *wmt.CORPORA)
     check_values("data", {"corpus": corpus}, {"corpus": known})
     files, check = [], lambda: None
@@ -85,13 +80,21 @@ def load(
         files = text_files.find(pathlib.Path(os.path.expanduser(directory)), split, languages, key)
         builder, config = builders.ParallelText, builders.text_config(files, languages)
         split = "pairs"
-    elif corpus in registry.CORPORA:
-        builder, config = builders.Builtin, registry.load(registry.CORPORA[corpus])()
-        _check_names(corpus, split, languages, config.features.languages, key)
     else:
-        builder, config = wmt.BUILDER, wmt.CORPORA[corpus]
-        _check_names(corpus, split, languages, config.language_pair, key)
-        check = functools.partial(wmt.check_archives, corpus, data_dir)
+        if corpus in registry.CORPORA:
+            builder, config = builders.Builtin, registry.load(registry.CORPORA[corpus])()
+            first, second = config.features.languages
+        else:
+            builder, config = wmt.BUILDER, wmt.CORPORA[corpus]
+            first, second = config.language_pair
+            check = functools.partial(wmt.check_archives, corpus, data_dir)
+        if {*languages} != {first, second}:
+            raise UserError(
+                f"config.data: {corpus} has the languages {first!r} and {second!r}, found source "
+                f"{languages[0]!r} and target {languages[1]!r}"
+            )
+        if split not in SPLITS:
+            raise UserError(f"{key}: {corpus} has the splits {', '.join(SPLITS)}, found {split!r}")
     records, fingerprint = prepared(
         builder, config, data_dir, split, direction=languages, check=check
     )
@@ -128,16 +131,3 @@ def local_folder(data_dir: str) -> str:
     if "://" in data_dir:
         raise UserError(f"config.data.data_dir must be a local folder, found {data_dir!r}")
     return os.path.abspath(os.path.expanduser(data_dir))
-
-
-def _check_names(
-    corpus: str, split: str, languages: tuple[str, str], expected: Sequence[str], key: str
-) -> None:
-    """Raises UserError if a corpus lacks the languages or the split."""
-    if sorted(languages) != sorted(expected):
-        raise UserError(
-            f"config.data: {corpus} has the languages {expected[0]!r} and {expected[1]!r}, found "
-            f"source {languages[0]!r} and target {languages[1]!r}"
-        )
-    if split not in SPLITS:
-        raise UserError(f"{key}: {corpus} has the splits {', '.join(SPLITS)}, found {split!r}")

@@ -11,7 +11,7 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -48,7 +48,7 @@ def languages(folder: Path, stems: Iterable[str], source: str, target: str) -> t
     )
 
 
-def find(folder: Path, split: str, languages: Sequence[str], key: str = "split") -> list[Path]:
+def find(folder: Path, split: str, languages: Sequence[str], key: str) -> list[Path]:
     """Returns the source file and the target file of a split.
 
     `split` is a stem in `folder` or 'SOURCE_FILE,TARGET_FILE'; `key` is its config key, for error
@@ -67,30 +67,30 @@ def find(folder: Path, split: str, languages: Sequence[str], key: str = "split")
         sides = [[folder / f"{split}.{language}{x}" for x in SUFFIXES] for language in languages]
     if len(sides) != 2:
         raise UserError(f"{key} must be a stem or SOURCE_FILE,TARGET_FILE, found {split!r}")
-    why = functools.partial(_why_missing, folder, key=key)
-    return [_only_file(candidates, f"{key}={split!r}", why) for candidates in sides]
-
-
-def _only_file(candidates: list[Path], setting: str, why: Callable[[list[Path]], str]) -> Path:
-    """Returns the one candidate that is a file; UserError, which begins with `setting`, if not."""
-    present = [file for file in candidates if file.is_file()]
-    if len(present) > 1:
-        raise UserError(f"{setting} could be {' or '.join(map(str, present))}: remove all but one")
-    if not present:
-        raise UserError(f"{setting}: {why(candidates)}")
-    return present[0]
-
-
-def _why_missing(folder: Path, candidates: list[Path], key: str) -> str:
-    """Returns for a side what was expected, what is there, and what the user can set instead."""
-    if folders := [str(file) for file in candidates if file.is_dir()]:
-        return f"{folders[0]} is a folder, expected a file"
     no_test = ", or to '' for no test set" if key == "config.data.test" else ""
-    return (
-        f"expected one of {', '.join(map(str, candidates))}, found none (set {key} to another "
-        f"stem, or to SOURCE_FILE,TARGET_FILE{no_test}; config.data.source_language and "
-        f"config.data.target_language are the ends of the files' names); {state(folder)}"
+    hint = (
+        f" (set {key} to another stem, or to SOURCE_FILE,TARGET_FILE{no_test}; "
+        "config.data.source_language and config.data.target_language are the ends of the files' "
+        "names)"
     )
+    return [_only_file(folder, side, f"{key}={split!r}", hint) for side in sides]
+
+
+def _only_file(folder: Path, candidates: list[Path], setting: str, hint: str) -> Path:
+    """Returns the one candidate that is a file.
+
+    Otherwise raises UserError, which begins with the `setting`; `hint` is what the user can set
+    instead of it where there is none.
+    """
+    present = [file for file in candidates if file.is_file()]
+    if len(present) == 1:
+        return present[0]
+    if present:
+        raise UserError(f"{setting} could be {' or '.join(map(str, present))}: remove all but one")
+    if folders := [str(file) for file in candidates if file.is_dir()]:
+        raise UserError(f"{setting}: {folders[0]} is a folder, expected a file")
+    names = ", ".join(map(str, candidates))
+    raise UserError(f"{setting}: expected one of {names}, found none{hint}; {state(folder)}")
 
 
 def state(folder: Path) -> str:
@@ -114,7 +114,7 @@ class Part(NamedTuple):
     in_characters: bool
 
 
-def find_parts(folder: Path, split: str, key: str = "split") -> list[Part]:
+def find_parts(folder: Path, split: str, key: str) -> list[Part]:
     """Returns the parts of text files that a split names, in order.
 
     `split` is 'FILE', or several separated by commas; FILE.gz and FILE.xz are found, too. A FILE
@@ -122,16 +122,7 @@ def find_parts(folder: Path, split: str, key: str = "split") -> list[Part]:
     'all.txt[90%: of characters]' the last 10 % of its characters, line breaks included, which may
     begin in the middle of a line. UserError unless each file is there exactly once.
     """
-
-    def why_missing(candidates: list[Path]) -> str:
-        if candidates[0].is_dir():
-            return f"{candidates[0]} is a folder, expected a file"
-        no_test = " (set it to '' for no test set)" if key == "config.data.test" else ""
-        return (
-            f"expected one of {', '.join(map(str, candidates))}, found none{no_test}; "
-            f"{state(folder)}"
-        )
-
+    hint = " (set it to '' for no test set)" if key == "config.data.test" else ""
     parts = []
     for name in map(str.strip, split.split(",")):
         # FILE, then [start%:stop%] or [start%:stop% of characters], both numbers optional.
@@ -143,7 +134,7 @@ def find_parts(folder: Path, split: str, key: str = "split") -> list[Part]:
                 f"FILE[:90% of characters], found {name!r}"
             )
         candidates = [folder / os.path.expanduser(match[1] + suffix) for suffix in SUFFIXES]
-        file = _only_file(candidates, f"{key}={split!r}", why_missing)
+        file = _only_file(folder, candidates, f"{key}={split!r}", hint)
         parts.append(Part(file, start, stop, bool(match[4])))
     return parts
 

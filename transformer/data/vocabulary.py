@@ -1,6 +1,7 @@
 """The vocabulary of a run, by the contents of its files: learnt from text, or loaded."""
 
 import dataclasses
+import functools
 import io
 import logging
 import re
@@ -39,29 +40,22 @@ def learn(
     `max_sentences` random sentences (0: all), chosen by `seed`; characters are those of all.
     """
     if kind == "characters":
-        max_sentences = 0
+        max_sentences, learn_side = 0, characters.learn
     else:
         logging.info("learning the vocabulary: %s, %d pieces", kind, size)
-    contents = {}
+        options = {"kind": kind, "size": size, "character_coverage": character_coverage}
+        learn_side = functools.partial(learn_pieces, **options)
     with progress.waiting("learn the vocabulary"):
+        contents = {}
         for name in names:
             sides = SIDES[Path(name).stem]
             sentences = _sentences(train, sides, max_sentences, seed, normalisation)
-            if kind == "characters":
-                contents[name] = characters.learn(sentences)
-            else:
-                options = {"size": size, "character_coverage": character_coverage}
-                contents[name] = learn_pieces(sentences, kind=kind, **options)
-    return contents
+            contents[name] = learn_side(sentences)
+        return contents
 
 
 def _sentences(
-    corpus: corpora.Corpus,
-    sides: Sequence[int],
-    max_sentences: int,
-    seed: int,
-    normalisation: str,
-    chunk: int = 8192,
+    corpus: corpora.Corpus, sides: Sequence[int], max_sentences: int, seed: int, normalisation: str
 ) -> Iterator[str]:
     """Yields the sentences of `sides`: all, or about `max_sentences`, of random items."""
     chosen = np.arange(len(corpus))
@@ -71,19 +65,15 @@ def _sentences(
         chosen = np.sort(shuffled[: max_sentences // len(sides)])
     total = len(chosen) * len(sides)
     with progress.counter("read for the vocabulary", total=total, unit="sentence") as advance:
-        for start in range(0, len(chosen), chunk):
-            texts = corpus.read(chosen[start : start + chunk])
+        for start in range(0, len(chosen), corpora.CHUNK):
+            texts = corpus.read(chosen[start : start + corpora.CHUNK])
             for side in sides:
                 yield from tokenizer.normalised(texts[side], normalisation)
                 advance(len(texts[side]))
 
 
 def learn_pieces(
-    sentences: Iterable[str],
-    *,
-    size: int,
-    kind: str,
-    character_coverage: float,
+    sentences: Iterable[str], *, size: int, kind: str, character_coverage: float
 ) -> bytes:
     """Learns `size` pieces from sentences; returns a .model file's bytes, deterministically.
 

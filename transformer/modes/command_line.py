@@ -120,7 +120,7 @@ def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     values = flatten(config)
     for argument in arguments:
         key = key_of(argument)
-        if key in values and run_config.is_of_parameters(key):
+        if key in values and run_config.affects_params(key):
             raise UserError(
                 f"{argument}: the checkpoints in {workdir} were trained with {values[key]!r}"
             )

@@ -42,17 +42,6 @@ HARDWARE = {
 }
 
 
-def peak(device_kind: str) -> float:
-    """Returns a device's peak bfloat16 FLOP/s; 0 if unknown."""
-    return _sheet(device_kind).peak
-
-
-def hardware(device_kind: str) -> Hardware | None:
-    """Returns a device's data sheet; None if its memory is unknown."""
-    sheet = _sheet(device_kind)
-    return sheet if sheet.memory_bytes else None
-
-
-def _sheet(device_kind: str) -> Hardware:
-    """Returns the first of HARDWARE whose name a device's kind contains."""
+def hardware(device_kind: str) -> Hardware:
+    """Returns the first of HARDWARE whose name a device's kind contains; zeros if none is."""
     return next((sheet for name, sheet in HARDWARE.items() if name in device_kind), Hardware())

@@ -127,15 +127,8 @@ class Progress:
         """Starts at `step` of `total` steps."""
         self.step = self._lap_step = step
         self._total = total
-        self._bar = tqdm.tqdm(
-            desc="train",
-            total=total,
-            initial=step,
-            unit="step",
-            file=sys.stderr,
-            disable=None,
-            dynamic_ncols=True,
-        )
+        options = {"total": total, "initial": step, "unit": "step", "dynamic_ncols": True}
+        self._bar = tqdm.tqdm(desc="train", file=sys.stderr, disable=None, **options)
         self._lap_start = time.perf_counter()
         self._waited = 0.0  # seconds of this lap
         self._step_seconds = self._waiting = 0.0  # of the last lap

@@ -105,11 +105,10 @@ def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
     return corpora.load(
         data.corpus,
         name,
-        key=key,
-        source_language=data.source_language,
-        target_language=data.target_language,
+        (data.source_language, data.target_language),
         directory=data.directory,
         data_dir=data.data_dir,
+        key=key,
     )
 
 

@@ -14,7 +14,7 @@ import jax
 from transformer.distributed.layout import Layout, bytes_per_device
 from transformer.errors import quantity
 from transformer.runtime import progress
-from transformer.runtime.devices import peak
+from transformer.runtime.devices import hardware
 from transformer.runtime.progress import Progress
 from transformer.tasks.task import Task
 from transformer.training.state import TrainState
@@ -210,5 +210,5 @@ def seconds_at_peak(model: nn.Module, rows: int, length: int) -> float:
     """
     devices = jax.devices()
     flops = getattr(model, "flops", None)
-    flops_per_second = len(devices) * peak(devices[0].device_kind)
+    flops_per_second = len(devices) * hardware(devices[0].device_kind).peak
     return flops(rows, length) / flops_per_second if flops and flops_per_second else 0.0

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from transformer.checkpoints import init_from
 from transformer.checkpoints.manager import Checkpoints
+from transformer.checkpoints.param_paths import flatten, unflatten
 from transformer.distributed.layout import Layout, from_saved, state_shardings, to_restore, to_save
 from transformer.training.initialise import by_parts
 
@@ -65,7 +65,7 @@ def restore_or_init(
     state = jax.tree.unflatten(jax.tree.structure(shapes), arrays)
     if not load_params:
         return state
-    params = init_from.replaced(state.params, loaded)
+    params = unflatten(flatten(state.params) | loaded)
     # Again, for an optimizer whose first state depends on the params.
     restart = lambda params: init_state(lambda _: params, optimizer, None)
     return jax.jit(restart, out_shardings=shardings)(params)

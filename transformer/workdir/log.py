@@ -4,14 +4,13 @@ import contextlib
 import datetime
 import json
 import logging
-import socket
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tensorboardX import summary
+from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event, SessionLog
-from tensorboardX.record_writer import RecordWriter
 
 from transformer.distributed import processes
 from transformer.errors import quantity
@@ -132,14 +131,12 @@ class Log:
         self._file = open(self._path, "ab")  # noqa: SIM115 (`close` closes it)
         folder = self._path.parent / "tensorboard"
         folder.mkdir(exist_ok=True)
-        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}"
-        self._tensorboard = RecordWriter(str(folder / name))
-        self._event(file_version="brain.Event:2")
+        # The suffix, because tensorboardX names files by the second, and replaces one of that name.
+        self._tensorboard = EventsWriter(str(folder / "events"), f".{time.time_ns()}")
         self._event(step=self._step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def _event(self, **content: object) -> None:
-        event = Event(wall_time=time.time(), **content)
-        self._tensorboard.write(event.SerializeToString())
+        self._tensorboard.write_event(Event(wall_time=time.time(), **content))
 
     def _close_files(self) -> None:
         for file in filter(None, (self._file, self._tensorboard)):
@@ -191,14 +188,14 @@ def is_line(values: object, name: str) -> bool:
     return (
         isinstance(values, dict)
         and values.keys() >= needed.keys()
-        and all(_is_of(value, types[key]) for key, value in values.items() if key in types)
+        and all(_has_type(value, types[key]) for key, value in values.items() if key in types)
     )
 
 
-def _is_of(value: object, kind: type | list[type]) -> bool:
+def _has_type(value: object, kind: type | list[type]) -> bool:
     """Returns whether a value is of a type in FORMS."""
     if isinstance(kind, list):
-        return isinstance(value, list) and all(_is_of(x, kind[0]) for x in value)
+        return isinstance(value, list) and all(_has_type(x, kind[0]) for x in value)
     if kind is float:
         return type(value) in (int, float) and 0 <= value < 1e9
     return type(value) is kind  # not isinstance: True is no int here

@@ -53,14 +53,13 @@ def warn_if_unwritable(workdir: Path) -> None:
     """Logs a warning, before the evaluation, if its result cannot be saved in the workdir."""
     if paths.in_bucket(workdir):
         return
-    folders = filter(Path.exists, (workdir, workdir / FOLDER))
-    error = next(filter(None, map(paths.try_write, folders)), None)
     try:
+        for folder in filter(Path.exists, (workdir, workdir / FOLDER)):
+            if error := paths.try_write(folder):
+                raise error
         if (workdir / NAME).exists():
             (workdir / NAME).open("ab").close()
-    except OSError as cause:
-        error = error or cause
-    if error:
+    except OSError as error:
         reason = error.strerror or error
         logging.warning("%s: %s; the score will be printed, but not saved", workdir, reason)
 

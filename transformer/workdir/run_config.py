@@ -91,7 +91,7 @@ def exported_run(folder: Path) -> Path | None:
     return None
 
 
-def is_of_parameters(key: str) -> bool:
+def affects_params(key: str) -> bool:
     """Returns whether a run's params depend on a key."""
     return key.startswith(PARAMETERS) and key not in NOT_PARAMETERS
 
@@ -112,7 +112,7 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
     saved = {key: value for key, value in flat.items() if not key.startswith(never_taken)}
     lacking = sorted(key for key in today.keys() - saved.keys() if not key.startswith(MACHINE))
     unknown = sorted(key for key in saved.keys() - today.keys() if not key.startswith(always_kept))
-    for key in filter(is_of_parameters, lacking):
+    for key in filter(affects_params, lacking):
         raise UserError(
             f"{file} has no {key}, on which the params depend: add the value that the run was "
             f"trained with (today's default is {today[key]!r})"

@@ -4,7 +4,7 @@ import importlib.metadata
 import logging
 from pathlib import Path
 
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.distributed import processes
 from transformer.errors import UserError
@@ -28,14 +28,14 @@ FREE = (
 PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "sentencepiece", "tensorflow-datasets")
 
 
-def write_config(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def write_config(config: ConfigDict, workdir: Path) -> None:
     """Writes config.json from process 0: the resolved config and the versions of packages.
 
     The coordinator's address and process ids are left out, because they change with each start.
     """
     if not processes.is_first():
         return
-    config = ml_collections.ConfigDict(config)
+    config = ConfigDict(config)
     config.parallel.update(coordinator="", num_processes=0, process_id=0)
     values = {**config.to_dict(), "versions": versions()}
     json_files.write(workdir / "config.json", values)
@@ -47,10 +47,7 @@ def versions() -> dict[str, str]:
 
 
 def check_same_run(
-    config: ml_collections.ConfigDict,
-    saved_config: ml_collections.ConfigDict,
-    workdir: Path,
-    free: tuple[str, ...],
+    config: ConfigDict, saved_config: ConfigDict, workdir: Path, free: tuple[str, ...]
 ) -> None:
     """Raises UserError if a resumed run's config differs from the one it started with.
 

@@ -23,7 +23,7 @@ from transformer.distributed.parallel_step import compile_step, rows_for_devices
 from transformer.errors import UserError, check_values
 from transformer.modes import prepare
 from transformer.runtime import progress, startup
-from transformer.runtime.devices import HARDWARE, hardware, peak
+from transformer.runtime.devices import HARDWARE, hardware
 from transformer.tasks.task import init_params
 from transformer.tools.plan import plan_text, step_time, tpu_program
 from transformer.tools.plan.collectives import find_collectives, summed
@@ -53,7 +53,7 @@ def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values of `config.plan`."""
     options = config.plan
     check_values("plan", options, RULES)
-    if options.device and not peak(options.device):
+    if options.device and not hardware(options.device).peak:
         known = ", ".join(name for name, sheet in HARDWARE.items() if sheet.peak)
         raise UserError(f"config.plan.device must be one of {known}, found {options.device!r}")
     if not (topology := options.topology):
@@ -133,7 +133,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         "empty_rows": rows - filled,
         "length": length,
         "bytes_per_device": sizes | {"total": sum(sizes.values())},
-        "memory": getattr(hardware(kind), "memory_bytes", None),
+        "memory": hardware(kind).memory_bytes or None,
         "checkpoint_bytes": sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)),
         "flops_per_step": flops,
         "flops_per_run": flops and flops * config.train.num_steps,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
-from transformer.runtime.devices import hardware, peak
+from transformer.runtime.devices import hardware
 from transformer.tools.plan.collectives import Collective
 from transformer.tools.plan.tpu_program import Cost
 
@@ -27,7 +27,7 @@ def times(work: Work, options: ConfigDict, num_steps: int) -> dict:
     `options` is `config.plan`. A step takes the longer of computation and communication, as if they
     overlapped perfectly.
     """
-    flops_per_second = work.num_devices * peak(work.kind) * options.share_of_peak
+    flops_per_second = work.num_devices * hardware(work.kind).peak * options.share_of_peak
     compute = work.flops / flops_per_second if work.flops and flops_per_second else None
     communication = seconds_to_send(work.collectives, work.kind, options.bandwidth)
     step_seconds = bound_by = None
@@ -55,14 +55,14 @@ def program_times(work: Work, cost: Cost, bandwidth: float) -> dict:
     """
     device = hardware(work.kind)
     memory = instructions = bound = share = None
-    if device and device.clock:
+    if device.clock:
         memory = cost.moved / device.memory_bandwidth
         instructions = cost.cycles / device.clock
     waited_for = [collective for collective in work.collectives if not collective.overlaps]
     waiting = seconds_to_send(waited_for, work.kind, bandwidth)
     if memory is not None and waiting is not None:
         bound = max(memory, instructions) + waiting
-        share = work.flops and work.flops / (work.num_devices * peak(work.kind)) / bound
+        share = work.flops and work.flops / (work.num_devices * device.peak) / bound
     return {
         "bytes_moved": cost.moved,
         "memory_seconds": memory,
@@ -92,8 +92,6 @@ def rate(kind: str, group: tuple[int, ...]) -> float:
     Example: 16 H100 in islands of 8 send min(450, 8 * 50) = 400 GB/s.
     """
     links = hardware(kind)
-    if links is None:
-        return 0.0
     # Devices are numbered island by island: with 8 in each, device 9 is in island 1.
     islands = [device // links.devices_per_island for device in group]
     in_island = islands.count(islands[0])
