@@ -77,7 +77,6 @@ def lay(
     arrays[0, flat_index] = side.ids[np.repeat(starts_of_items, lengths) + position]
     arrays[1, flat_index] = position
     arrays[2, flat_index] = np.repeat(np.arange(len(items)) - first + 1, lengths)
-    arrays[2] *= arrays[0] != tokenizer.PAD  # sources of a vocabulary without END end with PAD
     ids, positions, segments = arrays.reshape(3, *shape)
     return ids, positions, segments
 

@@ -10,7 +10,7 @@ import hashlib
 import operator
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -28,7 +28,8 @@ NORMALISATIONS = ("nfc", "")
 class Pieces:
     """The vocabulary of one side: a SentencePiece model, whose ids are the model's.
 
-    `characters.Characters` and `piece_table.PieceTable` have the same methods.
+    `characters.Characters` and `piece_table.PieceTable` have the same methods, and may stand where
+    these are asked for.
     """
 
     processor: sentencepiece.SentencePieceProcessor
@@ -64,33 +65,18 @@ class Pieces:
         return {"text": self}
 
 
-class SideVocabulary(Protocol):
-    """The vocabulary of one side of the pairs: `Pieces`, or another with the same methods."""
-
-    end: int  # END, which each encoded text ends with
-    normalisation: str
-
-    def __len__(self) -> int: ...
-    def encode(self, texts: Sequence[str]) -> list[list[int]]: ...
-    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]: ...
-    def pieces(self, ids: Iterable[int]) -> list[str]: ...
-    def surfaces(self, text: str) -> list[tuple[str, str]]: ...
-    @property
-    def fingerprint(self) -> str: ...
-
-
 class Vocabulary(NamedTuple):
     """The vocabularies of the source and the target: one object if they are shared."""
 
-    source: SideVocabulary
-    target: SideVocabulary
+    source: Pieces
+    target: Pieces
 
     @property
     def shared(self) -> bool:
         return self.source is self.target
 
     @property
-    def sides(self) -> dict[str, SideVocabulary]:
+    def sides(self) -> dict[str, Pieces]:
         return {"source": self.source, "target": self.target}
 
     @property

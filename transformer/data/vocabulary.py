@@ -134,10 +134,10 @@ def load(contents: dict[str, bytes], *, normalisation: str = "") -> Vocabulary:
     """
     files = {Path(path).name: path for path in contents}
 
-    def side(name: str) -> tokenizer.SideVocabulary:
+    def side(name: str) -> tokenizer.Pieces:
         return dataclasses.replace(load_side(name), normalisation=normalisation)
 
-    def load_side(name: str) -> tokenizer.SideVocabulary:
+    def load_side(name: str) -> tokenizer.Pieces:
         if path := files.get(f"{name}.characters"):
             return characters.load(contents[path], path)
         # source.model if the side has its own, else shared.model.

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from transformer.data.tokenizer import SideVocabulary
+from transformer.data.tokenizer import Pieces
 from transformer.decoding.parts import Search
 from transformer.errors import UserError
 
@@ -26,9 +26,7 @@ class Chunk(NamedTuple):
     search: Search
 
 
-def split(
-    lines: Sequence[str], vocabulary: SideVocabulary, max_length: int
-) -> Iterator[list[list[int]]]:
+def split(lines: Sequence[str], vocabulary: Pieces, max_length: int) -> Iterator[list[list[int]]]:
     """Yields each line's ids in parts of at most max_length; no part for a blank line.
 
     A part ends before the last word that begins in its second half, else within a word. Each part
@@ -41,7 +39,7 @@ def split(
         yield [part for _ in texts for part in _parts(next(encoded), vocabulary, max_length)]
 
 
-def _parts(ids: list[int], vocabulary: SideVocabulary, max_length: int) -> Iterator[list[int]]:
+def _parts(ids: list[int], vocabulary: Pieces, max_length: int) -> Iterator[list[int]]:
     """Yields the ids of a text in parts; nothing if there is only the end symbol."""
     max_pieces = max_length - 1  # pieces of a part, without the end symbol
     start = 0

@@ -13,7 +13,7 @@ import ml_collections
 import numpy as np
 
 from transformer.data import pairs, tokenizer
-from transformer.data.tokenizer import SideVocabulary
+from transformer.data.tokenizer import Pieces
 from transformer.errors import UserError, check_values
 from transformer.modes import lines, score
 from transformer.runtime import paths, progress
@@ -103,7 +103,7 @@ def alignment(
     return [(int(by_word[t].argmax()), t) for t in sorted(set(target_words))]
 
 
-def words(vocabulary: SideVocabulary, text: str) -> list[int]:
+def words(vocabulary: Pieces, text: str) -> list[int]:
     """Returns the number of the word that each piece of a text belongs to.
 
     Example: the pieces '▁the', '▁c', 'at' of "the cat" give [0, 1, 1].

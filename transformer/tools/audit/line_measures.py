@@ -50,7 +50,7 @@ class Reader(NamedTuple):
     languages: tuple[str, str]  # codes, without a country: of the side, and of the other one
     script: int  # of its letters: their kind
     max_length: int  # pieces of a training sentence, with END
-    pieces: tokenizer.SideVocabulary | None  # the vocabulary, if there is one
+    pieces: tokenizer.Pieces | None  # the vocabulary, if there is one
 
 
 def side_scripts(pairs: Texts) -> list[int]:

@@ -4,7 +4,7 @@ import collections
 from collections.abc import Sequence
 
 from transformer.data import tokenizer
-from transformer.data.tokenizer import SideVocabulary
+from transformer.data.tokenizer import Pieces
 from transformer.decoding import compiled
 from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
@@ -72,7 +72,7 @@ def final_fates(steps: Sequence[Step]) -> list[list[Candidate]]:
     return path
 
 
-def plot(path: Sequence[Sequence[Candidate]], side: SideVocabulary) -> Plot:
+def plot(path: Sequence[Sequence[Candidate]], side: Pieces) -> Plot:
     """Returns the first steps of a path as a tree that grows downwards, a row a step."""
     values = [{"step": 0, "place": 1, "piece": "<s>"}]
     rows, places, kept = [], {(): 1}, collections.Counter()
@@ -94,7 +94,7 @@ def plot(path: Sequence[Sequence[Candidate]], side: SideVocabulary) -> Plot:
     return Plot("", _tree(values), _in_words(path, side), Table(columns, rows))
 
 
-def _in_words(path: Sequence[Sequence[Candidate]], side: SideVocabulary) -> str:
+def _in_words(path: Sequence[Sequence[Candidate]], side: Pieces) -> str:
     """Says which translation the search returned, and which came second."""
     ended = [x for row in path for x in row if x.ids[-1] == tokenizer.END and x.fate != "dropped"]
     ended = sorted(ended, key=lambda x: -x.score)[:2]
