@@ -158,8 +158,8 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
 
 def imported_config(folder: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of the run that a folder was exported from, else the defaults."""
-    if run := run_config.exported_run(folder):
-        return trained_config(run, arguments)
+    if run_config.is_exported(folder):
+        return trained_config(folder, arguments)
     config = config_files.default_config()
     # Not WMT's text and languages: `import_model` fills in what the model names.
     config.data.update(corpus="parallel_text", source_language="", target_language="")

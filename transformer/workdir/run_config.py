@@ -17,7 +17,6 @@ from transformer.workdir.config_files import (
     needed_keys,
 )
 
-RUN = "run"  # in an exported folder: config.json and vocabulary/ of its run
 # Keys that belong to a machine, not to a model. They are never taken from a workdir's config.json,
 # which may be from an untrusted source: JAX executes the native code in a compilation cache.
 MACHINE = (
@@ -79,16 +78,10 @@ def read_config(workdir: Path) -> ConfigDict:
         raise UserError(f"damaged: {path} is not a config ({error})") from error
 
 
-def exported_run(folder: Path) -> Path | None:
-    """Returns the folder in an exported one that holds the run's config.json; None without one.
-
-    A format that has a config.json itself keeps the run's, and the vocabulary, in the folder `run`.
-    """
-    for run in (folder / RUN, folder):
-        file = run / "config.json"
-        if file.is_file() and {"task", "model"} <= json_files.read_object(file).keys():
-            return run
-    return None
+def is_exported(folder: Path) -> bool:
+    """Returns whether a folder has the config.json of a run, and not another program's."""
+    file = folder / "config.json"
+    return file.is_file() and {"task", "model"} <= json_files.read_object(file).keys()
 
 
 def affects_params(key: str) -> bool:

@@ -1,23 +1,16 @@
 """--mode=export: a run's folder in the format of another program."""
 
-import functools
 import json
 import shutil
 
-import jax
 import numpy as np
 import pytest
 from etils import epath
 from families.language_model import language
 from helpers import tiny
-from tools.convert import huggingface
 
 from transformer.decoding.translator import Translator
 from transformer.errors import UserError
-from transformer.families.images.vision import VisionTransformer
-from transformer.families.labels import class_names
-from transformer.families.texts.text_encoder import MaskedLanguageModel
-from transformer.models import fields
 from transformer.modes import command_line
 from transformer.runtime import checksums
 from transformer.tasks import trained, translation, vocabularies
@@ -106,7 +99,6 @@ def test_safetensors_are_our_params(tiny_run, tmp_path):
         ({"export__quantization": "int8"}, r"goes with config.export.format=ctranslate2"),
         ({"evaluate__ensemble": "x"}, r"needs a single model"),
         ({"architecture": "recurrent"}, r"config.architecture='recurrent' has no form"),
-        ({"architecture": "text_classifier"}, r"no form in huggingface: .* tanh .*use --config"),
     ],
 )
 def test_what_cannot_be_exported_is_said_before_anything_is_written(
@@ -126,153 +118,103 @@ def restored(folder, target):
     return config, trained.load(config, target)
 
 
-def test_safetensors_are_a_workdir_again(tiny_run, tmp_path):
+@pytest.fixture
+def as_safetensors(tiny_run, tmp_path):
+    """The tiny run's folder as safetensors, and the config that it was exported with."""
     config = config_of(tiny_run, export__format="safetensors", data__directory="/home/somebody")
     export(config, (tmp_path / "model", tiny_run.workdir))
-    again, run = restored(tmp_path / "model", tmp_path / "again")
+    return tmp_path / "model", config
+
+
+def test_safetensors_are_a_workdir_again(tiny_run, tmp_path, as_safetensors):
+    folder, config = as_safetensors
+    again, run = restored(folder, tmp_path / "again")
     original = translation.load(config, tiny_run.workdir)
     assert run.model == original.model
     tiny.assert_same_bits(run.params, original.params)
     assert again.vocabulary.to_dict() == config.vocabulary.to_dict()
-    assert "export" not in run_config.read_config(tmp_path / "model")
+    assert "export" not in run_config.read_config(folder)
     assert again.data.directory == ""  # a folder of the machine that it was trained on
     config.data.update(directory="", data_dir=again.data.data_dir)  # another machine has its own
     assert again.data.to_dict() == config.data.to_dict()
 
 
-@pytest.fixture
-def language_run(tmp_path, monkeypatch):
-    """A function of {config key: value}: config and workdir of a language model of characters."""
-
-    def run(**changes):
-        config = language.config(tmp_path, {k.replace("__", "."): x for k, x in changes.items()})
-        values = config.model.to_dict()
-        model = language.model(vocab_size=12, **values)
-        params = language.parameters(model)
-        of_run = trained.Trained(model, params, [7], 7)
-        load = trained.load
-        monkeypatch.setattr(
-            trained, "load", lambda config, x: of_run if x == folder else load(config, x)
-        )
-        folder = tmp_path / "run"
-        vocabularies.write(folder, config, {"text.characters": b" abcdefg"})
-        return with_keys(config), folder
-
-    return run
-
-
-@pytest.mark.parametrize(("lines", "ends"), [(0, None), (1, 1)])
-def test_a_language_model_is_exported_as_gpt2(language_run, tmp_path, lines, ends):
-    config, run = language_run(generate__lines=lines)
-    export(config, (tmp_path / "model", run))
-    read = lambda name: json.loads((tmp_path / "model" / name).read_text())
-    assert read("config.json")["architectures"] == ["GPT2LMHeadModel"]
-    assert read("config.json")["n_positions"] == config.model.max_positions
-    assert read("generation_config.json")["eos_token_id"] == ends
-    assert "pipeline_tag: text-generation" in (tmp_path / "model" / "README.md").read_text()
-    again, loaded = restored(tmp_path / "model", tmp_path / "again")
-    original = trained.load(config, run)
-    assert loaded.model == original.model
-    assert again.generate.lines == lines
-    same = functools.partial(np.testing.assert_allclose, rtol=1e-6)
-    jax.tree.map(same, loaded.params, original.params)
-
-
-def change(file, **changes):
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-
-
-def change_array(folder, name):
+def change_array(folder):
     with arrays.opened(folder) as (file, shapes, load):
         values = {name: np.array(load(name)) for name in shapes}
-    values[name][-1] += 0.5
+    values["target_embedding/embedding"][-1] += 0.5
     arrays.write(file, values)
+
+
+def change_config(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"compilation_cache": "x"}))
 
 
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda x: shutil.rmtree(x / "run"), r"--mode=export writes .*found model_type='gpt2'"),
-        (
-            lambda x: change(x / "config.json", n_head=1),
-            r"config.json .* is not what --mode=export",
-        ),
-        (lambda x: change(x / "tokenizer.json", truncation=9), r"tokenizer.json .* is not what"),
-        (
-            lambda x: change(x / "run" / "config.json", compilation_cache="x"),
-            r"run/config.json .* is not what",
-        ),
-        (lambda x: change_array(x, "transformer.wpe.weight"), r"model.safetensors .* is not what"),
+        (change_config, r"config.json .* is not what --mode=export"),
+        (change_array, r"model.safetensors .* is not what"),
         (lambda x: (x / "checksums.json").unlink(), r"lacks checksums.json, which --mode=export"),
+        (lambda x: (x / "README.md").write_text("My model"), None),
     ],
 )
 def test_a_folder_that_is_no_longer_what_was_written_is_refused(
-    language_run, tmp_path, damage, said
+    as_safetensors, tmp_path, damage, said
 ):
-    config, run = language_run(model__positions="interleaved")
-    export(config, (tmp_path / "model", run))
-    damage(tmp_path / "model")
+    """But for the model card."""
+    folder, _ = as_safetensors
+    damage(folder)
+    if said is None:
+        restored(folder, tmp_path / "again")
+    else:
+        with pytest.raises(UserError, match=said):
+            restored(folder, tmp_path / "again")
+    assert (tmp_path / "again").exists() == (said is None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"output_bias": np.zeros(3)}, "output_bias is no parameter of the model in config.json"),
+        (
+            {"target_embedding/embedding": np.zeros((3, 3))},
+            r"has the shape \[3, 3\], expected",
+        ),
+        ({"target_embedding/embedding": None}, "target_embedding/embedding is missing"),
+    ],
+)
+def test_arrays_of_another_model_are_named(as_safetensors, tmp_path, change, said):
+    folder, _ = as_safetensors
+    with arrays.opened(folder) as (file, shapes, load):
+        values = {name: np.array(load(name)) for name in shapes} | change
+    arrays.write(file, {name: array for name, array in values.items() if array is not None})
+    (folder / "checksums.json").write_bytes(checksums.checksums_of(folder))
     with pytest.raises(UserError, match=said):
-        restored(tmp_path / "model", tmp_path / "again")
-    assert not (tmp_path / "again").exists()
+        restored(folder, tmp_path / "again")
 
 
-def test_a_language_model_without_that_form_is_said_and_exported_as_safetensors(
-    language_run, tmp_path
-):
-    config, run = language_run(model__positions="rotary")
-    with pytest.raises(UserError, match=r"GPT-2 has no form for config.model.positions='rotary'"):
-        export(config, (tmp_path / "model", run))
-    assert not (tmp_path / "model").exists()
-    config.export.format = "safetensors"
-    export(config, (tmp_path / "model", run))
-    assert (tmp_path / "model" / "model.safetensors").is_file()
-    config.export.format = "ctranslate2"
-    with pytest.raises(UserError, match=r"'language_model' has no form in ctranslate2"):
-        export(config, (tmp_path / "other", run))
-
-
-def test_a_masked_language_model_is_exported_as_megatron_bert(tmp_path, monkeypatch):
-    vocab = huggingface.learn()
-    model = fields.make(MaskedLanguageModel, vocab_size=len(vocab), **huggingface.ENCODER)
-    params = tiny.parameters(model, huggingface.masked_inputs(len(vocab)))
-    original, load = trained.Trained(model, params, [7], 7), trained.load
-    monkeypatch.setattr(trained, "load", lambda *_: original)
-    config = with_keys(default_config("masked_language"))
-    config.model.update({k: x for k, x in huggingface.ENCODER.items() if k != "mask_share"})
-    contents = {"text.model": vocab.processor.serialized_model_proto()}
-    vocabularies.write(tmp_path / "run", config, contents)
-    export(config, (tmp_path / "model", tmp_path / "run"))
-    read = lambda name: json.loads((tmp_path / "model" / name).read_text())
-    assert read("config.json")["architectures"] == ["MegatronBertForMaskedLM"]
-    assert read("tokenizer_config.json")["model_max_length"] == config.data.max_length
-    assert "pipeline_tag: fill-mask" in (tmp_path / "model" / "README.md").read_text()
-    monkeypatch.setattr(trained, "load", load)
-    _, loaded = restored(tmp_path / "model", tmp_path / "again")
+def test_a_language_model_has_no_form_but_safetensors(tmp_path, monkeypatch):
+    """Of another task, with one vocabulary of characters."""
+    config = with_keys(language.config(tmp_path))
+    model = language.model(vocab_size=12, **config.model)
+    params = language.parameters(model)
+    run, folder = tmp_path / "run", tmp_path / "model"
+    vocabularies.write(run, config, {"text.characters": b" abcdefg"})
+    with monkeypatch.context() as patched:
+        patched.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
+        for program in ("huggingface", "ctranslate2"):
+            config.export.format = program
+            with pytest.raises(UserError, match=rf"'language_model' has no form in {program}: use"):
+                export(config, (folder, run))
+        assert not folder.exists()
+        config.export.format = "safetensors"
+        export(config, (folder, run))
+    assert "pipeline_tag: text-generation" in (folder / "README.md").read_text()
+    _, loaded = restored(folder, tmp_path / "again")
     assert loaded.model == model
     tiny.assert_same_bits(loaded.params, params)
-
-
-def test_a_vision_model_is_exported_as_vit_with_the_names_of_its_classes(tmp_path, monkeypatch):
-    model = fields.make(VisionTransformer, **huggingface.VISION)
-    params = tiny.parameters(model, {"images": huggingface.images(model, 1)})
-    original, load = trained.Trained(model, params, [7], 7), trained.load
-    monkeypatch.setattr(trained, "load", lambda *_: original)
-    class_names.write(tmp_path / "run", ["cat", "dog", "bee"])
-    config = with_keys(default_config("image_classification"))
-    sizes = ("num_classes", "image_size")
-    config.model.update({k: x for k, x in huggingface.VISION.items() if k not in sizes})
-    config.data.update(size=model.image_size, channels=1)
-    export(config, (tmp_path / "model", tmp_path / "run"))
-    read = lambda name: json.loads((tmp_path / "model" / name).read_text())
-    assert read("config.json")["id2label"] == {"0": "cat", "1": "dog", "2": "bee"}
-    assert read("preprocessor_config.json")["size"] == {"shortest_edge": round(28 / 0.875)}
-    assert "pipeline_tag: image-classification" in (tmp_path / "model" / "README.md").read_text()
-    monkeypatch.setattr(trained, "load", load)
-    _, loaded = restored(tmp_path / "model", tmp_path / "again")
-    assert loaded.model == model
-    tiny.assert_same_bits(loaded.params, params)
-    assert class_names.read(tmp_path / "again", "") == ("cat", "dog", "bee")
 
 
 def test_a_folder_in_use_is_kept(tiny_run, exported, tmp_path):

@@ -4,25 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from families.language_model import language
 from helpers import tiny
-from tools.convert import huggingface
 
-from transformer.data import tokenizer
 from transformer.errors import UserError
-from transformer.families.images.vision import VisionTransformer
-from transformer.families.texts.text_encoder import MaskedLanguageModel
 from transformer.models import fields, stack
-from transformer.tools.convert import (
-    arrays,
-    ctranslate2_write,
-    foreign,
-    gpt2,
-    marian_config,
-    matrices,
-    megatron_bert,
-    vit,
-)
+from transformer.tools.convert import ctranslate2_write, foreign, marian, marian_config
 
 PIECES = ["</s>", "<unk>", "a", "b", "<pad>"]
 
@@ -51,61 +37,14 @@ def test_no_two_pieces_have_one_name():
     assert set(order.silent) == {0, 3}  # the copies
 
 
-@pytest.fixture(scope="module")
-def vocab():
-    file = huggingface.FIXTURES / "gpt2" / "text.model"
-    return tokenizer.load(file.read_bytes(), "text.model")
-
-
-GPT2 = huggingface.write_gpt2
-BERT = huggingface.write_megatron_bert
-VIT = lambda folder, vocab, **changes: huggingface.write_vit(folder, **changes)
-NO_FORM = [
-    *({"norm": "post"}, {"norm_kind": "rms"}, {"final_norm": False}, {"residual": False}),
-    *({"score": "cosine"}, {"positions": "rotary"}, {"positions": "shaw", "max_distance": 4}),
-    {"key_size": 4},
-    {"key_size": 6, "value_size": 6, "d_model": 20, "num_heads": 3},  # 20 / 3 is no size
-]
-
-
-@pytest.mark.parametrize(
-    ("write", "program", "changes"),
-    [
-        *((GPT2, gpt2, {"attention_bias": x, "tied_embeddings": x}) for x in (False, True)),
-        *((BERT, megatron_bert, {"attention_bias": x}) for x in (False, True)),
-        *((VIT, vit, {"attention_bias": x}) for x in (False, True)),
-        *((GPT2, gpt2, {"positions": x}) for x in ("none", "interleaved")),
-        *((write, of, {"positions": "none"}) for write, of in ((BERT, megatron_bert), (VIT, vit))),
-    ],
-)
-def test_what_is_written_is_read_again(write, program, changes, tmp_path, vocab):
-    model, params = write(tmp_path, vocab, **changes)
-    flat = huggingface.flat(params)
-    with arrays.opened(tmp_path) as (_, names, load):
-        there = {name: np.asarray(load(name)) for name in names}
-    read = matrices.params_of(
-        program.table(model), there, {path: x.shape for path, x in flat.items()}
-    )
-    assert read.keys() == flat.keys()
-    for path, array in flat.items():
-        np.testing.assert_allclose(read[path], array, rtol=1e-6, err_msg=path)
-
-
-MARIAN = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
-ENCODER = {**huggingface.ENCODER, "vocab_size": 9}
-CHECKS = {
-    "marian": (tiny.model(**MARIAN), marian_config.check_exportable),
-    "ctranslate2": (tiny.model(**MARIAN), ctranslate2_write.check),
-    "gpt2": (language.model(**huggingface.HEADS), gpt2.check),
-    "megatron_bert": (fields.make(MaskedLanguageModel, **ENCODER), megatron_bert.check),
-    "vit": (fields.make(VisionTransformer, **huggingface.VISION), vit.check),
-}
+FORM = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
+CHECKS = {"marian": marian_config.check_exportable, "ctranslate2": ctranslate2_write.check}
 
 
 @pytest.mark.parametrize("program", CHECKS)
 def test_a_field_that_a_form_does_not_know_is_refused(program):
     """A fork's field may change the function: that it is left out would be silent."""
-    model, check = CHECKS[program]
+    model, check = tiny.model(**FORM), CHECKS[program]
     check(model)
 
     class Forked(type(model)):
@@ -123,25 +62,26 @@ def test_a_field_that_a_form_does_not_know_is_refused(program):
         check(model.clone(options=options))
 
 
+NAMES = {
+    "marian": lambda path: marian.name_of(path, "all"),
+    "ctranslate2": ctranslate2_write.place_of,
+}
+
+
+@pytest.mark.parametrize("program", NAMES)
 @pytest.mark.parametrize(
-    ("write", "changes"),
+    "path",
     [
-        *((write, changes) for write in (GPT2, BERT, VIT) for changes in NO_FORM),
-        *((write, {"score": "dot"}) for write in (BERT, VIT)),
-        (VIT, {"stem": "convolutions", "patch_size": 4}),
-        (VIT, {"pooling": "mean"}),
+        "decoder/layers_0/self_attention/distance_bias",
+        "decoder/layers_0/self_attention/query/scale",
+        "encoder/layers_0/feed_forward/gate/kernel",
+        "more_positions/embedding",
+        "adapter/kernel",
     ],
 )
-def test_a_model_without_a_form_there_is_refused(write, changes, tmp_path, vocab):
-    with pytest.raises(UserError, match=rf"config.model.{next(iter(changes))}"):
-        write(tmp_path, vocab, **changes)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_parameter_that_a_form_does_not_know_is_refused(vocab):
+def test_a_parameter_that_a_form_does_not_know_is_refused(program, path):
     """A fork's layer may have one, without a field: that it is left out would be silent."""
-    model = language.model(vocab_size=len(vocab), **huggingface.HEADS)
-    params = huggingface.flat(language.parameters(model))
-    params["decoder/layers_0/self_attention/distance_bias"] = np.zeros(3)
-    with pytest.raises(UserError, match=r"^the parameter .*/distance_bias has no form there: use "):
-        matrices.arrays_of(gpt2.table(model), params)
+    with pytest.raises(
+        UserError, match=rf"^\S.* has no form for the parameter {path}: use [^\n]*$"
+    ):
+        NAMES[program](path)

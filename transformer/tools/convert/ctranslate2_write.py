@@ -19,19 +19,35 @@ QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
 LONGEST = 1024
 # Our activations as the numbers of common_spec.Activation.
 ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}
-BLOCKS = {"self_attention": "self_attention", "cross_attention": "attention", "feed_forward": "ffn"}
-# {block: the modules that are one linear map there, for each of its maps}
-LINEARS = {
-    "self_attention": (("query", "key", "value"), ("output",)),
-    "cross_attention": (("query",), ("key", "value"), ("output",)),
-    "feed_forward": (("inner",), ("outer",)),
+# {module of a layer: (theirs, which part of theirs)}: self-attention has query, key and value in
+# one matrix, cross-attention has key and value.
+MODULES = {
+    "self_attention/query": ("self_attention/linear_0", 0),
+    "self_attention/key": ("self_attention/linear_0", 1),
+    "self_attention/value": ("self_attention/linear_0", 2),
+    "self_attention/output": ("self_attention/linear_1", 0),
+    "self_attention_residual/layer_norm": ("self_attention/layer_norm", 0),
+    "cross_attention/query": ("attention/linear_0", 0),
+    "cross_attention/key": ("attention/linear_1", 0),
+    "cross_attention/value": ("attention/linear_1", 1),
+    "cross_attention/output": ("attention/linear_2", 0),
+    "cross_attention_residual/layer_norm": ("attention/layer_norm", 0),
+    "feed_forward/inner": ("ffn/linear_0", 0),
+    "feed_forward/outer": ("ffn/linear_1", 0),
+    "feed_forward_residual/layer_norm": ("ffn/layer_norm", 0),
 }
 WHOLE = {
     "output_bias": "decoder/projection/bias",
     "source_embedding/embedding": "encoder/embeddings/weight",
     "target_embedding/embedding": "decoder/embeddings/weight",
     "output_embedding/embedding": "decoder/projection/weight",
+    "encoder/norm/scale": "encoder/layer_norm/gamma",
+    "encoder/norm/bias": "encoder/layer_norm/beta",
+    "decoder/norm/scale": "decoder/layer_norm/gamma",
+    "decoder/norm/bias": "decoder/layer_norm/beta",
 }
+# Learned ones are the rows of the table that each half has.
+POSITIONS = ("source_positions/embedding", "target_positions/embedding")
 
 
 def check(model: nn.Module) -> None:
@@ -79,7 +95,7 @@ def write(
     )
     parts = {}  # {their name: {part: array}}
     for path, array in params.items():
-        if not path.endswith("positions/embedding"):
+        if path not in POSITIONS:
             name, part = place_of(path)
             is_matrix = path.endswith("kernel")
             array = matrices.matrix(path, array) if is_matrix else _as_there(path, array)
@@ -108,23 +124,16 @@ def write(
 def place_of(path: str) -> tuple[str, int]:
     """Returns where an array of ours is in theirs: its name, and which part of that array it is.
 
-    Self-attention has query, key and value in one matrix, cross-attention has key and value.
     Example: encoder/layers_0/self_attention/key/kernel is part 1 of
-    encoder/layer_0/self_attention/linear_0/weight.
+    encoder/layer_0/self_attention/linear_0/weight. UserError for a param that CTranslate2 does not
+    have.
     """
     if path in WHOLE:
         return WHOLE[path], 0
-    last = {"scale": "gamma", "kernel": "weight"}.get(path.split("/")[-1])
-    if "/norm/" in path:
-        return f"{path.split('/')[0]}/layer_norm/{last or 'beta'}", 0
-    half, layer, block, module, _ = path.split("/")
-    block = block.removesuffix("_residual")
-    place = f"{half}/{layer.replace('layers', 'layer')}/{BLOCKS[block]}"
-    if module == "layer_norm":
-        return f"{place}/layer_norm/{last or 'beta'}", 0
-    linear = next(i for i, modules in enumerate(LINEARS[block]) if module in modules)
-    part = LINEARS[block][linear].index(module)
-    return f"{place}/linear_{linear}/{last or 'bias'}", part
+    half, layer, module, name = matrices.in_layer(path, MODULES, "CTranslate2")
+    place, part = MODULES[module]
+    names = {"kernel": "weight", "scale": "gamma", "bias": "beta" if "norm" in module else "bias"}
+    return f"{half}/layer_{layer}/{place}/{names[name]}", part
 
 
 def _as_there(path: str, array: np.ndarray) -> np.ndarray:

@@ -16,18 +16,9 @@ from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, check_values, quantity
 from transformer.runtime import checksums, drafts
 from transformer.tasks import trained, vocabularies
-from transformer.tools.convert import (
-    arrays,
-    ctranslate2_write,
-    gpt2,
-    marian,
-    megatron_bert,
-    model_card,
-    vit,
-)
+from transformer.tools.convert import arrays, ctranslate2_write, marian, model_card
 from transformer.tools.pages import measures
 from transformer.workdir import log, results, workdir
-from transformer.workdir.run_config import RUN
 
 FORMATS = ("huggingface", "ctranslate2", "safetensors")
 
@@ -80,12 +71,10 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
         )
     if config.evaluate.ensemble:
         raise UserError("--mode=export needs a single model: leave config.evaluate.ensemble empty")
-    architectures = {"huggingface": HUGGINGFACE, "ctranslate2": ("transformer",)}
-    if config.architecture not in architectures.get(options.format, (config.architecture,)):
-        why = NO_FORM.get(config.architecture, "") if options.format == "huggingface" else ""
+    if options.format != "safetensors" and config.architecture != "transformer":
         raise UserError(
-            f"config.architecture={config.architecture!r} has no form in {options.format}: {why}"
-            "use --config.export.format=safetensors"
+            f"config.architecture={config.architecture!r} has no form in {options.format}: use "
+            "--config.export.format=safetensors"
         )
     drafts.check_new(folder)
 
@@ -94,7 +83,7 @@ def write(folder: Path, source: Source) -> None:
     """Writes the files of config.export.format."""
     config = source.config
     if config.export.format == "huggingface":
-        HUGGINGFACE[config.architecture](folder, source)
+        _marian(folder, source)
     elif config.export.format == "safetensors":
         arrays.write(folder / "model.safetensors", source.params)
         write_run(folder, source)
@@ -102,17 +91,15 @@ def write(folder: Path, source: Source) -> None:
         _ctranslate2(folder, source)
 
 
-def write_run(folder: Path, source: Source, **changes: int) -> None:
+def write_run(folder: Path, source: Source) -> None:
     """Writes what --mode=import restores the workdir from, besides the params.
 
-    These are the run's config.json, without the folder of its data, and its vocabulary. `changes`
-    are fields of the model that are others there.
+    These are the run's config.json, without the folder of its data, and its vocabulary.
     """
     values = source.config.copy_and_resolve_references().to_dict()
     values.pop("export", None)  # which no run reads
     config = ml_collections.ConfigDict(values)
     config.data.directory = ""
-    config.model.update(changes)
     workdir.write_config(config, folder)
     shutil.copytree(source.workdir / "vocabulary", folder / "vocabulary")
 
@@ -153,41 +140,6 @@ def _marian(folder: Path, source: Source) -> None:
             "config.decode.length_penalty=power is theirs",
             *(alpha, alpha),
         )
-
-
-def _gpt2(folder: Path, source: Source) -> None:
-    gpt2.write(
-        *(folder, source.model, source.params, source.vocabulary),
-        context=source.config.data.context_length,
-        end_at_line=source.config.generate.lines == 1,
-    )
-    write_run(folder / RUN, source)
-
-
-def _megatron_bert(folder: Path, source: Source) -> None:
-    length = source.config.data.max_length
-    megatron_bert.write(folder, source.model, source.params, source.vocabulary, max_length=length)
-    write_run(folder / RUN, source)
-
-
-def _vit(folder: Path, source: Source) -> None:
-    from transformer.families.labels import class_names
-
-    config = source.config
-    names = class_names.read(source.workdir, config.vocabulary.labels_fingerprint)
-    vit.write(folder, source.model, source.params, names, central_crop=config.data.central_crop)
-    write_run(folder / RUN, source, position_grid=vit.side_of(source.model))
-
-
-# {config.architecture: the function that writes Hugging Face's files}
-HUGGINGFACE = {
-    "transformer": _marian,
-    "language_model": _gpt2,
-    "masked_language_model": _megatron_bert,
-    "vision_transformer": _vit,
-}
-# {config.architecture: why Hugging Face has no form for it}
-NO_FORM = {"text_classifier": "BERT's classifiers have a layer with tanh before the output; "}
 
 
 def card_of(

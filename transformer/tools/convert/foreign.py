@@ -132,11 +132,6 @@ ANY = dict.fromkeys(
     ),
     (),
 )
-# What it allows of models with LayerNorm before each sub-layer, as Hugging Face has them.
-PRE_NORM = {
-    **ANY,
-    **{"norm": ("pre",), "norm_kind": ("layer",), "final_norm": (True,), "residual": (True,)},
-}
 
 
 def check_form(model: nn.Module, program: str, allowed: dict[str, tuple], formats: str) -> None:

@@ -16,25 +16,12 @@ from transformer.errors import UserError, quantity
 from transformer.runtime import checksums, drafts, json_files
 from transformer.tasks import translation, vocabularies
 from transformer.tasks.task import abstract_params, load_task
-from transformer.tools.convert import (
-    arrays,
-    gpt2,
-    marian,
-    matrices,
-    megatron_bert,
-    vit,
-)
+from transformer.tools.convert import arrays, marian
 from transformer.workdir import workdir
-from transformer.workdir.run_config import exported_run
+from transformer.workdir.run_config import is_exported
 
 # {model_type of a config.json: what reads such a folder of Hugging Face's}
 HUGGINGFACE = {"marian": marian}
-# {config.architecture: where the arrays are that --mode=export has written in another form}
-EXPORTED = {
-    "language_model": gpt2.table,
-    "masked_language_model": megatron_bert.table,
-    "vision_transformer": vit.table,
-}
 
 
 def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:
@@ -45,8 +32,8 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     """
     folder, target = folders
     drafts.check_new(target)
-    if run := exported_run(folder):
-        restore(config, folder, run, target)
+    if is_exported(folder):
+        restore(config, folder, target)
         return
     program = program_of(folder)
     foreign = program.read(folder)
@@ -69,39 +56,24 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     _log(folder, target, params)
 
 
-def restore(config: ml_collections.ConfigDict, folder: Path, run: Path, target: Path) -> None:
-    """Writes a workdir from a folder of ours, which --mode=export has written.
-
-    `run` is where its config.json and vocabulary are.
-    """
-    table = EXPORTED.get(config.architecture) if run != folder else None
-    if table:
-        check_same(folder)
+def restore(config: ml_collections.ConfigDict, folder: Path, target: Path) -> None:
+    """Writes a workdir from a folder of ours, which --mode=export has written as safetensors."""
+    check_same(folder)
     config.evaluate.weights = "best"
     task = load_task(config.task)
-    model = task.model(config, task.sizes(config, run))
+    model = task.model(config, task.sizes(config, folder))
     expected = param_paths.flatten(abstract_params(model, task.example(config, 1)))
-    shapes = {path: x.shape for path, x in expected.items()}
     with arrays.opened(folder) as source:
-        file = source.file
-        there = {name: source.read(name, shape) for name, shape in source.shapes.items()}
-    try:
-        params = matrices.params_of(table(model), there, shapes) if table else there
-    except (KeyError, ValueError) as error:
-        raise UserError(f"{file} has not the arrays of the model in {run}: {error}") from error
-    if {path: x.shape for path, x in params.items()} != shapes:
-        raise UserError(f"{file} has not the arrays of the model in {run}: other names or shapes")
+        params = {path: source.read(path, x.shape) for path, x in expected.items()}
+        source.check_rest(params.keys(), lambda *_: "is no parameter of the model in config.json")
     with drafts.new_folder(target) as written:
-        shutil.copytree(run / "vocabulary", written / "vocabulary")
+        shutil.copytree(folder / "vocabulary", written / "vocabulary")
         save(written, params, config)
     _log(folder, target, params)
 
 
 def check_same(folder: Path) -> None:
-    """Raises UserError for a folder whose files are not those that --mode=export has written.
-
-    So nothing in it that is not read, such as a table of sinusoids, makes it another model.
-    """
+    """Raises UserError for a folder whose files are not those that --mode=export has written."""
     free = ("README.md", checksums.NAME)  # the vocabulary has a checksum file of its own
     read = lambda name: Path(name).name not in free and not name.startswith(".")
     corrupt = checksums.corrupt_files(folder, wanted=read, alone=True)

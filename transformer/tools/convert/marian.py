@@ -22,6 +22,16 @@ from transformer.tools.convert import arrays, marian_config, marian_tokenizer, m
 from transformer.tools.convert.foreign import Foreign, params_of
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+# {module of a layer: theirs}
+MODULES = {
+    **{f"self_attention/{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENTION.items()},
+    **{f"cross_attention/{ours}": f"encoder_attn.{theirs}" for ours, theirs in ATTENTION.items()},
+    "self_attention_residual/layer_norm": "self_attn_layer_norm",
+    "cross_attention_residual/layer_norm": "encoder_attn_layer_norm",
+    "feed_forward/inner": "fc1",
+    "feed_forward/outer": "fc2",
+    "feed_forward_residual/layer_norm": "final_layer_norm",
+}
 SINUSOIDS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 ENCODER, DECODER = "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"
 OUTPUT, SHARED = "lm_head.weight", "model.shared.weight"
@@ -130,7 +140,7 @@ def read_params(
 
 
 def name_of(path: str, tied: str) -> str:
-    """Returns the Marian name of a param path.
+    """Returns the Marian name of a param path; UserError for a param that Marian does not have.
 
     Example: encoder/layers_0/self_attention/query/kernel is
     model.encoder.layers.0.self_attn.q_proj.weight.
@@ -139,17 +149,9 @@ def name_of(path: str, tied: str) -> str:
         return "final_logits_bias"
     if path in EMBEDDINGS:
         return SHARED if tied == "all" else EMBEDDINGS[path]
-    half, layer, part, module, *rest = path.split("/")
-    attention = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
-    block = part.removesuffix("_residual")
-    if module == "layer_norm":
-        name = f"{attention[block]}_layer_norm" if block in attention else "final_layer_norm"
-    elif block in attention:
-        name = f"{attention[block]}.{ATTENTION[module]}"
-    else:
-        name = {"inner": "fc1", "outer": "fc2"}[module]
-    last = "bias" if rest == ["bias"] else "weight"
-    return f"model.{half}.layers.{layer.removeprefix('layers_')}.{name}.{last}"
+    half, layer, module, name = matrices.in_layer(path, MODULES, "Hugging Face's Marian")
+    last = "bias" if name == "bias" else "weight"
+    return f"model.{half}.layers.{layer}.{MODULES[module]}.{last}"
 
 
 def write(

@@ -5,16 +5,30 @@ query [D, H, K], of an attention's output [H, C, D], of the feed-forward network
 """
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+import re
+from collections.abc import Collection
 
-import flax.linen as nn
 import numpy as np
 
 from transformer.errors import UserError
 from transformer.models.positions import sinusoids
 
-SINUSOIDS = ("interleaved", "halves", "concatenated")
+
+def in_layer(path: str, modules: Collection[str], program: str) -> tuple[str, str, str, str]:
+    """Splits the path of a layer's param into half, number of the layer, module, and name.
+
+    Example: encoder/layers_0/self_attention/query/kernel becomes encoder, 0, self_attention/query
+    and kernel. UserError for a param that is not of `modules`, those that `program` has: a fork's
+    layer may have one, and without it the function would be another.
+    """
+    match = re.fullmatch(r"(encoder|decoder)/layers_(\d+)/(.+)/(\w+)", path)
+    is_known = match and match[3] in modules
+    if not is_known or match[4] not in ("scale" if "norm" in match[3] else "kernel", "bias"):
+        raise UserError(
+            f"{program} has no form for the parameter {path}: use "
+            "--config.export.format=safetensors"
+        )
+    return match.groups()
 
 
 def kernel(matrix_OI: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -32,91 +46,6 @@ def matrix_shape(path: str, shape: tuple[int, ...]) -> tuple[int, int]:
     inputs = len(shape) - 1 if "attention/output" in path else 1  # [H, C, D] has two of inputs
     size = math.prod(shape[:inputs])
     return math.prod(shape) // size, size
-
-
-class Table(NamedTuple):
-    """Where another program has our params; `arrays_of` writes by it, and `params_of` reads."""
-
-    # {their module, a linear map or a normalisation: ours}; of several theirs is one, with their
-    # outputs one behind the other.
-    modules: dict[str, tuple[str, ...]]
-    # {their array: (ours, what makes theirs of it, what makes ours of theirs)}
-    arrays: dict[str, tuple[str, Callable, Callable]]
-    constants: dict[str, np.ndarray]  # which are not read
-    transposed: bool = False  # matrices are [in, out] there
-
-
-def scaled(path: str, factor: float = 1.0) -> tuple[str, Callable, Callable]:
-    """Returns the entry of an array that is ours times a factor."""
-    return path, lambda x: x * factor, lambda x: x / factor
-
-
-def arrays_of(table: Table, params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns their arrays of our params; UserError for a param that the table does not have.
-
-    Example: with modules {"classifier": ("head",)} they are classifier.weight and classifier.bias,
-    which is zeros where ours has none.
-    """
-    arrays, written = dict(table.constants), {path for path, *_ in table.arrays.values()}
-    for name, ours in table.modules.items():
-        weights, biases = zip(*(_module(params, path) for path in ours), strict=True)
-        weight = np.concatenate(weights)
-        arrays[f"{name}.weight"] = weight.T if table.transposed else weight
-        arrays[f"{name}.bias"] = np.concatenate(biases)
-        written |= {f"{path}/{name}" for path in ours for name in ("scale", "kernel", "bias")}
-    if unknown := sorted(params.keys() - written):
-        raise UserError(
-            f"the parameter {unknown[0]} has no form there: use --config.export.format=safetensors"
-        )
-    return arrays | {name: to(params[path]) for name, (path, to, _) in table.arrays.items()}
-
-
-def _module(params: dict[str, np.ndarray], path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a matrix [out, in] or a scale, and the bias."""
-    if (weight := params.get(f"{path}/scale")) is None:
-        weight = matrix(path, params[f"{path}/kernel"])
-    return weight, params.get(f"{path}/bias", np.zeros(len(weight), np.float32)).reshape(-1)
-
-
-def params_of(
-    table: Table, arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]
-) -> dict[str, np.ndarray]:
-    """Returns our params of their arrays; `shapes` are {path: shape} of all params.
-
-    KeyError or ValueError for an array that is missing or has another shape.
-    """
-    params = {path: back(arrays[name]) for name, (path, _, back) in table.arrays.items()}
-    for name, ours in table.modules.items():
-        weight = arrays[f"{name}.weight"]
-        weights = np.split(weight.T if table.transposed else weight, len(ours))
-        biases = np.split(arrays[f"{name}.bias"], len(ours))
-        for path, weight, bias in zip(ours, weights, biases, strict=True):
-            if f"{path}/scale" in shapes:
-                params[f"{path}/scale"] = weight
-            else:
-                params[f"{path}/kernel"] = kernel(weight, shapes[f"{path}/kernel"])
-            if f"{path}/bias" in shapes:
-                params[f"{path}/bias"] = bias.reshape(shapes[f"{path}/bias"])
-    return params
-
-
-def layers(
-    theirs: str, ours: str, count: int, paths: dict[str, tuple[str, ...]]
-) -> dict[str, tuple[str, ...]]:
-    """Returns the `modules` of `count` layers alike; `paths` are those within a layer."""
-    return {
-        f"{theirs}.{i}.{name}": tuple(f"{ours}/layers_{i}/{part}" for part in parts)
-        for i in range(count)
-        for name, parts in paths.items()
-    }
-
-
-def fixed_positions(model: nn.Module, count: int) -> np.ndarray:
-    """Returns what a model without a source adds to `count` positions, where it is not learned."""
-    D, kind = model.options.d_model, model.options.positions
-    if kind not in SINUSOIDS:
-        return np.zeros((count, D), np.float32)
-    return np.asarray(sinusoids(np.arange(count)[None], D, kind))[0]
 
 
 def are_sinusoids(table: np.ndarray, d_model: int, first: int) -> bool:
