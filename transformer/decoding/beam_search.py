@@ -171,15 +171,21 @@ def select(
 
     # The best W candidates that do not end live on.
     live_log_probs_BW, live_BW = jax.lax.top_k(jnp.where(ends_BE, -jnp.inf, log_probs_BE), W)
-    # Early stopping: an inactive sentence stays so, and its finished hypotheses stay, too.
-    can_improve_B = _can_improve(
-        live_log_probs_BW[:, 0],
-        scores_BW[:, num_hypotheses - 1],
-        scores_BW[:, -1] > -jnp.inf,
-        length_penalty(t + 1, penalty, alpha),
-        length_penalty(bounds.max_length_B + 1, penalty, alpha),
-        stopping,
-    )
+
+    # Early stopping, as in paper 6.1: a search ends when its best live beam cannot reach the worst
+    # returned score at any length. Log P only falls and the penalty only grows with the length: an
+    # upper bound of the score.
+    best_live_B, worst_returned_B = live_log_probs_BW[:, 0], scores_BW[:, num_hypotheses - 1]
+    is_full_B = scores_BW[:, -1] > -jnp.inf
+    penalty_now = length_penalty(t + 1, penalty, alpha)
+    reachable_B = best_live_B / length_penalty(bounds.max_length_B + 1, penalty, alpha)
+    is_reachable_B = worst_returned_B < reachable_B
+    # Before that it ends as STOPPING says: W poor hypotheses that end early would stop a good one
+    # that is longer, were it not for `ahead`.
+    ahead_B = worst_returned_B < best_live_B / penalty_now
+    goes_on_B = {"full": ~is_full_B, "ahead": ahead_B, "best": ~is_full_B | ahead_B}
+    can_improve_B = is_reachable_B & goes_on_B[stopping]
+    # An inactive sentence stays so, and its finished hypotheses stay, too.
     return DecodingState(
         t=t + 1,
         live_tokens_BWT=_take(tokens_BET, live_BW),
@@ -189,33 +195,6 @@ def select(
         active_B=state.active_B & can_improve_B,
         cache=reorder(cache, take_along_axis(parents_BE, live_BW, axis=1)),
     )
-
-
-def _can_improve(
-    best_live_log_prob_B: Array,
-    worst_returned_score_B: Array,
-    has_all_finished_B: Array,
-    penalty_now: Array,
-    penalty_at_limit_B: Array,
-    stopping: str,
-) -> Array:
-    """Returns whether the search of a sentence goes on; early stopping as in paper 6.1.
-
-    The search ends when the best live beam cannot reach the worst returned score at any length.
-    Before that it ends, with 'full', when W hypotheses are finished; with 'ahead', when no live
-    beam beats that score at its present length; with 'best', when both hold.
-    """
-    # Log P only falls and the penalty only grows with the length: an upper bound of the score.
-    reachable_B = best_live_log_prob_B / penalty_at_limit_B
-    is_reachable_B = worst_returned_score_B < reachable_B
-    # Without it, W poor hypotheses that end early would stop a good one that is longer.
-    ahead_B = worst_returned_score_B < best_live_log_prob_B / penalty_now
-    goes_on_B = {
-        "full": ~has_all_finished_B,
-        "ahead": ahead_B,
-        "best": ~has_all_finished_B | ahead_B,
-    }
-    return is_reachable_B & goes_on_B[stopping]
 
 
 def is_unfinished(until_active: int, state: DecodingState) -> Array:

@@ -43,8 +43,7 @@ class Ensemble(nn.Module):
             model.prepare(member_memory, memory_mask_BS, room, num_beams)
             for model, member_memory in zip(self.members, memory, strict=True)
         ]
-        memories, caches = zip(*prepared, strict=True)
-        return memories, caches
+        return tuple(zip(*prepared, strict=True))  # the memories, the caches
 
     def step(
         self, tokens_BWT: Array, position: Array, memory: tuple, cache: tuple

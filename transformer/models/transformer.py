@@ -93,7 +93,7 @@ class Transformer(nn.Module):
         attends only to its own pair, and in the target only to its own and earlier positions.
         """
         memory_BSD = self.encode(source, source_positions, source_segments, train=train)
-        x_BTD = self._embed_target(target, target_positions, train=train)
+        x_BTD = self._embed("target", target, target_positions, train=train)
         # Causal within each pair. Segments 1 1 2 0, positions 0 1 0 0: rows 1000 1100 0010 0000.
         mask_BTT = same_segment(target_segments, target_segments)
         mask_BTT &= target_positions[:, :, None] >= target_positions[:, None, :]
@@ -112,8 +112,7 @@ class Transformer(nn.Module):
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
     ) -> Array:
         """Returns the encoder's output [B, S, D], the memory; the inputs are those of `hidden`."""
-        embeddings = self.source_embedding, self.source_positions
-        x_BSD = self._embed(*embeddings, source, source_positions, train=train)
+        x_BSD = self._embed("source", source, source_positions, train=train)
         # Not causal: a source position sees its whole sentence, but not its neighbours in the row.
         mask_BSS = same_segment(source_segments, source_segments)
         return self.encoder(x_BSD, View(mask_BSS, source_positions, source_positions), train=train)
@@ -154,7 +153,7 @@ class Transformer(nn.Module):
         # One mask [B, 1, S] for all queries: each sees its whole source.
         memory_view = View(memory_mask_BS[:, None, :], positions_BQ, memory_positions_BS)
         # The positions of one row are those of all: sinusoids are computed once.
-        x_BQD = self._embed_target(queries.tokens_BQ, positions_BQ[:1], train=False)
+        x_BQD = self._embed("target", queries.tokens_BQ, positions_BQ[:1], train=False)
         x_BQD, keys_values = self.decoder.step(
             x_BQD, queries.view, memories, memory_view, cache.keys_values, queries.slot
         )
@@ -187,20 +186,12 @@ class Transformer(nn.Module):
         # 3: forward, and the gradients of inputs and of weights. 2: a multiply and an add.
         return 3 * 2 * rows * length * (encoder + decoder + logits)
 
-    def _embed_target(self, target: Array, positions: Array, *, train: bool) -> Array:
-        embeddings = self.target_embedding, self.target_positions
-        return self._embed(*embeddings, target, positions, train=train)
-
-    def _embed(
-        self,
-        embedding: nn.Embed,
-        add_positions: nn.Module,
-        ids_BT: Array,
-        positions_BT: Array,
-        *,
-        train: bool,
-    ) -> Array:
+    def _embed(self, side: str, ids_BT: Array, positions_BT: Array, *, train: bool) -> Array:
         """Embeds ids, times sqrt(d_model), adds positions, drops out (paper 3.4, 3.5, 5.4)."""
+        embedding, add_positions = {
+            "source": (self.source_embedding, self.source_positions),
+            "target": (self.target_embedding, self.target_positions),
+        }[side]
         x_BTD = add_positions(embedding(ids_BT) * embedding.features**0.5, positions_BT)
         return self.dropout(x_BTD.astype(self.dtype), deterministic=not train)
 

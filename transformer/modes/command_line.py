@@ -21,10 +21,9 @@ from transformer.workdir.config_files import flatten
 
 def modes_help() -> str:
     """Returns the lines of --help about modes, two for each mode."""
-    lines = (
+    return "\n".join(
         f"  --mode={name} {mode.arguments}\n      {mode.about}" for name, mode in MODES.items()
     )
-    return "\n".join(lines)
 
 
 def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDict]:

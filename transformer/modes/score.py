@@ -17,7 +17,7 @@ import numpy as np
 from transformer.data import pairs, tokenizer
 from transformer.decoding import beam_search, chunks, parts
 from transformer.decoding.translator import Translator
-from transformer.distributed import layout, parallel_step
+from transformer.distributed import layout
 from transformer.modes import lines
 from transformer.runtime import progress
 from transformer.tasks import losses, translation
@@ -115,9 +115,8 @@ def log_prob(
 ) -> list[float]:
     """Returns log P(target | source) of each pair of ids, from one batch [rows, length].
 
-    `rows` is rounded up to a multiple of the devices; the rows added are padding.
+    `rows` is a multiple of the devices; those beyond the pairs are padding.
     """
-    rows = parallel_step.rows_for_devices(rows, layout.num_devices(run.params))
     sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*id_pairs, strict=True))
     source, target = layout.shard_rows(sides, run.params)
     log_probs_B = _log_prob(run.params, source, target, model=run.model)

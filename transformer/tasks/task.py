@@ -90,8 +90,8 @@ def check_section(check: Callable, section: str, options: Mapping) -> None:
     for key in options:
         if key not in known:
             raise UserError(
-                f"config.{section}.{key} is no argument of {check.__module__}.{check.__name__}, "
-                f"which has {', '.join(known)}: add it there if it is a new key"
+                f"config.{section}.{key} is not an argument of {check.__module__}."
+                f"{check.__name__}, which has {', '.join(known)}: add it there if it is a new key"
             )
     check(**options)
 

@@ -1,7 +1,6 @@
 """Loads the model and params of a trained workdir, or of several workdirs as an ensemble."""
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -68,7 +67,14 @@ def ensemble(
                 f"{member_config.task!r}, this run on {config.task!r}"
             )
         sizes = task_module.sizes(member_config, folder)
-        _check_identity(config, member_config, folder, task_module)
+        expected = task_module.identity(config)
+        for kind, value in task_module.identity(member_config).items():
+            if expected[kind] not in ("", value):  # "": this run is not prepared yet
+                hint = f"; train with --config.vocabulary.model={folder / 'vocabulary'}"
+                raise UserError(
+                    f"config.evaluate.ensemble: {folder} has another {kind} than this run"
+                    f"{hint if kind == 'vocabulary' else ''}"
+                )
         kind = config.evaluate.weights
         saved = folder / weights.folder_name(kind)
         if not store.steps(saved):
@@ -85,25 +91,6 @@ def check_all_positions(config: ml_collections.ConfigDict, model: nn.Module, key
     section, name = key.split(".")
     for scored in (model, *(member for _, _, member in ensemble(config))):
         check_positions(scored, key, config[section][name])
-
-
-def _check_identity(
-    config: ml_collections.ConfigDict,
-    member_config: ml_collections.ConfigDict,
-    folder: Path,
-    task_module: ModuleType,
-) -> None:
-    """Raises UserError unless a member of the ensemble has this run's identity."""
-    expected = task_module.identity(config)
-    for name, value in task_module.identity(member_config).items():
-        if expected[name] in ("", value):  # "": this run is not prepared yet
-            continue
-        hint = ""
-        if name == "vocabulary":
-            hint = f"; train with --config.vocabulary.model={folder / 'vocabulary'}"
-        raise UserError(
-            f"config.evaluate.ensemble: {folder} has another {name} than this run{hint}"
-        )
 
 
 def _load_one(

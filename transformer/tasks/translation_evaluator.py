@@ -54,11 +54,12 @@ def evaluation(
     `score`; the outputs have the lines 'source', 'reference' and 'hypothesis'.
     """
     data = config.data
-    logging.info(
+    message = (
         "split %s: %r of corpus %s, config.data.directory=%r; token ids are cached in "
-        "config.data.data_dir=%r",
-        *(split, data.get(split, split), data.corpus, data.directory, data.data_dir),
+        "config.data.data_dir=%r"
     )
+    name = data.get(split, split)
+    logging.info(message, split, name, data.corpus, data.directory, data.data_dir)
     pairs = splits.pairs(config, split)
     # References in the form of the translations: é in two parts would count as another letter.
     sources, references = (

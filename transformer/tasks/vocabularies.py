@@ -15,7 +15,6 @@ from transformer.errors import UserError, check_values
 from transformer.runtime import checksums, drafts, paths
 from transformer.tasks import splits
 
-KINDS_OF_TEXT = (*tokenizer.KINDS, "characters")
 # Far beyond any text; from 2^31 / 1.1 on SentencePiece would not end.
 SIZE = "at least 1 and at most 100000000"
 
@@ -28,10 +27,10 @@ def check(options: ml_collections.ConfigDict, kinds: Sequence[str]) -> None:
 
 def check_text(options: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values of `config.vocabulary` in the tasks of plain text."""
-    check(options, KINDS_OF_TEXT)
+    check(options, (*tokenizer.KINDS, "characters"))
     if options.kind == "characters" and options.model and not paths.path(options.model).is_dir():
         raise UserError(
-            f"config.vocabulary.model={options.model!r} is no folder: config.vocabulary.kind="
+            f"config.vocabulary.model={options.model!r} must be a folder: config.vocabulary.kind="
             "'characters' takes WORKDIR/vocabulary of another run"
         )
 

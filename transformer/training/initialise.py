@@ -31,7 +31,8 @@ def by_parts(traced: ClosedJaxpr, key: jax.Array, shardings: Sequence) -> list[j
         for i in _leading_to(output, jaxpr.eqns, producers, known=values):
             eqn = jaxpr.eqns[i]
             inputs = _variables(eqn.invars)
-            if len(eqn.outvars) == 1 and _is_key(*eqn.outvars) and values.keys() >= set(inputs):
+            is_key = jax.dtypes.issubdtype(eqn.outvars[0].aval.dtype, jax.dtypes.prng_key)
+            if len(eqn.outvars) == 1 and is_key and values.keys() >= set(inputs):
                 derive = _program(jaxpr, inputs, *eqn.outvars, [eqn])
                 values[eqn.outvars[0]] = derive(*map(values.get, inputs))[0]
             else:
@@ -48,11 +49,7 @@ def by_parts(traced: ClosedJaxpr, key: jax.Array, shardings: Sequence) -> list[j
 
 
 def _leading_to(
-    output: Var | Literal,
-    equations: Sequence[JaxprEqn],
-    producers: dict[Var, int],
-    *,
-    known: dict[Var, Any],
+    output: Var | Literal, eqns: list[JaxprEqn], producers: dict[Var, int], known: dict[Var, Any]
 ) -> list[int]:
     """Returns the indices of the equations that compute `output` from variables in `known`."""
     indices, wanted = set(), _variables([output])
@@ -60,7 +57,7 @@ def _leading_to(
     while wanted:
         if (x := wanted.pop()) not in known and producers[x] not in indices:
             indices.add(producers[x])
-            wanted += _variables(equations[producers[x]].invars)
+            wanted += _variables(eqns[producers[x]].invars)
     return sorted(indices)
 
 
@@ -89,10 +86,6 @@ def _signature(inputs: list[Var], output: Var | Literal, equations: list[JaxprEq
 def _variables(atoms: Iterable[Var | Literal]) -> list[Var]:
     """Returns the variables among variables and literals, each once."""
     return list(dict.fromkeys(x for x in atoms if isinstance(x, Var)))
-
-
-def _is_key(x: Var) -> bool:
-    return jax.dtypes.issubdtype(x.aval.dtype, jax.dtypes.prng_key)
 
 
 def _program(

@@ -188,17 +188,12 @@ def describe(task: Task, state: TrainState, layout: Layout) -> dict[str, Any]:
         "mesh": tuple(layout.mesh.shape.values()),
         "data": task.about,
     }
-    logging.info(
-        "%s in %s, %.1f MB of state per device; %s, %s (%s), %s, (data, fsdp, tensor) = %s",
-        quantity(facts["parameters"], "parameter"),
-        facts["dtype"],
-        facts["bytes_per_device"] / 1e6,
-        quantity(facts["processes"], "process", "processes"),
-        quantity(facts["devices"], "device"),
-        facts["device"],
-        facts["strategy"],
-        facts["mesh"],
-    )
+    size = f"{quantity(facts['parameters'], 'parameter')} in {facts['dtype']}"
+    processes = quantity(facts["processes"], "process", "processes")
+    devices = f"{quantity(facts['devices'], 'device')} ({facts['device']})"
+    message = "%s, %.1f MB of state per device; %s, %s, %s, (data, fsdp, tensor) = %s"
+    megabytes = facts["bytes_per_device"] / 1e6
+    logging.info(message, size, megabytes, processes, devices, facts["strategy"], facts["mesh"])
     logging.info("%s", task.about)
     return facts
 

@@ -186,8 +186,7 @@ def check(
     params = {name: jax.ShapeDtypeStruct(shape, jnp.float32) for name, shape in shapes.items()}
 
     def update(params: Tree) -> Tree:
-        options = {"name": name, "clip_norm": clip_norm, "arguments": arguments}
-        optimizer = make_optimizer(rate, **options)
+        optimizer = make_optimizer(rate, name=name, clip_norm=clip_norm, arguments=arguments)
         return optimizer.update(params, optimizer.init(params), params)
 
     try:

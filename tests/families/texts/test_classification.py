@@ -147,7 +147,7 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
         ({"data.batch_tokens": 31}, r"config\.data\.batch_tokens=31 is less than one row"),
         ({"data.max_length": 33}, r"config\.model\.max_positions=32 learned positions are fewer"),
         ({"vocabulary.kind": "words"}, r"config\.vocabulary\.kind must be one of 'bpe', 'unigram'"),
-        ({"vocabulary.model": "a.model"}, "vocabulary.model='a.model' is no folder"),
+        ({"vocabulary.model": "a.model"}, "vocabulary.model='a.model' must be a folder"),
         ({"loss.label_smoothing": 1.0}, r"config\.loss\.label_smoothing must be at least 0"),
         ({"model.pooling": "last"}, r"config\.model\.pooling must be one of"),
         ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
