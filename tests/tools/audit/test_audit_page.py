@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from tools.pages import browser
 from tools.pages.workdirs import HOSTILE
 
 from transformer.tools.audit import audit_page
-from transformer.tools.pages import page
 
 VALUES = {
     "files": [HOSTILE, "b"],
@@ -54,13 +52,3 @@ def test_of_a_clean_split_that_is_said():
     values = {**VALUES, "faults": {"blank": {"pairs": 0, "lines": []}}}
     _, said = audit_page.section("test", values, {}, {}).parts
     assert said == "Nothing was found."
-
-
-@pytest.mark.slow
-def test_a_browser_draws_it(section, tmp_path):
-    file = tmp_path / "audit.html"
-    file.write_text(page.html(HOSTILE, [section]))
-    with browser.chromium() as driver:
-        browser.open_page(driver, file, width=browser.WIDTHS["phone"])
-        assert browser.faults(driver) == browser.NONE
-        assert driver.title == HOSTILE
