@@ -14,7 +14,8 @@ from transformer.workdir.log import read
 from transformer.workdir.run_config import read_config
 
 TIMES = {"tokens_per_second", "step_seconds", "waiting", "seconds_left"}
-MEANS = {*losses.SUMS, "perplexity"} - {"weight"}
+SUMS = ("loss", "nats_per_token", "accuracy", "weight")  # of losses.cross_entropy
+MEANS = {*SUMS, "perplexity"} - {"weight"}
 TRAIN_KEYS = (
     TIMES | MEANS | {*("kind", "step", "learning_rate", "gradient_norm", "padding", "skipped")}
 )
@@ -51,7 +52,7 @@ def translate_nothing(patch):
         real = made(*arguments)
 
         def score(params, should_stop=None):
-            sums = dict.fromkeys(losses.SUMS, 1.0)
+            sums = dict.fromkeys(SUMS, 1.0)
             references = real.dataset["reference"]
             scores = translation_evaluator.score(references, references, tokenize="13a")
             return {**losses.per_token(sums), **scores}, real.dataset

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import tiny
+from helpers.runs import SUMS
 
 from transformer.models import dense
 from transformer.tasks import losses
@@ -218,7 +219,7 @@ def test_gradients_are_accumulated_of_the_arrays_that_logits_use(arrays):
     pairs = zip(scan.outvars, scan.params["jaxpr"].out_avals, strict=True)
     # What is no carry is stacked, and has a dimension more outside than inside.
     carried = [outer.aval.shape for outer, inner in pairs if outer.aval.shape == inner.shape]
-    assert sorted(carried) == [*[()] * len(losses.SUMS), (V,), (V, D)]
+    assert sorted(carried) == [*[()] * len(SUMS), (V,), (V, D)]
 
 
 def test_no_array_has_all_logits(arrays):
@@ -277,7 +278,7 @@ def test_token_loss_is_of_the_training_pass_in_any_number_of_blocks():
     expected, expected_sums = gradient(at_once)
     for blocks in (1, 4):
         found, sums = gradient(lambda p, n=blocks: token_loss(p, batch, n, model=model))
-        for name in losses.SUMS:
+        for name in SUMS:
             assert float(sums[name]) == pytest.approx(float(expected_sums[name]), rel=1e-6), name
         for one, other in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)

@@ -60,10 +60,7 @@ class Translator:
     """Translates lines of text with a model; `num_split` counts the over-long lines so far."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        vocabulary: tokenizer.Vocabulary,
-        **decode: int | float | str,
+        self, model: nn.Module, vocabulary: tokenizer.Vocabulary, **decode: int | float | str
     ):
         """Takes the keys of config.decode (configs/translation.py); UserError for a wrong value."""
         check(decode)

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import jax
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import Pieces
@@ -20,7 +20,7 @@ from transformer.runtime import paths, progress
 from transformer.tasks import attention_weights, translation
 
 
-def align(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def align(config: ConfigDict, workdir: Path) -> None:
     """Reads lines SOURCE<tab>TARGET (or JSON objects) and writes their word alignments.
 
     An alignment is in Pharaoh format, '0-0 1-2': pairs of source word and target word, from 0.
@@ -83,7 +83,7 @@ def alignment(
     source: str,
     target: str,
     cross_LHTS: np.ndarray,
-    options: ml_collections.ConfigDict,
+    options: ConfigDict,
 ) -> list[tuple[int, int]]:
     """Aligns each target word with the source word to which its pieces attend most.
 

@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.distributed import processes
 from transformer.modes import prepare
@@ -14,7 +14,7 @@ from transformer.workdir import results
 from transformer.workdir.workdir import versions
 
 
-def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def evaluate(config: ConfigDict, workdir: Path) -> None:
     """Scores `config.evaluate.split` and writes the result to standard output and to the workdir.
 
     evaluations.jsonl gets one line per result. evaluation/SET.source, SET.hypothesis, SET.reference
@@ -24,9 +24,7 @@ def evaluate(config: ml_collections.ConfigDict, workdir: Path) -> None:
     score_split(config, workdir)
 
 
-def score_split(
-    config: ml_collections.ConfigDict, workdir: Path, *, once: bool = False
-) -> dict[str, Any]:
+def score_split(config: ConfigDict, workdir: Path, *, once: bool = False) -> dict[str, Any]:
     """Scores `config.evaluate.split` with the saved params; prints, saves and returns the result.
 
     With `once`, a result that evaluations.jsonl already has is not added again. Collective.

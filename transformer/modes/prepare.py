@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 from types import ModuleType
 
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.checkpoints import init_from, resuming, store, weights
 from transformer.distributed import layout, processes
@@ -16,7 +16,7 @@ from transformer.workdir import run_config, workdir
 from transformer.workdir.config_files import check_finite
 
 
-def prepare(config: ml_collections.ConfigDict, folder: Path) -> Task:
+def prepare(config: ConfigDict, folder: Path) -> Task:
     """Checks the config and builds what is missing; returns the `Task`. Collective."""
     store.check_path(folder)
     task_module = check(config)
@@ -28,7 +28,7 @@ def prepare(config: ml_collections.ConfigDict, folder: Path) -> Task:
     return task
 
 
-def check(config: ml_collections.ConfigDict) -> ModuleType:
+def check(config: ConfigDict) -> ModuleType:
     """Checks all values of a config and returns the task's module.
 
     Raises UserError for invalid values, before anything is written or compiled.
@@ -50,9 +50,7 @@ def check(config: ml_collections.ConfigDict) -> ModuleType:
     return task_module
 
 
-def prepare_workdir(
-    task_module: ModuleType, config: ml_collections.ConfigDict, folder: Path
-) -> ml_collections.ConfigDict:
+def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -> ConfigDict:
     """Prepares a workdir for its run and returns the resolved config.
 
     If the workdir has a checkpoint, the run is resumed, and a config that differs in more than the
@@ -78,7 +76,7 @@ def prepare_workdir(
         return config
 
 
-def _saved_config(folder: Path, config: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+def _saved_config(folder: Path, config: ConfigDict) -> ConfigDict:
     """Returns the config that a run began with, from its config.json.
 
     If that file is missing (no shared disk) or damaged, logs a warning and returns `config`: a run

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.data import pairs, tokenizer
 from transformer.decoding import beam_search, chunks, parts
@@ -33,7 +33,7 @@ class Score(NamedTuple):
     length: int  # of the target in pieces, with the end symbol
 
 
-def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def score(config: ConfigDict, workdir: Path) -> None:
     """Reads lines SOURCE<tab>TARGET (or JSON objects) and writes one score per line.
 
     A score is what beam search would give the target, with the length penalty of `config.decode`.
@@ -53,9 +53,7 @@ def score(config: ml_collections.ConfigDict, workdir: Path) -> None:
 
 
 def forced(
-    run: translation.TrainedTranslator,
-    sentence_pairs: Iterable[dict],
-    options: ml_collections.ConfigDict,
+    run: translation.TrainedTranslator, sentence_pairs: Iterable[dict], options: ConfigDict
 ) -> Iterator[tuple[dict, Score]]:
     """Yields each {"source", "target"} with its score, in order; `options` is config.decode.
 
@@ -90,7 +88,7 @@ def forced(
             yield pair, Score(value / float(penalty), value, length)
 
 
-def over_long(number: int, source: int, target: int, options: ml_collections.ConfigDict) -> bool:
+def over_long(number: int, source: int, target: int, options: ConfigDict) -> bool:
     """Returns whether a pair exceeds `config.decode`'s lengths, and logs a warning if it does.
 
     `source` and `target` are lengths in pieces, with the end symbol; `number` is that of the line.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.errors import quantity
@@ -16,7 +16,7 @@ from transformer.runtime import progress
 from transformer.tasks import translation
 
 
-def translate(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def translate(config: ConfigDict, workdir: Path) -> None:
     """Reads lines (or JSON objects) and writes one translation per line.
 
     With `config.decode.num_hypotheses` above 1, writes a line per hypothesis instead, NUMBER |||

@@ -20,8 +20,6 @@ from transformer.models.ensemble import Ensemble
 Array = jax.Array
 Tree = Any
 
-SUMS = ("loss", "nats_per_token", "accuracy", "weight")
-
 
 def token_loss(
     params: Tree,

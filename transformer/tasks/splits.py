@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.data import corpora, text_files, tokenizer
 from transformer.data.tokens import Tokens, read, tokenise
@@ -16,7 +16,7 @@ from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError
 
 
-def final_split(config: ml_collections.ConfigDict) -> str:
+def final_split(config: ConfigDict) -> str:
     """Returns the split of the final score: `evaluate.split`, or 'validation' without a test set.
 
     There is no test set if `evaluate.split` is empty, or names a key of `config.data` that is empty
@@ -27,7 +27,7 @@ def final_split(config: ml_collections.ConfigDict) -> str:
     return split if value else "validation"
 
 
-def resolve(config: ml_collections.ConfigDict, split: str) -> str:
+def resolve(config: ConfigDict, split: str) -> str:
     """Returns the split that an evaluator's 'validation' or 'final' stands for."""
     if split != "final":
         return split
@@ -37,9 +37,7 @@ def resolve(config: ml_collections.ConfigDict, split: str) -> str:
     return final
 
 
-def load_all(
-    config: ml_collections.ConfigDict, load: Callable[[ml_collections.ConfigDict, str], Any]
-) -> dict[str, Any]:
+def load_all(config: ConfigDict, load: Callable[[ConfigDict, str], Any]) -> dict[str, Any]:
     """Returns {split: load(config, split)} of all splits that a run reads.
 
     They are loaded before training, so that a missing file is said now and not hours later.
@@ -49,10 +47,7 @@ def load_all(
 
 
 def fill_in_fingerprint(
-    config: ml_collections.ConfigDict,
-    folder: Path,
-    saved_config: ml_collections.ConfigDict | None,
-    train: Any,
+    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, train: Any
 ) -> None:
     """Sets `config.data.fingerprint` to that of the training split.
 
@@ -69,7 +64,7 @@ def fill_in_fingerprint(
         )
 
 
-def name_and_key(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:
+def name_and_key(config: ConfigDict, split: str) -> tuple[str, str]:
     """Returns what a corpus calls a split, and the config key that says so.
 
     'train', 'validation' and 'test' have a key of `config.data`; any other is the corpus's own.
@@ -79,9 +74,7 @@ def name_and_key(config: ml_collections.ConfigDict, split: str) -> tuple[str, st
     return split, "config.evaluate.split"
 
 
-def fill_in_languages(
-    config: ml_collections.ConfigDict, saved_config: ml_collections.ConfigDict | None = None
-) -> None:
+def fill_in_languages(config: ConfigDict, saved_config: ConfigDict | None = None) -> None:
     """Fills in the languages that the config leaves empty.
 
     Takes the languages of `saved_config`, the config of a resumed run; else those that end the
@@ -99,7 +92,7 @@ def fill_in_languages(
         )
 
 
-def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
+def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
     """Returns a split's sentence pairs: 'train', 'validation', 'test', or any the corpus has."""
     data, (name, key) = config.data, name_and_key(config, split)
     return corpora.load(
@@ -112,14 +105,14 @@ def pairs(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
     )
 
 
-def text(config: ml_collections.ConfigDict, split: str) -> corpora.Corpus:
+def text(config: ConfigDict, split: str) -> corpora.Corpus:
     """Returns the lines of a split, read from the files that config.data.SPLIT names."""
     name, key = files(config, split)
     data = config.data
     return corpora.load_text(name, directory=data.directory, data_dir=data.data_dir, key=key)
 
 
-def files(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:
+def files(config: ConfigDict, split: str) -> tuple[str, str]:
     """Returns the value of config.data.SPLIT, which names the files of plain text, and its key.
 
     UserError for a split that plain text does not have.
@@ -130,27 +123,22 @@ def files(config: ml_collections.ConfigDict, split: str) -> tuple[str, str]:
     return name_and_key(config, split)
 
 
-def tokens(
-    config: ml_collections.ConfigDict,
-    corpus: corpora.Corpus,
-    vocabulary: Vocabulary,
-    what: str,
-) -> Tokens:
+def tokens(config: ConfigDict, corpus: corpora.Corpus, vocabulary: Vocabulary, what: str) -> Tokens:
     """Returns a corpus's token ids, cached under `data.data_dir`; `what` labels the progress."""
     return tokenise(corpus, vocabulary, _cache(config), what)
 
 
-def prepared_tokens(config: ml_collections.ConfigDict, vocabulary: Vocabulary) -> Tokens:
+def prepared_tokens(config: ConfigDict, vocabulary: Vocabulary) -> Tokens:
     """Returns the token ids of the training split of a prepared config, without its corpus."""
     return read(config.data.fingerprint, vocabulary, _cache(config))
 
 
-def _cache(config: ml_collections.ConfigDict) -> Path:
+def _cache(config: ConfigDict) -> Path:
     return Path(corpora.local_folder(config.data.data_dir), "tokens")
 
 
 def evaluation_tokens(
-    config: ml_collections.ConfigDict,
+    config: ConfigDict,
     pairs: corpora.Corpus,
     vocabulary: tokenizer.Vocabulary,
     split: str,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer import models, registry
 from transformer.data.batches import Batches
@@ -42,11 +42,7 @@ class Task(NamedTuple):
 
 
 def make_task(
-    config: ml_collections.ConfigDict,
-    model: nn.Module,
-    batches: Batches,
-    validation: Evaluation,
-    about: str,
+    config: ConfigDict, model: nn.Module, batches: Batches, validation: Evaluation, about: str
 ) -> Task:
     """Returns the `Task` of a run; all other fields come from its task's module.
 
@@ -79,7 +75,7 @@ def load_task(name: str) -> ModuleType:
     return registry.load(registry.TASKS[name])
 
 
-def build_model(config: ml_collections.ConfigDict, sizes: dict[str, int]) -> nn.Module:
+def build_model(config: ConfigDict, sizes: dict[str, int]) -> nn.Module:
     """Builds the flax module of `config.architecture` from `config.model` and a task's `sizes`."""
     return models.build(config.architecture, config.model.to_dict(), **sizes)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import flax.linen as nn
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.checkpoints import store, weights
 from transformer.distributed import layout
@@ -26,7 +26,7 @@ class Trained(NamedTuple):
     step: int  # the newest of this workdir's own
 
 
-def load(config: ml_collections.ConfigDict, folder: Path) -> Trained:
+def load(config: ConfigDict, folder: Path) -> Trained:
     """Loads a workdir's model and the params that `config.evaluate.weights` selects. Collective.
 
     With `config.evaluate.ensemble`, the model is an `Ensemble` of this workdir's model and of the
@@ -44,9 +44,7 @@ def load(config: ml_collections.ConfigDict, folder: Path) -> Trained:
     return Trained(model, params, steps, members[0].step)
 
 
-def ensemble(
-    config: ml_collections.ConfigDict,
-) -> list[tuple[Path, ml_collections.ConfigDict, nn.Module]]:
+def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
     """Returns (workdir, config, model) of each workdir in `config.evaluate.ensemble`.
 
     UserError if a workdir has no complete checkpoint, or another identity than this run, such as
@@ -86,16 +84,14 @@ def ensemble(
     return members
 
 
-def check_all_positions(config: ml_collections.ConfigDict, model: nn.Module, key: str) -> None:
+def check_all_positions(config: ConfigDict, model: nn.Module, key: str) -> None:
     """Raises UserError if config.KEY exceeds the positions of `model` or of an ensemble member."""
     section, name = key.split(".")
     for scored in (model, *(member for _, _, member in ensemble(config))):
         check_positions(scored, key, config[section][name])
 
 
-def _load_one(
-    config: ml_collections.ConfigDict, folder: Path, options: ml_collections.ConfigDict
-) -> Trained:
+def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> Trained:
     """Loads one workdir, trained with `config`, in the dtype and with the weights of `options`."""
     task_module = load_task(config.task)
     # Params are saved in float32; the dtype that computes is that of the run which evaluates.

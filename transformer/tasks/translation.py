@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import flax.linen as nn
-import ml_collections
 import sacrebleu
+from ml_collections import ConfigDict
 
 from transformer.data import packing, pairs, tokenizer
 from transformer.data.batches import Batches
@@ -43,9 +43,7 @@ model = build_model
 summarise = losses.summarise
 
 
-def prepare(
-    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
-) -> ml_collections.ConfigDict:
+def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config, filled in.
 
     `saved_config` is the workdir's; None in a new run, in its first process.
@@ -63,7 +61,7 @@ def prepare(
     return config
 
 
-def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = vocabularies.read(folder, config)
     trained_model = model(config, _sizes(vocab))
@@ -82,7 +80,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     return make_task(config, trained_model, batches, validation, about)
 
 
-def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -> Batches:
+def training_batches(config: ConfigDict, tokens: splits.Tokens) -> Batches:
     """Returns the training split in batches of about `data.batch_tokens` target positions."""
     data, seed = config.data, config.train.seed
     items = packing.select_trainable(tokens.lengths, data.max_length)
@@ -96,20 +94,18 @@ def training_batches(config: ml_collections.ConfigDict, tokens: splits.Tokens) -
     return Batches(groups, data.batch_tokens, seed, assemble)
 
 
-def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+def loss(config: ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the tokens}."""
     return functools.partial(losses.token_loss, model=model, **config.loss)
 
 
-def evaluator(
-    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> Evaluation:
+def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
     vocab, split = vocabularies.read(folder, config), splits.resolve(config, split)
     return translation_evaluator.evaluation(config, vocab, model, split)
 
 
-def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the vocabulary sizes: of the workdir, or without one `config.vocabulary.size`."""
     if folder is None:
         return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
@@ -120,7 +116,7 @@ def _sizes(vocab: tokenizer.Vocabulary) -> dict[str, int]:
     return {"source_vocab_size": len(vocab.source), "target_vocab_size": len(vocab.target)}
 
 
-def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct [rows, length], with the longest rows of the run.
 
     Packed rows all have `data.row_length` positions. One pair per row comes in several static
@@ -142,14 +138,14 @@ class TrainedTranslator(NamedTuple):
     steps: list[int]  # of the checkpoints that the params are from
 
 
-def load(config: ml_collections.ConfigDict, folder: Path) -> TrainedTranslator:
+def load(config: ConfigDict, folder: Path) -> TrainedTranslator:
     """Loads a workdir's model, or ensemble, with params and vocabulary. Collective."""
     loaded = trained.load(config, folder)
     vocab = vocabularies.read(folder, config)
     return TrainedTranslator(loaded.model, vocab, loaded.params, loaded.steps)
 
 
-def check(config: ml_collections.ConfigDict) -> None:
+def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, decode = config.data, config.decode
     tokenizers = tuple(sacrebleu.BLEU.TOKENIZERS)

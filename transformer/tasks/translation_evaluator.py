@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 
 import flax.linen as nn
-import ml_collections
 import numpy as np
 import sacrebleu
+from ml_collections import ConfigDict
 
 from transformer.data import packing, tokenizer
 from transformer.data.batches import Batches
@@ -43,10 +43,7 @@ class StoppedError(Exception):
 
 
 def evaluation(
-    config: ml_collections.ConfigDict,
-    vocabulary: tokenizer.Vocabulary,
-    model: nn.Module,
-    split: str,
+    config: ConfigDict, vocabulary: tokenizer.Vocabulary, model: nn.Module, split: str
 ) -> Evaluation:
     """Returns the `Evaluation` of a split: loss, BLEU and chrF of every sentence, however long.
 

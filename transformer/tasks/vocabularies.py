@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.data import corpora, tokenizer, vocabulary
 from transformer.data.vocabulary import Vocabulary
@@ -19,13 +19,13 @@ from transformer.tasks import splits
 SIZE = "at least 1 and at most 100000000"
 
 
-def check(options: ml_collections.ConfigDict, kinds: Sequence[str]) -> None:
+def check(options: ConfigDict, kinds: Sequence[str]) -> None:
     """Raises UserError for invalid values of `config.vocabulary`; `kinds` are the allowed kinds."""
     rules = {"kind": kinds, "normalisation": tokenizer.NORMALISATIONS, "size": SIZE}
     check_values("vocabulary", options, rules)
 
 
-def check_text(options: ml_collections.ConfigDict) -> None:
+def check_text(options: ConfigDict) -> None:
     """Raises UserError for invalid values of `config.vocabulary` in the tasks of plain text."""
     check(options, (*tokenizer.KINDS, "characters"))
     if options.kind == "characters" and options.model and not paths.path(options.model).is_dir():
@@ -36,10 +36,7 @@ def check_text(options: ml_collections.ConfigDict) -> None:
 
 
 def prepare(
-    config: ml_collections.ConfigDict,
-    folder: Path,
-    saved_config: ml_collections.ConfigDict | None,
-    train: corpora.Corpus,
+    config: ConfigDict, folder: Path, saved_config: ConfigDict | None, train: corpora.Corpus
 ) -> Vocabulary:
     """Returns the vocabulary of a run; a new run first learns it, or takes another run's over.
 
@@ -58,7 +55,7 @@ def prepare(
     return vocab
 
 
-def names(config: ml_collections.ConfigDict) -> list[str]:
+def names(config: ConfigDict) -> list[str]:
     """Returns the names of the files in vocabulary/ (see `vocabulary.load`).
 
     The config of a vocabulary for sentence pairs has the key `shared`, one for plain text has not.
@@ -72,7 +69,7 @@ def names(config: ml_collections.ConfigDict) -> list[str]:
     return [f"{x}.model" for x in sides]
 
 
-def given(config: ml_collections.ConfigDict) -> dict[str, bytes]:
+def given(config: ConfigDict) -> dict[str, bytes]:
     """Returns {name: content} of the files that `config.vocabulary.model` stands for.
 
     It is the folder WORKDIR/vocabulary of another run, or SentencePiece models: one file, or
@@ -105,7 +102,7 @@ def given(config: ml_collections.ConfigDict) -> dict[str, bytes]:
     return dict(zip(wanted, contents, strict=True))
 
 
-def _learnt(config: ml_collections.ConfigDict, train: corpora.Corpus) -> dict[str, bytes]:
+def _learnt(config: ConfigDict, train: corpora.Corpus) -> dict[str, bytes]:
     """Returns {name: content} of the vocabulary's files, learnt or from a cache in `data_dir`.
 
     The cache is a folder whose name is a hash of the training text's fingerprint, the settings, the
@@ -140,9 +137,7 @@ def _learnt(config: ml_collections.ConfigDict, train: corpora.Corpus) -> dict[st
     return contents
 
 
-def write(
-    workdir: Path, config: ml_collections.ConfigDict, contents: dict[str, bytes]
-) -> Vocabulary:
+def write(workdir: Path, config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary:
     """Writes the files of a workdir's vocabulary, {name: content}, and returns it loaded.
 
     Beside them are a readable table of each model's pieces, and checksums of all files.
@@ -159,7 +154,7 @@ def write(
     return loaded
 
 
-def read(workdir: Path, config: ml_collections.ConfigDict) -> Vocabulary:
+def read(workdir: Path, config: ConfigDict) -> Vocabulary:
     """Loads a run's vocabulary.
 
     UserError if a file is missing or damaged, or its fingerprint is not that of the config.
@@ -183,17 +178,17 @@ def read(workdir: Path, config: ml_collections.ConfigDict) -> Vocabulary:
     return loaded
 
 
-def load(config: ml_collections.ConfigDict, contents: dict[str, bytes]) -> Vocabulary:
+def load(config: ConfigDict, contents: dict[str, bytes]) -> Vocabulary:
     """Loads a vocabulary from its files, {path: content}, as its settings say."""
     return vocabulary.load(contents, normalisation=config.vocabulary.normalisation)
 
 
-def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
+def identity(config: ConfigDict) -> dict[str, str]:
     """Returns the vocabulary's fingerprint, which says what ids mean; "" before `prepare`."""
     return {"vocabulary": config.vocabulary.fingerprint}
 
 
-def text_sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+def text_sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns the vocabulary size of plain text: the workdir's, or without one the config's."""
     if folder is None:
         return {"vocab_size": config.vocabulary.size}
