@@ -180,20 +180,6 @@ def test_narrow_beam_is_the_plain_search(width, n, stopping, kind, alpha, least,
         assert_same(hypotheses(tokens[b], scores[b]), expected, 1e-5)
 
 
-def test_a_full_beam_ends_a_search_though_a_live_one_is_ahead():
-    """Where length is rewarded, a longer hypothesis may beat the two that are finished."""
-    every_table = tables(range(24), spread=1.5)
-    options = {"length": 13, "width": 2, "penalty": "power"}
-    kept = bounds([12] * 24, 13)
-    scores = {
-        stopping: np.asarray(search_tables(every_table, kept, 1.5, stopping=stopping, **options)[1])
-        for stopping in beam_search.STOPPING
-    }
-    for stopping in ("full", "ahead"):
-        assert (scores["best"][:, 0] >= scores[stopping][:, 0]).all()
-        assert (scores["best"][:, 0] > scores[stopping][:, 0]).any()
-
-
 def test_hypotheses_come_best_first_and_end_within_the_limit():
     """An improbable end symbol is forced at the limit."""
     limits = [7, 0, 3, 1]

@@ -124,7 +124,8 @@ def test_a_model_without_a_method_of_decoding_is_one_line(untrained, monkeypatch
 
 def test_no_lines(untrained):
     assert list(build(untrained[0]).translate(untrained[1], [])) == []
-    assert list(build(untrained[0]).translate(untrained[1], ["", " "])) == ["", ""]
+    blank = ["", " ", "\t", "\u3000", "\x0c ", "\u00a0"]
+    assert list(build(untrained[0]).translate(untrained[1], blank)) == [""] * len(blank)
     nothing = build(untrained[0], num_hypotheses=3).hypotheses(untrained[1], [Request(" ")])
     assert list(nothing) == [[Hypothesis("", 0.0)]]
 
@@ -255,11 +256,6 @@ def test_after_an_error_no_batch_is_searched(num_devices, untrained):
     assert running.count("begun") == begun
 
 
-@pytest.mark.parametrize("changes", BATCHINGS, ids=str)
-def test_translations_do_not_depend_on_how_lines_are_batched(changes, untrained, best):
-    same(found_by(untrained, LINES, num_hypotheses=2, **changes), best)
-
-
 @pytest.mark.parametrize("workers", [1, 3])
 def test_translations_do_not_depend_on_the_order_of_lines(workers, untrained, best):
     order = np.random.default_rng(0).permutation(len(LINES))
@@ -267,24 +263,41 @@ def test_translations_do_not_depend_on_the_order_of_lines(workers, untrained, be
     same(found, [best[i] for i in order])
 
 
+SAMPLE = {"method": "sample", "num_hypotheses": 4, "temperature": 0.5}
+
+
+@pytest.fixture(scope="module")
+def drawn(untrained):
+    return found_by(untrained, LINES, **SAMPLE)
+
+
+@pytest.fixture(params=["beam", "sample"])
+def asked(request, best, drawn):
+    """(changed keys, what LINES are translated to): the best hypotheses, or samples."""
+    return {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[request.param]
+
+
+@pytest.mark.parametrize("changes", BATCHINGS, ids=str)
+def test_translations_do_not_depend_on_how_lines_are_batched(changes, untrained, asked):
+    same(found_by(untrained, LINES, **asked[0], **changes), asked[1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 8])
-@pytest.mark.parametrize("method", ["beam", "sample"])
-def test_devices_search_together_as_one_does(count, method, untrained, best, drawn):
+def test_devices_search_together_as_one_does(count, untrained, asked):
     """Also for a single line on eight devices."""
     model, params = untrained
     spread = layout.make_layout("pmap", num_devices=count)
     placed = jax.device_put(params, layout.state_shardings(params, spread))
     assert layout.num_devices(placed) == count
-    changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
+    changes, expected = asked
     for lines in (slice(None), slice(0, 1)):
         same(found_by((model, placed), LINES[lines], **changes), expected[lines])
 
 
-@pytest.mark.parametrize("method", ["beam", "sample"])
-def test_lines_of_a_text_are_translated_apart_as_together(method, untrained, best, drawn):
+def test_lines_of_a_text_are_translated_apart_as_together(untrained, asked):
     """As by several processes, each with a share of the lines."""
-    changes, expected = {"beam": ({"num_hypotheses": 2}, best), "sample": (SAMPLE, drawn)}[method]
+    changes, expected = asked
     for numbers in (range(1, len(LINES), 3), range(2, len(LINES), 3)):
         requests = [Request(LINES[i]) for i in numbers]
         found = build(untrained[0], **changes).hypotheses(untrained[1], requests, numbers=numbers)
@@ -399,13 +412,6 @@ def test_an_empty_prefix_is_as_none(untrained, best):
 
 # Samples
 
-SAMPLE = {"method": "sample", "num_hypotheses": 4, "temperature": 0.5}
-
-
-@pytest.fixture(scope="module")
-def drawn(untrained):
-    return found_by(untrained, LINES, **SAMPLE)
-
 
 def test_samples_are_seeded(untrained, drawn):
     same(found_by(untrained, LINES, **SAMPLE), drawn)
@@ -414,11 +420,6 @@ def test_samples_are_seeded(untrained, drawn):
     for line, hypotheses, before in zip(lines, other, drawn, strict=False):
         assert (hypotheses != before) == bool(line.strip())
         assert (len(set(hypotheses)) > 1) == bool(line.strip())
-
-
-@pytest.mark.parametrize("changes", BATCHINGS, ids=str)
-def test_samples_do_not_depend_on_how_lines_are_batched(changes, untrained, drawn):
-    same(found_by(untrained, LINES, **SAMPLE, **changes), drawn)
 
 
 def test_equal_lines_and_equal_parts_have_their_own_samples(untrained):

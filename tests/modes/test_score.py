@@ -2,8 +2,6 @@
 
 import json
 import logging
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -249,44 +247,6 @@ def test_json_in_and_out(said):
     assert found[0]["score"] > -0.1 > found[1]["score"]
     [text] = said(b"a b c\tc b a\n")
     assert found[0]["score"] == pytest.approx(float(text), abs=1e-5)
-
-
-@pytest.mark.slow
-def test_an_over_long_pair_is_json_too(said):
-    """Its -inf becomes null, because JSON has no -Infinity."""
-    line = json.dumps({"source": "a " * 16, "target": "b"}).encode()
-    [text] = said(line, **{"translate.format": "json"})
-
-    def refuse(constant):
-        raise AssertionError(f"{constant} is no JSON")
-
-    assert json.loads(text, parse_constant=refuse)["length"] == 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("content", "changes", "words"),
-    [
-        (b"a b\tb a\na b c\n", [], ["line 2", "SOURCE<tab>TARGET", "'a b c'"]),
-        (b'{"source": "a"}\n', ["translate.format=json"], ["line 1", '"target"']),
-    ],
-)
-def test_a_line_without_a_target_is_one_line_and_status_2(reversal_run, content, changes, words):
-    done = subprocess.run(
-        [
-            *(sys.executable, ROOT / "launch.py", "--mode=score", f"--workdir={reversal_run}"),
-            *(f"--config.{change}" for change in changes),
-        ],
-        input=content,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stdout == b""
-    [line] = done.stderr.decode().splitlines()
-    assert line.startswith("launch.py: ")
-    for word in words:
-        assert word in line
 
 
 @pytest.mark.slow

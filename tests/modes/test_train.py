@@ -196,10 +196,7 @@ def test_a_workdir_without_a_step_has_settled_nothing(tiny_config, tmp_path, mon
 @pytest.mark.slow
 def test_a_run_is_tuned_on_other_text(tiny_run, tmp_path):
     """configs/fine_tuning.py: the same model and vocabulary; what is frozen keeps its bits."""
-    for language, lines in (
-        ("ko", ["가 나 다", "라 마"]),
-        ("en", ["a b c", "d e"]),
-    ):
+    for language, lines in (("ko", ["가 나 다", "라 마"]), ("en", ["a b c", "d e"])):
         for split in ("train", "validation"):
             text = "".join(f"{line}\n" for line in lines * 40)
             (tmp_path / f"{split}.{language}").write_text(text, "utf-8")

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from helpers import reversal
 
-from transformer.decoding.translator import Request
 from transformer.modes import translate
 from transformer.workdir import run_config
 
@@ -52,36 +51,9 @@ def warnings(caplog):
 # Lines
 
 
-@pytest.mark.slow
-def test_lines_are_bytes_up_to_a_newline(translated, monkeypatch, caplog):
-    """Windows line ends, bytes that are not UTF-8, line separators that are text, no last \\n."""
-    content = b"a b c\r\nd e \xff f\n\r\n" + "a\u2028b\x85c\x0bd\n".encode() + b"h g f"
-    asked = []
-
-    def request(source, prefix):
-        asked.append(source)
-        return Request(source, prefix)
-
-    monkeypatch.setattr(translate, "Request", request)
-    out = translated(content)
-    assert asked == ["a b c", "d e \ufffd f", "", "a\u2028b\x85c\x0bd", "h g f"]
-    assert out.endswith("\n")
-    lines = out.removesuffix("\n").split("\n")
-    assert len(lines) == 5
-    assert (lines[0], lines[2], lines[4]) == ("c b a", "", "f g h")
-    assert len([w for w in warnings(caplog) if "UTF-8" in w]) == 1
-    assert any(w.startswith("line 2:") for w in warnings(caplog))
-
-
 @pytest.mark.parametrize("content", [b"", b"\n", b" \r\n   \n\n"])
 def test_nothing_to_translate(content, translated):
     assert translated(content) == "\n" * content.count(b"\n")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("blank", ["\t", "\u3000", "\x0c ", "\u00a0"])
-def test_any_white_space_is_a_blank_line(translated, blank):
-    assert translated(f"a b\n{blank}\nb a\n".encode()) == "b a\n\na b\n"
 
 
 @pytest.mark.slow

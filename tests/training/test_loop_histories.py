@@ -10,6 +10,7 @@ import random
 import types
 
 import pytest
+from ml_collections import ConfigDict
 
 from transformer.training import loop
 from transformer.training import state as states
@@ -117,18 +118,8 @@ class World:
 
 def run(world, monkeypatch):
     """One process: `loop.run` in the world."""
-    options, task = (
-        world.config,
-        types.SimpleNamespace(
-            loss=None,
-            identity={},
-            best_is="highest",
-            best_by="score",
-            init=None,
-            batches=None,
-            evaluate=world.evaluate,
-        ),
-    )
+    values = {"best_is": "highest", "best_by": "score", "identity": {}, "evaluate": world.evaluate}
+    task = types.SimpleNamespace(**values, loss=None, init=None, batches=None)
     replaced = {
         "make_step": lambda *_: (None, None),
         "Checkpoints": lambda *_, **__: world,
@@ -152,23 +143,11 @@ def run(world, monkeypatch):
         # Giving memory back takes 10 ms where a process has much: half of the time of all tests.
         patch.setattr(loop.memory, "freed_returned", contextlib.nullcontext)
         patch.setattr(loop.logs, "Log", lambda *_: world)
-        config = types.SimpleNamespace(
-            to_dict=dict,
-            train=types.SimpleNamespace(
-                num_steps=options.num_steps,
-                save_every=options.save_every,
-                keep=1,
-                seed=0,
-                init_from="",
-                accumulate=1,
-                log_every=1,
-                profile=0,
-                trackers="",
-            ),
-            evaluate=types.SimpleNamespace(
-                every=options.every, patience=options.patience, average_last=1
-            ),
-        )
+        train = {"num_steps": world.config.num_steps, "save_every": world.config.save_every}
+        train |= {"keep": 1, "seed": 0, "accumulate": 1, "log_every": 1, "profile": 0}
+        train |= {"init_from": "", "trackers": ""}
+        evaluate = {"every": world.config.every, "patience": world.config.patience}
+        config = ConfigDict({"train": train, "evaluate": evaluate | {"average_last": 1}})
         return loop.run(config, task, pathlib.Path("unused"), None)
 
 
