@@ -1,11 +1,7 @@
 """The tour: its commands run, its pictures are what they draw, and both languages say the same."""
 
-import json
 import math
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -102,22 +98,3 @@ def test_a_command_draws_the_picture_that_the_page_shows(step, tmp_path, capsys)
     command = f"python -m docs.tour {step} --picture=docs/pictures/{step}.svg"
     again = f"{files[1]} is not what its command draws: {command}"
     assert not differences(*charts, TOLERANCES.get(step, 0.02)), again
-
-
-@pytest.mark.slow
-def test_the_commands_of_launch_run(tiny_values, tmp_path):
-    """With a tiny model and two updates: that they work, not what they reach."""
-    train, translate = [line for line in commands(PAGES[0]) if "launch.py" in line]
-    values = {**tiny_values, "evaluate.every": 2, "train.num_steps": 2, "vocabulary.size": 640}
-    train = re.sub(r"--config\.train\.num_steps=\d+", "", train)
-    train += "".join(f" --config.{key}={value}" for key, value in values.items())
-    flags = os.environ["XLA_FLAGS"].replace("device_count=8", "device_count=1")
-    outputs = []
-    for line in (train, translate):
-        line = line.replace("python", sys.executable, 1).replace("runs/tour", str(tmp_path / "run"))
-        options = {"cwd": DOCS.parent, "env": os.environ | {"XLA_FLAGS": flags}}
-        done = subprocess.run(line, shell=True, capture_output=True, text=True, **options)
-        assert done.returncode == 0, done.stderr
-        outputs.append(done.stdout)
-    assert json.loads(outputs[0])["step"] == 2
-    assert outputs[1].count("\n") == 1

@@ -67,5 +67,6 @@ def heatmap(
     squares["encoding"]["fillOpacity"]["scale"]["range"] = [0.03, 0.7]  # seen on white alone
     numbers["transform"] = [{"filter": f"datum['{value}'] >= 0.005"}]
     # Room for Hangul, which is wider than what was measured where there is no such font.
-    chart["encoding"]["y"]["axis"] |= {"minExtent": 60, "titlePadding": 14}
+    place = chart["encoding"]["y"]  # its axis is that of x, too
+    place["axis"] = {**place["axis"], "minExtent": 60, "titlePadding": 14}
     return {**chart, "width": width, "height": height, **options}

@@ -153,20 +153,14 @@ def test_flops_grow_with_the_rows(case):
 
 
 @GENERATING
-def test_steps_of_one_token_equal_a_call(case):
-    decoding.check(case, [1] * 5, "token by token")
-
-
-@GENERATING
-def test_steps_of_several_tokens_equal_a_call(case):
-    decoding.check(case, [3, 1, 3], "several tokens at once")
-
-
-@GENERATING
-def test_reordered_beams_equal_beams_computed_from_scratch(case):
-    decoding.check(case, [3, 1, 1, 3], "with reordered beams", reorder=True)
-
-
-@GENERATING
-def test_a_cache_that_has_grown_is_one_with_more_room(case):
-    decoding.check(case, [3, 1, 3], "in a grown cache", first_room=4, reorder=True)
+@pytest.mark.parametrize(
+    ("what", "counts", "options"),
+    [
+        ("token by token", [1] * 5, {}),
+        ("several tokens at once", [3, 1, 3], {}),
+        ("with reordered beams", [3, 1, 1, 3], {"reorder": True}),
+        ("in a grown cache", [3, 1, 3], {"first_room": 4, "reorder": True}),
+    ],
+)
+def test_decoding_has_the_logits_of_a_call(case, what, counts, options):
+    decoding.check(case, counts, what, **options)

@@ -156,6 +156,7 @@ def test_a_checkpoint_restores_to_the_same_evaluation(finished):
     assert not differing, f"{run.name}: {differing} of a restored checkpoint are not those logged"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("report" not in registry.MODES, reason="there is no --mode=report")
 def test_a_report_has_its_page(finished, capsys):
     run = finished

@@ -8,7 +8,7 @@ from helpers import reversal
 
 from transformer.workdir import config_files
 
-RUN = {"train.num_steps": 2, "train.save_every": 1, "train.log_every": 1, "evaluate.every": 1}
+RUN = {"train.num_steps": 2, "train.save_every": 2, "train.log_every": 1, "evaluate.every": 2}
 RUN |= {"evaluate.weights": "latest", "evaluate.average_last": 1, "compilation_cache": ""}
 LAYERS = {"model.d_model": 16, "model.d_ff": 24, "model.num_heads": 2, "model.num_layers": 1}
 

@@ -56,15 +56,9 @@ def learn(seed, size=290):
     return tokenizer.load(model, "test")
 
 
-def catalogue(corpus, split, data_dir, source="de", target="en"):
-    return corpora.load(
-        corpus,
-        split,
-        (source, target),
-        directory="",
-        data_dir=str(data_dir),
-        key="split",
-    )
+def catalogue(corpus, split, data_dir, source="de", target="en", directory=""):
+    folders = {"directory": str(directory), "data_dir": str(data_dir)}
+    return corpora.load(corpus, split, (source, target), **folders, key="split")
 
 
 def generated():

@@ -1,21 +1,5 @@
 """What happens to files, and what is said of it."""
 
-from transformer.data import corpora
-
-
-def parallel_text(folder):
-    def load(split="train"):
-        return corpora.load(
-            "parallel_text",
-            split,
-            ("de", "en"),
-            directory=str(folder / "text"),
-            data_dir=str(folder),
-            key="split",
-        )
-
-    return load
-
 
 def damaged(chosen, content):
     """Cut, with other bits, with bytes behind it, or something else altogether."""

@@ -95,16 +95,10 @@ def padded(lists, length=0):
 
 def batch(lines):
     """One sentence a row, as transformer/batches.py lays it out."""
-    source = padded(ids(lines), LONGEST + 1)
-    target = padded(ids(map(reverse, lines)), LONGEST + 1)
-    shifted = np.roll(target, 1, axis=1)
-    shifted[:, 0] = tokenizer.START
-    positions = np.broadcast_to(np.arange(source.shape[1], dtype=np.int32), source.shape)
-    real = (target != tokenizer.PAD).astype(np.int32)
-    inputs = {"source": source, "target": np.where(real, shifted, tokenizer.PAD)}
-    for side in ("source", "target"):
-        inputs |= {f"{side}_positions": positions, f"{side}_segments": real}
-    return {"inputs": inputs, "targets": target, "weights": real.astype(np.float32)}
+    pairs = zip(ids(lines), ids(map(reverse, lines)), strict=True)
+    rows = tiny.unpacked(pairs, LONGEST + 1, LONGEST + 1)
+    rows["inputs"]["target"][:, 0] = tokenizer.START
+    return rows
 
 
 @functools.cache

@@ -208,9 +208,10 @@ def test_the_keys_of_modes_are_found_without_jax():
 
 
 def test_every_mode_has_its_function():
+    """And a task; one of several may be deleted."""
     for mode in registry.MODES.values():
         assert callable(registry.load(mode.code))
-        assert set(mode.tasks) <= registry.TASKS.keys()
+        assert not mode.tasks or registry.TASKS.keys() & mode.tasks
 
 
 def test_help_tells_of_every_mode():

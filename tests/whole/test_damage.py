@@ -21,8 +21,9 @@ import traceback
 import numpy as np
 import pytest
 from helpers import miniature_wmt, reversal
+from helpers.checkpoints import flip_a_bit, truncate
 from helpers.corpora import LENGTH, TEST, TRAIN, VALIDATION, Source, catalogue, everything, learn
-from helpers.damage import damaged, one_line_naming, parallel_text
+from helpers.damage import damaged, one_line_naming
 
 from transformer import registry
 from transformer.data import batches, downloads, packing, text_files, tokenizer
@@ -31,20 +32,11 @@ from transformer.modes import lines
 from transformer.runtime import checksums
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+PATH = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
 
 
 def warnings(caplog):
     return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
-
-
-def flip_a_bit(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def truncate(path):
-    os.truncate(path, path.stat().st_size // 2)
 
 
 DAMAGE = [flip_a_bit, truncate, pathlib.Path.unlink]
@@ -64,7 +56,10 @@ def vocabulary():
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, caplog, damage):
+def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, monkeypatch, caplog, damage):
+    """By each process alone: they come here at different times, an exchange would not end."""
+    monkeypatch.setattr(checksums.processes, "gather_shares", None)
+    monkeypatch.setattr(checksums.processes, "my_share", None)
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     whole = contents(tokens.directory)
     assert checksums.NAME in whole
@@ -81,37 +76,12 @@ def test_damaged_ids_are_named_and_made_anew(vocabulary, tmp_path, caplog, damag
         assert list(tmp_path.iterdir()) == [tokens.directory]
 
 
-def test_whole_ids_are_not_written_again_and_packings_do_not_count(vocabulary, tmp_path, caplog):
-    source = Source(0)
-    tokens = tokenise(source, vocabulary, tmp_path)
-    packing.pack(
-        tokens.lengths,
-        packing.select_trainable(tokens.lengths, LENGTH),
-        LENGTH,
-        0,
-        tokens.directory,
-    )
-    reads = source.reads
-    tokenise(source, vocabulary, tmp_path)
-    assert source.reads == reads
-    assert not warnings(caplog)
-
-
 def test_who_reads_damaged_ids_when_they_are_made_anew_keeps_his(vocabulary, tmp_path):
     tokens = tokenise(Source(0), vocabulary, tmp_path)
     before = np.array(tokens.sides["target"].ids)
     (tokens.directory / "source_offsets.npy").unlink()
     tokenise(Source(0), vocabulary, tmp_path)
     np.testing.assert_array_equal(tokens.sides["target"].ids, before)
-
-
-def test_ids_are_looked_at_by_each_process_alone(vocabulary, tmp_path, monkeypatch):
-    """Processes come here at different times: an exchange would wait for ever."""
-    monkeypatch.setattr(checksums.processes, "gather_shares", None)
-    monkeypatch.setattr(checksums.processes, "my_share", None)
-    tokens = tokenise(Source(0), vocabulary, tmp_path)
-    flip_a_bit(tokens.directory / "target.ids")
-    tokenise(Source(0), vocabulary, tmp_path)
 
 
 def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, tmp_path):
@@ -132,43 +102,53 @@ def test_many_who_find_the_ids_damaged_at_once_all_read_whole_ones(vocabulary, t
 
 @pytest.mark.parametrize("damage", [flip_a_bit, truncate, lambda path: path.write_bytes(b"")])
 def test_a_damaged_packing_is_named_and_made_anew(vocabulary, tmp_path, caplog, damage):
-    tokens = tokenise(Source(0), vocabulary, tmp_path)
+    """And is no damage to the ids that it lies beside."""
+    source = Source(0)
+    tokens = tokenise(source, vocabulary, tmp_path)
     pairs = packing.select_trainable(tokens.lengths, LENGTH)
-    rows = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
+    pack = lambda: packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
+    rows, reads = pack(), source.reads
     (path,) = tokens.directory.glob("packed-*/row_of_item.npy")
     whole = path.read_bytes()
     damage(path)
-    again = packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
+    tokenise(source, vocabulary, tmp_path)
+    assert source.reads == reads
+    again = pack()
     (said,) = warnings(caplog)
     assert str(path) in said
     assert path.read_bytes() == whole
     np.testing.assert_array_equal(again.items, rows.items)
     np.testing.assert_array_equal(again.offsets, rows.offsets)
-    packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
+    pack()
     assert len(warnings(caplog)) == 1
 
 
 # Prepared corpora.
 
 
-def wmt(folder):
-    return lambda split="train": catalogue("wmt14_translate/de-en", split, folder)
+WMT, TEXT = "wmt14_translate/de-en", "parallel_text"
 
 
-def generated(folder):
-    return lambda split="train": catalogue("generated", split, folder)
+def loader(name, folder):
+    """A function of a split that loads a corpus, of text in `folder`/text or of WMT."""
+    text = folder / "text" if name == TEXT else ""
+    return lambda split="train": catalogue(name, split, folder, directory=text)
 
 
-@pytest.fixture(params=[wmt, generated, parallel_text])
-def corpus(request, tmp_path, monkeypatch):
-    """A function that loads a split of a corpus, and where it is prepared."""
-    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
-    monkeypatch.setitem(registry.CORPORA, "generated", "helpers.corpora:generated")
-    (tmp_path / "text").mkdir()
+def write_text(folder):
+    folder.mkdir()
     for language in ("de", "en"):
         text = "".join(f"{language} {i}\n" for i in range(30))
-        (tmp_path / "text" / f"train.{language}").write_text(text)
-    load = request.param(tmp_path)
+        (folder / f"train.{language}").write_text(text)
+
+
+@pytest.fixture(params=[WMT, "generated", TEXT])
+def corpus(request, tmp_path, monkeypatch):
+    """A function that loads a split of a corpus, and where it is prepared."""
+    miniature_wmt.write(tmp_path, WMT, TRAIN, VALIDATION, TEST)
+    monkeypatch.setitem(registry.CORPORA, "generated", "helpers.corpora:generated")
+    write_text(tmp_path / "text")
+    load = loader(request.param, tmp_path)
     load()
     (home,) = (path.parent for path in tmp_path.rglob("dataset_info.json"))
     return load, home
@@ -200,8 +180,9 @@ def test_a_damaged_corpus_is_named_and_prepared_anew(corpus, caplog, damage):
 LOADS = """
 import sys
 from pathlib import Path
-from helpers import damage
-corpus = damage.parallel_text(Path(sys.argv[1]))()
+from helpers.corpora import catalogue
+folder = Path(sys.argv[1])
+corpus = catalogue("parallel_text", "train", folder, directory=folder / "text")
 source, target = corpus.read(range(len(corpus)))
 assert source == [f"de {i}" for i in range(30)] and len(target) == 30
 """
@@ -209,16 +190,12 @@ assert source == [f"de {i}" for i in range(30)] and len(target) == 30
 
 @pytest.mark.slow
 def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(tmp_path):
-    (tmp_path / "text").mkdir()
-    for language in ("de", "en"):
-        text = "".join(f"{language} {i}\n" for i in range(30))
-        (tmp_path / "text" / f"train.{language}").write_text(text)
-    parallel_text(tmp_path)()
+    write_text(tmp_path / "text")
+    loader(TEXT, tmp_path)()
     (shard,) = tmp_path.rglob("*.array_record-*")
     flip_a_bit(shard)
     command = [sys.executable, "-c", LOADS, str(tmp_path)]
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    options = {"env": {**os.environ, "PYTHONPATH": path}, "stderr": subprocess.PIPE, "text": True}
+    options = {"env": {**os.environ, "PYTHONPATH": PATH}, "stderr": subprocess.PIPE, "text": True}
     running = [subprocess.Popen(command, **options) for _ in range(3)]
     said = [process.communicate()[1] for process in running]
     assert [process.returncode for process in running] == [0] * 3, said
@@ -226,7 +203,7 @@ def test_of_processes_that_find_a_corpus_damaged_one_prepares_it(tmp_path):
     assert checksums.corrupt_files(shard.parent, alone=True) == []
 
 
-@pytest.mark.parametrize("corpus", [wmt, generated], indirect=True)
+@pytest.mark.parametrize("corpus", [WMT, "generated"], indirect=True)
 def test_the_split_that_is_read_is_looked_at(corpus, caplog):
     """Not the others: the training split of WMT takes seconds that an evaluation need not wait."""
     load, home = corpus
@@ -249,8 +226,8 @@ def test_a_corpus_without_a_seal_is_taken_as_it_is(corpus, caplog):
 
 
 def test_a_damaged_corpus_stays_where_it_cannot_be_prepared_anew(tmp_path, monkeypatch):
-    miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
-    load = wmt(tmp_path)
+    miniature_wmt.write(tmp_path, WMT, TRAIN, VALIDATION, TEST)
+    load = loader(WMT, tmp_path)
     load()
     shutil.rmtree(tmp_path / "downloads")
     home = tmp_path / "wmt14_translate" / "de-en" / "1.0.0"
@@ -361,14 +338,8 @@ assert min(found) > 10, found
 
 @pytest.mark.parametrize("kind", tokenizer.KINDS)
 def test_any_model_is_loaded_or_refused(kind):
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    done = subprocess.run(
-        [sys.executable, "-c", USES_MODELS, kind],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command, env = [sys.executable, "-c", USES_MODELS, kind], {**os.environ, "PYTHONPATH": PATH}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

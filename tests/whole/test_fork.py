@@ -62,6 +62,7 @@ def copy(folder, names=("transformer", "configs")):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FOLDERS, reason="all are deleted")
 def test_each_family_and_tool_can_be_deleted(tmp_path):
     trees = []

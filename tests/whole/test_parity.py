@@ -49,30 +49,20 @@ def from_torch(named):
     def feed_forward(name):
         return {"inner": linear(f"{name}.linear1"), "outer": linear(f"{name}.linear2")}
 
-    tree = {
-        "target_embedding": {"embedding": named["embedding.weight"]},
-        "encoder": {},
-        "decoder": {},
-    }
-    for i in range(L):
-        encoder, decoder = f"encoder.layers.{i}", f"decoder.layers.{i}"
-        tree["encoder"][f"layers_{i}"] = {
-            "self_attention": attention(f"{encoder}.self_attn"),
-            "self_attention_residual": {"layer_norm": layer_norm(f"{encoder}.norm1")},
-            "feed_forward": feed_forward(encoder),
-            "feed_forward_residual": {"layer_norm": layer_norm(f"{encoder}.norm2")},
-        }
-        tree["decoder"][f"layers_{i}"] = {
-            "self_attention": attention(f"{decoder}.self_attn"),
-            "self_attention_residual": {"layer_norm": layer_norm(f"{decoder}.norm1")},
-            "cross_attention": attention(f"{decoder}.multihead_attn"),
-            "cross_attention_residual": {"layer_norm": layer_norm(f"{decoder}.norm2")},
-            "feed_forward": feed_forward(decoder),
-            "feed_forward_residual": {"layer_norm": layer_norm(f"{decoder}.norm3")},
-        }
-    if "encoder.norm.weight" in named:
-        tree["encoder"]["norm"] = layer_norm("encoder.norm")
-        tree["decoder"]["norm"] = layer_norm("decoder.norm")
+    def layer(name, **sublayers):
+        parts = {ours: attention(f"{name}.{theirs}") for ours, theirs in sublayers.items()}
+        parts["feed_forward"] = feed_forward(name)
+        norms = {ours: layer_norm(f"{name}.norm{n}") for n, ours in enumerate(parts, start=1)}
+        return parts | {f"{ours}_residual": {"layer_norm": x} for ours, x in norms.items()}
+
+    tree = {"target_embedding": {"embedding": named["embedding.weight"]}}
+    attentions = {"self_attention": "self_attn"}
+    for side in ("encoder", "decoder"):
+        names = {f"layers_{i}": f"{side}.layers.{i}" for i in range(L)}
+        tree[side] = {ours: layer(theirs, **attentions) for ours, theirs in names.items()}
+        if f"{side}.norm.weight" in named:
+            tree[side]["norm"] = layer_norm(f"{side}.norm")
+        attentions["cross_attention"] = "multihead_attn"
     return tree
 
 

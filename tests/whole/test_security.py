@@ -28,56 +28,21 @@ from transformer.tasks.translation_evaluator import evaluation
 from transformer.workdir import config_files, results, run_config
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FILES = [
-    *(
-        path
-        for name in ("transformer", "configs", "benchmarks")
-        for path in (ROOT / name).rglob("*.py")
-    ),
-    ROOT / "launch.py",
-]
+FOLDERS = [ROOT / name for name in ("transformer", "configs", "benchmarks")]
+FILES = [ROOT / "launch.py", *(path for folder in FOLDERS for path in folder.rglob("*.py"))]
 
-# What runs what it reads.
-MODULES = {
-    "pickle",
-    "cPickle",
-    "_pickle",
-    "cloudpickle",
-    "dill",
-    "joblib",
-    "marshal",
-    "shelve",
-    "yaml",
-}
-BUILTINS = {"eval", "exec", "compile", "__import__"}
-ATTRIBUTES = {
-    "system",
-    "popen",
-    "exec_module",
-    "load_module",
-    "unpickle",
-    "read_pickle",
-    "to_pickle",
-}
-KEYWORDS = {"allow_pickle", "shell"}
+# What runs what it reads: modules, functions, arguments.
+DANGERS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+DANGERS |= {"yaml", "eval", "exec", "__import__", "system", "popen", "exec_module", "load_module"}
+DANGERS |= {"unpickle", "read_pickle", "to_pickle", "allow_pickle", "shell"}
 
 
 def dangers(source):
     """The names in a source by which something read could be run."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= MODULES & {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found |= MODULES & {node.module.partition(".")[0]}
-            found |= ATTRIBUTES & {alias.name for alias in node.names}
-        elif isinstance(node, ast.Name):
-            found |= BUILTINS & {node.id}
-        elif isinstance(node, ast.Attribute):
-            found |= ATTRIBUTES & {node.attr}
-        elif isinstance(node, ast.keyword):
-            found |= KEYWORDS & {node.arg}
-    return found
+    fields = ("id", "attr", "arg", "name", "module")
+    nodes = ast.walk(ast.parse(source))
+    names = [str(getattr(node, field, "")) for node in nodes for field in fields]
+    return DANGERS & {part for name in names for part in name.split(".")}
 
 
 def test_nothing_read_is_run_but_the_config_that_is_named():
