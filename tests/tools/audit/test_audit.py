@@ -12,7 +12,6 @@ from tools.audit import parallel
 import launch
 from transformer.errors import UserError
 from transformer.tasks import vocabularies
-from transformer.tools.audit import audit, audit_keys
 
 
 def write(folder, **splits):
@@ -32,36 +31,36 @@ def splits(tmp_path):
 
 
 @pytest.fixture
-def output(tmp_path, capsys, caplog, monkeypatch):
-    """A function of flags that audits tmp_path/text and returns what is on standard output."""
+def run(tmp_path, capsys, caplog, monkeypatch):
+    """A function of flags that audits tmp_path/text and returns the result, or a terminal's table.
+
+    Without a terminal the result is one line of JSON.
+    """
     monkeypatch.chdir(tmp_path)
     caplog.set_level(logging.INFO)
 
-    def audited(*flags, directory=tmp_path / "text"):
+    def audited(*flags, directory=tmp_path / "text", terminal=False):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
         launch.main(
             [
-                *("--config=configs/parallel_text.py", "--mode=audit"),
-                *(f"--workdir={tmp_path}/run", f"--config.data.directory={directory}"),
-                *("--config.data.source_language=xx", "--config.data.target_language=yy"),
+                "--config=configs/parallel_text.py",
+                "--mode=audit",
+                f"--workdir={tmp_path}/run",
+                f"--config.data.directory={directory}",
+                "--config.data.source_language=xx",
+                "--config.data.target_language=yy",
                 *flags,
             ]
         )
-        assert not (tmp_path / "run").exists()
-        return capsys.readouterr().out
+        assert not (tmp_path / "run/config.json").exists()
+        output = capsys.readouterr().out
+        assert terminal or output.count("\n") == 1
+        return output if terminal else json.loads(output)
 
     return audited
 
 
-@pytest.fixture
-def run(output):
-    """The same, but the result: without a terminal it is one line of JSON."""
-
-    def audited(*flags, **options):
-        line = output(*flags, **options)
-        assert line.count("\n") == 1
-        return json.loads(line)
-
-    return audited
+ONLY_TRAIN = ("--config.data.validation=", "--config.data.test=")
 
 
 def faults_of(result):
@@ -115,9 +114,8 @@ def test_faults_are_counted_and_listed(run, faulty, splits, tmp_path, caplog):
     assert rows[1][3:] == splits["train"][5]
 
 
-def test_a_table_on_a_terminal(output, faulty, monkeypatch):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    train, validation, test = output().split("\n\n")
+def test_a_table_on_a_terminal(run, faulty):
+    train, validation, test = run(terminal=True).split("\n\n")
     assert "          1    0.17%  a side without text (blank): 11" in train.splitlines()
     assert validation.endswith("nothing found")
     assert test.startswith("test: 50 pairs\n")
@@ -145,7 +143,7 @@ def test_lines_in_the_wrong_language_of_two_files(run, tmp_path, caplog):
     (tmp_path / "a").write_text("Where am I?\nDas ist mein Hund.\nJe ne sais pas quoi faire.\n")
     (tmp_path / "b").write_text("Wo bin ich?\nThat is my dog.\nI do not know what to do.\n")
     files = f"{tmp_path}/a,{tmp_path}/b"
-    flags = [f"--config.data.train={files}", "--config.data.validation=", "--config.data.test="]
+    flags = [f"--config.data.train={files}", *ONLY_TRAIN]
     german = ["--config.data.source_language=de-AT", "--config.data.target_language=en"]
     assert faults_of(run(*flags, *german)) == {"train": {"swapped": [1], "language": [3]}}
     assert "py3langid" not in caplog.text
@@ -180,30 +178,19 @@ def test_what_is_dropped_is_chosen_and_a_split_may_be_lacking(run, faulty, tmp_p
     assert f"--config.data.validation=validation --config.data.test= {languages}\n" in caplog.text
 
 
-def test_the_vocabulary_of_the_workdir(splits, tmp_path, monkeypatch, capsys, caplog, tiny_config):
+def test_the_vocabulary_of_the_workdir(run, tmp_path, caplog, tiny_config):
     """It is that of --workdir, or the file of config.vocabulary.model."""
-    monkeypatch.chdir(tmp_path)
-    caplog.set_level(logging.INFO)
-    splits["train"] = [["abc def", "fed cba"], ["abc é", "fed"]] * 3
-    write(tmp_path / "text", **splits)
+    write(tmp_path / "text", train=[["abc def", "fed cba"], ["abc é", "fed"]] * 3)
     model = corpora.learn("text").processor.serialized_model_proto()
-    values = {"data.corpus": "parallel_text", "data.directory": str(tmp_path / "text")}
-    values |= {"data.source_language": "xx", "data.target_language": "yy"}
-    values |= {"data.validation": "", "data.test": "", "data.max_length": 3}
-    config = tiny_config(values)
-    config.update(audit_keys.keys())
     (tmp_path / "my.model").write_bytes(model)
+    flags = [*ONLY_TRAIN, "--config.data.max_length=3"]
+    given = run(*flags, f"--config.vocabulary.model={tmp_path}/my.model")["train"]
     (tmp_path / "run/vocabulary").mkdir(parents=True)
-    vocabularies.write(tmp_path / "run", config, {"shared.model": model})
-    results = []
-    for folder, file in ((tmp_path / "run", ""), (tmp_path / "none", str(tmp_path / "my.model"))):
-        config.vocabulary.model = file
-        audit.audit(config, folder)
-        results.append(json.loads(capsys.readouterr().out)["train"])
-    assert results[0] == results[1]
-    assert results[0]["faults"]["spelt"] == {"pairs": 3, "lines": [2, 4, 6]}
-    assert results[0]["without_a_piece"] == {"é": 3}
-    assert results[0]["faults"]["long"]["pairs"] > 0
+    vocabularies.write(tmp_path / "run", tiny_config({}), {"shared.model": model})
+    assert run(*flags)["train"] == given
+    assert given["faults"]["spelt"] == {"pairs": 3, "lines": [2, 4, 6]}
+    assert given["without_a_piece"] == {"é": 3}
+    assert given["faults"]["long"]["pairs"] > 0
     assert f"the vocabulary is that of {tmp_path / 'run'}" in caplog.text
 
 
@@ -219,9 +206,8 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys, monkeypatch):
     for values in result.values():
         assert not values["files"]
         assert not values["misaligned"]
-        assert not any(
-            values["faults"][x]["pairs"] for x in ("blank", "broken", "script", "swapped")
-        )
+        for fault in ("blank", "broken", "script", "swapped"):
+            assert not values["faults"][fault]["pairs"]
 
 
 @pytest.mark.parametrize(
@@ -234,19 +220,14 @@ def test_a_corpus_that_is_no_files(tmp_path, data_dir, capsys, monkeypatch):
         (["--config.data.train=nothing"], "config.data.train='nothing': expected one of"),
         (["--config.vocabulary.model=no/where"], "model=no/where: no/where does not exist"),
         (["--config.data.target_language=xx"], "two different codes"),
+        (["--config.data.test=empty"], "/text/empty.xx and "),
     ],
 )
 def test_a_mistake_is_one_line(run, splits, tmp_path, flags, right):
-    write(tmp_path / "text", **splits)
+    write(tmp_path / "text", **splits, empty=[])
     with pytest.raises(UserError) as error:
         run(*flags)
     assert right in corpora.one_line(error)
-
-
-def test_an_empty_file_is_one_line(run, splits, tmp_path):
-    write(tmp_path / "text", **{**splits, "test": []})
-    with pytest.raises(UserError, match=r"the split 'test' is empty: .*test.xx and .*test.yy"):
-        run()
 
 
 def test_multi30k(run, test_data, tmp_path):
@@ -276,7 +257,7 @@ def test_a_line_missing_in_multi30k(run, test_data, tmp_path):
     result = run(
         *("--config.data.source_language=en", "--config.data.target_language=de"),
         f"--config.data.train={folder}/train.en.gz,{tmp_path}/short.de",
-        *("--config.data.validation=", "--config.data.test="),
+        *ONLY_TRAIN,
     )
     [found] = result["train"]["misaligned"]
     assert found["shift"] == -1

@@ -35,7 +35,10 @@ def evaluation(
     data = config.data
     logging.info(
         "split %s: %r, config.data.directory=%r; token ids are cached in config.data.data_dir=%r",
-        *(split, data[split], data.directory, data.data_dir),
+        split,
+        data[split],
+        data.directory,
+        data.data_dir,
     )
     corpus = splits.text(config, split)
     [lines] = corpus.read(range(len(corpus)))

@@ -83,6 +83,7 @@ def names(config: ConfigDict) -> list[str]:
     """Returns the splits to look at: those of the config, without one whose name is empty."""
     if not config.data.train:
         raise UserError("config.data.train is empty: it names the pairs to look at")
+    # Once each: evaluate.split is 'test' in most configs.
     every = dict.fromkeys((*corpora.SPLITS, config.evaluate.split))
     return [split for split in every if splits.name_and_key(config, split)[0]]
 
@@ -93,9 +94,9 @@ def open_split(config: ConfigDict, split: str) -> raw_pairs.Pairs:
     if data.corpus != "parallel_text":
         return raw_pairs.corpus_pairs(splits.pairs(config, split))
     name, key = splits.name_and_key(config, split)
-    languages = data.source_language, data.target_language
-    folder = paths.path(data.directory)
-    return raw_pairs.file_pairs(text_files.find(folder, name, languages, key))
+    codes = data.source_language, data.target_language
+    # Found, but not opened as a corpus: that would refuse text that is not UTF-8.
+    return raw_pairs.file_pairs(text_files.find(paths.path(data.directory), name, codes, key))
 
 
 def make_readers(
@@ -111,7 +112,7 @@ def make_readers(
     else:
         logging.info("no vocabulary: lengths are counted in words, which are fewer than pieces")
     both = config.data.source_language, config.data.target_language
-    codes = [re.split("[-_]", language.lower())[0] for language in both]  # ko of ko-KR
+    codes = [re.split("[-_]", code.lower())[0] for code in both]  # ko of ko-KR
     for code in sorted({*codes} - {*languages.identifier().labels}):
         logging.info("py3langid does not know the language %r: its lines may be in any", code)
     readers = []
@@ -138,7 +139,7 @@ def write_page(config: ConfigDict, examined: dict[str, Split], result: dict) -> 
 def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
     """Writes a copy of all splits in which train lacks the pairs to drop, and dropped.tsv."""
     folder, data = paths.path(config.audit.clean), config.data
-    languages = data.source_language, data.target_language
+    codes = data.source_language, data.target_language
     for name, split in examined.items():
         dropped = np.zeros(len(split.pairs), bool)  # a test set is scored whole
         if name == "train":
@@ -146,9 +147,10 @@ def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
             dropped = np.logical_or.reduce([*masks.values()])
             cleaning.write_list(folder / "dropped.tsv", name, split.pairs, masks)
             logging.info("%s: dropped %s of train", folder, quantity(int(dropped.sum()), "pair"))
-        cleaning.write_copy(folder, name, split.pairs, languages, ~dropped)
+        cleaning.write_copy(folder, name, split.pairs, codes, ~dropped)
     values = {"corpus": "parallel_text", "directory": folder}
+    # An empty name for a split that the copy lacks: the config's own would be looked for in it.
     values |= {name: name if name in examined else "" for name in corpora.SPLITS}
-    values |= zip(("source_language", "target_language"), languages, strict=True)
+    values |= zip(("source_language", "target_language"), codes, strict=True)
     flags = [f"--config.data.{key}={value}" for key, value in values.items()]
     logging.info("to train on the copy: %s", shlex.join(flags))
