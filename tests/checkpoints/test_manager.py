@@ -29,10 +29,6 @@ from transformer.checkpoints import manager, store
 from transformer.runtime import checksums, paths
 
 
-def test_nothing_saved_is_none(opened):
-    assert restore(opened()) is None
-
-
 @pytest.mark.parametrize("keep", [1, 2, 3])
 def test_keeps_the_last_parameters_and_two_optimizer_states(saved, tmp_path, keep):
     checkpoints = saved(1, 2, 5, 6, 9, keep=keep)

@@ -100,25 +100,15 @@ def test_text_is_not_normalised_and_names_of_special_pieces_are_text(pieces):
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_same_text_same_fingerprint(kind):
-    first, again, other = (
+def test_equal_text_has_equal_fingerprints_and_a_pair_names_both(kind):
+    ours, again, theirs = (
         tokenizer.load(learn(text(seed), kind=kind), "test") for seed in (0, 0, 1)
     )
-    assert first.fingerprint == again.fingerprint
-    assert tokenizer.table(first.processor) == tokenizer.table(again.processor)
-    assert first.fingerprint != other.fingerprint
-
-
-def test_fingerprint_names_both_vocabularies():
-    ours, theirs = (tokenizer.load(learn(text(seed)), "test") for seed in (0, 1))
-    fingerprints = {
-        tokenizer.Vocabulary(source, target).fingerprint
-        for source in (ours, theirs)
-        for target in (ours, theirs)
-    }
-    assert len(fingerprints) == 4
-    assert tokenizer.Vocabulary(ours, ours).shared
-    assert not tokenizer.Vocabulary(ours, theirs).shared
+    assert ours.fingerprint == again.fingerprint
+    assert tokenizer.table(ours.processor) == tokenizer.table(again.processor)
+    pairs = [tokenizer.Vocabulary(x, y) for x in (ours, theirs) for y in (ours, theirs)]
+    assert len({pair.fingerprint for pair in pairs}) == 4
+    assert [pair.shared for pair in pairs] == [True, False, False, True]
 
 
 NFKC = sentencepiece.SentencePieceNormalizer(rule_name="nfkc").serialized_model_proto()

@@ -18,26 +18,7 @@ from transformer.data import downloads, wmt
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = "--config=configs/wmt_base.py"
 
-SMALL = {
-    "data.max_length": 32,
-    "data.row_length": 32,
-    "data.batch_tokens": 256,
-    "vocabulary.size": 290,
-    "model.d_model": 16,
-    "model.d_ff": 32,
-    "model.num_heads": 2,
-    "model.num_layers": 1,
-    "optimizer.schedule.warmup_steps": 4,
-    "train.num_steps": 4,
-    "train.log_every": 1,
-    "train.save_every": 2,
-    "evaluate.every": 2,
-    "evaluate.average_last": 2,
-    "decode.beam_width": 2,
-    "decode.extra_length": 2,
-    "decode.max_length": 16,
-    "decode.batch_tokens": 256,
-}
+STEPS = {"train.num_steps": 4, "train.log_every": 1, "train.save_every": 2, "evaluate.every": 2}
 # Proxies that refuse every connection, whether or not this machine has a network.
 NO_NETWORK = {
     name: "http://127.0.0.1:9"
@@ -101,10 +82,11 @@ def test_the_manual_folder_in_the_error_is_where_tfds_looks(tmp_path, no_network
 
 
 @pytest.mark.slow
-def test_archives_to_bleu(tmp_path):
+def test_archives_to_bleu(tmp_path, tiny_values):
     """In the paper's direction, which is not the archive's."""
     miniature_wmt.write(tmp_path, "wmt14_translate/de-en", TRAIN, VALIDATION, TEST)
-    keys = {**SMALL, "data.source_language": "en", "data.target_language": "de"}
+    keys = {**tiny_values, **STEPS, "evaluate.average_last": 2, "vocabulary.size": 290}
+    keys |= {"data.source_language": "en", "data.target_language": "de", "data.directory": ""}
     command = [sys.executable, ROOT / "launch.py", CONFIG, f"--workdir={tmp_path / 'run'}"]
     command += [f"--config.{k}={v}" for k, v in (keys | {"data.data_dir": tmp_path}).items()]
     options = {"capture_output": True, "text": True, "cwd": ROOT, "check": False}
