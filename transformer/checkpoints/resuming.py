@@ -25,11 +25,11 @@ def resumable(workdir: Path) -> bool:
     first = store.all_steps(latest)[:1]
     if steps == first and not complete and not store.all_steps(best):
         return False
+    what = "can be evaluated, not resumed" if complete else "cannot be resumed"
     raise UserError(
         f"{workdir} holds trained checkpoints (steps {', '.join(map(str, steps))}), but no "
-        "complete one with an optimizer state to resume from: it "
-        + ("can be evaluated, not resumed" if complete else "cannot be resumed")
-        + "; nothing was changed; give another --workdir"
+        f"complete one with an optimizer state to resume from: it {what}; nothing was changed; "
+        "give another --workdir"
     )
 
 

@@ -7,9 +7,9 @@ empty one.
 import dataclasses
 import functools
 import hashlib
-import operator
 import unicodedata
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -175,18 +175,13 @@ def fingerprint(processor: sentencepiece.SentencePieceProcessor) -> str:
     """
     model = proto(processor)
     pieces = [(processor.id_to_piece(i), processor.get_score(i)) for i in range(len(processor))]
-    content = repr((pieces, settings(model), [piece.type for piece in model.pieces]))
+    # As in the file, where a string is bytes and True is 1.
+    encoded = lambda x: x.encode() if isinstance(x, str) else x if isinstance(x, bytes) else int(x)
+    values = {number: encoded(attrgetter(name)(model)) for number, name in SETTINGS.items()}
+    content = repr((pieces, values, [piece.type for piece in model.pieces]))
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def proto(processor: sentencepiece.SentencePieceProcessor) -> ModelProto:
     """Returns the content of a model's file."""
     return ModelProto.FromString(processor.serialized_model_proto())
-
-
-def settings(model: ModelProto) -> dict[tuple[int, int], int | bytes]:
-    """Returns a model's SETTINGS."""
-    values = {numbers: operator.attrgetter(name)(model) for numbers, name in SETTINGS.items()}
-    # As in the file, where a string is bytes and True is 1.
-    encoded = lambda x: x.encode() if isinstance(x, str) else x if isinstance(x, bytes) else int(x)
-    return {numbers: encoded(value) for numbers, value in values.items()}

@@ -70,11 +70,8 @@ def corrupt_files(
     Only the files whose names are `wanted` are checked. None if the folder has no checksum file.
     Collective, each process checking its share of the files, unless this process checks `alone`.
     """
-    results = compare(directory, wanted=wanted, alone=alone)
-    if results is None:
-        return None
-    corrupt, unreadable = results
-    return corrupt + unreadable
+    faults = compare(directory, wanted=wanted, alone=alone)
+    return None if faults is None else [*faults[0], *faults[1]]
 
 
 def compare(

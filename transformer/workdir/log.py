@@ -204,10 +204,7 @@ def _has_type(value: object, kind: type | list[type]) -> bool:
 # {log: what a line has, and what it may have}; `float` stands for seconds, [int] for a list. Other
 # keys of metrics.jsonl, the scores of any task, are numbers or texts: who reads them looks.
 FORMS = {
-    METRICS: (
-        {"step": int, "kind": str},
-        {"skipped": int, "samples": str, "step_seconds": float},
-    ),
+    METRICS: ({"step": int, "kind": str}, {"skipped": int, "samples": str, "step_seconds": float}),
     STARTS: (
         {
             **dict.fromkeys(("step", "parameters", "processes", "devices"), int),
