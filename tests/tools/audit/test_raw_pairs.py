@@ -24,8 +24,8 @@ def test_a_corpus_of_tfds(tmp_path, monkeypatch):
     monkeypatch.setattr(raw_pairs, "CHUNK", 2)
     (tmp_path / "train.de").write_bytes(corpora.lines(corpora.GERMAN))
     (tmp_path / "train.en").write_bytes(corpora.lines(corpora.ENGLISH))
-    options = {"source_language": "de", "target_language": "en", "directory": str(tmp_path)}
-    corpus = load("parallel_text", "train", data_dir=str(tmp_path / "data"), **options)
+    folders = {"directory": str(tmp_path), "data_dir": str(tmp_path / "data")}
+    corpus = load("parallel_text", "train", ("de", "en"), key="config.data.train", **folders)
     read = raw_pairs.corpus_pairs(corpus)
     encoded = [
         (a.encode(), b.encode()) for a, b in zip(corpora.GERMAN, corpora.ENGLISH, strict=True)

@@ -40,7 +40,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     if config.vocabulary.kind == "characters":  # texts.MASK would be an unknown character, too
         raise UserError(
             "config.vocabulary.kind='characters' has unknown characters, which masked tokens would "
-            "look like: it is 'bpe' or 'unigram' here"
+            "look like: it must be 'bpe' or 'unigram'"
         )
     check_values("data", config.data, {"mask_share": "above 0 and below 1"})
     checked = model(config, sizes(config, None))
