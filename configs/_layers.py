@@ -14,7 +14,7 @@ def get_config() -> ConfigDict:
     model.num_layers = 6  # of the encoder, where there are two stacks
     model.key_size = 0  # of a head's queries and keys; 0: d_model / num_heads
     model.value_size = 0  # of a head's values; 0: d_model / num_heads
-    model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
+    model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (attention.py)
     model.norm = "post"  # LayerNorm after each residual; 'pre': before each sublayer
     model.norm_kind = "layer"  # or 'rms' (RMSNorm in the place of LayerNorm), or 'none'
     model.final_norm = False  # one more norm after each stack, as pre-norm needs

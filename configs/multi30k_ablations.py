@@ -18,7 +18,7 @@ VARIANTS = {
     "base": {},
     "base_seed1": {"train.seed": 1},
     "base_seed2": {"train.seed": 2},
-    # Score functions (3.2.1, and models/scores.py); 'dot' is the paper's without its scaling.
+    # Score functions (3.2.1, and models/attention.py); 'dot' is the paper's without its scaling.
     "dot": {"model.score": "dot"},
     "general": {"model.score": "general"},
     "additive": {"model.score": "additive"},

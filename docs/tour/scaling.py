@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from docs.tour import picture
-from transformer.models.attention import attend
-from transformer.models.scores import Score
+from transformer.models.attention import Score, attend
 
 WIDTHS = (4, 16, 64, 256, 1024)
 QUERIES, KEYS = 1000, 32

@@ -16,9 +16,8 @@ import jax.numpy as jnp
 from transformer.errors import UserError
 from transformer.models import cache as kv_cache
 from transformer.models import fields, layers, positions
-from transformer.models.attention import KeysValues, MultiHeadAttention, View
+from transformer.models.attention import SCORES, KeysValues, MultiHeadAttention, View
 from transformer.models.cache import KVCache
-from transformer.models.scores import SCORES
 
 Array = jax.Array
 DTYPES = ("float32", "bfloat16")
@@ -49,7 +48,7 @@ class LayerOptions:
     num_layers: int
     key_size: int  # of one head; 0: d_model / num_heads
     value_size: int  # likewise
-    score: str  # 'scaled_dot' (the paper's), or another function of scores.py
+    score: str  # 'scaled_dot' (the paper's), or another of attention.SCORES
     norm: str  # 'post' (the paper's) or 'pre'
     norm_kind: str  # 'layer' (the paper's), 'rms' or 'none'
     final_norm: bool  # one more normalisation on top, as pre-norm needs; the paper has none

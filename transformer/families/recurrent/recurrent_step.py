@@ -14,8 +14,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models.attention import attend
-from transformer.models.scores import Score
+from transformer.models.attention import Score, attend
 
 Array = jax.Array
 SCORES = {"additive": "additive", "dot": "dot", "general": "general", "concat": "additive"}
