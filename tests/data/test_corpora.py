@@ -92,15 +92,6 @@ def test_plain_text_that_cannot_be_read_is_one_line(tmp_path, content, split, wo
 # WMT 2014, by TFDS's own code, from miniature archives.
 
 
-def test_the_home_of_no_user_is_a_folder_that_does_not_exist(tmp_path):
-    options = {"directory": "~nobody.here/x", "data_dir": str(tmp_path), "key": "split"}
-    words = r"~nobody\.here/x \(config\.data\.directory\) does not"
-    with pytest.raises(UserError, match=words):
-        corpora.load_text("train", **options)
-    with pytest.raises(UserError, match=words):
-        corpora.load("parallel_text", "train", ("de", "en"), **options)
-
-
 @pytest.mark.parametrize("language", ["de", "fr"])
 def test_wmt_from_archives_on_disk(tmp_path, no_network, capfd, language):
     corpus = f"wmt14_translate/{language}-en"
@@ -131,10 +122,17 @@ def test_unknown_names(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_home_folder(text, tmp_path, monkeypatch):
+def test_a_home_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "train.de").write_text("a\n")
-    (tmp_path / "train.en").write_text("x\n")
-    folders = {"directory": "~", "data_dir": "~/here"}
-    corpora.load("parallel_text", "train", ("de", "en"), **folders, key="split")
-    assert (tmp_path / "here" / "parallel_text").is_dir()
+    for language in ("de", "en"):
+        (tmp_path / f"train.{language}").write_text("a\n")
+    options = {"data_dir": "~/here", "key": "split"}
+    corpora.load("parallel_text", "train", ("de", "en"), directory="~", **options)
+    corpora.load_text("train.de", directory="~", **options)
+    assert {path.name for path in (tmp_path / "here").iterdir()} >= {"parallel_text", "plain_text"}
+    options |= {"directory": "~nobody.here/x"}
+    words = r"~nobody\.here/x \(config\.data\.directory\) does not"
+    with pytest.raises(UserError, match=words):
+        corpora.load_text("train", **options)
+    with pytest.raises(UserError, match=words):
+        corpora.load("parallel_text", "train", ("de", "en"), **options)

@@ -22,10 +22,8 @@ from transformer.errors import UserError
     ],
 )
 def test_line_ends_and_byte_order_mark_are_not_text(text, content):
-    assert everything(text({"train.de": content, "train.en": b"x\ny\n"})) == (
-        ["a", "b"],
-        ["x", "y"],
-    )
+    corpus = text({"train.de": content, "train.en": b"x\ny\n"})
+    assert everything(corpus) == (["a", "b"], ["x", "y"])
 
 
 @pytest.mark.parametrize("inside", ["\u2028", "\x85", "\x0b", "\x0c", "\x1e", "\r", "\0", "\ufeff"])

@@ -32,20 +32,12 @@ def test_a_trace_has_the_given_number_of_steps(tmp_path):
     assert calls_traced(tmp_path / "cut", 50, 12) == 2 * one  # the run ends before the trace
 
 
-def test_there_is_no_trace_of_0_steps(monkeypatch, tmp_path):
-    monkeypatch.setattr(jax.profiler, "start_trace", None)
-    with traced(0, 0, tmp_path) as trace:
-        for number in range(30):
-            trace(number, None)
-
-
 def test_a_run_that_ends_before_its_trace_says_so(monkeypatch, tmp_path, caplog):
-    monkeypatch.setattr(jax.profiler, "start_trace", None)
-    with traced(100, 3, tmp_path / "profile") as trace:
-        for number in range(101, 100 + WARM_UP):
-            trace(number, None)
+    """But not one without a trace: 0 steps."""
+    monkeypatch.setattr(jax.profiler, "trace", None)
+    for count, steps in ((0, 30), (3, WARM_UP - 1)):
+        assert not caplog.text
+        with traced(100, count, tmp_path / "profile") as trace:
+            for number in range(101, 101 + steps):
+                trace(number, None)
     assert "no trace: the run ended within 10 steps" in caplog.text
-    caplog.clear()
-    with traced(100, 0, tmp_path / "profile"):
-        pass
-    assert not caplog.text
