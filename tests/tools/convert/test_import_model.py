@@ -63,7 +63,7 @@ def test_a_folder_in_use_or_a_missing_model_is_refused(run, tmp_path):
     with pytest.raises(UserError, match=r"has no config.json: only Hugging Face's m"):
         imported(bad, tmp_path / "new")
     (bad / "model.bin").touch()
-    with pytest.raises(UserError, match=r"written for CTranslate2, and cannot be read back: only"):
+    with pytest.raises(UserError, match=r"is CTranslate2's, which is written, not read: only"):
         imported(bad, tmp_path / "new")
     assert [file.name for file in tmp_path.iterdir()] == ["bad"]
 

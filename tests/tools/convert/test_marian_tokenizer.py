@@ -15,6 +15,33 @@ IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
 SIZES = {"vocab_size": 320, "decoder_vocab_size": 304}  # padded
 
 
+PIECES = ["</s>", "<unk>", "a", "b", "<pad>"]
+
+
+def test_the_special_pieces_come_first_and_the_start_is_a_copy_of_the_padding():
+    order = marian_tokenizer.renumber(PIECES, pad=4, end=0, unknown=1, start=4)
+    assert order.old.tolist() == [4, 0, 1, 4, 2, 3]  # the docstring's example
+    assert order.pieces == ["<pad>", "</s>", "<unk>", "<s>", "a", "b"]
+    assert order.count == 5
+
+
+def test_our_own_order_stays():
+    ours = ["<pad>", "</s>", "<unk>", "<s>", "x", "y"]
+    order = marian_tokenizer.renumber(ours, pad=0, end=1, unknown=2, start=3)
+    assert order.old.tolist() == list(range(6))
+    assert order.pieces == ours
+
+
+def test_no_two_pieces_have_one_name():
+    order = marian_tokenizer.renumber(
+        ["<s>", "</s>", "<unk>", "<p>"], pad=3, end=1, unknown=2, start=3
+    )
+    assert len(set(order.pieces)) == len(order.pieces) == 5
+    order = marian_tokenizer.renumber(["</s>", "<unk>", "a"], pad=1, end=0, unknown=1, start=0)
+    assert order.pieces == ["<pad>", "</s>", "<unk>", "<s>", "a"]
+    assert set(order.silent) == {0, 3}  # the copies
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_vocabulary_is_read_as_it_was_written(tmp_path, shared):
     source = corpora.learn("source")

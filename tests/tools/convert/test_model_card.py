@@ -1,44 +1,63 @@
 """The model card of an exported folder."""
 
-from transformer.tools.convert import model_card
+import json
 
-GIVEN = {
-    **{
-        "name": "en-de",
-        "task": "translation",
-        "languages": ("en", "de"),
-        "data": "trained on\nsome text",
-    },
-    **{"facts": {"parameters": "9", "BLEU on test": "30.00"}, "command": "python launch.py"},
-}
+import numpy as np
+import pytest
+
+from transformer.tasks.trained import Trained
+from transformer.tools.convert import export_keys, model_card
+from transformer.workdir.config_files import default_config
 
 
-def test_a_card_begins_with_what_the_hub_reads():
-    header, rest = model_card.text(**GIVEN, licence="mit").removeprefix("---\n").split("\n---\n")
+@pytest.fixture
+def card(tmp_path):
+    """A function of a task, a licence and config.data's values: the card of a run of step 9."""
+
+    def text(task="translation", licence="mit", step=9, **data):
+        config = default_config(task)
+        config.update(export_keys.keys())
+        config.data.update(directory="/home/somebody/texts", **data)
+        config.export.licence = licence
+        run = Trained(None, {"bias": np.zeros(1234)}, [step], step)
+        return model_card.text(config, tmp_path / "run", run, tmp_path / "mine")
+
+    return text
+
+
+def test_a_card_begins_with_what_the_hub_reads(card, tmp_path):
+    (tmp_path / "run").mkdir()
+    result = {"set": "news", "split": "test", "step": 9, "weights": "best", "checksum": "0"}
+    result |= {"bleu": 30.0, "loss": 1.5, "signature": "s"}
+    (tmp_path / "run" / "evaluations.jsonl").write_text(json.dumps(result) + "\n")
+    header, rest = card().removeprefix("---\n").split("\n---\n")
     assert header.split("\n")[:4] == ["language:", "- en", "- de", "license: mit"]
-    assert "| BLEU on test | 30.00 |" in rest
+    assert "| parameters | 1,234 |" in rest
+    assert "| scores on news | BLEU 30.00, loss 1.5000 (s) |" in rest
     assert "licence is not stated" not in rest
-    assert "that translates from `en` to `de`, trained on\nsome text." in rest
+    assert "that translates from `en` to `de`, trained on\n`wmt14" in rest
+    assert "(train in texts)." in rest
+    assert "    python launch.py --mode=export mine --workdir=run --config.export." in rest
 
 
-def test_a_licence_that_is_not_given_is_said_and_not_invented():
-    card = model_card.text(**GIVEN, licence="")
-    assert "license: other" in card
-    assert "licence is not stated" in card
+def test_a_licence_that_is_not_given_is_said_and_not_invented(card):
+    assert "license: other" in card(licence="")
+    assert "licence is not stated" in card(licence="")
 
 
-def test_a_card_of_another_task_has_the_hub_s_name_of_it_and_no_languages():
-    card = model_card.text(**{**GIVEN, "task": "language_modelling", "languages": ()}, licence="")
-    assert "pipeline_tag: text-generation" in card
-    assert "language:" not in card
-    assert "that continues a text, trained on\nsome text." in card
+def test_a_card_of_another_task_has_the_hub_s_name_of_it_and_no_languages(card):
+    text = card("language_modelling")
+    assert "pipeline_tag: text-generation" in text
+    assert "language:" not in text
+    assert "that continues a text, trained on\ntrain.txt in texts." in text
 
 
-def test_a_task_of_a_fork_has_a_card_too():
-    assert "task `toy`" in model_card.text(**{**GIVEN, "task": "toy"}, licence="")
+def test_a_task_of_a_fork_has_a_card_too(card, monkeypatch):
+    monkeypatch.delitem(model_card.TASKS, "language_modelling")
+    assert "task `language_modelling`" in card("language_modelling")
 
 
-def test_languages_that_are_not_known_are_not_invented():
-    card = model_card.text(**{**GIVEN, "languages": (), "data": "imported"}, licence="mit")
-    assert "language:" not in card
-    assert "that translates, imported." in card
+def test_what_an_imported_model_does_not_name_is_not_invented(card):
+    text = card(step=0, source_language="source", target_language="target")
+    assert "language:" not in text
+    assert "that translates, imported." in text

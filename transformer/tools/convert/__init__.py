@@ -1,8 +1,8 @@
 """--mode=import and --mode=export: models of other programs, their files to ours and back.
 
-Read foreign.py first, what every format gives and takes, then matrices.py, how another program's
-arrays lie in ours (arrays.py reads and writes its files), and a format: marian.py, marian_config.py
-and marian_tokenizer.py (Hugging Face's Marian, which OPUS-MT publishes), or ctranslate2_write.py
-(CTranslate2, which is only written). import_model.py makes a workdir of a `Foreign`, export.py
-writes one, with model_card.py; its keys are in export_keys.py.
+Read matrices.py first, how another program's arrays lie in ours (arrays.py reads and writes its
+files), and forms.py, which models have a form there; then a program: marian.py, marian_config.py
+and marian_tokenizer.py (Hugging Face's Marian, which OPUS-MT publishes, read and written), or
+ctranslate2_write.py (CTranslate2, written only). import_model.py makes a workdir of a folder,
+export.py writes one, with model_card.py; its keys are in export_keys.py.
 """

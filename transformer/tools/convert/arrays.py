@@ -26,9 +26,8 @@ class Arrays(NamedTuple):
         UserError if it is missing, has another shape (compared before loading), or is non-finite.
         """
         if self.shapes.get(name) != shape:
-            found = (
-                f"has the shape {list(self.shapes[name])}" if name in self.shapes else "is missing"
-            )
+            there = self.shapes.get(name)
+            found = "is missing" if there is None else f"has the shape {list(there)}"
             raise UserError(f"{self.file}: {name} {found}, expected {list(shape)}")
         with np.errstate(over="ignore"):
             array = np.asarray(self.load(name), np.float32)
@@ -79,9 +78,9 @@ def opened(folder: Path) -> Iterator[Arrays]:
         ) from error
     # weights_only: nothing but arrays is unpickled, so that no code of the file runs. Files from
     # before PyTorch 1.6, as most of OPUS-MT's are, are not zip files and cannot be memory-mapped.
-    options = {"weights_only": True, "mmap": zipfile.is_zipfile(file)}
+    mmap = zipfile.is_zipfile(file)
     try:
-        tensors = torch.load(file, map_location="cpu", **options)
+        tensors = torch.load(file, map_location="cpu", weights_only=True, mmap=mmap)
     except Exception as error:  # of a damaged file PyTorch and zip raise errors of many kinds
         reason = [*str(error).splitlines(), type(error).__name__][0]
         raise UserError(f"{file} is damaged, or holds more than arrays: {reason}") from error

@@ -10,8 +10,7 @@ import numpy as np
 from transformer.data.tokenizer import END, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.models.positions import sinusoids
-from transformer.tools.convert import matrices
-from transformer.tools.convert.foreign import ANY, check_form
+from transformer.tools.convert import forms, matrices
 
 QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
 # Pieces of a source that CTranslate2 reads by default; of an output it writes 256. At a position
@@ -53,14 +52,15 @@ POSITIONS = ("source_positions/embedding", "target_positions/embedding")
 def check(model: nn.Module) -> None:
     """Raises UserError for a model that cannot be exported to CTranslate2."""
     allowed = {
-        **ANY,
-        **{"norm_kind": ("layer",), "residual": (True,), "score": ("scaled_dot",)},
+        "norm": ("post", "pre"),
+        "norm_kind": ("layer",),
+        "final_norm": (False, True),
+        "residual": (True,),
+        "score": ("scaled_dot",),
         "positions": ("interleaved", "halves", "concatenated", "learned"),
         "activation": tuple(ACTIVATIONS),
-        **dict.fromkeys(("source_vocab_size", "target_vocab_size", "num_decoder_layers"), ()),
-        **dict.fromkeys(("norm", "final_norm", "output_bias"), ()),
     }
-    check_form(model, "CTranslate2", allowed, "safetensors")
+    forms.check(model, "CTranslate2", allowed, "safetensors")
 
 
 def write(
@@ -97,16 +97,13 @@ def write(
     for path, array in params.items():
         if path not in POSITIONS:
             name, part = place_of(path)
-            is_matrix = path.endswith("kernel")
-            array = matrices.matrix(path, array) if is_matrix else _as_there(path, array)
-            parts.setdefault(name, {})[part] = np.asarray(array, np.float32)
+            parts.setdefault(name, {})[part] = matrices.theirs(path, array)
+    # A tied matrix is one of ours, but has each of its names there.
+    target = {0: params["target_embedding/embedding"]}
+    parts.setdefault("encoder/embeddings/weight", target)
+    parts.setdefault("decoder/projection/weight", target)
     for name, arrays in parts.items():
         _set(spec, name, np.concatenate([arrays[part] for part in sorted(arrays)]))
-    target = params["target_embedding/embedding"]
-    if "source_embedding/embedding" not in params:
-        _set(spec, "encoder/embeddings/weight", target)
-    if "output_embedding/embedding" not in params:
-        _set(spec, "decoder/projection/weight", target)
     for half, side in (("encoder", "source"), ("decoder", "target")):
         encodings = _encodings(model, params, side, max(positions, LONGEST))
         getattr(spec, half).position_encodings.encodings = encodings
@@ -130,15 +127,10 @@ def place_of(path: str) -> tuple[str, int]:
     """
     if path in WHOLE:
         return WHOLE[path], 0
-    half, layer, module, name = matrices.in_layer(path, MODULES, "CTranslate2")
+    half, layer, module, name = forms.in_layer(path, MODULES, "CTranslate2")
     place, part = MODULES[module]
     names = {"kernel": "weight", "scale": "gamma", "bias": "beta" if "norm" in module else "bias"}
     return f"{half}/layer_{layer}/{place}/{names[name]}", part
-
-
-def _as_there(path: str, array: np.ndarray) -> np.ndarray:
-    """Returns a table as it is, and a bias of heads [H, K] as a vector."""
-    return array if path.endswith("embedding") else array.reshape(-1)
 
 
 def _set(spec: Any, name: str, array: np.ndarray) -> None:
@@ -161,5 +153,5 @@ def _encodings(
     options = model.options
     if options.positions == "learned":
         return np.asarray(params[f"{side}_positions/embedding"])
-    positions = np.arange(count)[None]
-    return np.asarray(sinusoids(positions, options.d_model, options.positions))[0]
+    positions_1P = np.arange(count)[None]
+    return np.asarray(sinusoids(positions_1P, options.d_model, options.positions))[0]

@@ -4,7 +4,6 @@ import contextlib
 import logging
 import shutil
 from pathlib import Path
-from types import ModuleType
 
 import jax
 import ml_collections
@@ -14,14 +13,11 @@ from transformer.checkpoints import param_paths, store
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
 from transformer.errors import UserError, quantity
 from transformer.runtime import checksums, drafts, json_files
-from transformer.tasks import translation, vocabularies
+from transformer.tasks import vocabularies
 from transformer.tasks.task import abstract_params, load_task
-from transformer.tools.convert import arrays, marian
+from transformer.tools.convert import arrays, marian, marian_tokenizer
 from transformer.workdir import workdir
 from transformer.workdir.run_config import is_exported
-
-# {model_type of a config.json: what reads such a folder of Hugging Face's}
-HUGGINGFACE = {"marian": marian}
 
 
 def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:
@@ -32,44 +28,55 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     """
     folder, target = folders
     drafts.check_new(target)
+    config.evaluate.weights = "best"
     if is_exported(folder):
-        restore(config, folder, target)
-        return
-    program = program_of(folder)
-    foreign = program.read(folder)
+        params, contents = read_exported(config, folder), None
+    else:
+        params, contents = read_marian(config, folder)
+    with drafts.new_folder(target) as written:
+        if contents is None:
+            shutil.copytree(folder / "vocabulary", written / "vocabulary")
+        else:
+            vocab = vocabularies.write(written, config, contents)
+            config.vocabulary.fingerprint = vocab.fingerprint
+        save(written, params, config)
+    number = quantity(sum(x.size for x in params.values()), "parameter")
+    logging.info("imported %s into %s: %s", folder, target, number)
+
+
+def read_exported(config: ml_collections.ConfigDict, folder: Path) -> dict[str, np.ndarray]:
+    """Returns {path: array} of the params that --mode=export has written as safetensors."""
+    check_same(folder)
+    shapes = shapes_of(config, load_task(config.task).sizes(config, folder))
+    with arrays.opened(folder) as source:
+        params = {path: source.read(path, shape) for path, shape in shapes.items()}
+        source.check_rest(params.keys(), lambda *_: "is no parameter of the model in config.json")
+    return params
+
+
+def read_marian(
+    config: ml_collections.ConfigDict, folder: Path
+) -> tuple[dict[str, np.ndarray], dict[str, bytes]]:
+    """Returns params and vocabulary of a folder of Hugging Face's Marian, {path: array} and {name:
+    content}, and fills in what the config has of that model."""
+    check_marian(folder)
+    foreign = marian.read(folder)
     config.model.update(foreign.fields)
-    set_languages(config, foreign.languages)
-    config.vocabulary.normalisation = ""
+    set_languages(config, marian_tokenizer.languages(folder))
     with config.unlocked():
         config.update_from_flattened_dict(foreign.config)
-    config.evaluate.weights = "best"
-    names = ("source_vocab_size", "target_vocab_size")
-    sizes = dict(zip(names, (len(order.pieces) for order in foreign.orders), strict=True))
-    model = translation.model(config, sizes)
-    expected = abstract_params(model, translation.example(config, 1))
-    shapes = {path: x.shape for path, x in param_paths.flatten(expected).items()}
-    params = program.read_params(folder, foreign, shapes)
-    with drafts.new_folder(target) as written:
-        vocab = vocabularies.write(written, config, foreign.vocabulary)
-        config.vocabulary.fingerprint = vocab.fingerprint
-        save(written, params, config)
-    _log(folder, target, params)
+    source, target = (len(order.pieces) for order in foreign.orders)
+    shapes = shapes_of(config, {"source_vocab_size": source, "target_vocab_size": target})
+    return marian.read_params(folder, foreign, shapes), foreign.vocabulary
 
 
-def restore(config: ml_collections.ConfigDict, folder: Path, target: Path) -> None:
-    """Writes a workdir from a folder of ours, which --mode=export has written as safetensors."""
-    check_same(folder)
-    config.evaluate.weights = "best"
+def shapes_of(
+    config: ml_collections.ConfigDict, sizes: dict[str, int]
+) -> dict[str, tuple[int, ...]]:
+    """Returns {path: shape} of the params of a config's model."""
     task = load_task(config.task)
-    model = task.model(config, task.sizes(config, folder))
-    expected = param_paths.flatten(abstract_params(model, task.example(config, 1)))
-    with arrays.opened(folder) as source:
-        params = {path: source.read(path, x.shape) for path, x in expected.items()}
-        source.check_rest(params.keys(), lambda *_: "is no parameter of the model in config.json")
-    with drafts.new_folder(target) as written:
-        shutil.copytree(folder / "vocabulary", written / "vocabulary")
-        save(written, params, config)
-    _log(folder, target, params)
+    params = abstract_params(task.model(config, sizes), task.example(config, 1))
+    return {path: x.shape for path, x in param_paths.flatten(params).items()}
 
 
 def check_same(folder: Path) -> None:
@@ -86,28 +93,21 @@ def check_same(folder: Path) -> None:
         )
 
 
-def _log(folder: Path, target: Path, params: dict[str, np.ndarray]) -> None:
-    number = quantity(sum(x.size for x in params.values()), "parameter")
-    logging.info("imported %s into %s: %s", folder, target, number)
-
-
-def program_of(folder: Path) -> ModuleType:
-    """Returns what reads a folder; UserError, which says what can be imported, if nothing does."""
+def check_marian(folder: Path) -> None:
+    """Raises UserError, which says what can be imported, unless a folder is Marian's."""
     known = (
-        f"only Hugging Face's {', '.join(HUGGINGFACE)}, and what --mode=export writes with our "
-        "config.json and vocabulary"
+        "only Hugging Face's marian, and what --mode=export writes as safetensors, can be imported"
     )
     if not folder.is_dir():
         kind = "is a file" if folder.is_file() else "does not exist"
-        raise UserError(f"{folder} {kind}: expected the folder of a model, {known}")
+        raise UserError(f"{folder} {kind}: expected the folder of a model; {known}")
     if (folder / "model.bin").is_file():
-        raise UserError(f"{folder} is written for CTranslate2, and cannot be read back: {known}")
+        raise UserError(f"{folder} is CTranslate2's, which is written, not read: {known}")
     if not (file := folder / "config.json").is_file():
-        raise UserError(f"{folder} has no config.json: {known} can be imported")
+        raise UserError(f"{folder} has no config.json: {known}")
     kind = json_files.read_object(file).get("model_type")
-    if kind not in [*HUGGINGFACE]:
-        raise UserError(f"{file}: {known} can be imported, found model_type={kind!r}")
-    return HUGGINGFACE[kind]
+    if kind != "marian":
+        raise UserError(f"{file}: {known}, found model_type={kind!r}")
 
 
 def set_languages(config: ml_collections.ConfigDict, named: tuple[str, str]) -> None:
@@ -123,8 +123,8 @@ def set_languages(config: ml_collections.ConfigDict, named: tuple[str, str]) -> 
         config.data[key] = config.data[key] or name or fallback
 
 
-def save(folder: Path, params: dict, config: ml_collections.ConfigDict) -> None:
-    """Writes config.json, and params, {path: array}, as the best of a workdir."""
+def save(folder: Path, params: dict[str, np.ndarray], config: ml_collections.ConfigDict) -> None:
+    """Writes config.json, and params as the best of a workdir."""
     workdir.write_config(config, folder)
     store.check_path(folder)
     tree = jax.tree.map(jax.numpy.asarray, param_paths.unflatten(params))

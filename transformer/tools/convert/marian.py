@@ -5,10 +5,9 @@ ids of the pieces, and source.spm and target.spm, which cut text into them. Posi
 in 'halves'; the layers are the paper's, with LayerNorm behind each residual connection.
 """
 
-import functools
-import logging
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import numpy as np
@@ -18,8 +17,8 @@ from transformer.data.tokenizer import PAD, START
 from transformer.errors import UserError
 from transformer.models.positions import sinusoids
 from transformer.runtime import json_files
-from transformer.tools.convert import arrays, marian_config, marian_tokenizer, matrices
-from transformer.tools.convert.foreign import Foreign, params_of
+from transformer.tools.convert import arrays, forms, marian_config, marian_tokenizer, matrices
+from transformer.tools.convert.marian_tokenizer import Renumbering
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 # {module of a layer: theirs}
@@ -40,14 +39,25 @@ EMBEDDINGS = {
     "source_embedding/embedding": ENCODER,
     "output_embedding/embedding": OUTPUT,
 }
-# What a search can do there, and ours cannot, with the value at which it does nothing.
-NOT_SEARCHED = {
-    **{"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "min_new_tokens": 0},
-    **{"repetition_penalty": 1.0, "encoder_repetition_penalty": 1.0, "num_beam_groups": 1},
-    **dict.fromkeys(("forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens")),
-    "do_sample": False,
-}
+# {which matrices are one there: their names}; it may be in the file under any of them.
+TIED = {"all": (SHARED, *EMBEDDINGS.values()), "target": (DECODER, OUTPUT), "none": ()}
 IMPOSSIBLE = -1e4  # a logit's bias, finite in float16, too
+SILENT = 50.0  # less than another logit: a probability of 1e-22 of its own
+
+
+class Foreign(NamedTuple):
+    """What a workdir is made of, but for the params.
+
+    `config` are keys of a config, {'decode.length_penalty': 'power'}.
+    """
+
+    fields: dict[str, Any]  # of our Transformer, where they are not the paper's
+    orders: tuple[Renumbering, Renumbering]  # of the source's pieces, and of the target's
+    vocabulary: dict[str, bytes]  # {name of a file in WORKDIR/vocabulary: content}
+    config: dict[str, Any]
+    tied: str  # a key of TIED
+    is_shared: bool  # whether both sides have one matrix, or two that are as large
+    factor: float  # of our embeddings, where theirs are not multiplied by sqrt(d_model)
 
 
 def read(folder: Path) -> Foreign:
@@ -58,22 +68,10 @@ def read(folder: Path) -> Foreign:
     file = folder / "config.json"
     config = json_files.read_object(file)
     fields = marian_config.fields_of(config, file)
-    orders, vocabulary = marian_tokenizer.read(folder, config, marian_config.ties(config, file)[1])
-    # Newer folders have what a search does in a file of its own.
-    file_of_search = folder / "generation_config.json"
-    has_file = file_of_search.is_file()
-    search = json_files.read_object(file_of_search) if has_file else config
-    file_of_search = file_of_search if has_file else file
-    get = functools.partial(json_files.field, search, file_of_search)
-    for name, without in NOT_SEARCHED.items():
-        if search.get(name) not in (None, without):
-            raise UserError(
-                f"{file_of_search}: {name}={search[name]!r} has no form here: set it to {without}"
-            )
-    never = [[config["pad_token_id"]], [config["decoder_start_token_id"]]]
-    if [word for word in get("bad_words_ids", list, []) if word not in never]:
-        raise UserError(f"{file_of_search}: bad_words_ids are {never} at most")
-    if get("renormalize_logits", bool, False):  # what is never said has no probability
+    tied, is_shared = marian_config.ties(config, file)
+    orders, vocabulary = marian_tokenizer.read(folder, config, is_shared)
+    search, is_renormalised = marian_config.search_of(folder, config)
+    if is_renormalised:  # what is never said has no probability
         orders = tuple(order._replace(silent=(PAD, START)) for order in orders)
     return Foreign(
         fields=fields,
@@ -83,17 +81,10 @@ def read(folder: Path) -> Foreign:
             "vocabulary.shared": "shared.pieces" in vocabulary,
             "vocabulary.kind": "table",
             "vocabulary.normalisation": marian_tokenizer.normalisation(vocabulary),
-            "decode.beam_width": get("num_beams", int, 4, least=1, most=1024),
-            # Theirs is log P / length^alpha.
-            "decode.length_penalty": "power",
-            "decode.length_alpha": get("length_penalty", float, 1.0, least=0, most=100),
-            # Of an output there; --mode=export gives it back.
-            "vocabulary.max_length": get("max_length", int, 0, least=0, most=1 << 30),
-            # Theirs counts the start symbol.
-            "decode.min_length": max(0, get("min_length", int, 0, least=0, most=1024) - 1),
-            "decode.stopping": "full" if search.get("early_stopping") is True else "best",
+            **search,
         },
-        languages=marian_tokenizer.languages(folder),
+        tied=tied,
+        is_shared=is_shared,
         factor=1.0 if config.get("scale_embedding") else fields["d_model"] ** -0.5,
     )
 
@@ -101,42 +92,71 @@ def read(folder: Path) -> Foreign:
 def read_params(
     folder: Path, foreign: Foreign, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, np.ndarray]:
-    """Reads {path: array} of our params, as `params_of` does."""
-    file = folder / "config.json"
-    tied, is_shared = marian_config.ties(json_files.read_object(file), file)
-    D = foreign.fields["d_model"]
+    """Reads {path: array} of our params; `shapes` are {path: shape} of the model of `foreign`.
+
+    UserError for an array that is missing, has another shape, or is none of this model.
+    """
+    D, same = foreign.fields["d_model"], TIED[foreign.tied]
     with arrays.opened(folder) as source:
-        # A tied matrix may be in the file under any of its names.
-        groups = {"all": (SHARED, *EMBEDDINGS.values()), "target": (DECODER, OUTPUT), "none": ()}
-        same = groups[tied]
         present = [name for name in same if name in source.shapes]
 
-        def place_of(path: str) -> tuple[str, int, int]:
+        def place_of(path: str) -> str:
             name = name_of(path, "none")
             if name in same:
-                name = [*present, name][0]
-            elif name in (ENCODER, DECODER) and name not in source.shapes and is_shared:
-                name = SHARED  # as version 4 writes it
-            return name, 0, 1
+                return [*present, name][0]
+            if name in (ENCODER, DECODER) and name not in source.shapes and foreign.is_shared:
+                return SHARED  # as version 4 writes it
+            return name
 
         def fault(name: str, array: np.ndarray) -> str:
             if name in SINUSOIDS:
-                skip = SINUSOIDS.index(name)  # the decoder's first position: see below
-                is_table = array.ndim == 2 and len(array) > 0
-                is_right = is_table and matrices.are_sinusoids(array[skip:], D, skip)
+                first = SINUSOIDS.index(name)  # not the decoder's position 0: see below
+                is_right = matrices.are_sinusoids(array, D, first)
                 return "" if is_right else "is no table of Marian's sinusoids"
             if name in same:
                 is_right = np.array_equal(array, source.load(present[0]))
                 return "" if is_right else f"is not {present[0]}, with which it is tied"
             # Where the three are not tied, version 5 has it, and does not use it.
-            return "" if name == SHARED and is_shared else "is no array of this Marian model"
+            is_unused = name == SHARED and foreign.is_shared
+            return "" if is_unused else "is no array of this Marian model"
 
-        params = params_of(source, foreign, shapes, place_of, fault)
+        places = {path: place_of(path) for path in shapes}
+        params = {}
+        for path, name in places.items():
+            params[path] = _read(source, foreign, path, name, shapes[path])
+        source.check_rest({*places.values()}, fault)
         if SINUSOIDS[1] in source.shapes:  # as we write it, with the start symbol's vector in it
             first_D = source.read(SINUSOIDS[1], source.shapes[SINUSOIDS[1]])[0]
             start_D = (first_D - sinusoids(np.zeros((1, 1)), D, "halves")[0, 0]) / D**0.5
             params["target_embedding/embedding"][START] += start_D
     return params
+
+
+def _read(
+    source: arrays.Arrays, foreign: Foreign, path: str, name: str, shape: tuple[int, ...]
+) -> np.ndarray:
+    """Reads one of our params, which has a name there; tables and biases of pieces in our order."""
+    order = foreign.orders[0 if path.startswith("source_") else 1]
+    if path == "output_bias":
+        return _read_output_bias(source, name, order)
+    if path not in EMBEDDINGS:
+        return matrices.ours(source.read(name, matrices.their_shape(path, shape)), shape)
+    array_VD = source.read(name, (order.count, *shape[1:]))[order.old]
+    is_output = path == "output_embedding/embedding"
+    return array_VD if is_output else array_VD * np.float32(foreign.factor)
+
+
+def _read_output_bias(source: arrays.Arrays, name: str, order: Renumbering) -> np.ndarray:
+    # Some files leave out zeros; in some the rows beyond the vocabulary are fewer.
+    shape = source.shapes.get(name, (order.count,))
+    if not order.old.max() < math.prod(shape) <= order.count:
+        raise UserError(
+            f"{source.file}: {name} has the shape {list(shape)}, expected {order.count}"
+        )
+    array = source.read(name, shape) if name in source.shapes else np.zeros(shape, np.float32)
+    bias_V = array.reshape(-1)[order.old]
+    bias_V[list(order.silent)] -= SILENT
+    return bias_V
 
 
 def name_of(path: str, tied: str) -> str:
@@ -149,7 +169,7 @@ def name_of(path: str, tied: str) -> str:
         return "final_logits_bias"
     if path in EMBEDDINGS:
         return SHARED if tied == "all" else EMBEDDINGS[path]
-    half, layer, module, name = matrices.in_layer(path, MODULES, "Hugging Face's Marian")
+    half, layer, module, name = forms.in_layer(path, MODULES, "Hugging Face's Marian")
     last = "bias" if name == "bias" else "weight"
     return f"model.{half}.layers.{layer}.{MODULES[module]}.{last}"
 
@@ -169,8 +189,7 @@ def write(
     `languages` are the codes of source and target; `longest` is how many pieces a source may have,
     generation["max_length"] at least.
     """
-    for line in marian_config.check_exportable(model):
-        logging.warning("export: %s", line)
+    marian_config.check(model)
     if model.options.positions == "interleaved":
         params = matrices.halves(params)
     longest = max(longest, generation["max_length"])
@@ -182,7 +201,7 @@ def write(
             array = array[orders[0 if path.startswith("source_") else 1]]
             array = array[None] if path == "output_bias" else array
         else:
-            array = matrices.matrix(path, array) if path.endswith("kernel") else array.reshape(-1)
+            array = matrices.theirs(path, array)
         written[name] = array
     # Zeros for the biases that our model does not have.
     for name, array in list(written.items()):

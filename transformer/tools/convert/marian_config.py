@@ -1,6 +1,7 @@
-"""The config.json of Hugging Face's Marian models, as fields of our Transformer and back."""
+"""config.json and generation_config.json of Hugging Face's Marian, as our config and back."""
 
 import functools
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -9,24 +10,42 @@ import flax.linen as nn
 from transformer.data.tokenizer import END, PAD
 from transformer.errors import UserError
 from transformer.runtime import json_files
-from transformer.tools.convert.foreign import ANY, MOST_LAYERS, check_form
+from transformer.tools.convert import forms
 
 EPSILON = 1e-5  # of LayerNorm, which the format does not name
 # A config with larger sizes is damaged, and would take long to build.
 MOST = {
-    **{"d_model": 1 << 16, "encoder_ffn_dim": 1 << 20, "decoder_ffn_dim": 1 << 20},
-    **{"encoder_attention_heads": 1024, "decoder_attention_heads": 1024},
-    **{"encoder_layers": MOST_LAYERS, "decoder_layers": MOST_LAYERS},
+    "d_model": 1 << 16,
+    "encoder_ffn_dim": 1 << 20,
+    "encoder_attention_heads": 1024,
+    "encoder_layers": 256,
+    "decoder_layers": 256,
 }
-# {theirs: ours}
+# {theirs: ours}; silu and swish are one function, of which the last name is written.
 ACTIVATIONS = {
-    **{"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh"},
-    **{"silu": "silu", "swish": "silu"},  # one function; the last name is written
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "silu": "silu",
+    "swish": "silu",
 }
 RATES = {
     "dropout": "dropout_rate",
     "attention_dropout": "attention_dropout_rate",
     "activation_dropout": "activation_dropout_rate",
+}
+# What a search can do there, and ours cannot, with the value at which it does nothing.
+NOT_SEARCHED = {
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "min_new_tokens": 0,
+    "repetition_penalty": 1.0,
+    "encoder_repetition_penalty": 1.0,
+    "num_beam_groups": 1,
+    "forced_bos_token_id": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "do_sample": False,
 }
 
 
@@ -39,7 +58,7 @@ def fields_of(config: dict, file: Path) -> dict[str, Any]:
     get = functools.partial(json_files.field, config, file)
     sizes = {name: get(name, int, least=1, most=most) for name, most in MOST.items()}
     for name in ("attention_heads", "ffn_dim"):
-        here, there = sizes[f"encoder_{name}"], sizes[f"decoder_{name}"]
+        here, there = sizes[f"encoder_{name}"], get(f"decoder_{name}", int)
         if here != there:
             raise UserError(
                 f"{file}: encoder_{name}={here} and decoder_{name}={there} differ, which our model "
@@ -73,14 +92,41 @@ def ties(config: dict, file: Path) -> tuple[str, bool]:
     """
     get = functools.partial(json_files.field, config, file)
     is_shared = get("share_encoder_decoder_embeddings", bool, True)
-    if not get("tie_word_embeddings", bool, True):
-        return "none", is_shared
-    return "all" if is_shared else "target", is_shared
+    tied = "all" if is_shared else "target"
+    return (tied if get("tie_word_embeddings", bool, True) else "none"), is_shared
 
 
-def activation_of(model: nn.Module) -> str:
-    """Returns Hugging Face's name of a model's activation."""
-    return {ours: theirs for theirs, ours in ACTIVATIONS.items()}[model.options.activation]
+def search_of(folder: Path, config: dict) -> tuple[dict[str, Any], bool]:
+    """Returns the keys of a config that search as a folder's `generate` does.
+
+    The second value is whether the scores are renormalised there, so that what is never said has no
+    share of the probability. UserError for a search that we do not have.
+    """
+    # Newer folders have what a search does in a file of its own.
+    newer = folder / "generation_config.json"
+    file = newer if newer.is_file() else folder / "config.json"
+    search = json_files.read_object(file)
+    for name, without in NOT_SEARCHED.items():
+        if search.get(name) not in (None, without):
+            raise UserError(
+                f"{file}: {name}={search[name]!r} has no form here: set it to {without}"
+            )
+    get = functools.partial(json_files.field, search, file)
+    never = [[config["pad_token_id"]], [config["decoder_start_token_id"]]]
+    if [word for word in get("bad_words_ids", list, []) if word not in never]:
+        raise UserError(f"{file}: bad_words_ids are {never} at most")
+    keys = {
+        "decode.beam_width": get("num_beams", int, 4, least=1, most=1024),
+        # Theirs is log P / length^alpha.
+        "decode.length_penalty": "power",
+        "decode.length_alpha": get("length_penalty", float, 1.0, least=0, most=100),
+        # Of an output there; --mode=export gives it back.
+        "vocabulary.max_length": get("max_length", int, 0, least=0, most=1 << 30),
+        # Theirs counts the start symbol.
+        "decode.min_length": max(0, get("min_length", int, 0, least=0, most=1024) - 1),
+        "decode.stopping": "full" if search.get("early_stopping") is True else "best",
+    }
+    return keys, get("renormalize_logits", bool, False)
 
 
 def config_of(
@@ -89,14 +135,16 @@ def config_of(
     """Returns the config.json of MarianMTModel; `orders` are our ids in the order there."""
     options = model.options
     pad, end = map(orders[1].index, (PAD, END))
-    size = {"attention_heads": options.num_heads, "ffn_dim": options.d_ff}
-    halves = ("encoder", "decoder")
+    activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
         "d_model": options.d_model,
-        **{f"{half}_{name}": value for half in halves for name, value in size.items()},
+        "encoder_attention_heads": options.num_heads,
+        "decoder_attention_heads": options.num_heads,
+        "encoder_ffn_dim": options.d_ff,
+        "decoder_ffn_dim": options.d_ff,
         "encoder_layers": options.num_layers,
         "decoder_layers": model.decoder_depth,
         "num_hidden_layers": options.num_layers,
@@ -107,25 +155,27 @@ def config_of(
         "scale_embedding": True,
         "static_position_embeddings": True,
         "max_position_embeddings": max_positions,
-        "activation_function": activation_of(model),
+        "activation_function": activations[options.activation],
         **{theirs: getattr(options, ours) for theirs, ours in RATES.items()},
-        **{"pad_token_id": pad, "decoder_start_token_id": pad},
-        **{"eos_token_id": end, "forced_eos_token_id": end},  # forced at max_length, as here
+        "pad_token_id": pad,
+        "decoder_start_token_id": pad,
+        "eos_token_id": end,
+        "forced_eos_token_id": end,  # forced at max_length, as here
         "torch_dtype": "float32",
     }
 
 
-def check_exportable(model: nn.Module) -> list[str]:
-    """Returns what changes a little in Marian's form, a line each; UserError for what it lacks."""
+def check(model: nn.Module) -> None:
+    """Raises UserError for a model that Marian has no form for; logs what is a little different."""
     allowed = {
-        **ANY,
-        **{"norm": ("post",), "norm_kind": ("layer",), "final_norm": (False,)},
-        **{"residual": (True,), "score": ("scaled_dot",)},
-        **{"positions": ("interleaved", "halves"), "activation": tuple(ACTIVATIONS.values())},
-        **dict.fromkeys(("source_vocab_size", "target_vocab_size"), ()),
-        **dict.fromkeys(("num_decoder_layers", "output_bias"), ()),
+        "norm": ("post",),
+        "norm_kind": ("layer",),
+        "final_norm": (False,),
+        "residual": (True,),
+        "score": ("scaled_dot",),
+        "positions": ("interleaved", "halves"),
+        "activation": tuple(ACTIVATIONS.values()),
     }
-    check_form(model, "Hugging Face's Marian", allowed, "ctranslate2 or safetensors")
-    if model.options.norm_epsilon != EPSILON:
-        return [f"LayerNorm's epsilon is {EPSILON:g} there, {model.options.norm_epsilon:g} here"]
-    return []
+    forms.check(model, "Hugging Face's Marian", allowed, "ctranslate2 or safetensors")
+    if (epsilon := model.options.norm_epsilon) != EPSILON:
+        logging.warning("export: LayerNorm's epsilon is %g there, %g here", EPSILON, epsilon)

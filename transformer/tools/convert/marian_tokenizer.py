@@ -3,15 +3,52 @@
 import functools
 import re
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from transformer.data import piece_table, tokenizer
 from transformer.data.tokenizer import END, PAD, START, UNKNOWN
 from transformer.errors import UserError
 from transformer.runtime import json_files
-from transformer.tools.convert.foreign import Renumbering, renumber
 
 SIDES = ("source", "target")
 MOST_PIECES = 1 << 24
+
+
+class Renumbering(NamedTuple):
+    """The order in which a vocabulary's pieces get our ids: the special ones first.
+
+    `old[i]` is the id there of our piece i, and table[old] are the rows of a table in our order.
+    START may be a copy of another piece, as Marian begins an output with its padding, which no
+    output may contain; so may PAD.
+    """
+
+    old: np.ndarray
+    pieces: list[str]
+    count: int  # rows of the tables there; those beyond the ids are not read
+    silent: tuple[int, ...]  # our ids without a share of the probability, as copies have none
+
+
+def renumber(
+    pieces: list[str], *, pad: int, end: int, unknown: int, start: int, count: int = 0
+) -> Renumbering:
+    """Returns the order in which our special ids are PAD, END, UNKNOWN, START = 0, 1, 2, 3.
+
+    `count` are the rows of the tables there, if these have more than there are pieces.
+    Example: with pieces </s> <unk> a b <pad>, where an output starts with <pad>, `old` is
+    4 0 1 4 2 3: START is the second row of <pad>, and is called <s>.
+    """
+    special = dict(zip((PAD, END, UNKNOWN, START), (pad, end, unknown, start), strict=True))
+    taken = set(special.values())
+    old = [special[i] for i in range(4)] + [i for i in range(len(pieces)) if i not in taken]
+    names = [pieces[i] for i in old]
+    copies = []
+    for ours, usual in ((START, "<s>"), (PAD, "<pad>"), (END, "</s>")):
+        if names.count(names[ours]) > 1:  # two pieces have two names
+            names[ours] = usual if usual not in names else f"<{usual}>"
+            copies.append(ours)
+    return Renumbering(np.array(old), names, count or len(pieces), tuple(copies))
 
 
 def read(
@@ -37,10 +74,9 @@ def read(
         added += map(str, json_files.read_object(file_of_added).values())
     if beyond := sorted({*added} - {*map(str, source.old)}):
         raise UserError(f"{folder} has the added token {beyond[0]}, which vocab.json lacks")
-    target = _renumbering(
-        folder / ("target_vocab.json" if separate else "vocab.json"),
-        *(config, "vocab_size" if shared else "decoder_vocab_size"),
-    )
+    file_of_target = folder / ("target_vocab.json" if separate else "vocab.json")
+    size = "vocab_size" if shared else "decoder_vocab_size"
+    target = _renumbering(file_of_target, config, size)
     named = {"source": source, "target": target}
     if source.pieces == target.pieces:
         named = {"shared": source}
@@ -74,22 +110,20 @@ def _renumbering(file: Path, config: dict, size: str) -> Renumbering:
     The model may have rows for more ids, as for a multiple of 8: no text has them.
     """
     ids = json_files.read(file)
-    are_ids = isinstance(ids, dict) and sorted(map(repr, ids.values())) == sorted(
-        map(repr, range(len(ids)))
-    )
-    if not are_ids:
+    numbers = list(ids.values()) if isinstance(ids, dict) else []
+    # By type, too: 1.0 and True are no ids.
+    if not numbers or {*map(repr, numbers)} != {*map(repr, range(len(numbers)))}:
         raise UserError(f"{file} is not a table of pieces with the ids 0, 1, 2, ... once each")
     if "<unk>" not in ids:
         raise UserError(f"{file} lacks <unk>")
     get = functools.partial(json_files.field, config, file.with_name("config.json"))
-    special = {
-        ours: get(f"{theirs}_token_id", int, least=0, most=len(ids) - 1)
-        for ours, theirs in (("pad", "pad"), ("end", "eos"), ("start", "decoder_start"))
-    }
-    if special["end"] == ids["<unk>"]:
+    names = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
+    pad, end, start = (get(name, int, least=0, most=len(ids) - 1) for name in names)
+    if end == ids["<unk>"]:
         raise UserError(f"{file}: <unk> and the end of a text, eos_token_id, are one piece")
     count = get(size, int, config.get("vocab_size"), least=len(ids), most=MOST_PIECES)
-    return renumber(sorted(ids, key=ids.get), unknown=ids["<unk>"], count=count, **special)
+    pieces = sorted(ids, key=ids.get)
+    return renumber(pieces, pad=pad, end=end, unknown=ids["<unk>"], start=start, count=count)
 
 
 def order_there(vocabulary: tokenizer.Vocabulary) -> tuple[list[int], list[int]]:
@@ -113,14 +147,12 @@ def write(
 ) -> None:
     """Writes source.spm, target.spm, vocab.json and tokenizer_config.json."""
     for name, side in vocabulary.sides.items():
-        model = side.processor.serialized_model_proto()
-        (folder / f"{name}.spm").write_bytes(model)
+        (folder / f"{name}.spm").write_bytes(side.processor.serialized_model_proto())
     sides = zip(vocabulary, order_there(vocabulary), strict=True)
-    tables = [side.pieces(ids) for side, ids in sides]
-    separate = tables[0] != tables[1]
-    for name, table in zip(("vocab.json", "target_vocab.json"), tables, strict=True):
-        if name == "vocab.json" or separate:
-            json_files.write(folder / name, {piece: i for i, piece in enumerate(table)})
+    source, target = ({x: i for i, x in enumerate(side.pieces(ids))} for side, ids in sides)
+    json_files.write(folder / "vocab.json", source)
+    if separate := source != target:
+        json_files.write(folder / "target_vocab.json", target)
     special = {"pad_token": PAD, "eos_token": END, "unk_token": UNKNOWN}
     json_files.write(
         folder / "tokenizer_config.json",

@@ -1,13 +1,19 @@
 """The README.md of an exported folder: a model card, as the Hugging Face hub reads it."""
 
-from collections.abc import Sequence
+import shlex
+from pathlib import Path
+
+import jax
+import ml_collections
+
+from transformer.checkpoints import store
+from transformer.tasks import trained
+from transformer.tools.pages import measures
+from transformer.workdir import log, results
 
 # {task: (the hub's name of it, what the model is)}
 TASKS = {
-    "translation": (
-        "translation",
-        "A Transformer (Vaswani et al. 2017) that translates",
-    ),
+    "translation": ("translation", "A Transformer (Vaswani et al. 2017) that translates"),
     "language_modelling": (
         "text-generation",
         "A decoder-only Transformer (Radford et al. 2018) that continues a text",
@@ -29,26 +35,30 @@ The licence is not stated: name it above (`license:`) before you share the model
 
 
 def text(
-    *,
-    name: str,
-    task: str,
-    languages: Sequence[str],
-    data: str,
-    licence: str,
-    facts: dict[str, str],
-    command: str,
+    config: ml_collections.ConfigDict, source: Path, run: trained.Trained, folder: Path
 ) -> str:
-    """Returns a model card; `facts` are the rows of its table, `command` is how it was exported.
+    """Returns the model card of the workdir `source`, exported into `folder`.
 
-    `languages` are source and target of translation; none of other tasks, or where unknown.
+    It has the data, sizes, steps, last scores and the command that exports the folder once more.
     """
-    pipeline, model = TASKS.get(task, ("other", f"A model of the task `{task}`"))
-    tags = ""
-    if languages:
-        model += " from `{}` to `{}`".format(*languages)
-        tags = "language:\n" + "".join(f"- {language}\n" for language in languages)
-    rows = "\n".join(f"| {key} | {value} |" for key, value in facts.items())
-    missing = "" if licence else NO_LICENCE
+    task = ("other", f"A model of the task `{config.task}`")
+    pipeline, model = TASKS.get(config.task, task)
+    tags, licence = "", config.export.licence
+    if config.task == "translation":
+        languages = config.data.source_language, config.data.target_language
+        if not {"source", "target"} & {*languages}:  # as of an imported model that names none
+            model += " from `{}` to `{}`".format(*languages)
+            tags = "language:\n" + "".join(f"- {language}\n" for language in languages)
+    data = config.data
+    files = f"{data.train} in {Path(data.directory).name}" if data.directory else data.train
+    origin = "trained on\n" + (f"`{data.corpus}` ({files})" if "corpus" in data else files)
+    if run.steps == [store.IMPORTED]:
+        origin = "imported"
+    facts = "\n".join(f"| {key} | {value} |" for key, value in _facts(config, source, run).items())
+    options = {f"config.export.{key}": value for key, value in config.export.items()}
+    options["config.evaluate.weights"] = config.evaluate.weights
+    given = [f"--{key}={value}" for key, value in options.items() if value != ""]
+    command = f"python launch.py --mode=export {folder.name} --workdir={source.name}".split()
     return f"""---
 {tags}license: {licence or "other"}
 pipeline_tag: {pipeline}
@@ -57,15 +67,30 @@ tags:
 - jax
 ---
 
-# {name}
+# {folder.name}
 
-{model}, {data}.
-{missing}
+{model}, {origin}.
+{"" if licence else NO_LICENCE}
 | | |
 |---|---|
-{rows}
+{facts}
 
 Exported by
 
-    {command}
+    {shlex.join([*command, *given])}
 """
+
+
+def _facts(config: ml_collections.ConfigDict, source: Path, run: trained.Trained) -> dict[str, str]:
+    """Returns the rows of the card's table."""
+    number = sum(x.size for x in jax.tree.leaves(run.params))
+    facts = {
+        "parameters": f"{number:,}",
+        "weights": f"{config.evaluate.weights}, of step {', '.join(map(str, run.steps))}",
+        **{f"config.model.{key}": str(value) for key, value in config.model.items()},
+        **{f"config.vocabulary.{key}": str(x) for key, x in config.vocabulary.items() if x != ""},
+    }
+    for result in log.read(source, results.NAME):
+        signature = f" ({result['signature']})" if "signature" in result else ""
+        facts[f"scores on {result['set']}"] = measures.in_words(result) + signature
+    return facts
