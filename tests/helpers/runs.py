@@ -6,10 +6,7 @@ import jax
 import numpy as np
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from transformer.checkpoints import weights
-from transformer.distributed import layout
-from transformer.tasks import losses, translation_evaluator
-from transformer.tasks.task import abstract_params, load_task
+from transformer.tasks import losses, trained, translation_evaluator
 from transformer.workdir.log import read
 from transformer.workdir.run_config import read_config
 
@@ -27,15 +24,12 @@ FINAL_KEYS = VALIDATION_KEYS - {"samples"} | {
 }
 
 
-def newest(config, workdir):
+def newest(workdir):
     """The newest step and its parameters, on one device."""
-    task = load_task(config.task)
-    model = task.model(config, task.sizes(read_config(workdir), workdir))
-    like = layout.to_restore(abstract_params(model, task.example(config, 1)))
-    identity = task.identity(read_config(workdir))
-    options = {"weights": "latest", "average_last": 1, "every": 1}
-    found, steps = weights.load(workdir, like, identity, **options)
-    return steps[-1], jax.tree.map(np.asarray, found)
+    config = read_config(workdir)
+    config.evaluate.update(weights="latest", average_last=1)
+    run = trained.load(config, workdir)
+    return run.step, jax.tree.map(np.asarray, run.params)
 
 
 def without_times(workdir):

@@ -107,14 +107,14 @@ def test_before_the_first_step_signals_end_the_process(tiny_config, tmp_path, mo
 
 def test_finished_run_is_only_evaluated_again(tiny_run, tiny_config, tmp_path, capsys):
     copied = shutil.copytree(tiny_run.workdir, tmp_path / "copy")
-    before = without_times(copied), newest(tiny_config(), copied)
+    before = without_times(copied), newest(copied)
     [said] = read(copied, "evaluations.jsonl")
     data_dir = f"--config.data.data_dir={tiny_run.config.data.data_dir}"
     _, folder, config = command_line.parse([f"--workdir={copied}", data_dir])
     train.train(config, folder)
     assert json.loads(capsys.readouterr().out) == said
     assert read(copied, "evaluations.jsonl") == [said]
-    after = without_times(copied), newest(tiny_config(), copied)
+    after = without_times(copied), newest(copied)
     assert after[0] == before[0]
     assert after[1][0] == before[1][0] == 160
     tiny.assert_same_bits(after[1][1], before[1][1])

@@ -107,10 +107,10 @@ def uninterrupted(tiny_values, tmp_path_factory):
     return command.workdir
 
 
-def assert_equal_runs(config, workdir, expected, killed_at=0):
-    step, parameters = newest(config, workdir)
+def assert_equal_runs(workdir, expected, killed_at=0):
+    step, parameters = newest(workdir)
     assert step == STEPS
-    tiny.assert_same_bits(parameters, newest(config, expected)[1])
+    tiny.assert_same_bits(parameters, newest(expected)[1])
     assert without_times(workdir) == without_times(expected)
     assert_tensorboard_is_metrics(workdir, complete_after=killed_at)
     best = [sorted(p.name for p in (run / "best").iterdir()) for run in (workdir, expected)]
@@ -130,7 +130,7 @@ def saving(workdir, step):
 
 
 @pytest.mark.slow
-def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
+def test_kill_matrix(tiny_values, uninterrupted, tmp_path):
     """Ended KILLS times, by SIGKILL, SIGTERM or SIGUSR1, at any moment: between steps, in the
     middle of a save, in a validation, while it starts. The same command goes on each time, and
     what comes out is what an uninterrupted run has, to the bit."""
@@ -157,12 +157,12 @@ def test_kill_matrix(tiny_config, tiny_values, uninterrupted, tmp_path):
         if status == 143:
             stopped += 1
             step = int(re.search(r"stopped and saved at step (\d+)", errors)[1])
-            assert newest(tiny_config(LONGER), command.workdir)[0] == step
+            assert newest(command.workdir)[0] == step
             assert not (command.workdir / "evaluations.jsonl").exists()
         newest_killed = max([newest_killed, *(x["step"] for x in read(command.workdir))])
     assert stopped or KILLS < 5
     command.finish()
-    assert_equal_runs(tiny_config(LONGER), command.workdir, uninterrupted, newest_killed)
+    assert_equal_runs(command.workdir, uninterrupted, newest_killed)
 
 
 VALIDATED_BETWEEN = {"train.num_steps": 12, "evaluate.every": 10, "evaluate.samples": 1}
@@ -195,11 +195,11 @@ def test_told_to_stop_in_a_validation_it_saves_and_validates_later(
     with pytest.raises(SystemExit) as status:
         train.train(tiny_config(changes), tmp_path / "run")
     assert status.value.code == 143
-    assert newest(tiny_config(changes), tmp_path / "run")[0] == 10
+    assert newest(tmp_path / "run")[0] == 10
     assert not any(line["kind"] == "validation" for line in read(tmp_path / "run"))
     train.train(tiny_config(changes), tmp_path / "run")
     assert without_times(tmp_path / "run") == without_times(validated_between)
-    runs = [newest(tiny_config(changes), run) for run in (tmp_path / "run", validated_between)]
+    runs = [newest(run) for run in (tmp_path / "run", validated_between)]
     tiny.assert_same_bits(runs[0][1], runs[1][1])
 
 
@@ -300,8 +300,7 @@ def test_run_goes_on_under_the_other_strategy(
         devices(number)
         changes = {**SHORT, "train.num_steps": num_steps, "parallel.strategy": strategy}
         train.train(tiny_config(changes), tmp_path / "run")
-    config = tiny_config(SHORT)
-    (step, found), (_, expected) = newest(config, tmp_path / "run"), newest(config, ten_steps)
+    (step, found), (_, expected) = newest(tmp_path / "run"), newest(ten_steps)
     assert step == 10
     for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(x, y, atol=1e-5)
@@ -332,7 +331,7 @@ def test_stops_early_and_stays_stopped(tiny_config, devices, tmp_path, monkeypat
     train.train(tiny_config(changes), tmp_path)
     lines = without_times(tmp_path)
     assert [line["bleu"] for line in lines if line["kind"] == "validation"] == [1.0, 4.0, 3.0, 2.0]
-    assert newest(tiny_config(), tmp_path)[0] == 12
+    assert newest(tmp_path)[0] == 12
     [result] = read(tmp_path, "evaluations.jsonl")
     assert result["step"] == 6  # the best one
     assert [line["step"] for line in lines if line["kind"] == "test"] == [6]

@@ -76,7 +76,7 @@ def trained(folder, workdir, **changes):
     values = {key.replace("__", "."): x for key, x in changes.items()}
     config = language.config(folder, values)
     train.train(config.copy_and_resolve_references(), workdir)
-    return newest(config, workdir), without_times(workdir)
+    return newest(workdir), without_times(workdir)
 
 
 @pytest.mark.slow

@@ -91,9 +91,9 @@ def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tiny_values, tmp_path
         patch.setattr(manager.Checkpoints, "save", killed)
         with pytest.raises(Killed):
             start(tmp_path / "killed")
-    assert newest(config, tmp_path / "killed")[0] == 4
+    assert newest(tmp_path / "killed")[0] == 4
     start(tmp_path / "killed")
-    (step, params), (_, expected) = (newest(config, tmp_path / run) for run in ("killed", "whole"))
+    (step, params), (_, expected) = (newest(tmp_path / run) for run in ("killed", "whole"))
     assert step == 8
     tiny.assert_same_bits(params, expected)
     assert without_times(tmp_path / "killed") == without_times(tmp_path / "whole")
