@@ -97,16 +97,19 @@ def canary(tmp_path):
     assert path.exists()  # it would have sung
 
 
-@pytest.mark.parametrize("name", ["source_offsets.npy", "row_of_item.npy"])
-def test_a_pickle_in_a_cache_is_refused(canary, tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "packed"), [("source_offsets.npy", False), ("row_of_item.npy", True)]
+)
+def test_a_pickle_in_a_cache_is_refused(canary, tmp_path, name, packed):
     """In ids or a packing: rebuilt, or refused where the checksums are the pickle's."""
     pieces = learn("source")
     vocabulary = tokenizer.Vocabulary(pieces, pieces)
 
     def prepare():
         tokens = tokenise(Source(0), vocabulary, tmp_path / "tokens")
-        pairs = packing.select_trainable(tokens.lengths, LENGTH)
-        packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
+        if packed:
+            pairs = packing.select_trainable(tokens.lengths, LENGTH)
+            packing.pack(tokens.lengths, pairs, LENGTH, 0, tokens.directory)
 
     prepare()
     (path,) = (tmp_path / "tokens").rglob(name)
