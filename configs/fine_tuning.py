@@ -51,7 +51,9 @@ def get_config(run: str = "") -> ConfigDict:
 
     config.optimizer.schedule = {
         "name": "warmup_constant_schedule",
-        **{"init_value": 0.0, "peak_value": 1e-4, "warmup_steps": 100},
+        "init_value": 0.0,
+        "peak_value": 1e-4,
+        "warmup_steps": 100,
     }
     config.train.num_steps = 1000
     config.train.save_every = config.evaluate.every = 250

@@ -62,8 +62,11 @@ def get_config() -> ConfigDict:
     config.optimizer.clip_norm = 1.0
     config.optimizer.schedule = {
         "name": "warmup_cosine_decay_schedule",
-        **{"init_value": 0.0, "peak_value": 1e-3, "end_value": 1e-4},
-        **{"warmup_steps": 100, "decay_steps": config.train.get_ref("num_steps")},
+        "init_value": 0.0,
+        "peak_value": 1e-3,
+        "end_value": 1e-4,
+        "warmup_steps": 100,
+        "decay_steps": config.train.get_ref("num_steps"),
     }
 
     config.train.num_steps = 5000

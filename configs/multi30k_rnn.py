@@ -32,6 +32,8 @@ def get_config(attention: str = "additive") -> ConfigDict:
     config.optimizer.clip_norm = 1.0
     config.optimizer.schedule = {
         "name": "warmup_constant_schedule",
-        **{"init_value": 0.0, "peak_value": 2e-3, "warmup_steps": 200},
+        "init_value": 0.0,
+        "peak_value": 2e-3,
+        "warmup_steps": 200,
     }
     return config

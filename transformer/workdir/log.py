@@ -217,7 +217,10 @@ FORMS = {
         {
             **dict.fromkeys(("sentences", "texts", "images", "tokens"), int),
             **dict.fromkeys(("split", "signature", "checksum", "weights", "ensemble"), str),
-            **{"steps": [int], "files": [str], "versions": dict, "decode": dict},
+            "steps": [int],
+            "files": [str],
+            "versions": dict,
+            "decode": dict,
         },
     ),
 }

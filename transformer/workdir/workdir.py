@@ -15,13 +15,28 @@ from transformer.workdir.config_files import flatten
 # saving, layout, evaluation, and the schedule of the learning rate, which may have to be lowered. A
 # task's FREE has more of them.
 FREE = (
-    *("train.num_steps", "train.accumulate", "train.profile", "train.log_every"),
-    *("train.save_every", "train.keep", "train.trackers", "optimizer.schedule."),
-    *("train.init_from", "train.init_skip"),  # read by a new run only
-    *("parallel.", "evaluate.", "compilation_cache"),
+    "train.num_steps",
+    "train.accumulate",
+    "train.profile",
+    "train.log_every",
+    "train.save_every",
+    "train.keep",
+    "train.trackers",
+    "train.init_",  # read by a new run only
+    "optimizer.schedule.",
+    "parallel.",
+    "evaluate.",
+    "compilation_cache",
     # The texts themselves have a fingerprint, which may not change.
-    *("data.data_dir", "data.directory", "data.train", "data.validation", "data.test"),
-    *("loss.blocks", "model.dtype", "model.remat", "vocabulary.model"),
+    "data.data_dir",
+    "data.directory",
+    "data.train",
+    "data.validation",
+    "data.test",
+    "loss.blocks",
+    "model.dtype",
+    "model.remat",
+    "vocabulary.model",
 )
 
 

@@ -98,7 +98,7 @@ def test_safetensors_are_our_params(tiny_run, tmp_path):
         ({"export__quantization": "int4"}, r"config.export.quantization must be one of"),
         ({"export__quantization": "int8"}, r"goes with config.export.format=ctranslate2"),
         ({"evaluate__ensemble": "x"}, r"needs a single model"),
-        ({"architecture": "recurrent"}, r"config.architecture='recurrent' has no form"),
+        ({"architecture": "recurrent"}, r"config.architecture='recurrent' cannot be exported"),
     ],
 )
 def test_what_cannot_be_exported_is_said_before_anything_is_written(
@@ -177,7 +177,10 @@ def test_a_folder_that_is_no_longer_what_was_written_is_refused(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"output_bias": np.zeros(3)}, "output_bias is no parameter of the model in config.json"),
+        (
+            {"output_bias": np.zeros(3)},
+            "output_bias is not a parameter of config.json's model",
+        ),
         (
             {"target_embedding/embedding": np.zeros((3, 3))},
             r"has the shape \[3, 3\], expected",
@@ -206,7 +209,9 @@ def test_a_language_model_has_no_form_but_safetensors(tmp_path, monkeypatch):
         patched.setattr(trained, "load", lambda *_: trained.Trained(model, params, [7], 7))
         for program in ("huggingface", "ctranslate2"):
             config.export.format = program
-            with pytest.raises(UserError, match=rf"'language_model' has no form in {program}: use"):
+            with pytest.raises(
+                UserError, match=rf"'language_model' cannot be exported as {program}: use"
+            ):
                 export(config, (folder, run))
         assert not folder.exists()
         config.export.format = "safetensors"

@@ -22,7 +22,9 @@ def test_a_field_that_a_form_does_not_know_is_refused(program):
     class Forked(type(model)):
         soft_cap: float = 30.0  # of the scores
 
-    with pytest.raises(UserError, match=r"has no form for config.model.soft_cap=30.0: use [^\n]*$"):
+    with pytest.raises(
+        UserError, match=r"cannot represent config.model.soft_cap=30.0: use [^\n]*$"
+    ):
         check(fields.make(Forked, **fields.values(model)))
 
     @dataclasses.dataclass(frozen=True)
@@ -30,7 +32,7 @@ def test_a_field_that_a_form_does_not_know_is_refused(program):
         window: int = 128
 
     options = MoreOptions(**vars(model.options))
-    with pytest.raises(UserError, match=r"has no form for config.model.window=128: use [^\n]*$"):
+    with pytest.raises(UserError, match=r"cannot represent config.model.window=128: use [^\n]*$"):
         check(model.clone(options=options))
 
 
@@ -54,6 +56,6 @@ NAMES = {
 def test_a_parameter_that_a_form_does_not_know_is_refused(program, path):
     """A fork's layer may have one, without a field: that it is left out would be silent."""
     with pytest.raises(
-        UserError, match=rf"^\S.* has no form for the parameter {path}: use [^\n]*$"
+        UserError, match=rf"^\S.* cannot represent the parameter {path}: use [^\n]*$"
     ):
         NAMES[program](path)

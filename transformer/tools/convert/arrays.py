@@ -86,7 +86,7 @@ def opened(folder: Path) -> Iterator[Arrays]:
         raise UserError(f"{file} is damaged, or holds more than arrays: {reason}") from error
     named = tensors.items() if isinstance(tensors, dict) else [(0, 0)]
     if not all(isinstance(name, str) and isinstance(x, torch.Tensor) for name, x in named):
-        raise UserError(f"{file} is no dictionary of arrays")
+        raise UserError(f"{file} must hold a dictionary of arrays")
 
     def load_tensor(name: str) -> np.ndarray:
         tensor = tensors[name]

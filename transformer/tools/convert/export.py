@@ -51,8 +51,8 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
         raise UserError("--mode=export needs a single model: leave config.evaluate.ensemble empty")
     if options.format != "safetensors" and config.architecture != "transformer":
         raise UserError(
-            f"config.architecture={config.architecture!r} has no form in {options.format}: use "
-            "--config.export.format=safetensors"
+            f"config.architecture={config.architecture!r} cannot be exported as {options.format}: "
+            "use --config.export.format=safetensors"
         )
     drafts.check_new(folder)
 

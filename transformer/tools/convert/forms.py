@@ -38,10 +38,10 @@ ANY = {
 
 
 def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: str) -> None:
-    """Raises UserError for a model that another program has no form for.
+    """Raises UserError for a model that another program cannot represent.
 
-    `allowed` are the values that each field may have there, besides ANY; a field that it lacks has
-    no form. `formats` are the values of config.export.format to use instead. The heads there have
+    `allowed` are the values that each field may have there, besides ANY; a field that it lacks may
+    have none. `formats` are the values of config.export.format to use instead. The heads there have
     d_model / num_heads dimensions.
     """
     for name, value in fields.values(model).items():
@@ -49,7 +49,7 @@ def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: st
         if name not in ANY and value not in values:
             only = f", only for {', '.join(map(repr, values))}" if values else ""
             raise UserError(
-                f"{program} has no form for config.model.{name}={value!r}{only}: use "
+                f"{program} cannot represent config.model.{name}={value!r}{only}: use "
                 f"--config.export.format={formats}"
             )
     options = model.options
@@ -70,7 +70,7 @@ def in_layer(path: str, modules: Collection[str], program: str) -> tuple[str, st
     is_known = match and match[3] in modules
     if not is_known or match[4] not in ("scale" if "norm" in match[3] else "kernel", "bias"):
         raise UserError(
-            f"{program} has no form for the parameter {path}: use "
+            f"{program} cannot represent the parameter {path}: use "
             "--config.export.format=safetensors"
         )
     return match.groups()

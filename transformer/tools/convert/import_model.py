@@ -50,7 +50,7 @@ def read_exported(config: ml_collections.ConfigDict, folder: Path) -> dict[str, 
     shapes = shapes_of(config, load_task(config.task).sizes(config, folder))
     with arrays.opened(folder) as source:
         params = {path: source.read(path, shape) for path, shape in shapes.items()}
-        source.check_rest(params.keys(), lambda *_: "is no parameter of the model in config.json")
+        source.check_rest(params.keys(), lambda *_: "is not a parameter of config.json's model")
     return params
 
 
@@ -115,11 +115,11 @@ def set_languages(config: ml_collections.ConfigDict, named: tuple[str, str]) -> 
     for key, name in zip(("source_language", "target_language"), named, strict=True):
         fallback = key.removesuffix("_language")
         if not config.data[key] and not name:
-            logging.warning(
+            message = (
                 "the model does not name its %s language: config.data.%s=%r, the end of the names "
-                "of text files; import with --config.data.%s=CODE for another",
-                *(fallback, key, fallback, key),
+                "of text files; import with --config.data.%s=CODE for another"
             )
+            logging.warning(message, fallback, key, fallback, key)
         config.data[key] = config.data[key] or name or fallback
 
 

@@ -112,13 +112,13 @@ def read_params(
             if name in SINUSOIDS:
                 first = SINUSOIDS.index(name)  # not the decoder's position 0: see below
                 is_right = matrices.are_sinusoids(array, D, first)
-                return "" if is_right else "is no table of Marian's sinusoids"
+                return "" if is_right else "is not a table of Marian's sinusoids"
             if name in same:
                 is_right = np.array_equal(array, source.load(present[0]))
                 return "" if is_right else f"is not {present[0]}, with which it is tied"
             # Where the three are not tied, version 5 has it, and does not use it.
             is_unused = name == SHARED and foreign.is_shared
-            return "" if is_unused else "is no array of this Marian model"
+            return "" if is_unused else "is not an array of this Marian model"
 
         places = {path: place_of(path) for path in shapes}
         params = {}

@@ -109,7 +109,7 @@ def search_of(folder: Path, config: dict) -> tuple[dict[str, Any], bool]:
     for name, without in NOT_SEARCHED.items():
         if search.get(name) not in (None, without):
             raise UserError(
-                f"{file}: {name}={search[name]!r} has no form here: set it to {without}"
+                f"{file}: {name}={search[name]!r} is not supported here: set it to {without}"
             )
     get = functools.partial(json_files.field, search, file)
     never = [[config["pad_token_id"]], [config["decoder_start_token_id"]]]
@@ -166,7 +166,7 @@ def config_of(
 
 
 def check(model: nn.Module) -> None:
-    """Raises UserError for a model that Marian has no form for; logs what is a little different."""
+    """Raises UserError for a model that Marian cannot represent; logs small differences."""
     allowed = {
         "norm": ("post",),
         "norm_kind": ("layer",),

@@ -13,7 +13,7 @@ from transformer.errors import UserError
 from transformer.runtime import json_files
 
 SIDES = ("source", "target")
-MOST_PIECES = 1 << 24
+MAX_PIECES = 1 << 24
 
 
 class Renumbering(NamedTuple):
@@ -121,7 +121,7 @@ def _renumbering(file: Path, config: dict, size: str) -> Renumbering:
     pad, end, start = (get(name, int, least=0, most=len(ids) - 1) for name in names)
     if end == ids["<unk>"]:
         raise UserError(f"{file}: <unk> and the end of a text, eos_token_id, are one piece")
-    count = get(size, int, config.get("vocab_size"), least=len(ids), most=MOST_PIECES)
+    count = get(size, int, config.get("vocab_size"), least=len(ids), most=MAX_PIECES)
     pieces = sorted(ids, key=ids.get)
     return renumber(pieces, pad=pad, end=end, unknown=ids["<unk>"], start=start, count=count)
 

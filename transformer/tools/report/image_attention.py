@@ -65,7 +65,7 @@ def section(loaded: Inside) -> Section | None:
 
 def patch_weights(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
     """Returns the attention [L, B, H, P] of the classified vector to each patch, row by row."""
-    if pooling == "token":  # query 0 is the class token, and so is key 0, which is no patch
+    if pooling == "token":  # query 0 is the class token, and so is key 0, not a patch
         return weights_LBHTS[:, :, :, 0, 1:]
     return weights_LBHTS.mean(axis=3)  # of the queries
 
