@@ -205,17 +205,19 @@ def test_the_data_axis_is_inferred():
 
 # Checkpoints
 
-LAYOUTS = [
-    *[("pmap", 8, (8, 1, 1)), ("pmap", 2, (2, 1, 1)), ("jit", 1, (1, 1, 1))],
+SAVED = [
+    ("pmap", 8, (8, 1, 1)),
+    ("pmap", 2, (2, 1, 1)),
+    ("jit", 1, (1, 1, 1)),
     *[("jit", 8, mesh) for mesh in ((8, 1, 1), (1, 8, 1), (1, 1, 8), (2, 2, 2))],
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(LAYOUTS)))
+@pytest.mark.parametrize("number", range(len(SAVED)))
 def test_checkpoints_move_between_layouts(number, tmp_path):
     """Each is saved once, and restored from two others; no array has the values of another."""
-    before, *others = (LAYOUTS[(number + step) % len(LAYOUTS)] for step in (0, 1, 3))
+    before, *others = (SAVED[(number + step) % len(SAVED)] for step in (0, 1, 3))
     saved_layout = layout_of(*before)
     first = first_state(saved_layout, **DIVISIBLE)
     arrays, structure = jax.tree.flatten(first)

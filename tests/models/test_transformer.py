@@ -1,5 +1,6 @@
 """The Transformer: what may depend on what, decoding against the full pass, options, sizes."""
 
+import dataclasses
 import functools
 
 import jax
@@ -114,10 +115,10 @@ CHOSEN = [
     if isinstance(choices, tuple)
     for choice in choices[1:]
 ]
+# Each True or False of LayerOptions the other way round, but for what changes no value.
+FLAGS = {x.name: x.type for x in dataclasses.fields(stack.LayerOptions) if x.name != "remat"}
 OPTIONS = [
-    {"residual": False},
-    {"attention_bias": True},
-    {"final_norm": True},
+    *({name: not tiny.ARGUMENTS[name]} for name, kind in FLAGS.items() if kind is bool),
     {"norm_epsilon": 0.1},
     {"tied_embeddings": "target", "source_vocab_size": 11},
     {"tied_embeddings": "none", "source_vocab_size": 11, "target_vocab_size": 17},

@@ -25,7 +25,7 @@ PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]
     ids=str,
 )
 def test_a_model_that_ctranslate2_cannot_represent_is_refused(changes):
-    with pytest.raises(UserError, match="CTranslate2 (cannot represent|has heads)"):
+    with pytest.raises(UserError, match=r"CTranslate2 (cannot represent|has heads)"):
         ctranslate2_write.check(tiny.model(**{**FORM, **changes}))
 
 

@@ -229,8 +229,8 @@ def rewrite(folder, **changed):
             for half in ("encoder", "decoder")
             for function, said in (
                 (lambda _: sinusoids(np.arange(64)[None], 16, "halves")[0], None),
-                (lambda _: sinusoids(np.arange(64)[None], 16, "interleaved")[0], "no table of"),
-                (lambda x: np.zeros((0, 8)), "no table of"),
+                (lambda _: sinusoids(np.arange(64)[None], 16, "interleaved")[0], "not a table of"),
+                (lambda x: np.zeros((0, 8)), "not a table of"),
             )
         ),
     ],

@@ -41,16 +41,16 @@ def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: st
     """Raises UserError for a model that another program cannot represent.
 
     `allowed` are the values that each field may have there, besides ANY; a field that it lacks may
-    have none. `formats` are the values of config.export.format to use instead. The heads there have
-    d_model / num_heads dimensions.
+    have none. `formats` are the values of config.export.format to use instead where it has another
+    value. The heads there have d_model / num_heads dimensions.
     """
     for name, value in fields.values(model).items():
         values = allowed.get(name, ())
         if name not in ANY and value not in values:
-            only = f", only for {', '.join(map(repr, values))}" if values else ""
+            only = f", only {', '.join(map(repr, values))}" if values else ""
             raise UserError(
                 f"{program} cannot represent config.model.{name}={value!r}{only}: use "
-                f"--config.export.format={formats}"
+                f"--config.export.format={formats if values else 'safetensors'}"
             )
     options = model.options
     if {options.key_size, options.value_size} - {0, options.d_model / options.num_heads}:
