@@ -59,6 +59,7 @@ class SplitSums(NamedTuple):
     ) -> tuple[dict[str, float], list[np.ndarray]] | None:
         """Returns the sums over all batches, and the arrays' values in the order of the rows.
 
+        Where a row is one item, `by_item` puts its values into the order of the split.
         Collective: each process computes its share of the batches. None in all processes if
         `should_stop()` was true in one before its share was done.
         """
@@ -75,9 +76,14 @@ class SplitSums(NamedTuple):
             return None
         # [(sums, arrays) of each batch] -> all batches' sums, all batches' arrays.
         sums, values = zip(*processes.gather_shares(outcomes, len(self.batches)), strict=True)
-        return jax.tree.map(lambda *x: sum(x), *sums), [
-            np.concatenate(x) for x in zip(*values, strict=True)
-        ]
+        sums = jax.tree.map(lambda *x: sum(x), *sums)
+        return sums, [np.concatenate(x) for x in zip(*values, strict=True)]
+
+    def by_item(self, values: np.ndarray) -> np.ndarray:
+        """Returns values of `score`, one a row and item, in the order of the items."""
+        # Rows are often in the order of their lengths, which argsort undoes: row 0 holds item 2,
+        # row 1 item 0, row 2 item 1, and the values of rows 1, 2, 0 are those of items 0, 1, 2.
+        return values[np.argsort(self.batches.items)]
 
     def batch(self, params: Tree, t: int) -> tuple[dict[str, float], list[list]]:
         """Returns the sums over batch t, and the arrays' values, without those of padding.
@@ -90,7 +96,6 @@ class SplitSums(NamedTuple):
         batch = self.batches.rows(t, 0, padded)
         what = f"the loss of {num_rows} rows of {length} positions"
         with memory.fits_in_memory(what, self.remedy):
-            sums, arrays = self.outcome(params, layout.shard_rows(batch, params))
-            sums, arrays = jax.tree.map(float, sums), [np.asarray(x) for x in arrays]
+            sums, arrays = jax.device_get(self.outcome(params, layout.shard_rows(batch, params)))
         # A boolean mask flattens: weights [[1, 0], [1, 1]] take 5 7 8 out of [[5, 6], [7, 8]].
-        return sums, [x[batch["weights"] > 0].tolist() for x in arrays]
+        return jax.tree.map(float, sums), [x[batch["weights"] > 0].tolist() for x in arrays]

@@ -99,10 +99,7 @@ def evaluation(
         if (outcome := loss.score(params, should_stop)) is None:
             return None
         sums, values = outcome
-        # Batches have their items in the order of `batches.items`, often that of their lengths.
-        # argsort undoes it: row 0 holds item 2, row 1 item 0, row 2 item 1; `back` is (1, 2, 0).
-        back = np.argsort(batches.items)
-        targets, predictions, probabilities = (x[back] for x in values)
+        targets, predictions, probabilities = map(loss.by_item, values)
         weight = sums.pop("weight")
         counts = confusion(targets, predictions, len(labels))
         scores = {
