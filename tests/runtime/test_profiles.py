@@ -2,11 +2,13 @@
 
 import gzip
 import json
+import types
 
 import jax
 import jax.numpy as jnp
 import pytest
 
+from transformer.runtime import paths, profiles
 from transformer.runtime.profiles import WARM_UP, traced
 
 
@@ -30,6 +32,21 @@ def test_a_trace_has_the_given_number_of_steps(tmp_path):
     assert one > 0
     assert calls_traced(tmp_path / "three", 3, 20) == 3 * one
     assert calls_traced(tmp_path / "cut", 50, 12) == 2 * one  # the run ends before the trace
+
+
+def test_a_run_that_fails_within_its_trace_has_it(monkeypatch, tmp_path):
+    """Also where the trace goes to a bucket, by way of a disk."""
+    bucket = types.SimpleNamespace(in_bucket=lambda folder: True, write_file=paths.write_file)
+    monkeypatch.setattr(profiles, "paths", bucket)
+
+    def run():
+        with traced(0, 5, tmp_path) as trace:
+            trace(WARM_UP, None)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        run()
+    assert [*tmp_path.rglob("perfetto_trace.json.gz")]
 
 
 def test_a_run_that_ends_before_its_trace_says_so(monkeypatch, tmp_path, caplog):

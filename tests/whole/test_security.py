@@ -237,7 +237,15 @@ def test_where_text_is_read_is_logged(caplog):
 
 
 CONFIG = wmt_base.get_config().to_json()
-LINKS = ["config.json", "metrics.jsonl", "evaluation", "profile", "mine", "evaluation/test.source"]
+LINKS = [
+    "config.json",
+    "metrics.jsonl",
+    "evaluation",
+    "profile",
+    "mine",
+    "evaluation/test.source",
+    "profile/plugins/x",
+]
 MODES = [x for x in ("train", "evaluate", "report", "compare") if x in registry.MODES]
 
 
@@ -251,7 +259,7 @@ def test_no_link_makes_a_mode_read_or_write_outside_the_workdir(name, mode, tmp_
         (folder / "config.json").write_text(CONFIG)
     outside.write_text(CONFIG)
     place = workdir / name
-    place.parent.mkdir(exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
     place.unlink(missing_ok=True)
 
     def begin():

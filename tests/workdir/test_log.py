@@ -71,6 +71,12 @@ def test_a_full_disk_delays_the_log_and_ends_nothing(tmp_path, no_file_over, cap
         errors = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
         assert len(errors) == 1  # logged once
         assert str(tmp_path / "metrics.jsonl") in errors[0]
+    (tmp_path / "tensorboard").rename(tmp_path / "away")
+    (tmp_path / "tensorboard").touch()  # the files are closed, and TensorBoard's not opened again
+    log.flush()
+    log.flush()
+    (tmp_path / "tensorboard").unlink()
+    (tmp_path / "away").rename(tmp_path / "tensorboard")
     log.write("train", 60, values)
     assert read(tmp_path) == [line(step) for step in range(1, 61)]
     log.write("train", 61, values)

@@ -69,7 +69,7 @@ class PieceTable:
     def fingerprint(self) -> str:
         """A hash of all that determines ids and text: equal fingerprints, equal ids."""
         model = tokenizer.fingerprint(self.processor)
-        content = json.dumps([model, END, *self.table]).encode()
+        content = json.dumps([model, *self.table]).encode()
         return hashlib.sha256(content).hexdigest()[:16] + self.normalisation
 
     def _split(self, text: str) -> tuple[list[str], str]:

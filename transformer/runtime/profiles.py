@@ -48,8 +48,10 @@ def _trace(count: int, folder: Path) -> Iterator[None]:
     """Writes a trace of its `with` block to a folder, by way of a disk if that is in a bucket."""
     with tempfile.TemporaryDirectory() as scratch:  # JAX cannot write traces into buckets
         local = Path(scratch) if paths.in_bucket(folder) else folder
-        with jax.profiler.trace(local, create_perfetto_trace=True):
-            yield
-        for file in filter(Path.is_file, Path(scratch).rglob("*")):
-            paths.write_file(folder / file.relative_to(local), file.read_bytes())
-    logging.info("wrote a trace of up to %d steps to %s (docs/performance.md)", count, folder)
+        try:
+            with jax.profiler.trace(local, create_perfetto_trace=True):
+                yield
+        finally:
+            for file in filter(Path.is_file, Path(scratch).rglob("*")):
+                paths.write_file(folder / file.relative_to(local), file.read_bytes())
+            logging.info("%s: a trace of up to %d steps (docs/performance.md)", folder, count)

@@ -139,7 +139,9 @@ class Log:
         self._tensorboard.write_event(Event(wall_time=time.time(), **content))
 
     def _close_files(self) -> None:
-        for file in filter(None, (self._file, self._tensorboard)):
+        # Forgotten first: a file that could not be replaced is not closed twice.
+        files, self._file, self._tensorboard = (self._file, self._tensorboard), None, None
+        for file in filter(None, files):
             with contextlib.suppress(OSError):  # a full disk: metrics.jsonl has the same values
                 file.close()
 

@@ -113,9 +113,9 @@ def log_final(workdir: Path, step: int, result: dict, tracked: Sequence[Tracker]
     kind = f"final_{split}" if split in KINDS else split
     values = {k: v for k, v in result.items() if isinstance(v, int | float | str) and k != "step"}
     try:
-        log = Log(workdir, step, tracked)
-        log.write(kind, result["step"], values)
-        log.close()
+        run_log = Log(workdir, step, tracked)
+        run_log.write(kind, result["step"], values)
+        run_log.close()
     except OSError as error:
         logging.error("the final score could not be written to metrics.jsonl: %s", error)
 

@@ -50,7 +50,8 @@ def check_workdir(workdir: Path) -> None:
     if paths.in_bucket(workdir):
         return
     root, allowed = os.path.realpath(workdir), {workdir / name for name in MAY_BE_LINKS}
-    for place in (*workdir.glob("*"), *workdir.glob("evaluation/*")):
+    patterns = ("*", "evaluation/*", "profile/**/*")
+    for place in (place for pattern in patterns for place in workdir.glob(pattern)):
         if place not in allowed and not Path(os.path.realpath(place)).is_relative_to(root):
             raise UserError(f"{place} is a link that leads out of {workdir}: remove it")
 

@@ -30,7 +30,6 @@ ARGUMENTS = {
     "dropout_rate": 0.0,
     "activation_dropout_rate": 0.0,
 }
-STEMS = pytest.mark.parametrize("stem", ["patches", "convolutions"])
 POOLING = pytest.mark.parametrize("pooling", ["token", "mean"])
 
 

@@ -6,7 +6,6 @@ import numpy as np
 from helpers import tiny
 
 from configs import language_modelling
-from transformer.families.language_model import streams
 from transformer.families.language_model.language_model import LanguageModel
 from transformer.models import fields
 
@@ -74,9 +73,3 @@ def config(folder, changes=None):
     }
     config.update_from_flattened_dict({**values, **(changes or {})})
     return config
-
-
-def whole_stream(ids, length):
-    """One batch of all windows of a stream, in order."""
-    rows = streams.windows(len(ids), length)
-    return streams.assemble(ids, rows.items, rows.items, (len(rows), length))

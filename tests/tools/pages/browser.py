@@ -163,12 +163,3 @@ def faults(driver):
         "faint": driver.execute_script(FAINT),
         "touching": driver.execute_script(TOUCHING),
     }
-
-
-def screenshot(driver, file):
-    """Writes a picture of the whole page."""
-    import base64
-
-    options = {"captureBeyondViewport": True, "format": "png"}
-    picture = driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"]
-    file.write_bytes(base64.b64decode(picture))

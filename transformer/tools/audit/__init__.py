@@ -7,6 +7,6 @@ runs of misaligned lines. findings.py has the result of a split and its table, a
 section of a page; cleaning.py writes a copy without the faulty lines. audit.py is the mode,
 audit_keys.py has its keys.
 
-Text is never held in memory: a pair takes about a hundred bytes, so that WMT's 4.5 million fit into
-half a gigabyte.
+Text is never held in memory: a pair takes about two hundred bytes, so that WMT's 4.5 million fit
+into a gigabyte and a half.
 """

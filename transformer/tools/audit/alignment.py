@@ -55,7 +55,9 @@ def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> lis
     wanted = {*range(-SHIFTS, SHIFTS + 1), difference} - {0}
     shifts = [0, None, *sorted(d for d in wanted if abs(d) < count)]
     # A row for each shift: of lines that belong together, and so have the highest evidence.
-    evidence_of_shifts = np.stack([evidence(model, source, target, shift) for shift in shifts])
+    evidence_of_shifts = np.empty((len(shifts), count), np.float32)
+    for row, shift in enumerate(shifts):
+        evidence_of_shifts[row] = evidence(model, source, target, shift)
     path = _likeliest_rows(evidence_of_shifts, THRESHOLD + np.log(count * len(shifts)))
     runs = []
     for start, stop in itertools.pairwise([0, *np.flatnonzero(np.diff(path)) + 1, count]):

@@ -102,7 +102,7 @@ def describe(lines: Sequence[str], reader: Reader) -> tuple[Lines, list[str]]:
     letters = number_of(kinds >= LETTER)
     to_other, to_likeliest = languages.evidence(lines, *reader.languages)
     spelt = np.zeros(len(codes), bool)
-    if hasattr(reader.pieces, "processor"):
+    if reader.pieces:
         spelt = scripts.lack_pieces(codes, reader.pieces.processor)
     measures = Lines(
         length=number_of(codes != ord("\n")),

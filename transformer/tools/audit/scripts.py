@@ -109,7 +109,7 @@ def has_entity(line: str) -> bool:
 
 
 def lack_pieces(codes: np.ndarray, processor: sentencepiece.SentencePieceProcessor) -> np.ndarray:
-    """Returns for each code point whether a vocabulary spells it in bytes or knows it not; bool."""
+    """Returns for each code point, as a bool, whether no pieces but bytes spell it."""
     # Mask over ids: True for a byte and UNKNOWN, False for a piece of text.
     is_no_text = np.array([processor.is_byte(i) or i == UNKNOWN for i in range(len(processor))])
     lacking = np.zeros(0x110000, bool)

@@ -58,7 +58,7 @@ def text(
     options = {f"config.export.{key}": value for key, value in config.export.items()}
     options["config.evaluate.weights"] = config.evaluate.weights
     given = [f"--{key}={value}" for key, value in options.items() if value != ""]
-    command = f"python launch.py --mode=export {folder.name} --workdir={source.name}".split()
+    command = ["python", "launch.py", "--mode=export", folder.name, f"--workdir={source.name}"]
     return f"""---
 {tags}license: {licence or "other"}
 pipeline_tag: {pipeline}
