@@ -126,8 +126,9 @@ def test_every_folder_names_its_files():
     for file in LIBRARY.rglob("__init__.py"):
         docstring = ast.get_docstring(ast.parse(file.read_text()))
         files = {path.name for path in file.parent.glob("[!_]*.*")} - {"errors.py", "registry.py"}
-        assert docstring
-        assert not files - set(re.findall(r"\w+\.\w+", docstring)), file
+        assert docstring, f"{file.relative_to(ROOT)} has no docstring"
+        missing = sorted(files - set(re.findall(r"\w+\.\w+", docstring)))
+        assert not missing, f"{file.relative_to(ROOT)} does not name {', '.join(missing)}"
 
 
 def test_no_file_name_is_there_twice():

@@ -14,6 +14,7 @@ from conformance.tiny_tasks import TINY
 from helpers import layouts, tiny
 
 from transformer import registry
+from transformer.errors import UserError
 from transformer.modes import prepare, train
 from transformer.tasks import trained
 from transformer.tasks.evaluation import Evaluation
@@ -30,21 +31,36 @@ class Run(NamedTuple):
 
     name: str
     module: ModuleType
-    config: object
+    given: object  # the config that it began with
+    config: object  # as `prepare` filled it in
     workdir: object
     task: Task
     params: dict
 
 
 @pytest.fixture(scope="module", params=tables.cases("TASK", TINY))
-def prepared(request, tmp_path_factory):
+def name(request):
+    return request.param
+
+
+def missing(module):
+    """Returns a line that says which names a task's module does not have, "" if it has all."""
+    names = [name for name in NAMES if not hasattr(module, name)]
+    return f"the module has no {', '.join(names)}" if names else ""
+
+
+@pytest.fixture(scope="module")
+def prepared(name, tmp_path_factory):
     """A run before its first step, with random params."""
-    folder = tmp_path_factory.mktemp(request.param)
-    task = prepare.prepare(tiny_tasks.config(request.param, folder), folder / "run")
-    config, module = run_config.read_config(folder / "run"), load_task(request.param)
+    module, folder = load_task(name), tmp_path_factory.mktemp(name)
+    if missing(module):
+        pytest.skip(missing(module))  # one test fails of it, and all others would
+    given = tiny_tasks.config(name, folder)
+    task = prepare.prepare(given, folder / "run")
+    config = run_config.read_config(folder / "run")
     params = tiny.parameters(task.model, task.batches[0]["inputs"])
     params = jax.device_put(params, layouts.layout_of("jit", 8).replicated)
-    return Run(request.param, module, config, folder / "run", task, params)
+    return Run(name, module, given, config, folder / "run", task, params)
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +80,12 @@ def test_every_task_has_a_tiny_one():
     tables.check_names("TASK", TINY, "NAME: a function (folder) -> config, which writes a corpus")
 
 
-def test_a_module_has_what_every_task_has(prepared):
+def test_a_module_has_what_every_task_has(name):
+    assert not missing(load_task(name)), f"{name}: {missing(load_task(name))}"
+
+
+def test_prepare_fills_in_the_fingerprints(prepared):
     run = prepared
-    missing = [name for name in NAMES if not hasattr(run.module, name)]
-    assert not missing, f"{run.name}: the module has no {', '.join(missing)}"
     identity = run.module.identity(run.config)
     assert identity == run.task.identity, f"{run.name}: identity(config) is not that of the Task"
     assert all(identity.values()), f"{run.name}: {identity} after prepare has an empty fingerprint"
@@ -125,12 +143,15 @@ def test_an_evaluator_is_an_evaluation(prepared):
 
 
 def test_what_a_model_sows_is_in_the_loss(prepared):
-    """A value for each row, of which those without weight do not count; the last two are empty."""
+    """A value for each row, of which those without weight do not count; the last two are empty.
+
+    Nor does anything else of them count.
+    """
     run, t = prepared, longest(prepared)
     rows = run.task.batches.shape(t)[0] + 2
-    batch = run.task.batches.rows(t, 0, rows)
-    loss = lambda: run.task.loss(run.params, batch, rng=jax.random.key(0))
-    compiled = lambda: tiny.jit(lambda: loss())()  # another function each time, traced anew
+    batch, full = (run.task.batches.rows(t, 0, n) for n in (rows, rows - 2))
+    loss = lambda batch: run.task.loss(run.params, batch, rng=jax.random.key(0))
+    compiled = lambda x: tiny.jit(lambda: loss(x))()  # another function each time, traced anew
     top = "hidden" if hasattr(run.task.model, "hidden") else "__call__"
 
     def sow(call, arguments, options, context):
@@ -138,9 +159,13 @@ def test_what_a_model_sows_is_in_the_loss(prepared):
             context.module.sow("losses", "penalty", jnp.arange(1.0, rows + 1))
         return call(*arguments, **options)
 
-    before = compiled()
+    before, without = compiled(batch), compiled(full)
+    same = {name: np.allclose(before[name], without[name]) for name in ("loss", "weight")}
+    assert all(same.values()), (
+        f"{run.name}: rows without weight change loss or weight: {before} with, {without} without"
+    )
     with nn.intercept_methods(sow):
-        after = compiled()
+        after = compiled(batch)
     real = batch["weights"].reshape(rows, -1).any(axis=1)
     expected, added = (real * np.arange(1, rows + 1)).sum(), after["loss"] - before["loss"]
     assert np.allclose(added, expected, rtol=1e-3), (
@@ -154,6 +179,16 @@ def test_a_checkpoint_restores_to_the_same_evaluation(finished):
     scores = run.task.evaluate(run.params, lambda: False)
     differing = [name for name, x in scores.items() if x != logged[-1][name]]
     assert not differing, f"{run.name}: {differing} of a restored checkpoint are not those logged"
+
+
+def test_a_run_is_resumed_with_the_config_that_it_began_with(finished):
+    """Without the keys that `prepare` filled in: those that are no fingerprints must be in FREE."""
+    run = finished
+    try:
+        identity = prepare.prepare(run.given, run.workdir).identity
+    except UserError as error:
+        pytest.fail(f"{run.name}: a resumed run is refused: {error}", pytrace=False)
+    assert identity == run.task.identity, f"{run.name}: a resumed run has another identity"
 
 
 @pytest.mark.slow
