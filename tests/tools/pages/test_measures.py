@@ -13,6 +13,8 @@ HYPOTHESES = [line.replace("w1", "x") for line in REFERENCES]
 def test_scores_are_said_in_order():
     line = {"step": 3, "loss": 1.0, "odd": 0.5, "nats_per_token": 2.0, "chrf": 60.123, "bleu": 37.0}
     assert measures.in_words(line) == "BLEU 37.00, chrF 60.12, loss 1.0000, odd 0.5000"
+    assert measures.in_words(line, "odd").startswith("odd 0.5000, BLEU 37.00")
+    assert measures.in_words(line, "nats_per_token").startswith("BLEU 37.00")  # it is not shown
     interval = measures.Interval(98.86, 97.5, 100.0)
     assert measures.in_words({"bleu": interval}) == "BLEU 98.86\u00a0[97.50,\u00a0100.00]"
     titles = {"chrf": "chrF", "macro_f1": "macro F1", "loss": "Loss", "odd_one": "Odd one"}

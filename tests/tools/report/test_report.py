@@ -33,7 +33,7 @@ def test_a_new_task_has_a_page_and_a_comparison(tmp_path, monkeypatch, capsys):
     for name, error in (("a", 0.25), ("b", 0.5)):
         result = {
             **{"set": "test", "split": "test", "step": 5, "steps": [5], "weights": "best"},
-            **{"error": error, "items": 2, "columns": columns, "files": []},
+            **{"loss": 1.0, "error": error, "items": 2, "columns": columns, "files": []},
             "checksum": results.checksum(dataset),
         }
         files = {f"test.{x}": lines for x, lines in {**dataset, "guess": ["3", "8"]}.items()}
@@ -48,8 +48,8 @@ def test_a_new_task_has_a_page_and_a_comparison(tmp_path, monkeypatch, capsys):
     folders = [str(tmp_path / name) for name in "ab"]
     launch.main(["--mode=compare", *folders, f"--config.compare.page={page}"])
     *_, line = capsys.readouterr().out.splitlines()
-    scores = [run["scores"] for run in json.loads(line)["runs"]]
-    assert scores == [{"error": {"value": 0.25}}, {"error": {"value": 0.5}}]
+    scores = [run["scores"]["error"] for run in json.loads(line)["runs"]]
+    assert scores == [{"value": 0.25}, {"value": 0.5}]
     assert "<h2>Curves</h2>" in page.read_text()
 
 

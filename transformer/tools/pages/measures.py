@@ -18,7 +18,7 @@ MEASURES = {
     "bits_per_character": ("bits per character", 4, "Lower is better."),
     "accuracy": ("accuracy", 4, "Share that was predicted right."),
     "macro_f1": ("macro F1", 4, "Mean F1 of the classes; higher is better."),
-    "loss": ("loss", 4, "Cross entropy less its minimum, in nats; lower is better."),
+    "loss": ("loss", 4, "What training minimises; lower is better."),
     "length_ratio": ("length ratio", 4, "Tokens in translations over those in references."),
 }
 NOT_SHOWN = {"step", "skipped", "nats_per_token"}  # the last is the perplexity's logarithm
@@ -43,12 +43,13 @@ def title(key: str) -> str:
     return name.capitalize() if name.islower() else name
 
 
-def in_words(values: dict) -> str:
+def in_words(values: dict, first: str = "") -> str:
     """Returns the scores of a log line or result as text: 'BLEU 37.20, chrF 60.10, loss 1.2000'.
 
-    A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'.
+    A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'. The score `first`, if it is shown, is
+    before those of MEASURES.
     """
-    keys = [key for key in dict.fromkeys([*MEASURES, *values]) if key not in NOT_SHOWN]
+    keys = [key for key in dict.fromkeys([first, *MEASURES, *values]) if key not in NOT_SHOWN]
     scores = {key: values[key] for key in keys if isinstance(values.get(key), float | Interval)}
     return ", ".join(f"{name_of(key)} {in_digits(key, score)}" for key, score in scores.items())
 

@@ -6,6 +6,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.errors import UserError, quantity
 from transformer.runtime import progress
+from transformer.tasks.task import load_task
 from transformer.tools.pages import measures
 from transformer.tools.pages.evaluated import tokenizer
 from transformer.tools.pages.page import Section
@@ -41,7 +42,12 @@ def headline(run: Run) -> str:
     if not run.evaluations:
         return f"{task}. Not evaluated yet."
     result = run.evaluations[-1].result
-    return f"{task}. {measures.in_words(result).partition(', ')[0]} on {result['set']}."
+    return f"{task}. {_in_words(run, result).partition(', ')[0]} on {result['set']}."
+
+
+def _in_words(run: Run, scores: dict) -> str:
+    """Returns scores as text; the one that chooses best/ is the first."""
+    return measures.in_words(scores, load_task(run.config.task).SCORE["best_by"])
 
 
 def _task(run: Run) -> str:
@@ -93,7 +99,7 @@ def _validation(run: Run) -> str:
         return "none is logged"
     step = run.best_step if run.best_step in lines else max(lines)
     which = "best" if step == run.best_step else "newest"
-    return f"{measures.in_words(lines[step])} ({which}, of step {step:,})"
+    return f"{_in_words(run, lines[step])} ({which}, of step {step:,})"
 
 
 def _result(run: Run) -> dict[str, str]:
@@ -106,7 +112,7 @@ def _result(run: Run) -> dict[str, str]:
     sizes = [f"{count:,} {name}" for name, count in counts.items()]
     steps = ", ".join(f"{step:,}" for step in result.get("steps", []))
     rows = {
-        "Result": _score(newest),
+        "Result": _score(run, newest),
         "Test set": ", ".join([result["set"], *sizes]),
         "Weights": f"{result.get('weights', '')}, of step {steps}",
         "Signature": result.get("signature", ""),
@@ -114,7 +120,7 @@ def _result(run: Run) -> dict[str, str]:
     return {name: text for name, text in rows.items() if text}
 
 
-def _score(evaluation: Evaluation) -> str:
+def _score(run: Run, evaluation: Evaluation) -> str:
     """Returns a result's scores with their 95 % intervals."""
     scores = {k: v for k, v in evaluation.result.items() if isinstance(v, float)}
     sides = evaluation.columns("output", "reference")
@@ -128,4 +134,4 @@ def _score(evaluation: Evaluation) -> str:
         scores["accuracy"] = measures.wilson(right, len(sides[0]))
     else:
         how = ""
-    return measures.in_words(scores) + how
+    return _in_words(run, scores) + how
