@@ -11,7 +11,9 @@ A model is a Flax module, a pure function of its params and its inputs. `config.
 name in registry.MODELS, `config.model` has its fields. A classifier's `__call__(..., *, train)`
 returns logits_BV; families/texts/texts.py has the inputs of a text, families/images/images.py
 those of an image. A language model returns logits_BTV, at each position those of the next token
-(see families/language_model/streams.py). A translation model must have:
+(see families/language_model/streams.py). What config.evaluate.ensemble averages are probabilities:
+its models must return logits, for ensemble.py takes their softmax over the last axis, also of a
+regression's values. A translation model must have:
 
     __call__(source, target, source_positions, target_positions, source_segments, target_segments,
              *, train) -> logits_BTV

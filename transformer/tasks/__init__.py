@@ -12,7 +12,9 @@ file configs/TASK.py with all of its keys. A module has
                            compiled
     prepare(config, workdir, saved_config) -> config
                            builds missing corpora, vocabulary and caches, and returns the config
-                           with their fingerprints filled in. `saved_config`: the workdir's config
+                           with their fingerprints filled in, and other keys that the data decide
+                           on, such as a mean, which must be in FREE: a run is resumed with the
+                           config it began with. `saved_config`: the workdir's config
                            if the run is resumed, or (in processes after the first) what process 0
                            has just written; None in process 0 of a new run. Its fingerprints are
                            "" if config.json was lost. Process 0 runs this before the others, so it
@@ -34,9 +36,10 @@ file configs/TASK.py with all of its keys. A module has
     build(config, workdir) the `Task` of a prepared workdir, by `make_task`: all that the training
                            loop reads
     reader(config, workdir)
-                           only with the mode "classify", and for the attention in a report: a
-                           function (line, number) -> {input: array}, the model's inputs for one
-                           row, without the batch dimension
+                           may be left out: a report then has no section of the attention, and
+                           --mode=classify nothing to read with. A function (line, number) ->
+                           {input: array}, the model's inputs for one row, without the batch
+                           dimension
 
 Read task.py (the record, and helpers of every task), trained.py (workdirs -> model and params),
 attention_weights.py, translation.py, then losses.py, splits.py, vocabularies.py,
