@@ -1,9 +1,12 @@
 """The arrays of a batch of texts; how many tokens are masked, by what, and from which draw."""
 
+import types
+
 import jax
 import numpy as np
 import pytest
 
+from transformer.data import packing
 from transformer.data.tokenizer import END, PAD, START
 from transformer.data.tokens import Side
 from transformer.families.texts import texts
@@ -50,19 +53,32 @@ def test_one_text_is_its_row():
         np.testing.assert_array_equal(text[name], expected[name][0])
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 9, 40])
+def test_a_line_has_the_row_that_it_has_in_training(count):
+    vocabulary = types.SimpleNamespace(encode=lambda lines: [[*range(4, 3 + count), END]])
+    side = texts.shorten(side_of(vocabulary.encode(["a line"])), 16)
+    [rows] = packing.one_per_row((side.lengths,), np.arange(1), 16)
+    expected = texts.inputs(side, np.arange(1), np.arange(1), (1, rows.length))
+    line = texts.encode_line("a line", vocabulary, 16)
+    assert {name: x.tolist() for name, x in line.items()} == {
+        name: x[0].tolist() for name, x in expected.items()
+    }
+
+
 def test_shortened_texts_keep_their_beginning():
     side = texts.shorten(side_of([[7, 8, 9, END], [9, END], [5, 6, END]]), 3)
     assert side.lengths.tolist() == [3, 2, 3]
     assert side.ids.tolist() == [7, 8, 9, 9, END, 5, 6, END]
 
 
-def test_a_labelled_batch_has_the_class_of_each_row():
-    side, classes = side_of([[7, END], [8, 8, END], [9, END]]), np.array([2, 0, 1], np.int32)
-    batch = texts.labelled(side, classes, np.array([2, 0]), np.array([0, 1]), (4, 4))
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_a_labelled_batch_has_the_target_of_each_row(dtype):
+    side, targets = side_of([[7, END], [8, 8, END], [9, END]]), np.array([2, 0, 1], dtype)
+    batch = texts.labelled(side, targets, np.array([2, 0]), np.array([0, 1]), (4, 4))
     assert batch["targets"].tolist() == [1, 2, 0, 0]
     assert batch["weights"].tolist() == [1, 1, 0, 0]
     assert batch["inputs"]["ids"][:, 1].tolist() == [9, 7, 0, 0]
-    assert shapes(batch) == texts.labelled_example(4, 4)
+    assert shapes(batch) == texts.labelled_example(4, 4, dtype)
 
 
 # Masking.

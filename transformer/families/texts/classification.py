@@ -32,14 +32,14 @@ LABELLED = (
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     check_section(classifiers.check, "loss", config.loss)
-    check_texts(config)
-    checked = model(config, sizes(config, None))
-    trained.check_all_positions(config, checked, "data.max_length")
-    abstract_params(checked, example(config, 1))
+    check_texts(config, sizes, example)
 
 
-def check_texts(config: ml_collections.ConfigDict) -> None:
-    """Raises UserError for invalid values of `data.max_length`, `batch_tokens` or `vocabulary`."""
+def check_texts(config: ml_collections.ConfigDict, sizes: Callable, example: Callable) -> None:
+    """Raises UserError for invalid values of the keys of every task of texts, or of its model.
+
+    `sizes` and `example` are the task's functions.
+    """
     data = config.data
     vocabularies.check_text(config.vocabulary)
     check_values("data", data, {"max_length": "at least 2"})  # a piece and the start symbol
@@ -48,6 +48,9 @@ def check_texts(config: ml_collections.ConfigDict) -> None:
             f"config.data.batch_tokens={data.batch_tokens} is less than one row, "
             f"config.data.max_length={data.max_length}"
         )
+    checked = build_model(config, sizes(config, None))
+    trained.check_all_positions(config, checked, "data.max_length")
+    abstract_params(checked, example(config, 1))
 
 
 def labelled(config: ml_collections.ConfigDict, split: str) -> LabelledText:
@@ -172,9 +175,6 @@ def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
         # At the first line alone: a later one may begin like this by chance.
         if number == 1 and line.startswith(tuple(f"{name}\t" for name in names)):
             logging.warning(LABELLED)
-        ids = vocab.encode([line])[0][:most]
-        # As in training: a row is as long as the shortest static length in which its text fits.
-        lengths = packing.static_lengths(most, most)
-        return texts.one_text(ids, next(length for length in lengths if length >= len(ids)))
+        return texts.encode_line(line, vocab, most)
 
     return read

@@ -20,9 +20,9 @@ from transformer.data.tokens import Tokens
 from transformer.data.vocabulary import Vocabulary
 from transformer.errors import UserError, check_values, quantity
 from transformer.families.texts import classification, labelled_text, texts
-from transformer.tasks import losses, splits, trained, vocabularies
+from transformer.tasks import losses, splits, vocabularies
 from transformer.tasks.evaluation import Evaluation, SplitSums, never
-from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
+from transformer.tasks.task import Task, build_model, check_section, make_task
 
 Tree = dict
 
@@ -36,16 +36,13 @@ summarise = losses.summarise
 def check(config: ml_collections.ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     check_section(losses.check, "loss", config.loss)
-    classification.check_texts(config)
     if config.vocabulary.kind == "characters":  # texts.MASK would be an unknown character, too
         raise UserError(
             "config.vocabulary.kind='characters' has unknown characters, which masked tokens would "
             "look like: it must be 'bpe' or 'unigram'"
         )
     check_values("data", config.data, {"mask_share": "above 0 and below 1"})
-    checked = model(config, sizes(config, None))
-    trained.check_all_positions(config, checked, "data.max_length")
-    abstract_params(checked, example(config, 1))
+    classification.check_texts(config, sizes, example)
 
 
 def load(config: ml_collections.ConfigDict, split: str) -> Corpus | labelled_text.LabelledText:

@@ -14,6 +14,7 @@ import numpy as np
 from transformer.data import packing, pairs
 from transformer.data.tokenizer import START, UNKNOWN
 from transformer.data.tokens import Side
+from transformer.data.vocabulary import Vocabulary
 
 Tree = Any
 
@@ -57,6 +58,14 @@ def one_text(ids: list[int], length: int) -> dict[str, np.ndarray]:
     return {name: x[0] for name, x in inputs(side, zero, zero, (1, length)).items()}
 
 
+def encode_line(line: str, vocabulary: Vocabulary, max_length: int) -> dict[str, np.ndarray]:
+    """Returns the inputs of a line, cut after `max_length` ids, in a row as long as in training."""
+    ids = vocabulary.encode([line])[0][:max_length]
+    # The shortest static length in which the text fits, as `packing.one_per_row` chooses it.
+    lengths = packing.static_lengths(max_length, max_length)
+    return one_text(ids, next(length for length in lengths if length >= len(ids)))
+
+
 def with_filled(loss: Callable, params: Tree, batch: dict, *, rng: jax.Array) -> dict:
     """Returns the sums of a training loss, and 'filled', the positions that are not padding.
 
@@ -68,12 +77,12 @@ def with_filled(loss: Callable, params: Tree, batch: dict, *, rng: jax.Array) ->
 # With a target each, such as a class.
 
 
-def labelled_example(rows: int, length: int) -> dict:
+def labelled_example(rows: int, length: int, target_dtype: Any = jnp.int32) -> dict:
     """Returns the shapes and dtypes of a batch from `labelled`, as ShapeDtypeStructs."""
     ids = jax.ShapeDtypeStruct((rows, length), jnp.int32)
     return {
         "inputs": {"ids": ids, "positions": ids, "segments": ids},
-        "targets": jax.ShapeDtypeStruct((rows,), jnp.int32),
+        "targets": jax.ShapeDtypeStruct((rows,), target_dtype),
         "weights": jax.ShapeDtypeStruct((rows,), jnp.float32),
     }
 
