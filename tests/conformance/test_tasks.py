@@ -38,23 +38,16 @@ class Run(NamedTuple):
     params: dict
 
 
-@pytest.fixture(scope="module", params=tables.cases("TASK", TINY))
-def name(request):
-    return request.param
+CASES = tables.cases("TASK", TINY)
 
 
-def missing(module):
-    """Returns a line that says which names a task's module does not have, "" if it has all."""
-    names = [name for name in NAMES if not hasattr(module, name)]
-    return f"the module has no {', '.join(names)}" if names else ""
-
-
-@pytest.fixture(scope="module")
-def prepared(name, tmp_path_factory):
+@pytest.fixture(scope="module", params=CASES)
+def run(request, tmp_path_factory):
     """A run before its first step, with random params."""
+    name = request.param
     module, folder = load_task(name), tmp_path_factory.mktemp(name)
-    if missing(module):
-        pytest.skip(missing(module))  # one test fails of it, and all others would
+    if not all(hasattr(module, x) for x in NAMES):
+        pytest.skip("a name is missing, of which one test fails, and all would")
     given = tiny_tasks.config(name, folder)
     task = prepare.prepare(given, folder / "run")
     config = run_config.read_config(folder / "run")
@@ -64,11 +57,11 @@ def prepared(name, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def finished(prepared):
+def finished(run):
     """The same run after its steps, with the params of its newest checkpoint."""
-    train.train(prepared.config.copy_and_resolve_references(), prepared.workdir)
-    restored = trained.load(prepared.config, prepared.workdir)
-    return prepared._replace(params=restored.params)
+    train.train(run.config.copy_and_resolve_references(), run.workdir)
+    restored = trained.load(run.config, run.workdir)
+    return run._replace(params=restored.params)
 
 
 def longest(run):
@@ -80,31 +73,29 @@ def test_every_task_has_a_tiny_one():
     tables.check_names("TASK", TINY, "NAME: a function (folder) -> config, which writes a corpus")
 
 
+@pytest.mark.parametrize("name", CASES)
 def test_a_module_has_what_every_task_has(name):
-    assert not missing(load_task(name)), f"{name}: {missing(load_task(name))}"
+    missing = [x for x in NAMES if not hasattr(load_task(name), x)]
+    assert not missing, f"{name}: the module has no {', '.join(missing)}"
 
 
-def test_prepare_fills_in_the_fingerprints(prepared):
-    run = prepared
+def test_prepare_fills_in_the_fingerprints(run):
     identity = run.module.identity(run.config)
     assert identity == run.task.identity, f"{run.name}: identity(config) is not that of the Task"
     assert all(identity.values()), f"{run.name}: {identity} after prepare has an empty fingerprint"
     assert run.task.best_is in ("highest", "lowest"), f"{run.name}: best_is={run.task.best_is!r}"
 
 
-def test_an_example_has_the_shapes_and_dtypes_of_a_batch(prepared):
-    run = prepared
+def test_an_example_has_the_shapes_and_dtypes_of_a_batch(run):
     shapes = lambda batch: jax.tree.map(lambda x: (x.shape, np.dtype(x.dtype).name), batch)
-    found, expected = (
-        shapes(run.module.example(run.config, 0)),
-        shapes(run.task.batches[longest(run)]),
-    )
+    found = shapes(run.module.example(run.config, 0))
+    expected = shapes(run.task.batches[longest(run)])
     assert found == expected, f"{run.name}: example(config, 0) is {found}, a batch is {expected}"
 
 
-def test_rows_one_by_one_are_those_of_the_whole_batch(prepared):
+def test_rows_one_by_one_are_those_of_the_whole_batch(run):
     """Also in another epoch: what is random about an item comes from (seed, t, item)."""
-    run, batches = prepared, prepared.task.batches
+    batches = run.task.batches
     for t in (longest(run), len(batches), len(batches) + 1):
         whole, (rows, _) = batches[t], batches.shape(t)
         parts = [batches.rows(t, i, i + 1) for i in range(rows)]
@@ -119,12 +110,11 @@ def test_rows_one_by_one_are_those_of_the_whole_batch(prepared):
     ("strategy", "mesh"),
     [("pmap", (4, 1, 1)), pytest.param("jit", (2, 2, 2), marks=pytest.mark.slow)],
 )
-def test_several_devices_take_the_steps_of_one(prepared, strategy, mesh):
-    layouts.assert_devices_take_the_steps_of_one(prepared.config, prepared.task, strategy, mesh)
+def test_several_devices_take_the_steps_of_one(run, strategy, mesh):
+    layouts.assert_devices_take_the_steps_of_one(run.config, run.task, strategy, mesh)
 
 
-def test_an_evaluator_is_an_evaluation(prepared):
-    run = prepared
+def test_an_evaluator_is_an_evaluation(run):
     evaluation = run.module.evaluator(run.config, run.workdir, run.task.model, "validation")
     assert isinstance(evaluation, Evaluation), f"{run.name}: evaluator(...) must be an Evaluation"
     evaluation.rehearse(run.params)
@@ -142,12 +132,9 @@ def test_an_evaluator_is_an_evaluation(prepared):
     json.dumps([evaluation.split, evaluation.files, evaluation.settings, scores])
 
 
-def test_what_a_model_sows_is_in_the_loss(prepared):
-    """A value for each row, of which those without weight do not count; the last two are empty.
-
-    Nor does anything else of them count.
-    """
-    run, t = prepared, longest(prepared)
+def test_what_a_model_sows_is_in_the_loss(run):
+    """A value for each row. Those without weight, here the last two, count in nothing."""
+    t = longest(run)
     rows = run.task.batches.shape(t)[0] + 2
     batch, full = (run.task.batches.rows(t, 0, n) for n in (rows, rows - 2))
     loss = lambda batch: run.task.loss(run.params, batch, rng=jax.random.key(0))
@@ -182,13 +169,11 @@ def test_a_checkpoint_restores_to_the_same_evaluation(finished):
 
 
 def test_a_run_is_resumed_with_the_config_that_it_began_with(finished):
-    """Without the keys that `prepare` filled in: those that are no fingerprints must be in FREE."""
-    run = finished
     try:
-        identity = prepare.prepare(run.given, run.workdir).identity
+        identity = prepare.prepare(finished.given, finished.workdir).identity
     except UserError as error:
-        pytest.fail(f"{run.name}: a resumed run is refused: {error}", pytrace=False)
-    assert identity == run.task.identity, f"{run.name}: a resumed run has another identity"
+        pytest.fail(f"resuming is refused (a key that prepare fills in must be in FREE): {error}")
+    assert identity == finished.task.identity, f"{finished.name}: resumed, it is {identity}"
 
 
 @pytest.mark.slow

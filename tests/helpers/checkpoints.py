@@ -11,8 +11,6 @@ from transformer.checkpoints import manager, weights
 from transformer.distributed import layout
 
 VOCABULARY = "some pieces"
-
-
 ADAM = optax.adam(0.1)
 
 

@@ -8,8 +8,6 @@ from transformer.data import corpora, tokenizer, vocabulary
 from transformer.data.builders import RecordsConfig
 
 SIZE = 312
-
-
 WORDS = ["the", "cat", "sees", "나는", "사과를", "좋아해", "책을", "읽었어", "너는", "물을", "마셔"]
 WORDS += [a + b + c for a in ("ver", "be", "ge") for b in ("lau", "zei", "ko") for c in ("t", "en")]
 
@@ -76,14 +74,8 @@ def everything(corpus):
 
 
 TRAIN = [(f"deutsch {i} ü", f"english {i} 'tis") for i in range(30)]
-
-
 VALIDATION = [(f"gültig {i}", f"valid {i}") for i in range(4)]
-
-
 TEST = [(f"prüfen {i}", f"test {i}") for i in range(5)]
-
-
 GERMAN = ["Ein Haus .", "Zwei Häuser", "", "drei"]
 ENGLISH = ["A house .", "two houses", "", "three 🏠"]
 

@@ -23,8 +23,6 @@ PENALTY = {
     "none": lambda length, alpha: 1.0,
 }
 PENALTIES = [("gnmt", 0.0), ("gnmt", 0.6), ("gnmt", 1.5), ("power", 1.0), ("none", 0.6)]
-
-
 V, ROWS = 5, 4093
 
 

@@ -45,14 +45,9 @@ def test_help(capsys, monkeypatch):
 def test_a_workdir_that_cannot_be_made(mode, tmp_path):
     """Said before anything else is made."""
     data = tmp_path / "data"
-    arguments = [
-        f"--mode={mode}",
-        TEXT,
-        "--workdir=/dev/null/x",
-        f"--config.data.data_dir={data}",
-    ]
+    arguments = [f"--mode={mode}", TEXT, "--workdir=/dev/null/x"]
     with pytest.raises(UserError, match="cannot create the folder /dev/null/x: Not a directory"):
-        launch.main(arguments)
+        launch.main([*arguments, f"--config.data.data_dir={data}"])
     assert not data.exists()
 
 

@@ -13,8 +13,6 @@ from transformer.tools.convert import marian_tokenizer
 
 IDS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
 SIZES = {"vocab_size": 320, "decoder_vocab_size": 304}  # padded
-
-
 PIECES = ["</s>", "<unk>", "a", "b", "<pad>"]
 
 

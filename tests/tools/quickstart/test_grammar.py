@@ -7,7 +7,7 @@ import random
 import pytest
 
 from transformer.tools.quickstart import grammar, lexicon, morphology
-from transformer.tools.quickstart.lexicon import Clause, Verb
+from transformer.tools.quickstart.lexicon import Clause
 from transformer.tools.quickstart.morphology import predicate
 
 
@@ -135,38 +135,6 @@ def test_connective_and_adnominal_forms():
     stems = "크 작 길 예쁘 아름답 빨갛 맛있 비싸"
     made = " ".join(map(morphology.adnominal, stems.split()))
     assert made == "큰 작은 긴 예쁜 아름다운 빨간 맛있는 비싼"
-
-
-@pytest.mark.parametrize(
-    ("person", "present", "negated", "past", "is_", "was"),
-    [
-        ("I", "I like", "I do not like", "I liked", "I am", "I was"),
-        ("you", "you like", "you do not like", "you liked", "you are", "you were"),
-        ("he", "he likes", "he does not like", "he liked", "he is", "he was"),
-        ("we", "we like", "we do not like", "we liked", "we are", "we were"),
-        ("they", "they like", "they do not like", "they liked", "they are", "they were"),
-    ],
-)
-def test_agreement(person, present, negated, past, is_, was):
-    [subject] = [phrase for phrase in lexicon.PRONOUNS if phrase.english == person]
-    english = lambda *clause: morphology.translation(Clause(*clause))[1]
-    like, be = (subject, Verb("좋아하", "like"), ()), (subject, Verb("크", "be"), ())
-    assert english(*like, "present") == present
-    assert english(*like, "present", True) == negated
-    assert english(*like, "past") == past
-    assert english(*like, "future") == f"{person} will like"
-    assert (english(*be, "present"), english(*be, "past")) == (is_, was)
-
-
-def test_english_endings():
-    suffixed = lambda ending, words: " ".join(morphology.suffix(x, ending) for x in words.split())
-    verbs = "make swim cry play fix"
-    assert suffixed("ing", verbs) == "making swimming crying playing fixing"
-    assert suffixed("s", verbs) == "makes swims cries plays fixes"
-    assert suffixed("ed", "hate cry play") == "hated cried played"
-    words = "apple potato strawberry watch child woman this"
-    plurals = "apples potatoes strawberries watches children women these"
-    assert " ".join(map(morphology.plural, words.split())) == plurals
 
 
 SENTENCES = """
