@@ -9,30 +9,14 @@ minutes from an empty folder to the score, test BLEU 98.1.
 
 from ml_collections import ConfigDict
 
-from configs import translation
+from configs import small_text
 
 
 def get_config() -> ConfigDict:
-    config = translation.get_config()
+    config = small_text.get_config()
     config.data.corpus = "builtin"
+    config.data.directory = ""
     config.data.source_language = "ko"
     config.data.target_language = "en"
-    config.data.max_length = 64
-    config.data.row_length = 64
-    config.data.batch_tokens = 2048
-    config.vocabulary.size = 1200
-    config.vocabulary.character_coverage = 1.0
-    config.model.d_model = 128
-    config.model.d_ff = 512
-    config.model.num_heads = 4
-    config.model.num_layers = 2
-    config.optimizer.schedule.warmup_steps = 400
-    config.optimizer.schedule.factor = 1.0
-    config.train.num_steps = 800
-    config.train.log_every = 50
-    config.train.save_every = 200
-    config.evaluate.every = 200
-    config.evaluate.weights = "best"
-    config.decode.max_length = 64
-    config.decode.batch_tokens = 4096
+    config.model.dropout_rate = 0.1
     return config

@@ -5,14 +5,15 @@
 
 What imports a deleted folder goes with it: without families/labels there are no classifiers. So do
 its entries in registry.py, its configs, tests and benchmarks, and what describes the whole project:
-the tour, and the test that README.md and docs/ are true. README.md and docs/ are left to you.
+the tour, and the test that README.md and docs/ are true. README.md, docs/, requirements.txt and
+docstrings that name what is gone are left to you; git restores what was committed.
 """
 
+import argparse
 import ast
 import pathlib
 import re
 import shutil
-import sys
 
 IMPORTED_BY = {
     "families/labels": ["families/texts", "families/images"],
@@ -99,7 +100,21 @@ def imported_at_head(text: str) -> list[str]:
     return [f"{name}." for name in names] + [f"{module}.{name}." for module, name in attributes]
 
 
+def main() -> None:
+    """Deletes the folders that the command line names, if there are all of them."""
+    root = pathlib.Path(__file__).resolve().parents[1]
+    library = root / "transformer"
+    files = library.glob("families/**/__init__.py"), library.glob("tools/**/__init__.py")
+    folders = sorted({str(x.parent.relative_to(library)) for paths in files for x in paths})
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    name = lambda text: text.removeprefix("transformer/").strip("/")
+    parser.add_argument("folders", nargs="+", type=name, choices=folders, metavar="FOLDER")
+    names = parser.parse_args().folders
+    without(root, names)
+    print(f"{', '.join(names)}: deleted. Left to edit: README.md, docs/ and requirements.txt.")
+
+
 if __name__ == "__main__":
-    if not sys.argv[1:]:
-        sys.exit(__doc__)
-    without(pathlib.Path(__file__).resolve().parents[1], sys.argv[1:])
+    main()
