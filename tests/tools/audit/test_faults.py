@@ -4,7 +4,6 @@ import random
 
 import numpy as np
 import pytest
-from helpers import corpora
 from tools.audit import parallel
 
 from transformer.tools.audit import faults
@@ -103,12 +102,6 @@ def test_pairs_over_max_length():
     words = np.array([max(len(text.split()) for text in pair) + 1 for pair in pairs])
     assert found(pairs, max_length=18) == {"long": np.flatnonzero(words > 18).tolist()}
     assert 0 < (words > 18).sum() < 300
-
-
-def test_characters_of_the_vocabulary():
-    """There is no full stop in it."""
-    pairs = [["abc.", "abd."], ["abc", "abé"], ["abc", "abf"]]
-    assert found(pairs, pieces=corpora.learn("text"))["spelt"] == [0, 1]
 
 
 def test_overlap_with_train():
