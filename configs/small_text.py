@@ -4,7 +4,8 @@
         --config.data.directory=FOLDER --config.data.target_language=en
 
 FOLDER holds the files of parallel_text.py, whose model is for a hundred times as much. Measured on
-2 CPU cores: 2 to 4 minutes for 6,000 pairs.
+2 CPU cores: 2 to 4 minutes for 6,000 pairs of Tatoeba's German and English, which teach little: a
+test BLEU of 3.
 """
 
 from ml_collections import ConfigDict

@@ -14,6 +14,7 @@ import ast
 import pathlib
 import re
 import shutil
+from collections.abc import Iterable
 
 IMPORTED_BY = {
     "families/labels": ["families/texts", "families/images"],
@@ -70,12 +71,17 @@ def delete_configs(folder: pathlib.Path, names: set[str]) -> list[str]:
 
 
 def delete_importers(root: pathlib.Path, gone: tuple[str, ...]) -> None:
-    """Deletes the configs, tests and benchmarks that import modules of `gone` at their head.
+    """Deletes the configs and tests that import modules of `gone` at their head, and benchmarks
+    that do so anywhere.
 
     What imports one of these goes, too.
     """
     files = [x for x in root.rglob("*.py") if x.relative_to(root).parts[0] in IMPORTERS]
-    imported = {file: imported_at_head(file.read_text()) for file in files}
+    imported = {}
+    for file in files:
+        tree = ast.parse(file.read_text())
+        is_benchmark = file.relative_to(root).parts[0] == "benchmarks"
+        imported[file] = imported_names(ast.walk(tree) if is_benchmark else tree.body)
     while gone:
         deleted = [
             file for file, names in imported.items() if any(x.startswith(gone) for x in names)
@@ -87,17 +93,15 @@ def delete_importers(root: pathlib.Path, gone: tuple[str, ...]) -> None:
         gone = tuple(f"{'.'.join(path.parts)}.".removeprefix("tests.") for path in paths)
 
 
-def imported_at_head(text: str) -> list[str]:
-    """Returns the modules and attributes that a source imports, but for imports in functions."""
-    body = ast.parse(text).body
-    names = [x.name for node in body if isinstance(node, ast.Import) for x in node.names]
-    attributes = [
-        (node.module, x.name)
-        for node in body
-        if isinstance(node, ast.ImportFrom)
-        for x in node.names
-    ]
-    return [f"{name}." for name in names] + [f"{module}.{name}." for module, name in attributes]
+def imported_names(nodes: Iterable[ast.AST]) -> list[str]:
+    """Returns the modules and attributes that statements import, each with a dot at its end."""
+    names = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            names += [f"{x.name}." for x in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{node.module}.{x.name}." for x in node.names]
+    return names
 
 
 def main() -> None:
