@@ -28,8 +28,7 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     form, names = config.translate.format, ("source", "prefix")
     if form == "text" and not config.translate.prefix:
         names = names[:1]
-    texts = lines.read(sys.stdin.buffer)
-    inputs = lines.columns(texts, names, needed=1, form=form)
+    inputs = lines.columns(lines.read(sys.stdin.buffer), names, needed=1, form=form)
     run = translation.load(config, workdir)
     translator = Translator(run.model, run.vocabulary, **config.decode)
     logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
@@ -57,8 +56,7 @@ def translate(config: ConfigDict, workdir: Path) -> None:
             for line in _format(number, values, hypotheses, form, config.decode.num_hypotheses):
                 lines.write(sys.stdout.buffer, line)
     if translator.num_split:
-        split = quantity(translator.num_split, "over-long line")
-        logging.warning("%s translated in parts", split)
+        logging.warning("%s translated in parts", quantity(translator.num_split, "over-long line"))
 
 
 def _format(

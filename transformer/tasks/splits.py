@@ -107,8 +107,7 @@ def pairs(config: ConfigDict, split: str) -> corpora.Corpus:
 
 def text(config: ConfigDict, split: str) -> corpora.Corpus:
     """Returns the lines of a split, read from the files that config.data.SPLIT names."""
-    name, key = files(config, split)
-    data = config.data
+    data, (name, key) = config.data, files(config, split)
     return corpora.load_text(name, directory=data.directory, data_dir=data.data_dir, key=key)
 
 

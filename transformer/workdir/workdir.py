@@ -52,8 +52,7 @@ def write_config(config: ConfigDict, workdir: Path) -> None:
         return
     config = ConfigDict(config)
     config.parallel.update(coordinator="", num_processes=0, process_id=0)
-    values = {**config.to_dict(), "versions": versions()}
-    json_files.write(workdir / "config.json", values)
+    json_files.write(workdir / "config.json", {**config.to_dict(), "versions": versions()})
 
 
 def versions() -> dict[str, str]:
