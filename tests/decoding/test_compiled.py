@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import reversal, tiny
+from helpers import tiny
 
+from transformer.data import tokenizer
 from transformer.data.tokenizer import PAD
 from transformer.decoding import compiled
 from transformer.decoding.next_tokens import Bounds
@@ -45,15 +46,15 @@ def test_params_are_cast_but_for_vectors():
 def test_a_source_is_encoded_as_it_is_and_padded_after():
     """At any length of the encoder's input the decoder sees the same."""
     sources = [[7, 8, 9, 1], [5, 1]]
-    memory, state, _ = start(reversal.padded(sources), [[0], [0]])
+    memory, state, _ = start(tokenizer.padded(sources, 2, 4), [[0], [0]])
     real = np.arange(16) < np.array([[4], [2]])
-    assert memory["ids"].tolist() == reversal.padded(sources, 16).tolist()
+    assert memory["ids"].tolist() == tokenizer.padded(sources, 2, 16).tolist()
     np.testing.assert_array_equal(memory["mask"], real)
     np.testing.assert_array_equal(memory["segments"], real)
     assert memory["positions"][0].tolist() == [0, 1, 2, 3] + [0] * 12
     assert state.tokens_BWT.shape == state.cache.shape == (2, 2, 4)
     assert state.active_B.all()
-    longer, _, _ = start(reversal.padded(sources, 6), [[0], [0]])
+    longer, _, _ = start(tokenizer.padded(sources, 2, 6), [[0], [0]])
     np.testing.assert_array_equal(longer["mask"], memory["mask"])
 
 

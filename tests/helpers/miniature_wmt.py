@@ -10,6 +10,8 @@ import json
 import os
 import tarfile
 
+from helpers import corpora
+
 from transformer.data import wmt
 
 # Where the real archives keep the sentences of one language; `{pair}` is de-en, `{src}` is de.
@@ -43,9 +45,9 @@ def write(data_dir, corpus, train, validation, test):
             fill = {"pair": pair, "src": src, "language": language, "side": side}
             if url in parts:
                 lines = [p[k] for p in train[parts.index(url) :: len(parts)]]
-                members[TRAIN[name].format(**fill)] = _text(lines)
+                members[TRAIN[name].format(**fill)] = corpora.lines(lines)
             else:
-                members[VALIDATION.format(**fill)] = _text([p[k] for p in validation])
+                members[VALIDATION.format(**fill)] = corpora.lines([p[k] for p in validation])
                 members[TEST.format(**fill)] = _sgml([p[k] for p in test], language)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as archive:
@@ -57,10 +59,6 @@ def write(data_dir, corpus, train, validation, test):
         path.with_name(path.name + ".INFO").write_text(
             json.dumps({"original_fname": name, "urls": [url]})
         )
-
-
-def _text(lines):
-    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _sgml(lines, language):

@@ -85,14 +85,6 @@ def ids(lines):
     return vocabulary().source.encode(lines)
 
 
-def padded(lists, length=0):
-    """Lists of ids as rows of an array."""
-    array = np.full((len(lists), max(length, *map(len, lists))), tokenizer.PAD, np.int32)
-    for row, content in zip(array, lists, strict=True):
-        row[: len(content)] = content
-    return array
-
-
 def batch(lines):
     """One sentence a row, as transformer/batches.py lays it out."""
     pairs = zip(ids(lines), ids(map(reverse, lines)), strict=True)

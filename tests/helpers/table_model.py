@@ -10,8 +10,8 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from helpers import reversal
 
+from transformer.data import tokenizer
 from transformer.data.tokenizer import END, PAD, START
 from transformer.decoding import beam_search
 from transformer.decoding.next_tokens import Bounds
@@ -85,7 +85,7 @@ def search(method, step, memory, state, bounds, until_active=0, **options):
 def bounds(limits, length, least=None, prefixes=None):
     """Bounds from maximum lengths, minimum lengths (0) and prefixes (none)."""
     zeros, empty = [0] * len(limits), [()] * len(limits)
-    prefix_BM = reversal.padded(prefixes or empty, length)
+    prefix_BM = tokenizer.padded(prefixes or empty, len(limits), length)
     return Bounds(jnp.array(least or zeros), jnp.array(limits), jnp.array(prefix_BM))
 
 

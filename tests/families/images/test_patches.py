@@ -6,21 +6,11 @@ import numpy as np
 import pytest
 from helpers import tiny
 
-from transformer.families.images.patches import ConvolutionalStem, LinearPatches, interpolate
+from transformer.families.images.patches import ConvolutionalStem, interpolate
 
 
 def random(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def test_a_strided_convolution_is_a_product_of_the_pixels_of_each_patch():
-    images = random(2, 6, 9, 3)
-    model = LinearPatches(d_model=5, patch_size=3, dtype=jnp.float32)
-    params = {"linear": {"kernel": random(3, 3, 3, 5, seed=1), "bias": random(5, seed=2)}}
-    patches = np.asarray(model.apply({"params": params}, images))
-    pixels = images.reshape(2, 2, 3, 3, 3, 3).swapaxes(2, 3).reshape(2, 2, 3, 27)
-    expected = pixels @ params["linear"]["kernel"].reshape(27, 5) + params["linear"]["bias"]
-    np.testing.assert_allclose(patches, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(("size", "grid"), [(16, 4), (28, 7), (13, 4)])

@@ -47,12 +47,6 @@ def test_it_is_a_loop_over_positions(run):
         np.testing.assert_allclose(logits[row], expected, atol=1e-5)
 
 
-def test_weights_sum_to_one_over_earlier_positions(run):
-    weights = run[3]
-    np.testing.assert_allclose(weights.sum(axis=2)[:, 1:], 1, atol=1e-6)
-    assert (np.triu(weights) == 0).all()  # the first position has nothing to read
-
-
 def test_fields_that_cannot_work_are_refused():
     with pytest.raises(UserError, match=r"config\.model\.state_size must be at least 1, found 0"):
         tiny.shapes(texts.intra_attention(state_size=0), texts.inputs())

@@ -1,17 +1,13 @@
-"""Recurrent models train with the same numbers on eight devices, and resume to the bit."""
+"""Recurrent models train with the same numbers on eight devices."""
 
 import jax
 import numpy as np
 import pytest
 from helpers import tiny
 from helpers.layouts import ADAM, assert_first_state_is_that_of_one_program, layout_of
-from helpers.runs import newest, translate_nothing, without_times
 
-from configs import parallel_text
-from transformer.checkpoints import manager
-from transformer.distributed.layout import gather_params, make_layout
+from transformer.distributed.layout import gather_params
 from transformer.families.recurrent.recurrent import Recurrent
-from transformer.modes import train
 
 FIELDS = {
     **{"d_model": 16, "num_layers": 1, "forget_bias": 1.0, "tied_embeddings": "all"},
@@ -57,43 +53,3 @@ def test_eight_devices_train_as_one():
 @pytest.mark.slow
 def test_a_first_state_is_that_of_one_program():
     assert_first_state_is_that_of_one_program(model(), "jit", (2, 2, 2))
-
-
-class Killed(Exception):
-    pass
-
-
-@pytest.mark.slow
-def test_a_resumed_run_is_the_uninterrupted_one_to_the_bit(tiny_values, tmp_path, monkeypatch):
-    """Killed before the checkpoint of step 8, it goes on from that of step 4; with dropout."""
-    monkeypatch.setattr(train, "make_layout", lambda *asked: make_layout(*asked, 1))
-    translate_nothing(monkeypatch)
-    config = parallel_text.get_config()
-    values = {k: v for k, v in tiny_values.items() if not k.startswith("model.")}
-    config.update_from_flattened_dict(values)
-    config.architecture = "recurrent"
-    config.model = {**FIELDS, "cell": "lstm", "attention": "general", "dropout_rate": 0.2}
-    config.optimizer.schedule.d_model = 16
-    config.data.pack, config.loss.blocks = False, 1
-    config.train.num_steps, config.train.save_every, config.train.log_every = 8, 4, 1
-    config.evaluate.every, config.evaluate.samples = 0, 0
-    start = lambda workdir: train.train(config.copy_and_resolve_references(), workdir)
-    start(tmp_path / "whole")
-    save = manager.Checkpoints.save
-
-    def killed(checkpoints, step, *trees):
-        if step == 8:
-            checkpoints.finish()  # the save of step 4, which goes on in the background
-            raise Killed
-        save(checkpoints, step, *trees)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(manager.Checkpoints, "save", killed)
-        with pytest.raises(Killed):
-            start(tmp_path / "killed")
-    assert newest(tmp_path / "killed")[0] == 4
-    start(tmp_path / "killed")
-    (step, params), (_, expected) = (newest(tmp_path / run) for run in ("killed", "whole"))
-    assert step == 8
-    tiny.assert_same_bits(params, expected)
-    assert without_times(tmp_path / "killed") == without_times(tmp_path / "whole")

@@ -46,13 +46,6 @@ def test_a_full_row_above_is_no_neighbour():
     assert batch["ids"].tolist() == [[START, 7, 8], [START, 9, PAD]]
 
 
-def test_one_text_is_its_row():
-    text = texts.one_text([7, 8, END], 5)
-    expected = texts.inputs(side_of([[7, 8, END]]), np.array([0]), np.array([0]), (1, 5))
-    for name in expected:
-        np.testing.assert_array_equal(text[name], expected[name][0])
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 9, 40])
 def test_a_line_has_the_row_that_it_has_in_training(count):
     vocabulary = types.SimpleNamespace(encode=lambda lines: [[*range(4, 3 + count), END]])

@@ -1,4 +1,4 @@
-"""Which models CTranslate2 has a form for; its package loads what is written, where installed."""
+"""CTranslate2's package loads what is written, where it is installed."""
 
 import flax.traverse_util
 import numpy as np
@@ -6,40 +6,10 @@ import pytest
 from helpers import tiny
 
 from transformer.data import pairs, tokenizer
-from transformer.errors import UserError
 from transformer.tools.convert import ctranslate2_write
 
 FORM = {"key_size": 0, "value_size": 0}
 PIECES = ["<pad>", "</s>", "<unk>", "<s>", *"abcdefghi"]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"norm_kind": "rms"},
-        {"residual": False},
-        {"score": "dot"},
-        {"positions": "rotary"},
-        {"value_size": 3},
-    ],
-    ids=str,
-)
-def test_a_model_that_ctranslate2_cannot_represent_is_refused(changes):
-    with pytest.raises(UserError, match=r"CTranslate2 (cannot represent|has heads)"):
-        ctranslate2_write.check(tiny.model(**{**FORM, **changes}))
-
-
-def test_every_parameter_has_a_place_of_its_own():
-    model = tiny.model(**FORM, output_bias=True, attention_bias=True, tied_embeddings="none")
-    shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
-    paths = flax.traverse_util.flatten_dict(shapes, sep="/")
-    places = {ctranslate2_write.place_of(path) for path in paths}
-    assert len(places) == len(paths)
-    # The parts of an array are numbered from 0 on.
-    assert all((name, part - 1) in places for name, part in places if part)
-    key = "encoder/layers_0/self_attention/key/kernel"
-    there = ("encoder/layer_0/self_attention/linear_0/weight", 1)
-    assert ctranslate2_write.place_of(key) == there
 
 
 @pytest.mark.parametrize(

@@ -80,17 +80,6 @@ def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, t
     assert outputs[0] == outputs[1]
 
 
-def test_safetensors_are_our_params(tiny_run, tmp_path):
-    config = config_of(tiny_run, export__format="safetensors")
-    export(config, (tmp_path / "model", tiny_run.workdir))
-    run = translation.load(config, tiny_run.workdir)
-    with arrays.opened(tmp_path / "model") as (_, shapes, load):
-        embedding = np.asarray(run.params["target_embedding"]["embedding"])
-        np.testing.assert_array_equal(load("target_embedding/embedding"), embedding)
-    assert len(shapes) > 10
-    assert json.loads((tmp_path / "model" / "config.json").read_text())["model"]["d_model"]
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

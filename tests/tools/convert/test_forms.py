@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import flax.traverse_util
 import pytest
 from helpers import tiny
 
@@ -11,6 +12,27 @@ from transformer.tools.convert import ctranslate2_write, marian, marian_config
 
 FORM = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
 CHECKS = {"marian": marian_config.check, "ctranslate2": ctranslate2_write.check}
+
+
+@pytest.mark.parametrize(
+    ("programs", "key", "value"),
+    [
+        ("marian", "norm", "pre"),
+        ("marian", "final_norm", True),
+        ("marian", "positions", "concatenated"),
+        ("marian ctranslate2", "norm_kind", "rms"),
+        ("marian ctranslate2", "residual", False),
+        ("marian ctranslate2", "score", "cosine"),
+        ("marian ctranslate2", "score", "dot"),
+        ("marian ctranslate2", "positions", "rotary"),
+        ("marian ctranslate2", "key_size", 4),
+        ("marian ctranslate2", "value_size", 3),
+    ],
+)
+def test_a_model_without_a_form_is_refused(programs, key, value):
+    for program in programs.split():
+        with pytest.raises(UserError, match=rf"config.model.*{key}"):
+            CHECKS[program](tiny.model(**{**FORM, key: value}))
 
 
 @pytest.mark.parametrize("program", CHECKS)
@@ -37,9 +59,22 @@ def test_a_field_that_a_form_does_not_know_is_refused(program):
 
 
 NAMES = {
-    "marian": lambda path: marian.name_of(path, "all"),
+    "marian": lambda path: marian.name_of(path, "none"),
     "ctranslate2": ctranslate2_write.place_of,
 }
+
+
+def test_every_parameter_has_a_name_of_its_own():
+    model = tiny.model(**FORM, output_bias=True, attention_bias=True, tied_embeddings="none")
+    shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
+    paths = flax.traverse_util.flatten_dict(shapes, sep="/")
+    names, places = ({path: name(path) for path in paths} for name in NAMES.values())
+    assert len({*names.values()}) == len({*places.values()}) == len(paths)
+    key = "encoder/layers_0/self_attention/key/kernel"
+    assert names[key] == "model.encoder.layers.0.self_attn.k_proj.weight"
+    assert places[key] == ("encoder/layer_0/self_attention/linear_0/weight", 1)
+    # The parts of an array are numbered from 0 on.
+    assert {(name, part - 1) for name, part in places.values() if part} <= {*places.values()}
 
 
 @pytest.mark.parametrize("program", NAMES)

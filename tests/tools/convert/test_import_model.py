@@ -119,18 +119,21 @@ def test_its_text_is_parallel_text_and_its_vocabulary_the_workdir_s(by_flags):
     assert config.data.corpus == "parallel_text"
 
 
-def named(tmp_path, **languages):
+@pytest.mark.parametrize(
+    ("named", "flags", "expected"),
+    [
+        ({"source_lang": "eng", "target_lang": "deu"}, [], ("eng", "deu")),
+        (
+            {"source_lang": "eng", "target_lang": None},
+            ["--config.data.source_language=en"],
+            ("en", "target"),
+        ),
+    ],
+)
+def test_given_languages_win_over_those_that_the_model_names(
+    by_flags, tmp_path, named, flags, expected
+):
     folder = shutil.copytree(RECORDED, tmp_path / "named")
-    (folder / "tokenizer_config.json").write_text(json.dumps(languages))
-    return folder
-
-
-def test_its_languages_are_those_that_the_model_names(by_flags, tmp_path):
-    data = by_flags(named(tmp_path, source_lang="eng", target_lang="deu")).data
-    assert (data.source_language, data.target_language) == ("eng", "deu")
-
-
-def test_given_languages_win_over_those_that_the_model_names(by_flags, tmp_path):
-    folder = named(tmp_path, source_lang="eng", target_lang=None)
-    data = by_flags(folder, "--config.data.source_language=en").data
-    assert (data.source_language, data.target_language) == ("en", "target")
+    (folder / "tokenizer_config.json").write_text(json.dumps(named))
+    data = by_flags(folder, *flags).data
+    assert (data.source_language, data.target_language) == expected

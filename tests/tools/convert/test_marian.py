@@ -126,15 +126,6 @@ def test_an_output_begins_with_the_padding_there_whose_vector_is_zeros(tmp_path)
         assert not np.asarray(load("model.shared.weight"))[-1].any()
 
 
-def test_every_parameter_has_a_name_of_its_own():
-    model = tiny.model(**OURS, output_bias=True, attention_bias=True, tied_embeddings="none")
-    shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
-    paths = flatten(shapes)
-    assert len({marian.name_of(path, "none") for path in paths}) == len(paths)
-    kernel = "encoder/layers_0/self_attention/query/kernel"
-    assert marian.name_of(kernel, "none") == "model.encoder.layers.0.self_attn.q_proj.weight"
-
-
 def change(folder, **changes):
     file = folder / "config.json"
     values = json.loads(file.read_text())

@@ -5,7 +5,6 @@ import pathlib
 import pytest
 from helpers import tiny
 
-from transformer.errors import UserError
 from transformer.models import fields
 from transformer.tools.convert import marian_config
 
@@ -22,25 +21,6 @@ def test_a_config_s_fields_are_those_it_was_made_of(tied, activation):
     config = marian_config.config_of(model, orders, max_positions=64)
     read = marian_config.fields_of(config, pathlib.Path("config.json"))
     assert read.items() <= fields.values(model).items()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"norm": "pre"},
-        {"norm_kind": "rms"},
-        {"final_norm": True},
-        {"residual": False},
-        {"score": "cosine"},
-        {"positions": "rotary"},
-        {"positions": "concatenated"},
-        {"key_size": 4},
-    ],
-)
-def test_a_model_without_a_form_there_is_refused(changes):
-    [(key, _value)] = changes.items()
-    with pytest.raises(UserError, match=rf"config.model.{key}"):
-        marian_config.check(tiny.model(**{**OURS, **changes}))
 
 
 def test_another_epsilon_is_said(caplog):

@@ -1,5 +1,8 @@
 """Trained models as the sections of a report get them, with random params and items by hand."""
 
+import json
+import re
+
 from helpers import reversal, tiny
 from tools.pages import workdirs
 
@@ -32,3 +35,8 @@ def write_vocabulary(run, name, content):
     """Writes a file of a run's vocabulary."""
     (run.workdir / "vocabulary").mkdir()
     (run.workdir / "vocabulary" / name).write_bytes(content)
+
+
+def data_of(markup):
+    """The data of a picture of attention."""
+    return json.loads(re.search(r'json">(.*)</script>', markup.html)[1])

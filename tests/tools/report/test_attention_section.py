@@ -1,8 +1,5 @@
 """Which attention is shown of which run: of `attention_weights.py`, between the right words."""
 
-import json
-import re
-
 import numpy as np
 import pytest
 from families.language_model import language
@@ -20,14 +17,10 @@ from transformer.tools.report import attention_section
 from transformer.workdir import workdir
 
 
-def shown(section):
-    """The data of the section's picture."""
-    return json.loads(re.search(r'json">(.*)</script>', section.parts[1].html)[1])
-
-
 def test_a_translation_s_three_kinds(tmp_path):
     loaded = insides.translating(tmp_path / "run")
-    maps = {x["title"]: x["maps"] for x in shown(attention_section.section(loaded))}
+    section = attention_section.section(loaded)
+    maps = {x["title"]: x["maps"] for x in insides.data_of(section.parts[1])}
     assert list(maps) == ["b b → b b", "a b c → c b a", "d e f g → g f e d"]
     cross, encoder, decoder = maps["a b c → c b a"]
     source, target = ["a", "b", "c", "</s>"], ["c", "b", "a", "</s>"]
@@ -56,7 +49,7 @@ def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind):
     if kind == "none":
         assert section is None
     else:
-        [m] = shown(section)[0]["maps"]
+        [m] = insides.data_of(section.parts[1])[0]["maps"]
         assert m["name"] == "cross-attention"
 
 
@@ -84,7 +77,7 @@ def test_a_classifier_s_words(classified, name):
     model = make.get(name, texts.classifier)(**sizes, **pooling)
     params = tiny.parameters(model, texts.inputs())
     section = attention_section.section(insides.inside(run, model, params, items))
-    maps = {x["title"]: x["maps"] for x in shown(section)}
+    maps = {x["title"]: x["maps"] for x in insides.data_of(section.parts[1])}
     assert set(maps) == {"goodly film (good, predicted good)", "the badly (bad, predicted odd)"}
     [m] = maps["the badly (bad, predicted odd)"]
     text = ["<s>", *"the␣badly"]
@@ -110,7 +103,7 @@ def test_a_language_model_s_past(tmp_path):
     model = language.model(vocab_size=len(characters), max_positions=12)
     loaded = insides.inside(run, model, language.parameters(model), [{"input": "the cat"}])
     insides.write_vocabulary(run, "text.characters", b" abcdehnst")
-    [example] = shown(attention_section.section(loaded))
+    [example] = insides.data_of(attention_section.section(loaded).parts[1])
     [m] = example["maps"]
     assert m["queries"] == [*"the␣cat", "</s>"]
     assert m["keys"] == ["</s>", *"the␣cat"]
@@ -126,7 +119,7 @@ def test_a_masked_language_model_s_texts(tmp_path):
     model = texts.masked_model(vocab_size=14)
     params = tiny.parameters(model, {**texts.inputs(), "masked": np.zeros((3, 1), np.int32)})
     loaded = insides.inside(run, model, params, [{"input": "the cat"}])
-    [example] = shown(attention_section.section(loaded))
+    [example] = insides.data_of(attention_section.section(loaded).parts[1])
     [m] = example["maps"]
     assert m["queries"] == m["keys"] == ["<s>", *"the␣cat"]
     for head in m["weights"][-1]:

@@ -1,12 +1,10 @@
 """The picture of attention: its numbers, and what a browser does when a word is pointed at."""
 
-import json
-import re
-
 import numpy as np
 import pytest
 from tools.pages import browser
 from tools.pages.workdirs import HOSTILE
+from tools.report import insides
 
 from transformer.tools.pages import page
 from transformer.tools.report import attention_view
@@ -26,13 +24,9 @@ def example(**changes):
     return Example(HOSTILE, [cross, cross._replace(name="other", weights_LHTS=weights(seed=1))])
 
 
-def data_of(markup):
-    return json.loads(re.search(r'json">(.*)</script>', markup.html)[1])
-
-
 def test_weights_are_in_thousandths():
     markup = attention_view.view([example()])
-    [data] = data_of(markup)
+    [data] = insides.data_of(markup)
     assert data["title"] == HOSTILE
     assert [m["name"] for m in data["maps"]] == ["cross", "other"]
     thousandths = np.array(data["maps"][0]["weights"]).reshape(weights().shape) / 1000
@@ -44,9 +38,9 @@ def test_weights_are_in_thousandths():
 def test_a_large_page_has_fewer_sentences():
     large = Map("encoder", ["a"] * 50, ["b"] * 50, np.zeros((6, 8, 50, 50)))
     examples = [Example(str(i), [large]) for i in range(4)]
-    kept = data_of(attention_view.view(examples))
+    kept = insides.data_of(attention_view.view(examples))
     assert [x["title"] for x in kept] == ["0", "1"]
-    assert len(data_of(attention_view.view([Example("", [large] * 9)]))) == 1
+    assert len(insides.data_of(attention_view.view([Example("", [large] * 9)]))) == 1
 
 
 @pytest.mark.parametrize(

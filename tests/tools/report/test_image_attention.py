@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import re
 
 import numpy as np
@@ -53,15 +52,11 @@ def runs(tmp_path_factory):
     return make
 
 
-def data_of(markup):
-    return json.loads(re.search(r'json">(.*)</script>', markup.html)[1])
-
-
 @pytest.mark.parametrize("pooling", ["token", "mean"])
 def test_the_attention_is_of_what_is_classified(runs, pooling):
     loaded, pixels = runs(pooling)
     section = image_attention.section(loaded)
-    shares = np.array(data_of(section.parts[1]))  # [B, L, H, P]
+    shares = np.array(insides.data_of(section.parts[1]))  # [B, L, H, P]
     titles = re.findall(r"<figcaption>(.*?)</figcaption>", section.parts[1].html)
     urls = re.findall(r'src="data:image/png;base64,(.*?)"', section.parts[1].html)
     images = [np.asarray(Image.open(io.BytesIO(base64.b64decode(url)))) for url in urls]
