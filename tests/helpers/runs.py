@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
-from transformer.tasks import trained
+from transformer.tasks import losses, trained, translation_evaluator
 from transformer.workdir.log import read
 from transformer.workdir.run_config import read_config
 
@@ -37,6 +37,24 @@ def without_times(workdir):
     return [
         {name: value for name, value in line.items() if name not in TIMES} for line in read(workdir)
     ]
+
+
+def translate_nothing(patch):
+    """Makes evaluations take the references for the translations."""
+
+    def evaluation(*arguments):
+        real = made(*arguments)
+
+        def score(params, should_stop=None):
+            sums = dict.fromkeys(SUMS, 1.0)
+            references = real.dataset["reference"]
+            scores = translation_evaluator.score(references, references, tokenize="13a")
+            return {**losses.per_token(sums), **scores}, real.dataset
+
+        return real._replace(score=score, rehearse=lambda params: None)
+
+    made = translation_evaluator.evaluation
+    patch.setattr(translation_evaluator, "evaluation", evaluation)
 
 
 def scalars(workdir):
