@@ -9,6 +9,7 @@ import threading
 import jax
 import numpy as np
 import pytest
+from helpers import tiny
 from helpers.batching import epoch, pairs_of, sentences_of, training_batches
 from helpers.corpora import LENGTH, Source
 
@@ -23,13 +24,6 @@ def evaluation_batches(tokens, batch_tokens=5 * LENGTH):
     groups = packing.one_per_row(tokens.lengths, pairs, LENGTH)
     assemble = functools.partial(pair_arrays.assemble, tokens)
     return batches.Batches(groups, batch_tokens, None, assemble)
-
-
-def assert_equal(batch, other):
-    assert jax.tree.structure(batch) == jax.tree.structure(other)
-    for x, y in zip(jax.tree.leaves(batch), jax.tree.leaves(other), strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_array_equal(x, y)
 
 
 PACKED = pytest.mark.parametrize("packed", [True, False], ids=["packed", "unpacked"])
@@ -141,7 +135,7 @@ def test_any_order_gives_equal_batches(tokenised, packed):
     again = training_batches(tokenised(source), packed, 3)  # as after a restart
     for t in random.Random(0).sample(numbers, len(numbers)):
         batches._permutation.cache_clear()
-        assert_equal(again[t], before[t])
+        tiny.assert_same_bits(again[t], before[t])
 
 
 @PACKED
@@ -157,7 +151,7 @@ def test_hosts_share_the_global_batch(tokenised, packed, hosts):
         share = num_rows // hosts
         parts = [batched.rows(t, host * share, (host + 1) * share) for host in range(hosts)]
         joined = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-        assert_equal(joined, batched.rows(t, 0, num_rows))
+        tiny.assert_same_bits(joined, batched.rows(t, 0, num_rows))
         for array, whole in zip(*map(jax.tree.leaves, (joined, batched[t])), strict=True):
             assert len(array) == num_rows
             np.testing.assert_array_equal(array[: len(whole)], whole)

@@ -1,7 +1,5 @@
 """Pairs come out of TFDS as they are in the files; mistakes are UserErrors of one line."""
 
-import pathlib
-
 import pytest
 from helpers import miniature_wmt
 from helpers.corpora import (
@@ -19,7 +17,6 @@ from helpers.corpora import (
 from transformer.data import corpora
 from transformer.errors import UserError
 
-ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 # Parallel text: record i is line i.
 
 

@@ -33,8 +33,8 @@ def test_an_over_long_line_is_translated_in_parts(caplog):
 )
 def test_parts_are_cut_before_words_and_lose_nothing(line, max_length, untrained):
     """The fake BatchDecoder returns its sources, so that the parts are visible."""
-    echo = build(untrained[0], max_length=max_length)
-    echo.batch_decoder = Echo("sample")  # which draws for every part, also for equal ones
+    # Sampling, which draws for every part, also for equal ones.
+    echo = build(untrained[0], Echo("sample"), max_length=max_length)
     pieces = reversal.vocabulary().source
     [found] = echo.translate(untrained[1], [line])
     [ids] = reversal.ids([line])
@@ -62,8 +62,7 @@ def test_a_text_of_any_length_is_cut_without_loss(word, untrained, monkeypatch):
         return encode(pieces, sentences)
 
     monkeypatch.setattr(tokenizer.Pieces, "encode", watched)
-    echo = build(untrained[0])
-    echo.batch_decoder = Echo()
+    echo = build(untrained[0], Echo())
     [found] = echo.translate(untrained[1], [line])
     assert max(calls) <= chunks.LONG_TEXT
     assert found.replace(" ", "") == line.replace(" ", "")
@@ -74,8 +73,7 @@ def test_a_text_of_any_length_is_cut_without_loss(word, untrained, monkeypatch):
 @pytest.mark.slow
 def test_the_time_of_a_line_does_not_grow_with_the_square_of_its_parts(untrained):
     letters = reversal.sentences(1, seed=1, shortest=1_200_000, longest=1_200_000)
-    decoder = build(untrained[0])
-    decoder.batch_decoder = Echo()
+    decoder = build(untrained[0], Echo())
     start = time.process_time()
     assert list(decoder.translate(untrained[1], letters)) == letters
     assert (
@@ -98,6 +96,5 @@ def test_the_time_of_a_line_does_not_grow_with_the_square_of_its_parts(untrained
 )
 def test_parts_are_joined_as_their_language_writes(untrained, first, second, expected):
     texts = iter(PIECES.encode([first, second]))
-    echo = build(untrained[0])
-    echo.batch_decoder = Echo(answer=lambda part: [(next(texts), -1.0)])
+    echo = build(untrained[0], Echo(answer=lambda part: [(next(texts), -1.0)]))
     assert list(echo.translate(untrained[1], ["a " * 15 + "b "])) == [expected]

@@ -53,8 +53,7 @@ def test_no_more_than_a_chunk_is_read_ahead(untrained):
 def test_reading_ahead_searches_the_next_chunk_before_it_answers(untrained, monkeypatch):
     """The first chunk is small. A malformed line is refused after the answers to those before."""
     monkeypatch.setattr(translator, "FIRST_CHUNK", 2)
-    echo = build(untrained[0], chunk_lines=3)
-    echo.batch_decoder = Echo()
+    echo = build(untrained[0], Echo(), chunk_lines=3)
 
     def requests():
         yield from map(Request, "abcdefgh")
@@ -68,8 +67,7 @@ def test_reading_ahead_searches_the_next_chunk_before_it_answers(untrained, monk
 
 
 def test_decomposed_text_is_searched_as_composed(untrained):
-    echo = build(untrained[0])
-    echo.batch_decoder = Echo()
+    echo = build(untrained[0], Echo())
     assert list(echo.translate(untrained[1], ["a ne\u0301", "\u1112\u1161\u11ab"])) == [
         "a né",
         "한",
@@ -91,8 +89,7 @@ def test_long_lines_make_small_chunks(untrained, monkeypatch):
             read.append(number)
             yield "a b " * (50 if number == 5 else 10)
 
-    echo = build(untrained[0])
-    echo.batch_decoder = Echo()
+    echo = build(untrained[0], Echo())
     found = echo.translate(untrained[1], lines())
     for number, line in zip(range(1, 18), found, strict=False):
         assert len(read) <= number + 2
@@ -143,8 +140,7 @@ def test_a_generated_line_break_breaks_no_line(untrained):
         PIECES.processor.piece_to_id(p) for p in ("▁a", "<0x0A>", "▁b", "<0x0D>", "<0x0A>", "▁c")
     ]
     assert len(PIECES.decode([spelt])[0].splitlines()) > 1
-    breaks = build(untrained[0])
-    breaks.batch_decoder = Echo()
+    breaks = build(untrained[0], Echo())
     breaks._sources = lambda lines, numbers: [[[*spelt, tokenizer.END]] for _ in lines]
     found = list(breaks.translate(untrained[1], ["a", "b c"]))
     assert [text.split() for text in found] == [["a", "b", "c"]] * 2
@@ -306,8 +302,7 @@ def test_lines_of_a_text_are_translated_apart_as_together(untrained, asked):
 
 @pytest.mark.parametrize(("method", "searched"), [("beam", 3), ("sample", 7), ("mbr", 7)])
 def test_equal_lines_are_searched_once_but_drawn_each(method, searched, untrained):
-    echo = build(untrained[0])
-    echo.batch_decoder = Echo(method)
+    echo = build(untrained[0], Echo(method))
     lines = ["a b", "c", "a b", "", "a b", "c", "c " * 15, "a b"]
     found = list(echo.translate(untrained[1], lines))
     assert [text.strip() for text in found] == [line.strip() for line in lines]
@@ -315,8 +310,7 @@ def test_equal_lines_are_searched_once_but_drawn_each(method, searched, untraine
 
 
 def test_equal_lines_with_different_prefixes_are_searched_each(untrained):
-    echo = build(untrained[0])
-    echo.batch_decoder = Echo()
+    echo = build(untrained[0], Echo())
     list(echo.hypotheses(untrained[1], [Request("a b", p) for p in ("", "c", "d", "c")]))
     assert len(echo.batch_decoder.seen) == 3
 
@@ -352,12 +346,10 @@ def test_hypotheses_of_a_line_in_parts_are_those_of_its_parts(untrained):
 
 
 def test_a_part_with_fewer_hypotheses_limits_its_line(untrained):
-    echo = build(untrained[0], num_hypotheses=3)
-
     def several(part):
         return [([5], -1.0 - k) for k in range(3 if len(part.source) == 16 else 2)]
 
-    echo.batch_decoder = Echo(answer=several)
+    echo = build(untrained[0], Echo(answer=several), num_hypotheses=3)
     [found] = echo.hypotheses(untrained[1], [Request("a " * 18)])
     assert [h.score for h in found] == [-2.0, -4.0]
 
@@ -385,8 +377,7 @@ def test_every_translation_begins_with_its_prefix(method, untrained):
 
 def test_a_prefix_over_max_length_is_refused(untrained):
     """With its line number, also in a later chunk."""
-    decoder = build(untrained[0], chunk_lines=2)
-    decoder.batch_decoder = Echo()
+    decoder = build(untrained[0], Echo(), chunk_lines=2)
     requests = [Request("a")] * 2 + [Request("a", "b " * 16), Request("a", "b " * 17)]
     found = decoder.hypotheses(untrained[1], requests)
     next(found), next(found)
@@ -395,8 +386,7 @@ def test_a_prefix_over_max_length_is_refused(untrained):
 
 
 def test_only_the_first_part_has_the_prefix(untrained):
-    echo = build(untrained[0])
-    echo.batch_decoder = Echo("sample")
+    echo = build(untrained[0], Echo("sample"))
     list(echo.hypotheses(untrained[1], [Request("c " * 40, "a b")]))
     prefix = tuple(PIECES.encode(["a b"])[0][:-1])
     assert [part.prefix for part in echo.batch_decoder.seen] == [prefix, (), ()]
@@ -425,8 +415,7 @@ def test_samples_are_seeded(untrained, drawn):
 def test_equal_lines_and_equal_parts_have_their_own_samples(untrained):
     found = found_by(untrained, ["e f g h a b c"] * 5, **SAMPLE)
     assert len({tuple(line) for line in found}) == 5
-    echo = build(untrained[0])
-    echo.batch_decoder = Echo("sample")
+    echo = build(untrained[0], Echo("sample"))
     list(echo.translate(untrained[1], ["e f g " * 10]))
     first, second = echo.batch_decoder.seen
     assert first.source == second.source

@@ -80,17 +80,20 @@ def test_one_device_with_dropout_learns(one_device_dropout):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("strategy", "num_devices", "accumulate"),
-    [*[("pmap", 1, 1), ("pmap", 8, 1)], *[("pmap", 8, 4), ("jit", 8, 4), ("jit", 1, 4)]],
+    ("where", "options"),
+    [
+        *((("pmap", n), {}) for n in (1, 8)),
+        *((where, {"accumulate": 4}) for where in (("pmap", 8), ("jit", 8), ("jit", 1))),
+        # Empty rows change nothing.
+        *(((strategy, 8), {"num_rows": 24}) for strategy in layout.STRATEGIES),
+        # What a mesh does not divide is replicated: a vocabulary of 13, 2 heads on 8 devices.
+        (("jit", 8, (2, 2, 2)), {"accumulate": 2}),
+        (("jit", 8, (1, 1, 8)), {}),
+    ],
+    ids=str,
 )
-def test_trains_as_one_device(one_device, strategy, num_devices, accumulate):
-    assert_same_run(run(layout_of(strategy, num_devices), accumulate), one_device)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", layout.STRATEGIES)
-def test_empty_rows_change_nothing(one_device, strategy):
-    assert_same_run(run(layout_of(strategy, 8), num_rows=24), one_device)
+def test_trains_as_one_device(one_device, where, options):
+    assert_same_run(run(layout_of(*where), **options), one_device)
 
 
 # Meshes
@@ -123,13 +126,6 @@ def test_distances_train_as_one_device():
     changes = {**DIVISIBLE, "positions": "shaw", "max_distance": 3}
     found = run(layout_of("jit", 8, (2, 2, 2)), **changes)
     assert_same_run(found, run(layout_of("jit", 1), **changes))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("mesh", "accumulate"), [((2, 2, 2), 2), ((1, 1, 8), 1)], ids=str)
-def test_dimensions_that_a_mesh_does_not_divide_are_replicated(one_device, mesh, accumulate):
-    """A vocabulary of 13 and, on eight devices of 'tensor', 2 heads."""
-    assert_same_run(run(layout_of("jit", 8, mesh), accumulate), one_device)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,12 @@ DECODE = {**wmt_base.get_config().decode.to_dict(), **reversal.DECODE, "workers"
 PIECES = reversal.vocabulary().target
 
 
-def build(model=None, **changes):
-    return Translator(model or reversal.model(), reversal.vocabulary(), **{**DECODE, **changes})
+def build(model=None, batch_decoder=None, **changes):
+    """A Translator, whose batch_decoder may be a fake one."""
+    options = {**DECODE, **changes}
+    translator = Translator(model or reversal.model(), reversal.vocabulary(), **options)
+    translator.batch_decoder = batch_decoder or translator.batch_decoder
+    return translator
 
 
 def make_batch_decoder(model, **changes):

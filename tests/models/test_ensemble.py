@@ -2,7 +2,6 @@
 
 import jax
 import numpy as np
-import pytest
 from conformance import decoding
 from conformance.tiny_models import PAIRS, Case
 from helpers import tiny
@@ -18,16 +17,6 @@ def members(*changes):
     return model, tiny.parameters(model, inputs), inputs
 
 
-def test_a_model_with_itself_is_the_model():
-    model, parameters, inputs = members({}, {})
-    parameters["members_1"] = parameters["members_0"]
-    got = logits(model, parameters, inputs)
-    expected = logits(tiny.model(), parameters["members_0"], inputs)
-    np.testing.assert_allclose(got, jax.nn.log_softmax(expected), atol=1e-5)
-    np.testing.assert_allclose(jax.nn.log_softmax(got), got, atol=1e-5)
-
-
-@pytest.mark.slow
 def test_an_ensembles_probabilities_are_the_mean_of_its_models():
     """Of three, each with parameters of its own: two alike, one of another size."""
     changes = {}, {}, PRE | {"d_model": 8, "num_layers": 1}

@@ -45,16 +45,6 @@ def test_sinusoids_are_the_formula(layout, d_model):
         np.testing.assert_allclose(got[b, t], expected, rtol=0, atol=2e-7 * (position + 5))
 
 
-def test_sinusoids_of_position_1_in_numbers():
-    interleaved = [0.841471, 0.540302, 0.099833, 0.995004, 0.010000, 0.999950, 0.001000, 1.000000]
-    concatenated = [0.841471, 0.046399, 0.002154, 0.000100, 0.540302, 0.998923, 0.999998, 1.000000]
-    one = np.array([[1]])
-    got = positions.sinusoids(one, 8, "interleaved")[0, 0]
-    np.testing.assert_allclose(got, interleaved, atol=1e-6)
-    got = positions.sinusoids(one, 8, "concatenated")[0, 0]
-    np.testing.assert_allclose(got, concatenated, atol=1e-6)
-
-
 @pytest.mark.parametrize("kind", ["none", "rotary", "shaw"])
 def test_positions_that_are_none_of_the_inputs_are_not_added(kind):
     x, at = np.ones((1, 3, 4), np.float32), np.arange(3)[None]

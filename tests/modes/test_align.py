@@ -18,13 +18,7 @@ from transformer.workdir import run_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SOURCE, TARGET = "a b c d e f", "c a h h"
-S, T = 7, 5
-SHAPES = {"encoder": (2, 2, S, S), "decoder": (2, 2, T, T), "cross": (2, 2, T, S)}
-
-
-def pieces():
-    return reversal.vocabulary().source
+WEIGHTS = ("encoder", "decoder", "cross")
 
 
 # Words
@@ -54,7 +48,7 @@ def pieces():
     ],
 )
 def test_words_are_what_white_space_separates(text, expected):
-    assert align.words(pieces(), text) == expected
+    assert align.words(reversal.vocabulary().source, text) == expected
     assert len(expected) == len(reversal.ids([text])[0]) - 1
 
 
@@ -62,7 +56,7 @@ def test_words_of_any_text_count_its_words_in_order():
     random = np.random.default_rng(0)
     for _ in range(200):
         text = "".join(random.choice(list("abh  나🏠é"), random.integers(1, 12)))
-        found = align.words(pieces(), text)
+        found = align.words(reversal.vocabulary().source, text)
         assert found == sorted(found)
         assert sorted(set(found)) == list(range(len(text.split())))
 
@@ -168,7 +162,7 @@ def test_lines_out_and_weights_in_a_file(copied):
     run = translation.load(config, copied)
     with np.load(copied / "attention.npz") as file:
         kept = dict(file)
-    names = {*SHAPES, "source", "target"}
+    names = {*WEIGHTS, "source", "target"}
     assert kept.keys() == {f"{number}/{name}" for number in (0, 1) for name in names}
     lines = done.stdout.split("\n")
     assert len(lines) == 4
@@ -178,21 +172,13 @@ def test_lines_out_and_weights_in_a_file(copied):
         pairs = align.alignment(run.vocabulary, source, target, weights["cross"], options())
         assert lines[number] == " ".join(f"{s}-{t}" for s, t in pairs)
         if number < 2:
-            for name in SHAPES:
+            for name in WEIGHTS:
                 np.testing.assert_allclose(kept[f"{number}/{name}"], weights[name], atol=1e-5)
             for name in ("source", "target"):
                 assert kept[f"{number}/{name}"].tolist() == weights[name].tolist()
     assert lines[1] == ""
     assert lines[2].count("-") == 4
     assert str(copied / "attention.npz") in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pairs", [0, 100])
-def test_so_many_pairs_are_kept(said, copied, pairs):
-    assert len(said(LINES, **{"attention.pairs": pairs})) == 3
-    with np.load(copied / "attention.npz") as file:
-        assert len(file.files) == min(pairs, 3) * 5
 
 
 @pytest.mark.slow
@@ -204,20 +190,6 @@ def test_an_over_long_pair_has_an_empty_line(said, copied, caplog):
         assert {name.partition("/")[0] for name in file.files} == {"1"}
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
     assert [w.partition(":")[0] for w in warnings if w.startswith("line")] == ["line 1", "line 3"]
-
-
-@pytest.mark.slow
-def test_layer_and_head_are_those_asked_for(said, reversal_run):
-    run = translation.load(run_config.read_config(reversal_run), reversal_run)
-    source, target = reversal.sentences(1, seed=0, shortest=15)[0], "a b c d e f g h"
-    cross = attention_weights.pair_weights(run, source, target)["cross"]
-    lines = []
-    for head in (0, 1, 2):
-        pairs = align.alignment(run.vocabulary, source, target, cross, options(1, head))
-        changes = {"attention.layer": 1, "attention.head": head}
-        lines += said([f"{source}\t{target}"], **changes)
-        assert lines[-1] == " ".join(f"{s}-{t}" for s, t in pairs)
-    assert lines[1] != lines[2]
 
 
 @pytest.mark.slow
