@@ -73,7 +73,7 @@ def test_validation_says_what_evaluate_says(tiny_run, tmp_path, capsys, weights)
         for line in read(copied)
         if line["kind"] == "validation" and line["step"] == said["step"]
     )
-    assert said["sentences"] == 500
+    assert said["sentences"] == 60
     assert said["bleu"] > 0
     for name in VALIDATION_KEYS - {"kind", "samples"}:
         assert said[name] == line[name]
