@@ -65,6 +65,7 @@ def test_greedy_tokens_are_those_of_full_passes(run, context):
         assert tokens == greedy(run, prompt, 30, context)
 
 
+@pytest.mark.slow
 def test_the_draws_of_a_row_are_its_own(run):
     """Not those of other rows, of blocks or of devices; they depend on its keys and the seed."""
     keys = [(i, i % 2) for i in range(4)]

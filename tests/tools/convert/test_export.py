@@ -56,6 +56,7 @@ def test_a_folder_has_a_card_and_checksums(exported):
     assert modes[0] == modes[1]
 
 
+@pytest.mark.slow
 def test_what_is_exported_and_imported_translates_the_same(tiny_run, exported, tmp_path):
     given = shutil.copytree(exported, tmp_path / "given")
     search = json.loads((given / "generation_config.json").read_text()) | {"max_length": 60}

@@ -45,6 +45,7 @@ def test_fates_by_hand():
     assert [[x.fate for x in row] for row in path] == [[x[-1] for x in row] for row in BY_HAND]
 
 
+@pytest.mark.slow
 def test_the_tree_is_of_the_run_s_translations(tmp_path):
     loaded = insides.translating(tmp_path / "run")
     section = beam.section(loaded)
