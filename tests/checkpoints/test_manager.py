@@ -69,8 +69,8 @@ def test_best_is_kept_apart_until_a_better_score(saved, opened, tmp_path, best_i
     assert steps(tmp_path / "best") == [6]
     assert 6 not in steps(tmp_path / "checkpoints")
     assert not checkpoints.save_best(9, state(9)[0], sign * 5.1)  # the best is read from disk
-    parameters, found = load(tmp_path, "best")
-    assert found == [6]
+    parameters, loaded_steps = load(tmp_path, "best")
+    assert loaded_steps == [6]
     tiny.assert_same_bits(parameters, state(6)[0])
 
 
@@ -83,8 +83,8 @@ def test_of_two_bests_the_better_one_counts(saved, opened, tmp_path, monkeypatch
         assert checkpoints.save_best(6, state(6)[0], 2.0)
     checkpoints = opened()
     assert steps(tmp_path / "best") == [6, 9]
-    parameters, found = load(tmp_path, "best")
-    assert found == [6]
+    parameters, loaded_steps = load(tmp_path, "best")
+    assert loaded_steps == [6]
     tiny.assert_same_bits(parameters, state(6)[0])
     assert not checkpoints.save_best(10, state(10)[0], 1.5)
     assert checkpoints.save_best(3, state(3)[0], 2.5)

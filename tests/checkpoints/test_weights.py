@@ -102,7 +102,7 @@ def test_a_step_deleted_while_it_is_read_is_read_again(copy, monkeypatch, which)
         return read(*arguments)
 
     monkeypatch.setattr(weights, "_chosen", delete_first)
-    parameters, found = load(copy, which)
-    assert found == ([1, 2, 4] if which == "average" else [4])
+    parameters, loaded_steps = load(copy, which)
+    assert loaded_steps == ([1, 2, 4] if which == "average" else [4])
     if which != "average":
         tiny.assert_same_bits(parameters, state(step)[0])

@@ -47,7 +47,7 @@ def run(request, tmp_path_factory):
     name = request.param
     module, folder = load_task(name), tmp_path_factory.mktemp(name)
     if not all(hasattr(module, x) for x in NAMES):
-        pytest.skip("a name is missing, of which one test fails, and all would")
+        pytest.skip("a name is missing: the test of names says which, once and not in each test")
     given = tiny_tasks.config(name, folder)
     task = prepare.prepare(given, folder / "run")
     config = run_config.read_config(folder / "run")
@@ -88,9 +88,11 @@ def test_prepare_fills_in_the_fingerprints(run):
 
 def test_an_example_has_the_shapes_and_dtypes_of_a_batch(run):
     shapes = lambda batch: jax.tree.map(lambda x: (x.shape, np.dtype(x.dtype).name), batch)
-    found = shapes(run.module.example(run.config, 0))
+    example = shapes(run.module.example(run.config, 0))
     expected = shapes(run.task.batches[longest(run)])
-    assert found == expected, f"{run.name}: example(config, 0) is {found}, a batch is {expected}"
+    assert example == expected, (
+        f"{run.name}: example(config, 0) is {example}, a batch is {expected}"
+    )
 
 
 def test_rows_one_by_one_are_those_of_the_whole_batch(run):

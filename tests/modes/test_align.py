@@ -56,9 +56,9 @@ def test_words_of_any_text_count_its_words_in_order():
     random = np.random.default_rng(0)
     for _ in range(200):
         text = "".join(random.choice(list("abh  나🏠é"), random.integers(1, 12)))
-        found = align.words(reversal.vocabulary().source, text)
-        assert found == sorted(found)
-        assert sorted(set(found)) == list(range(len(text.split())))
+        numbers = align.words(reversal.vocabulary().source, text)
+        assert numbers == sorted(numbers)
+        assert sorted(set(numbers)) == list(range(len(text.split())))
 
 
 # Alignments

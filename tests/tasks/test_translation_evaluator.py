@@ -64,9 +64,9 @@ def test_score_of_the_references_is_100_and_of_nothing_0():
 
 def test_per_token():
     sums = {"loss": 6.0, "nats_per_token": 8.0, "accuracy": 1.0, "weight": 4.0}
-    found = losses.per_token({**dict.fromkeys(SUMS, 0.0), **sums})
+    means = losses.per_token({**dict.fromkeys(SUMS, 0.0), **sums})
     expected = {"loss": 1.5, "nats_per_token": 2.0, "perplexity": math.exp(2), "accuracy": 0.25}
-    assert expected.items() <= found.items()
+    assert expected.items() <= means.items()
     rare = {**dict.fromkeys(SUMS, 1.0), "nats_per_token": 1e9}
     assert math.isfinite(losses.per_token(rare)["perplexity"])
 

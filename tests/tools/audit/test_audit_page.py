@@ -22,9 +22,9 @@ def section():
     masks = {name: np.zeros(500, bool) for name in ("blank", "invisible", "misaligned")}
     masks["blank"][499], masks["misaligned"][100:300] = True, True
     first = {"blank": [500], "invisible": [], "misaligned": [101, 1]}
-    found = {x: {"pairs": int(masks[x].sum()), "lines": first[x]} for x in masks}
+    counts = {x: {"pairs": int(masks[x].sum()), "lines": first[x]} for x in masks}
     texts = {1: ("ab\u200bc", HOSTILE), 101: ("abc", "abcdef"), 500: ("x" * 400, "")}
-    return audit_page.section("train", {**VALUES, "faults": found}, masks, texts)
+    return audit_page.section("train", {**VALUES, "faults": counts}, masks, texts)
 
 
 def test_a_section_has_counts_a_plot_and_examples(section):

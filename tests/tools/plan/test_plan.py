@@ -96,10 +96,10 @@ def test_flops_are_the_models_and_an_unknown_device_has_no_times(plain):
 @pytest.mark.slow
 def test_the_state_is_split_by_fsdp_and_tensor(plain):
     """All but norms and biases is sharded."""
-    whole, found = plain["bytes_per_device"], split(2, 2, 2)["bytes_per_device"]
+    whole, sharded = plain["bytes_per_device"], split(2, 2, 2)["bytes_per_device"]
     for name in ("parameters", "moments"):
-        assert whole[name] / 4 <= found[name] < 1.05 * whole[name] / 4
-    assert found["batch"] == whole["batch"] * 2
+        assert whole[name] / 4 <= sharded[name] < 1.05 * whole[name] / 4
+    assert sharded["batch"] == whole["batch"] * 2
 
 
 TRAINING = """
@@ -127,9 +127,9 @@ for _ in range(3):
 peak = open("/proc/self/status").read().partition("VmHWM:")[2].split()[0]  # ru_maxrss is pytest's
 grown = int(peak) * 1024 - before
 plan.compiled = lambda *_: program  # it is not compiled again
-found = plan.planned(config, translation)
-assert found["collectives"] == []  # one device sends nothing
-print(grown, found["bytes_per_device"]["total"])
+result = plan.planned(config, translation)
+assert result["collectives"] == []  # one device sends nothing
+print(grown, result["bytes_per_device"]["total"])
 """
 
 
@@ -174,9 +174,9 @@ def test_mapped_copies_send_their_gradient_once(plain):
 @pytest.mark.slow
 def test_a_global_program_sends_the_embeddings_gradient_for_each_of_its_uses():
     """XLA all-reduces the three uses separately; with 'pmap' micro-batches are summed first."""
-    found = split(8, 1, 1)
-    assert {one["kind"] for one in found["collectives"]} == {"all-reduce"}
-    assert total(found) == pytest.approx(4 * (PARAMETERS + 2 * 1024 * 128), rel=0.01)
+    step_plan = split(8, 1, 1)
+    assert {one["kind"] for one in step_plan["collectives"]} == {"all-reduce"}
+    assert total(step_plan) == pytest.approx(4 * (PARAMETERS + 2 * 1024 * 128), rel=0.01)
     assert total(planned(train__accumulate=2)) == pytest.approx(4 * PARAMETERS, rel=0.01)
 
 

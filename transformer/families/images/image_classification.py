@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import flax.linen as nn
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.data.batches import Batches
 from transformer.data.packing import Rows
@@ -26,7 +26,7 @@ SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "image"}
 model = build_model
 
 
-def check(config: ml_collections.ConfigDict) -> None:
+def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, view = config.data, training_view(config)
     images.check(view)
@@ -41,9 +41,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     abstract_params(checked, example(config, 1))
 
 
-def prepare(
-    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
-) -> ml_collections.ConfigDict:
+def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, writes a new run's classes; returns the config with fingerprints.
 
     `saved_config` is the workdir's; None in a new run, in its first process.
@@ -57,29 +55,27 @@ def prepare(
     return config
 
 
-def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
+def identity(config: ConfigDict) -> dict[str, str]:
     """Returns the fingerprint of the class names and their order; "" before `prepare`."""
     return {"labels": config.vocabulary.labels_fingerprint}
 
 
-def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns {'num_classes', 'image_size'}, of the workdir, or without one of the config."""
     return {"num_classes": class_names.number(config, folder), "image_size": config.data.size}
 
 
-def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct; `rows` 0: a full batch."""
     return images.example(rows or config.data.batch_images, evaluation_view(config))
 
 
-def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+def loss(config: ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the images}."""
     return functools.partial(classifiers.training_loss, model=model, **config.loss)
 
 
-def evaluator(
-    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> Evaluation:
+def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
     Its outputs have the columns 'image', the image's name, and 'label'.
@@ -106,7 +102,7 @@ def evaluator(
     )
 
 
-def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     trained_model = model(config, sizes(config, folder))
@@ -121,9 +117,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
     return make_task(config, trained_model, batches, validation, about)
 
 
-def reader(
-    config: ml_collections.ConfigDict, folder: Path
-) -> Callable[[str, int], dict[str, np.ndarray]]:
+def reader(config: ConfigDict, folder: Path) -> Callable[[str, int], dict[str, np.ndarray]]:
     """Returns read(path, line number) -> {'images': [size, size, channels]}, of a PNG or JPEG."""
     del folder
     view = evaluation_view(config)
@@ -138,7 +132,7 @@ def reader(
     return read
 
 
-def labelled_images(config: ml_collections.ConfigDict, split: str) -> LabelledImages:
+def labelled_images(config: ConfigDict, split: str) -> LabelledImages:
     """Returns a split's images: 'train', 'validation', 'test', or any that the corpus has."""
     # Here, as it imports TFDS (see data/corpora.py).
     from transformer.families.images import image_corpora
@@ -160,7 +154,7 @@ def class_ids(corpus: LabelledImages, names: tuple[str, ...], split: str) -> np.
 
 
 def batches_of(
-    config: ml_collections.ConfigDict,
+    config: ConfigDict,
     corpus: LabelledImages,
     ids: np.ndarray,
     view: View,
@@ -174,12 +168,12 @@ def batches_of(
     return Batches([rows], config.data.batch_images, seed, assemble)
 
 
-def evaluation_view(config: ml_collections.ConfigDict) -> View:
+def evaluation_view(config: ConfigDict) -> View:
     """Returns the view of evaluation and --mode=classify: the central square, not augmented."""
     return View(config.data.size, config.data.channels, config.data.central_crop)
 
 
-def training_view(config: ml_collections.ConfigDict) -> View:
+def training_view(config: ConfigDict) -> View:
     """Returns the view of training: `evaluation_view` with the config's augmentation."""
     data = config.data
     augmentation = {"padding": data.padding, "flip": data.flip, "min_area": data.min_area}

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.errors import UserError
 from transformer.runtime import checksums, paths
@@ -27,9 +27,9 @@ def check(labels: Sequence[str], source: str) -> None:
 
 
 def prepare(
-    config: ml_collections.ConfigDict,
+    config: ConfigDict,
     folder: Path,
-    saved_config: ml_collections.ConfigDict | None,
+    saved_config: ConfigDict | None,
     labels: Sequence[str],
     files: Sequence[str],
 ) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def read(folder: Path, expected: str) -> tuple[str, ...]:
     return labels
 
 
-def number(config: ml_collections.ConfigDict, folder: Path | None) -> int:
+def number(config: ConfigDict, folder: Path | None) -> int:
     """Returns the number of classes of a workdir, or without one that of the config."""
     if folder is None:
         return config.data.num_classes

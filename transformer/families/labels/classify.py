@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import jax
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.decoding import chunks, parts
 from transformer.distributed import layout
@@ -23,7 +23,7 @@ from transformer.tasks.task import load_task
 Row = dict[str, np.ndarray]  # the model's inputs for one item
 
 
-def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def classify(config: ConfigDict, workdir: Path) -> None:
     """Writes LABEL<tab>PROBABILITY, the likeliest class, for each line of standard input.
 
     With `config.classify.format` 'json' an answer is an object with the probability of each class.
@@ -55,7 +55,7 @@ def classify(config: ml_collections.ConfigDict, workdir: Path) -> None:
             advance(len(texts))
 
 
-def check(options: ml_collections.ConfigDict) -> None:
+def check(options: ConfigDict) -> None:
     """Raises UserError for invalid values of `config.classify`."""
     rules = {"format": lines.FORMATS, "batch_size": "at least 1", "chunk_lines": "at least 1"}
     check_values("classify", options, rules)

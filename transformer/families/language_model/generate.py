@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.data.vocabulary import Vocabulary
 from transformer.decoding import chunks
@@ -28,7 +28,7 @@ class Prompt(NamedTuple):
     ids: list[int]
 
 
-def generate(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def generate(config: ConfigDict, workdir: Path) -> None:
     """Reads prompts, a line or JSON object each, and writes their continuations in order.
 
     A continuation has `config.generate.max_tokens` tokens, or ends after `config.generate.lines`

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import flax.linen as nn
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.data import tokenizer
 from transformer.data.batches import Batches
@@ -23,7 +23,7 @@ Tree = dict
 
 
 def evaluation(
-    config: ml_collections.ConfigDict, vocabulary: Vocabulary, model: nn.Module, split: str
+    config: ConfigDict, vocabulary: Vocabulary, model: nn.Module, split: str
 ) -> Evaluation:
     """Returns the `Evaluation` of a split, which predicts each token exactly once.
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import flax.linen as nn
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.data.batches import Batches
 from transformer.errors import UserError, check_values, quantity
@@ -29,7 +29,7 @@ model = build_model
 summarise = losses.summarise
 
 
-def check(config: ml_collections.ConfigDict) -> None:
+def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data = config.data
     vocabularies.check_text(config.vocabulary)
@@ -53,9 +53,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     check_values("generate", config.generate, continuations.RULES)
 
 
-def prepare(
-    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
-) -> ml_collections.ConfigDict:
+def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
 
     `saved_config` is the workdir's; None in a new run, in its first process.
@@ -67,26 +65,24 @@ def prepare(
     return config
 
 
-def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct [rows, context_length]; `rows` 0: a full batch."""
     length = config.data.context_length
     return streams.example(rows or config.data.batch_tokens // length, length)
 
 
-def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+def loss(config: ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the tokens}."""
     return functools.partial(losses.token_loss, model=model, **config.loss)
 
 
-def evaluator(
-    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> Evaluation:
+def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score."""
     vocab, split = vocabularies.read(folder, config), splits.resolve(config, split)
     return language_evaluator.evaluation(config, vocab, model, split)
 
 
-def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
+def reader(config: ConfigDict, folder: Path) -> Callable:
     """Returns a function (line, number) -> the model's inputs for one text, cut like a window."""
     vocab = vocabularies.read(folder, config)
 
@@ -99,7 +95,7 @@ def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
     return read
 
 
-def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     vocab = vocabularies.read(folder, config)
     trained_model = model(config, {"vocab_size": len(vocab)})

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import flax.linen as nn
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.data import packing
 from transformer.data.batches import Batches
@@ -29,13 +29,13 @@ LABELLED = (
 )
 
 
-def check(config: ml_collections.ConfigDict) -> None:
+def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     check_section(classifiers.check, "loss", config.loss)
     check_texts(config, sizes, example)
 
 
-def check_texts(config: ml_collections.ConfigDict, sizes: Callable, example: Callable) -> None:
+def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
     """Raises UserError for invalid values of the keys of every task of texts, or of its model.
 
     `sizes` and `example` are the task's functions.
@@ -53,16 +53,14 @@ def check_texts(config: ml_collections.ConfigDict, sizes: Callable, example: Cal
     abstract_params(checked, example(config, 1))
 
 
-def labelled(config: ml_collections.ConfigDict, split: str) -> LabelledText:
+def labelled(config: ConfigDict, split: str) -> LabelledText:
     """Returns a split: the labelled lines of the files that config.data.SPLIT names."""
     name, key = splits.files(config, split)
     data = config.data
     return labelled_text.load(name, directory=data.directory, data_dir=data.data_dir, key=key)
 
 
-def prepare(
-    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
-) -> ml_collections.ConfigDict:
+def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, labels, vocabulary and token ids; returns the config with
     fingerprints.
 
@@ -82,33 +80,31 @@ def prepare(
     return config
 
 
-def identity(config: ml_collections.ConfigDict) -> dict[str, str]:
+def identity(config: ConfigDict) -> dict[str, str]:
     """Returns the fingerprints of vocabulary and labels; "" before `prepare`."""
     options = config.vocabulary
     return {"vocabulary": options.fingerprint, "labels": options.labels_fingerprint}
 
 
-def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int]:
+def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
     """Returns {'vocab_size', 'num_classes'}, of the workdir, or without one of the config."""
     sizes = vocabularies.text_sizes(config, folder)
     return {**sizes, "num_classes": class_names.number(config, folder)}
 
 
-def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0: a full batch."""
     data = config.data
     return texts.labelled_example(rows or data.batch_tokens // data.max_length, data.max_length)
 
 
-def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+def loss(config: ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the texts}."""
     items = functools.partial(classifiers.training_loss, model=model, **config.loss)
     return functools.partial(texts.with_filled, items)
 
 
-def evaluator(
-    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> Evaluation:
+def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
     Its outputs have the columns 'text' and 'label'.
@@ -131,7 +127,7 @@ def evaluator(
     )
 
 
-def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     trained_model = model(config, sizes(config, folder))
@@ -148,7 +144,7 @@ def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
 
 
 def batches_of(
-    config: ml_collections.ConfigDict,
+    config: ConfigDict,
     folder: Path,
     corpus: LabelledText,
     targets: np.ndarray,
@@ -163,7 +159,7 @@ def batches_of(
     return Batches(rows, data.batch_tokens, seed, functools.partial(texts.labelled, side, targets))
 
 
-def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
+def reader(config: ConfigDict, folder: Path) -> Callable:
     """Returns read(line, number) -> the inputs for one text, cut after `data.max_length` ids.
 
     Warns if the first line is LABEL<tab>TEXT, as in a training file.

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import flax.linen as nn
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.data import packing
 from transformer.data.batches import Batches
@@ -33,7 +33,7 @@ model = build_model
 summarise = losses.summarise
 
 
-def check(config: ml_collections.ConfigDict) -> None:
+def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     check_section(losses.check, "loss", config.loss)
     if config.vocabulary.kind == "characters":  # texts.MASK would be an unknown character, too
@@ -45,16 +45,14 @@ def check(config: ml_collections.ConfigDict) -> None:
     classification.check_texts(config, sizes, example)
 
 
-def load(config: ml_collections.ConfigDict, split: str) -> Corpus | labelled_text.LabelledText:
+def load(config: ConfigDict, split: str) -> Corpus | labelled_text.LabelledText:
     """Returns a split: a text a line; with `data.labelled`, that of LABEL<tab>TEXT lines."""
     if config.data.labelled:
         return classification.labelled(config, split)
     return splits.text(config, split)
 
 
-def prepare(
-    config: ml_collections.ConfigDict, folder: Path, saved_config: ml_collections.ConfigDict | None
-) -> ml_collections.ConfigDict:
+def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
     """Builds missing corpora, vocabulary and token ids; returns the config with fingerprints.
 
     `saved_config` is the workdir's; None in a new run, in its first process.
@@ -73,27 +71,25 @@ def prepare(
     return config
 
 
-def sizes(config: ml_collections.ConfigDict, folder: Path | None) -> dict[str, int | float]:
+def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int | float]:
     """Returns the vocabulary's size, of the workdir or of the config, and the share of masks."""
     return {**vocabularies.text_sizes(config, folder), "mask_share": config.data.mask_share}
 
 
-def example(config: ml_collections.ConfigDict, rows: int) -> dict:
+def example(config: ConfigDict, rows: int) -> dict:
     """Returns a batch of jax.ShapeDtypeStruct, of the longest rows; `rows` 0: a full batch."""
     data = config.data
     rows = rows or data.batch_tokens // data.max_length
     return texts.masked_example(rows, data.max_length, data.mask_share)
 
 
-def loss(config: ml_collections.ConfigDict, model: nn.Module) -> Callable:
+def loss(config: ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the masked tokens}."""
     tokens = functools.partial(losses.token_loss, model=model, **config.loss)
     return functools.partial(texts.with_filled, tokens)
 
 
-def batches_of(
-    config: ml_collections.ConfigDict, vocab: Vocabulary, tokens: Tokens, seed: int | None
-) -> Batches:
+def batches_of(config: ConfigDict, vocab: Vocabulary, tokens: Tokens, seed: int | None) -> Batches:
     """Returns a split's texts, cut after `data.max_length`, with tokens masked at random.
 
     With seed None, for validation, a text has the same masks each time.
@@ -114,9 +110,7 @@ def batches_of(
     return Batches(rows, data.batch_tokens, seed, fixed if seed is None else masked)
 
 
-def evaluator(
-    config: ml_collections.ConfigDict, folder: Path, model: nn.Module, split: str
-) -> Evaluation:
+def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
     The same tokens are masked each time. Scores are means per masked token: 'loss',
@@ -158,7 +152,7 @@ def rows(scores: dict) -> dict[str, str]:
     }
 
 
-def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
+def reader(config: ConfigDict, folder: Path) -> Callable:
     """Returns a function (line, number) -> the model's inputs for one text, cut like all texts, of
     which nothing is masked."""
     vocab = vocabularies.read(folder, config)
@@ -171,7 +165,7 @@ def reader(config: ml_collections.ConfigDict, folder: Path) -> Callable:
     return read
 
 
-def build(config: ml_collections.ConfigDict, folder: Path) -> Task:
+def build(config: ConfigDict, folder: Path) -> Task:
     """Builds the `Task` of a prepared workdir."""
     trained_model = model(config, sizes(config, folder))
     validation = evaluator(config, folder, trained_model, "validation")

@@ -35,8 +35,8 @@ def examine(
     with progress.counter(f"audit {split}", total=len(pairs), unit="pair") as advance:
         source, target, spelt = line_measures.scan(pairs.read, readers, advance)
     difference = pairs.counts[1] - pairs.counts[0]
-    found = faults.pair_faults(source, target, max_length, difference)
-    return Split(pairs, (source, target), *found, spelt)
+    masks, runs, ratio = faults.pair_faults(source, target, max_length, difference)
+    return Split(pairs, (source, target), masks, runs, ratio, spelt)
 
 
 def compare_with_train(examined: dict[str, Split]) -> None:
@@ -53,11 +53,11 @@ def compare_with_train(examined: dict[str, Split]) -> None:
 
 def summary(split: Split) -> dict:
     """Returns a split's result: counts, and the first line numbers of each fault, from 1."""
-    found = {}
+    counts = {}
     for name in faults.FAULTS:
         if name in split.masks:
             lines = np.flatnonzero(split.masks[name]) + 1
-            found[name] = {"pairs": len(lines), "lines": lines[:SHOWN].tolist()}
+            counts[name] = {"pairs": len(lines), "lines": lines[:SHOWN].tolist()}
     runs = split.misaligned
     return {
         "files": split.pairs.files,
@@ -66,7 +66,7 @@ def summary(split: Split) -> dict:
         "target_lines": split.pairs.counts[1],
         "ratio": split.ratio,
         "misaligned": [{"line": x.start + 1, "to": x.stop, "shift": x.shift} for x in runs],
-        "faults": found,
+        "faults": counts,
         "without_a_piece": dict(split.spelt.most_common(CHARACTERS)),
     }
 
@@ -88,13 +88,15 @@ def table(split: str, values: dict) -> str:
     """Formats a split's result as a table of the faults that were found."""
     rows = [f"{split}: {quantity(values['pairs'], 'pair')}"]
     rows += [f"  {name}: {text}" for name, text in facts(values).items()]
-    found = []
+    fault_rows = []
     for name, fault in values["faults"].items():
         if count := fault["pairs"]:
             lines = ", ".join(map(str, fault["lines"])) + ", ..." * (count > SHOWN)
             share = count / values["pairs"]
-            found.append(f"{count:>11,} {share:>8.2%}  {faults.FAULTS[name]} ({name}): {lines}")
-    return "\n".join([*rows, *(found or ["  nothing found"])])
+            fault_rows.append(
+                f"{count:>11,} {share:>8.2%}  {faults.FAULTS[name]} ({name}): {lines}"
+            )
+    return "\n".join([*rows, *(fault_rows or ["  nothing found"])])
 
 
 def words_of(run: dict) -> str:

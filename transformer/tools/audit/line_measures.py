@@ -55,12 +55,12 @@ class Reader(NamedTuple):
 
 def side_scripts(pairs: Texts) -> list[int]:
     """Returns the kind of most letters of each side, in the first pairs."""
-    found = []
+    script_kinds = []
     for lines in next(chunks(pairs()), ([], [])):
         codes, _ = scripts.codes_of(lines)
         counts = np.bincount(scripts.kinds()[codes], minlength=LETTER + 1)
-        found.append(LETTER + int(counts[LETTER:].argmax()))
-    return found
+        script_kinds.append(LETTER + int(counts[LETTER:].argmax()))
+    return script_kinds
 
 
 def scan(

@@ -110,8 +110,7 @@ def has_entity(line: str) -> bool:
 
 def lack_pieces(codes: np.ndarray, processor: sentencepiece.SentencePieceProcessor) -> np.ndarray:
     """Returns for each code point, as a bool, whether no pieces but bytes spell it."""
-    # Mask over ids: True for a byte and UNKNOWN, False for a piece of text.
-    is_no_text = np.array([processor.is_byte(i) or i == UNKNOWN for i in range(len(processor))])
+    is_no_text = _is_no_text(processor)
     lacking = np.zeros(0x110000, bool)
     present = np.flatnonzero(np.bincount(codes, minlength=len(lacking)))
     # A line break is none of the text's characters, nor is what stands for broken bytes.
@@ -119,3 +118,9 @@ def lack_pieces(codes: np.ndarray, processor: sentencepiece.SentencePieceProcess
     ids_of_characters = processor.encode([chr(code) for code in present])
     lacking[present] = [is_no_text[ids].any() for ids in ids_of_characters]
     return lacking[codes]
+
+
+@functools.cache
+def _is_no_text(processor: sentencepiece.SentencePieceProcessor) -> np.ndarray:
+    """Returns for each id, as a bool, whether it is a byte or UNKNOWN, and not a piece of text."""
+    return np.array([processor.is_byte(i) or i == UNKNOWN for i in range(len(processor))])

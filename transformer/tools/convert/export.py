@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.checkpoints import param_paths
 from transformer.errors import UserError, check_values, quantity
@@ -19,7 +19,7 @@ from transformer.workdir import workdir
 FORMATS = ("huggingface", "ctranslate2", "safetensors")
 
 
-def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:
+def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     """Writes FOLDER, of (FOLDER, WORKDIR), with the params that config.evaluate.weights selects.
 
     A folder is whole or not there: it is written beside its place, and renamed at the end.
@@ -38,7 +38,7 @@ def export(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> Non
     logging.info("exported step %d of %s into %s: %s", run.step, source, folder, number)
 
 
-def check(config: ml_collections.ConfigDict, folder: Path) -> None:
+def check(config: ConfigDict, folder: Path) -> None:
     """Raises UserError for what cannot be exported, before anything is loaded."""
     options = config.export
     quantizations = ctranslate2_write.QUANTIZATIONS
@@ -59,7 +59,7 @@ def check(config: ml_collections.ConfigDict, folder: Path) -> None:
 
 def write(
     folder: Path,
-    config: ml_collections.ConfigDict,
+    config: ConfigDict,
     source: Path,
     model: nn.Module,
     params: dict[str, np.ndarray],
@@ -86,20 +86,20 @@ def write(
     marian.write(folder, model, params, vocabulary, generation, languages, longest)
 
 
-def _write_run(folder: Path, config: ml_collections.ConfigDict, source: Path) -> None:
+def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
     """Writes what --mode=import restores the workdir from, besides the params.
 
     These are the run's config.json, without the folder of its data, and its vocabulary.
     """
     values = config.copy_and_resolve_references().to_dict()
     values.pop("export", None)  # which no run reads
-    config = ml_collections.ConfigDict(values)
+    config = ConfigDict(values)
     config.data.directory = ""
     workdir.write_config(config, folder)
     shutil.copytree(source / "vocabulary", folder / "vocabulary")
 
 
-def _generation(config: ml_collections.ConfigDict, longest: int) -> dict[str, Any]:
+def _generation(config: ConfigDict, longest: int) -> dict[str, Any]:
     """Returns how Marian's `generate` searches as we do, for generation_config.json."""
     decode, imported = config.decode, config.vocabulary.get("max_length", 0)
     alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0

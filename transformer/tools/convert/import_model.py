@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 import jax
-import ml_collections
 import numpy as np
+from ml_collections import ConfigDict
 
 from transformer.checkpoints import param_paths, store
 from transformer.checkpoints.store import BEST, IMPORTED, PARAMS, CheckpointStore
@@ -20,7 +20,7 @@ from transformer.workdir import workdir
 from transformer.workdir.run_config import is_exported
 
 
-def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) -> None:
+def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
     """Writes WORKDIR, of (FOLDER, WORKDIR), from the model in FOLDER: whole, or nothing.
 
     The workdir is one like a trained run's, with its params as the best validation. It can be
@@ -44,7 +44,7 @@ def import_model(config: ml_collections.ConfigDict, folders: tuple[Path, Path]) 
     logging.info("imported %s into %s: %s", folder, target, number)
 
 
-def read_exported(config: ml_collections.ConfigDict, folder: Path) -> dict[str, np.ndarray]:
+def read_exported(config: ConfigDict, folder: Path) -> dict[str, np.ndarray]:
     """Returns {path: array} of the params that --mode=export has written as safetensors."""
     check_same(folder)
     shapes = shapes_of(config, load_task(config.task).sizes(config, folder))
@@ -54,9 +54,7 @@ def read_exported(config: ml_collections.ConfigDict, folder: Path) -> dict[str, 
     return params
 
 
-def read_marian(
-    config: ml_collections.ConfigDict, folder: Path
-) -> tuple[dict[str, np.ndarray], dict[str, bytes]]:
+def read_marian(config: ConfigDict, folder: Path) -> tuple[dict[str, np.ndarray], dict[str, bytes]]:
     """Returns params and vocabulary of a folder of Hugging Face's Marian, {path: array} and {name:
     content}, and fills in what the config has of that model."""
     check_marian(folder)
@@ -70,9 +68,7 @@ def read_marian(
     return marian.read_params(folder, foreign, shapes), foreign.vocabulary
 
 
-def shapes_of(
-    config: ml_collections.ConfigDict, sizes: dict[str, int]
-) -> dict[str, tuple[int, ...]]:
+def shapes_of(config: ConfigDict, sizes: dict[str, int]) -> dict[str, tuple[int, ...]]:
     """Returns {path: shape} of the params of a config's model."""
     task = load_task(config.task)
     params = abstract_params(task.model(config, sizes), task.example(config, 1))
@@ -110,7 +106,7 @@ def check_marian(folder: Path) -> None:
         raise UserError(f"{file}: {known}, found model_type={kind!r}")
 
 
-def set_languages(config: ml_collections.ConfigDict, named: tuple[str, str]) -> None:
+def set_languages(config: ConfigDict, named: tuple[str, str]) -> None:
     """Fills in the languages that the command line leaves empty, from those the model names."""
     for key, name in zip(("source_language", "target_language"), named, strict=True):
         fallback = key.removesuffix("_language")
@@ -123,7 +119,7 @@ def set_languages(config: ml_collections.ConfigDict, named: tuple[str, str]) -> 
         config.data[key] = config.data[key] or name or fallback
 
 
-def save(folder: Path, params: dict[str, np.ndarray], config: ml_collections.ConfigDict) -> None:
+def save(folder: Path, params: dict[str, np.ndarray], config: ConfigDict) -> None:
     """Writes config.json, and params as the best of a workdir."""
     workdir.write_config(config, folder)
     store.check_path(folder)

@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 import jax
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.checkpoints import store
 from transformer.tasks import trained
@@ -34,9 +34,7 @@ The licence is not stated: name it above (`license:`) before you share the model
 """
 
 
-def text(
-    config: ml_collections.ConfigDict, source: Path, run: trained.Trained, folder: Path
-) -> str:
+def text(config: ConfigDict, source: Path, run: trained.Trained, folder: Path) -> str:
     """Returns the model card of the workdir `source`, exported into `folder`.
 
     It has the data, sizes, steps, last scores and the command that exports the folder once more.
@@ -81,7 +79,7 @@ Exported by
 """
 
 
-def _facts(config: ml_collections.ConfigDict, source: Path, run: trained.Trained) -> dict[str, str]:
+def _facts(config: ConfigDict, source: Path, run: trained.Trained) -> dict[str, str]:
     """Returns the rows of the card's table."""
     number = sum(x.size for x in jax.tree.leaves(run.params))
     facts = {

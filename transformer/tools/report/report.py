@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import ml_collections
+from ml_collections import ConfigDict
 
 from transformer.runtime import paths, progress
 from transformer.tools.pages import curves, lengths, page, run, sentences, settings
@@ -39,7 +39,7 @@ INSIDE = (  # functions (inside) -> Section or None
 SETTINGS = (settings.section, settings.versions)
 
 
-def report(config: ml_collections.ConfigDict, workdir: Path) -> None:
+def report(config: ConfigDict, workdir: Path) -> None:
     """Writes WORKDIR/report.html, and its path to standard output."""
     file = workdir / "report.html"
     page.check_writable(file, "--mode=report")
