@@ -47,8 +47,8 @@ import optax
 
 from transformer.models import stack
 from transformer.models.attention import View
+from transformer.models.layers import LayerOptions
 from transformer.models.positions import sinusoids
-from transformer.models.stack import LayerOptions
 from transformer.tools.quickstart import grammar
 
 Array = jax.Array

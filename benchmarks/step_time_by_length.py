@@ -68,7 +68,7 @@ def turn(arguments: argparse.Namespace) -> None:
     """One config's turn: the median of its step's seconds at each length, as JSON."""
     import jax
 
-    from transformer import models
+    from transformer.models import fields as model_fields
     from transformer.runtime import compilation_cache
     from transformer.tasks import translation
     from transformer.tasks.task import abstract_params
@@ -78,7 +78,7 @@ def turn(arguments: argparse.Namespace) -> None:
     compilation_cache.set_compilation_cache(config.compilation_cache)
     V, seconds = config.vocabulary.size, {}
     vocabulary = {f"{side}_vocab_size": V for side in ("source", "target")}
-    model = models.build(config.architecture, config.model.to_dict(), **vocabulary)
+    model = model_fields.build(config.architecture, config.model.to_dict(), **vocabulary)
     params = abstract_params(model, translation.example(config, 1))
     for n in lengths_of(arguments):
         sizes = {"V": V, "B": max(1, arguments.positions // n), "S": n, "T": n}

@@ -20,14 +20,14 @@ SIZES = {
 def transformer(size: str, dtype: str) -> tuple:
     """(config, model), of random parameters' shapes."""
     from configs import wmt_base
-    from transformer import models
+    from transformer.models import fields as model_fields
 
     sizes, config = SIZES[size], wmt_base.get_config()
     names = {"d_model": "D", "d_ff": "F", "num_heads": "H", "num_layers": "L"}
     config.model.update({name: sizes[letter] for name, letter in names.items()})
     config.model.dtype = dtype
     vocabulary = {f"{side}_vocab_size": sizes["V"] for side in ("source", "target")}
-    return config, models.build(config.architecture, config.model.to_dict(), **vocabulary)
+    return config, model_fields.build(config.architecture, config.model.to_dict(), **vocabulary)
 
 
 def training_step(config: Any, model: Any, sizes: Mapping[str, int]) -> Callable[[], float]:

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import gc
 import importlib.metadata
 import os
 import pathlib
@@ -28,6 +29,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {QUICK}"
 startup.schedule_for_memory()  # as launch.py: programs are kept by XLA_FLAGS, too
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+gc.set_threshold(startup.NEW_OBJECTS)  # as launch.py: tracing makes many objects; a tenth less time
 
 import jax  # noqa: E402 (it reads the environment set above)
 import pytest  # noqa: E402 (likewise)

@@ -10,10 +10,10 @@ import jax
 import numpy as np
 
 from configs import image_classification, language_modelling, masked_language, translation
-from transformer import models
 from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import Pieces
 from transformer.data.vocabulary import learn_pieces
+from transformer.models import fields as model_fields
 from transformer.tasks import losses
 from transformer.tasks.task import init_params
 from transformer.training import optimizer, update
@@ -91,13 +91,13 @@ def transformer(vocab_size: int, **changes: Any) -> nn.Module:
     """Returns the paper's model, with everything small."""
     fields = {**translation.get_config().model.to_dict(), **SMALL, **changes}
     sizes = {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size}
-    return models.build("transformer", fields, **sizes)
+    return model_fields.build("transformer", fields, **sizes)
 
 
 def language_model(vocab_size: int, **changes: Any) -> nn.Module:
     """Returns a small GPT: causal, each token sees those before it."""
     fields = {**language_modelling.get_config().model.to_dict(), **SMALL, **changes}
-    return models.build("language_model", fields, vocab_size=vocab_size)
+    return model_fields.build("language_model", fields, vocab_size=vocab_size)
 
 
 def masked_language_model(vocab_size: int, **changes: Any) -> nn.Module:
@@ -105,7 +105,7 @@ def masked_language_model(vocab_size: int, **changes: Any) -> nn.Module:
     config = masked_language.get_config()
     fields = {**config.model.to_dict(), **SMALL, **changes}
     sizes = {"vocab_size": vocab_size, "mask_share": config.data.mask_share}
-    return models.build("masked_language_model", fields, **sizes)
+    return model_fields.build("masked_language_model", fields, **sizes)
 
 
 def vision_transformer(num_classes: int, image_size: int, patch_size: int) -> nn.Module:
@@ -116,7 +116,7 @@ def vision_transformer(num_classes: int, image_size: int, patch_size: int) -> nn
     fields |= {"patch_size": patch_size, "position_grid": image_size // patch_size}
     fields |= {"mean": (0.3,), "std": (0.2,)}
     sizes = {"num_classes": num_classes, "image_size": image_size}
-    return models.build("vision_transformer", fields, **sizes)
+    return model_fields.build("vision_transformer", fields, **sizes)
 
 
 def recurrent(vocab_size: int, attention: str, d_model: int) -> nn.Module:
@@ -124,7 +124,7 @@ def recurrent(vocab_size: int, attention: str, d_model: int) -> nn.Module:
     fields = {"d_model": d_model, "num_layers": 1, "cell": "gru", "attention": attention}
     fields |= {"forget_bias": 1.0, "tied_embeddings": "all", "dropout_rate": 0.0}
     sizes = {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size}
-    return models.build("recurrent", fields, **sizes)
+    return model_fields.build("recurrent", fields, **sizes)
 
 
 def train(

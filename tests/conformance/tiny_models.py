@@ -12,7 +12,8 @@ import flax.linen as nn
 import numpy as np
 from helpers import tiny
 
-from transformer import models, registry
+from transformer import registry
+from transformer.models import fields as model_fields
 
 ITEMS = tiny.pairs([(5, 4), (3, 6), (4, 3)])
 LENGTH = 14  # positions of a row
@@ -155,5 +156,5 @@ def model_class(name):
 def case(name, **changes):
     """Builds a model of TINY, with random params."""
     kind, fields = TINY[name]
-    model = models.build(name.partition("/")[0], {**fields, **changes})
+    model = model_fields.build(name.partition("/")[0], {**fields, **changes})
     return Case(name, kind, model, tiny.parameters(model, kind.batch([[0]], LENGTH)[0]))

@@ -9,20 +9,22 @@ import numpy as np
 import pytest
 from helpers.layers import assert_glorot_uniform, randomised
 
+from configs import _layers
 from transformer.models import layers
 
 D, F = 64, 96
+PAPER = {**_layers.get_config(), "d_model": D, "d_ff": F, "dropout_rate": 0.0}
+del PAPER["dtype"]  # a field of each module
 
 
 def feed_forward_layer(**changes):
-    fields = {"d_ff": F, "activation": "relu", "dropout_rate": 0.0, "dtype": jnp.float32}
-    return layers.FeedForward(**{**fields, **changes})
+    options = layers.LayerOptions(**{**PAPER, **changes})
+    return layers.FeedForward(options=options, dtype=jnp.float32)
 
 
 def residual_layer(**changes):
-    fields = {"norm": "post", "norm_kind": "layer", "norm_epsilon": 1e-6, "residual": True}
-    fields |= {"dropout_rate": 0.0, "dtype": jnp.float32}
-    return layers.Residual(**{**fields, **changes})
+    options = layers.LayerOptions(**{**PAPER, **changes})
+    return layers.Residual(options=options, dtype=jnp.float32)
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
@@ -87,7 +89,7 @@ def test_dropout_drops_the_sub_layers_output_and_keeps_its_mean():
 
 def test_feed_forward_dropout_is_inside():
     """All of d_ff dropped leaves the outer bias."""
-    module = feed_forward_layer(dropout_rate=1.0)
+    module = feed_forward_layer(activation_dropout_rate=1.0)
     x = jnp.ones((1, 2, D))
     variables = randomised(module.init(jax.random.key(0), x, train=False))
     got = module.apply(variables, x, train=True, rngs={"dropout": jax.random.key(0)})

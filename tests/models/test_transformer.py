@@ -13,7 +13,7 @@ from helpers.cases import slow_but
 from helpers.layers import products
 from helpers.tiny import PRE, logits
 
-from transformer.models import fields, stack
+from transformer.models import fields, layers
 from transformer.models.layers import Layer
 from transformer.models.transformer import Transformer
 
@@ -111,12 +111,12 @@ def test_key_and_value_size_default_to_a_heads_share():
 NEEDS = {"shaw": {"max_distance": 3}}
 CHOSEN = [
     {name: choice, **NEEDS.get(choice, {})}
-    for name, choices in stack.RULES.items()
+    for name, choices in layers.RULES.items()
     if isinstance(choices, tuple)
     for choice in choices[1:]
 ]
 # Each True or False of LayerOptions the other way round, but for what changes no value.
-FLAGS = {x.name: x.type for x in dataclasses.fields(stack.LayerOptions) if x.name != "remat"}
+FLAGS = {x.name: x.type for x in dataclasses.fields(layers.LayerOptions) if x.name != "remat"}
 OPTIONS = [
     *({name: not tiny.ARGUMENTS[name]} for name, kind in FLAGS.items() if kind is bool),
     {"norm_epsilon": 0.1},

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from transformer import models, registry
+from transformer import registry
+from transformer.models import fields as model_fields
 
 SMALL = {"d_model": 16, "d_ff": 24, "num_heads": 2, "num_layers": 2, "dropout_rate": 0.1}
 PLACES = np.broadcast_to(np.arange(6), (2, 6))
@@ -55,7 +56,7 @@ GOLDEN = {
 def test_paths_first_values_and_loss_stay(name):
     sizes, inputs, digest, norm, loss = GOLDEN[name]
     config = importlib.import_module(f"configs.{name}").get_config()
-    model = models.build(config.architecture, {**config.model, **SMALL}, **sizes)
+    model = model_fields.build(config.architecture, {**config.model, **SMALL}, **sizes)
     keys = dict(zip(("params", "dropout"), jax.random.split(jax.random.key(0)), strict=True))
     params = jax.jit(lambda: model.init(keys, *inputs, train=False)["params"])()
     flat = flax.traverse_util.flatten_dict(params, sep="/")

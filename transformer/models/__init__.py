@@ -3,9 +3,9 @@
 Read `transformer.py` first: the paper's model, its encoder, its decoder, one step of decoding. It
 is made of `stack.py` and `layers.py` (section 3.1), `attention.py` (3.2) and `positions.py` (3.5).
 What is there for speed alone is in `dense.py` (matrix products, random bits of dropout) and
-`cache.py` (the KV cache, which beams share). `fields.py` has a model's fields as keys of
-config.model, and checks them; `ensemble.py` makes one model of several. The models of other tasks
-are in families/.
+`cache.py` (the KV cache, which beams share). `fields.py` builds a model from its name and the keys
+of config.model, and checks these; `ensemble.py` makes one model of several. The models of other
+tasks are in families/.
 
 A model is a Flax module, a pure function of its params and its inputs. `config.architecture` is its
 name in registry.MODELS, `config.model` has its fields. A classifier's `__call__(..., *, train)`
@@ -64,34 +64,3 @@ paper's d_k), C of its values (d_v), F d_ff, V vocabulary, W beams, L layers, R 
 distances. In decoding, P is how many positions a KV cache has room for, N = P * W are its slots,
 and Q = T * W the queries of T tokens of W beams.
 """
-
-import flax.linen as nn
-
-from transformer import registry
-from transformer.errors import UserError
-from transformer.models import fields as model_fields
-
-
-def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
-    """Builds the model of this name in registry.MODELS; its module is imported only now.
-
-    `sizes` are the fields that the data decide on, such as source_vocab_size and num_classes.
-    UserError if the name is not in the table or the model of another task, or if `fields` are not
-    exactly the model's other fields.
-    """
-    if architecture not in registry.MODELS:
-        known = ", ".join(registry.MODELS)
-        raise UserError(f"config.architecture must be one of {known}, found {architecture!r}")
-    model = registry.load(registry.MODELS[architecture])
-    known = model_fields.names(model)
-    if lacking := sizes.keys() - known:
-        raise UserError(
-            f"config.architecture={architecture!r} is a model of another task: "
-            f"{model.__name__} has no {', '.join(sorted(lacking))}"
-        )
-    # What is left must be the keys of config.model: neither more nor fewer.
-    known -= sizes.keys()
-    for field in sorted(known ^ fields.keys()):
-        lacks = f"is not a field of {model.__name__}" if field in fields else "is missing"
-        raise UserError(f"config.model.{field} {lacks}: the fields are {', '.join(sorted(known))}")
-    return model_fields.make(model, **fields, **sizes)

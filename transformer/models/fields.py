@@ -1,6 +1,6 @@
 """A model's fields: flat as the keys of config.model, and checks whose messages name the key.
 
-Fields that several models share are a record, such as `stack.LayerOptions`: a frozen dataclass,
+Fields that several models share are a record, such as `layers.LayerOptions`: a frozen dataclass,
 which is one field of a model. In config.model its fields stand beside the model's own.
 """
 
@@ -10,9 +10,35 @@ from typing import Any
 
 import flax.linen as nn
 
+from transformer import registry
 from transformer.errors import UserError, check_values
 
 FLAX = {"parent", "name"}  # fields that every flax module has
+
+
+def build(architecture: str, fields: dict, **sizes: int | float) -> nn.Module:
+    """Builds the model of this name in registry.MODELS; its module is imported only now.
+
+    `sizes` are the fields that the data decide on, such as source_vocab_size and num_classes.
+    UserError if the name is not in the table or the model of another task, or if `fields` are not
+    exactly the model's other fields.
+    """
+    if architecture not in registry.MODELS:
+        known = ", ".join(registry.MODELS)
+        raise UserError(f"config.architecture must be one of {known}, found {architecture!r}")
+    model = registry.load(registry.MODELS[architecture])
+    known = names(model)
+    if lacking := sizes.keys() - known:
+        raise UserError(
+            f"config.architecture={architecture!r} is a model of another task: "
+            f"{model.__name__} has no {', '.join(sorted(lacking))}"
+        )
+    # What is left must be the keys of config.model: neither more nor fewer.
+    known -= sizes.keys()
+    for field in sorted(known ^ fields.keys()):
+        lacks = f"is not a field of {model.__name__}" if field in fields else "is missing"
+        raise UserError(f"config.model.{field} {lacks}: the fields are {', '.join(sorted(known))}")
+    return make(model, **fields, **sizes)
 
 
 def names(model: type[nn.Module]) -> set[str]:

@@ -1,67 +1,20 @@
-"""Stacks of layers: the encoder and the decoder (paper 3.1, figure 1), for all Transformers here.
+"""Stacks of layers: the encoder and the decoder of all Transformers (paper 3.1, figure 1)."""
 
-A model has a field `options: LayerOptions`, and calls `check` first. A new hyper-parameter of the
-layers is a field of LayerOptions, which `sublayers` passes on, and a key of configs/_layers.py.
-"""
-
-import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError
 from transformer.models import cache as kv_cache
-from transformer.models import fields, layers, positions
-from transformer.models.attention import SCORES, KeysValues, MultiHeadAttention, View
+from transformer.models import layers
+from transformer.models.attention import KeysValues, MultiHeadAttention, View
 from transformer.models.cache import KVCache
+from transformer.models.layers import LayerOptions
 
 Array = jax.Array
-DTYPES = ("float32", "bfloat16")
-RULES = {
-    "score": SCORES,
-    "positions": positions.KINDS,
-    "norm": ("post", "pre"),
-    "norm_kind": ("layer", "rms", "none"),
-    "activation": tuple(layers.ACTIVATIONS),
-    **dict.fromkeys(("d_model", "d_ff", "num_heads", "num_layers"), "at least 1"),
-    **dict.fromkeys(("key_size", "value_size", "norm_epsilon", "max_distance"), "at least 0"),
-    "dropout_rate": "at least 0 and below 1",
-    "attention_dropout_rate": "at least 0 and below 1",
-    "activation_dropout_rate": "at least 0 and below 1",
-    "dtype": DTYPES,
-}
-# Further ones of models of texts: sinusoids are two by two, and 4 of them the fewest.
-TEXT_RULES = {"d_model": "even and at least 4", "max_positions": "at least 0"}
-
-
-@dataclasses.dataclass(frozen=True)
-class LayerOptions:
-    """The hyper-parameters of a stack of layers; configs/_layers.py has the paper's values."""
-
-    d_model: int
-    d_ff: int
-    num_heads: int
-    num_layers: int
-    key_size: int  # of one head; 0: d_model / num_heads
-    value_size: int  # likewise
-    score: str  # 'scaled_dot' (the paper's), or another of attention.SCORES
-    norm: str  # 'post' (the paper's) or 'pre'
-    norm_kind: str  # 'layer' (the paper's), 'rms' or 'none'
-    final_norm: bool  # one more normalisation on top, as pre-norm needs; the paper has none
-    norm_epsilon: float
-    residual: bool  # False: without residual connections
-    positions: str  # 'interleaved' sinusoids (the paper's), or another of positions.KINDS
-    max_distance: int  # of 'shaw': farther keys count as this far
-    activation: str  # 'relu' (the paper's), or another of layers.ACTIVATIONS
-    attention_bias: bool
-    dropout_rate: float  # of sub-layers' outputs and of the embedded input
-    attention_dropout_rate: float
-    activation_dropout_rate: float  # inside the feed-forward network
-    remat: bool  # in training, compute each layer's activations again in the backward pass
 
 
 class Sublayers(NamedTuple):
@@ -77,7 +30,7 @@ class Sublayers(NamedTuple):
 def sublayers(options: LayerOptions, dtype: str) -> Sublayers:
     """Returns the constructors of sub-layers with these options; activations have `dtype`."""
     dtype = jnp.dtype(dtype)
-    key_size, value_size = head_sizes(options)
+    key_size, value_size = layers.head_sizes(options)
     attention = functools.partial(
         MultiHeadAttention,
         d_model=options.d_model,
@@ -95,25 +48,9 @@ def sublayers(options: LayerOptions, dtype: str) -> Sublayers:
             attention, positions=options.positions, max_distance=options.max_distance
         ),
         cross_attention=functools.partial(attention, positions="none", max_distance=0),
-        feed_forward=functools.partial(
-            layers.FeedForward,
-            d_ff=options.d_ff,
-            activation=options.activation,
-            dropout_rate=options.activation_dropout_rate,
-            dtype=dtype,
-        ),
-        residual=functools.partial(
-            layers.Residual,
-            norm=options.norm,
-            norm_kind=options.norm_kind,
-            norm_epsilon=options.norm_epsilon,
-            residual=options.residual,
-            dropout_rate=options.dropout_rate,
-            dtype=dtype,
-        ),
-        final_norm=functools.partial(
-            layers.normalisation, options.norm_kind, epsilon=options.norm_epsilon, dtype=dtype
-        ),
+        feed_forward=functools.partial(layers.FeedForward, options=options, dtype=dtype),
+        residual=functools.partial(layers.Residual, options=options, dtype=dtype),
+        final_norm=functools.partial(layers.normalisation, options, dtype),
     )
 
 
@@ -203,37 +140,3 @@ class Stack(nn.Module):
             )
             updated.append(cache)
         return self.norm(x_BQD) if self.options.final_norm else x_BQD, updated
-
-
-def head_sizes(options: LayerOptions) -> tuple[int, int]:
-    """Returns (K, C), the sizes of one head's keys and values; a field of 0 is d_model / heads."""
-    size = options.d_model // options.num_heads
-    return options.key_size or size, options.value_size or size
-
-
-def multiply_adds(options: LayerOptions, length: int) -> tuple[int, int]:
-    """Returns the multiply-adds of one position in (attention over `length`, rest of a layer)."""
-    K, C = head_sizes(options)
-    # Attention: four projections (of queries and keys D * H * K, of values and output D * H * C),
-    # and the position's scores and sums over all positions.
-    attention = (2 * options.d_model + length) * options.num_heads * (K + C)
-    attention += options.num_heads * K * K if options.score == "general" else 0
-    # The rest: the feed-forward network, and the scores and sums of self-attention's distances.
-    distances = 2 * options.max_distance + 1 if options.positions == "shaw" else 0
-    return attention, 2 * options.d_model * options.d_ff + distances * options.num_heads * (K + C)
-
-
-def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
-    """Raises UserError for an invalid field of a model; `rules` are those of its own fields."""
-    options = model.options
-    if options.positions == "learned" and "max_positions" in rules:
-        rules = {**rules, "max_positions": "at least 1"}
-    fields.check(model, {**RULES, **rules})
-    sizes_given = options.key_size and options.value_size
-    if options.d_model % options.num_heads and not sizes_given:
-        raise UserError(
-            f"config.model.d_model={options.d_model} must be a multiple of "
-            f"config.model.num_heads={options.num_heads} (or give key_size and value_size)"
-        )
-    key_size, _ = head_sizes(options)
-    positions.check(options.positions, options.score, key_size, options.max_distance)

@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import cache as kv_cache
-from transformer.models import dense, fields, stack
+from transformer.models import dense, fields, layers, stack
 from transformer.models.attention import KeysValues, View, same_segment, stacked_weights
 from transformer.models.cache import KVCache
+from transformer.models.layers import LayerOptions
 from transformer.models.positions import PositionEncoding, most_positions
-from transformer.models.stack import LayerOptions
 
 Array = jax.Array
 
 RULES = {
-    **stack.TEXT_RULES,
+    **layers.TEXT_RULES,
     "tied_embeddings": ("all", "target", "none"),
     "num_decoder_layers": "at least 0",
 }
@@ -179,7 +179,7 @@ class Transformer(nn.Module):
         padding included; the backward pass is two forward passes, and `remat` is not counted.
         """
         options = self.options
-        attention, rest = stack.multiply_adds(options, length)
+        attention, rest = layers.multiply_adds(options, length)
         encoder = options.num_layers * (attention + rest)
         decoder = self.decoder_depth * (2 * attention + rest)
         logits = options.d_model * self.target_vocab_size
@@ -197,5 +197,5 @@ class Transformer(nn.Module):
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
-        stack.check(self, RULES)
+        layers.check(self, RULES)
         fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")

@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 from ml_collections import ConfigDict
 
-from transformer import models, registry
+from transformer import registry
 from transformer.data.batches import Batches
 from transformer.errors import UserError, quantity
+from transformer.models import fields
 from transformer.tasks.evaluation import Evaluation
 
 Tree = Any
@@ -77,7 +78,7 @@ def load_task(name: str) -> ModuleType:
 
 def build_model(config: ConfigDict, sizes: dict[str, int]) -> nn.Module:
     """Builds the flax module of `config.architecture` from `config.model` and a task's `sizes`."""
-    return models.build(config.architecture, config.model.to_dict(), **sizes)
+    return fields.build(config.architecture, config.model.to_dict(), **sizes)
 
 
 def check_section(check: Callable, section: str, options: Mapping) -> None:

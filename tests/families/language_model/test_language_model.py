@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from families.language_model import language
 
-from transformer import models
 from transformer.errors import UserError
+from transformer.models import fields as model_fields
 
 
 def test_flops_are_those_of_the_matrix_products():
@@ -25,6 +25,6 @@ def test_learned_positions_are_limited_and_wrong_fields_are_one_line():
         ({"num_heads": 3, "key_size": 0}, "multiple of"),
     ):
         fields = {k: v for k, v in {**language.ARGUMENTS, **changes}.items() if k != "vocab_size"}
-        model = models.build("language_model", fields, vocab_size=13)
+        model = model_fields.build("language_model", fields, vocab_size=13)
         with pytest.raises(UserError, match=rf"\Aconfig\.model\..*{words}"):
             language.parameters(model)

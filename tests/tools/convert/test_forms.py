@@ -7,7 +7,7 @@ import pytest
 from helpers import tiny
 
 from transformer.errors import UserError
-from transformer.models import fields, stack
+from transformer.models import fields, layers
 from transformer.tools.convert import ctranslate2_write, marian, marian_config
 
 FORM = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
@@ -50,7 +50,7 @@ def test_a_field_that_a_form_does_not_know_is_refused(program):
         check(fields.make(Forked, **fields.values(model)))
 
     @dataclasses.dataclass(frozen=True)
-    class MoreOptions(stack.LayerOptions):
+    class MoreOptions(layers.LayerOptions):
         window: int = 128
 
     options = MoreOptions(**vars(model.options))

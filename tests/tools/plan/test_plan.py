@@ -15,10 +15,10 @@ import pytest
 
 import launch
 from configs import wmt_base, wmt_big
-from transformer import models
 from transformer.data import tokens
 from transformer.distributed import layout, parallel_step
 from transformer.distributed.layout import STRATEGIES, make_layout
+from transformer.models import fields as model_fields
 from transformer.tasks import translation
 from transformer.tools.plan import collectives, plan, plan_keys
 
@@ -85,7 +85,7 @@ def test_the_total_is_what_the_program_asks_for(plain):
 
 def test_flops_are_the_models_and_an_unknown_device_has_no_times(plain):
     sizes = {"source_vocab_size": 1024, "target_vocab_size": 1024}
-    model = models.build("transformer", config_of().model.to_dict(), **sizes)
+    model = model_fields.build("transformer", config_of().model.to_dict(), **sizes)
     assert plain["flops_per_step"] == model.flops(16, 16)
     assert plain["flops_per_run"] == plain["flops_per_step"] * 100_000
     assert plain["device"] == "cpu"
@@ -224,7 +224,7 @@ def test_nothing_is_allocated(monkeypatch):
     config = wmt_big.get_config()
     config.model.update(d_model=8192, d_ff=32768, num_layers=1)
     sizes = {"source_vocab_size": 37_000, "target_vocab_size": 37_000}
-    model = models.build("transformer", config.model.to_dict(), **sizes)
+    model = model_fields.build("transformer", config.model.to_dict(), **sizes)
     before = len(jax.live_arrays()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     mapped = make_layout("pmap")
     batch = plan.batch_on(mapped, translation.example(config, 8))

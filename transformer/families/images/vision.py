@@ -8,9 +8,9 @@ import jax.numpy as jnp
 
 from transformer.errors import UserError
 from transformer.families.images import patches
-from transformer.models import dense, stack
+from transformer.models import dense, layers, stack
 from transformer.models.attention import View, stacked_weights
-from transformer.models.stack import LayerOptions
+from transformer.models.layers import LayerOptions
 
 Array = jax.Array
 RULES = {
@@ -101,14 +101,14 @@ class VisionTransformer(nn.Module):
         num_patches = math.ceil(self.image_size / self.patch_size) ** 2
         positions = num_patches + (self.pooling == "token")
         D = self.options.d_model
-        encoder = self.options.num_layers * sum(stack.multiply_adds(self.options, positions))
+        encoder = self.options.num_layers * sum(layers.multiply_adds(self.options, positions))
         stem = self.patch_size**2 * len(self.mean) * D
         head = D * self.num_classes
         return 3 * 2 * rows * (positions * encoder + num_patches * stem + head)
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
-        stack.check(self, RULES)
+        layers.check(self, RULES)
         if self.stem == "patches" and self.image_size % self.patch_size:
             raise UserError(
                 f"config.data.size={self.image_size} must be a multiple of "

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import cache as kv_cache
-from transformer.models import dense, stack
+from transformer.models import dense, layers, stack
 from transformer.models.attention import View, same_segment, stacked_weights
 from transformer.models.cache import KVCache
+from transformer.models.layers import LayerOptions
 from transformer.models.positions import PositionEncoding, most_positions
-from transformer.models.stack import LayerOptions
 
 Array = jax.Array
 
@@ -31,7 +31,7 @@ class LanguageModel(nn.Module):
     dtype: str
 
     def setup(self) -> None:
-        stack.check(self, stack.TEXT_RULES)
+        layers.check(self, layers.TEXT_RULES)
         self.decoder = stack.Stack(
             options=self.options, sublayers=stack.sublayers(self.options, self.dtype)
         )
@@ -108,8 +108,8 @@ class LanguageModel(nn.Module):
 
         They are counted as in `Transformer.flops`.
         """
-        layers = self.options.num_layers * sum(stack.multiply_adds(self.options, length))
-        return 3 * 2 * rows * length * (layers + self.options.d_model * self.vocab_size)
+        decoder = self.options.num_layers * sum(layers.multiply_adds(self.options, length))
+        return 3 * 2 * rows * length * (decoder + self.options.d_model * self.vocab_size)
 
     def _embed(self, tokens_BT: Array, positions_BT: Array, *, train: bool) -> Array:
         """Embeds tokens with variance 1, adds the positions, and applies dropout."""

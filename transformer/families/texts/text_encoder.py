@@ -7,11 +7,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import dense, fields, stack
+from transformer.models import dense, fields, layers, stack
 from transformer.models.attention import View, same_segment, stacked_weights
-from transformer.models.layers import ACTIVATIONS
+from transformer.models.layers import ACTIVATIONS, LayerOptions
 from transformer.models.positions import PositionEncoding, most_positions
-from transformer.models.stack import LayerOptions
 
 Array = jax.Array
 
@@ -31,7 +30,7 @@ class TextEncoder(nn.Module):
     attention_weights = staticmethod(stacked_weights)
 
     def setup(self) -> None:
-        stack.check(self, stack.TEXT_RULES)
+        layers.check(self, layers.TEXT_RULES)
         D = self.options.d_model
         normal = nn.initializers.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
@@ -55,8 +54,8 @@ class TextEncoder(nn.Module):
 
     def encoder_flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step but for the head: three forward passes."""
-        layers = self.options.num_layers * sum(stack.multiply_adds(self.options, length))
-        return 3 * 2 * rows * length * layers
+        encoder = self.options.num_layers * sum(layers.multiply_adds(self.options, length))
+        return 3 * 2 * rows * length * encoder
 
 
 class MaskedLanguageModel(TextEncoder):
