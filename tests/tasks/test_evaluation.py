@@ -70,7 +70,7 @@ def split_sums(model, rows=3, blocks=1):
     windows = Rows(8, np.arange(WINDOWS), np.arange(WINDOWS + 1))
     batches = Batches([windows], rows * 8, None, assemble)
     options = tuple({**OPTIONS, "blocks": blocks}.items())
-    outcome = functools.partial(losses.outcome, model=model, options=options, keep_nats=True)
+    outcome = functools.partial(losses.outcome, model=model, options=options)
     return SplitSums(batches, outcome, what="score", remedy="")
 
 
@@ -110,7 +110,7 @@ def test_blocks_never_hold_all_logits(run):
 
     def compiled(blocks):
         options = tuple({**OPTIONS, "blocks": blocks}.items())
-        loss = losses.outcome.lower(params, batch, model=model, options=options, keep_nats=True)
+        loss = losses.outcome.lower(params, batch, model=model, options=options)
         return loss.compile().as_text()
 
     V = model.vocab_size

@@ -39,8 +39,8 @@ class Evaluation(NamedTuple):
 class SplitSums(NamedTuple):
     """Sums a loss over the batches of a split, and keeps its values for each token or item.
 
-    `outcome` is a jitted function (params, batch) -> ({name: sum}, arrays). The arrays have the
-    shape of batch["weights"]; a value counts where its weight is not 0.
+    `outcome` is a function (params, batch) -> ({name: sum}, arrays), computed by a jitted program.
+    The arrays have the shape of batch["weights"]; a value counts where its weight is not 0.
     """
 
     batches: Batches

@@ -51,11 +51,11 @@ def token_loss(
     return with_sown({**sums, "filled": sums["weight"]}, sown)
 
 
-@functools.partial(jax.jit, static_argnames=("model", "options", "keep_nats"))
+@functools.partial(jax.jit, static_argnames=("model", "options"))
 def outcome(
-    params: Tree, batch: dict, *, model: nn.Module, options: tuple, keep_nats: bool = False
-) -> tuple[dict[str, Array], tuple[Array, ...]]:
-    """Returns the sums of `cross_entropy` without dropout, and with `keep_nats` each token's nats.
+    params: Tree, batch: dict, *, model: nn.Module, options: tuple
+) -> tuple[dict[str, Array], tuple[Array]]:
+    """Returns the sums of `cross_entropy` without dropout, and the nats of each token, [B, T].
 
     This is the `outcome` of `evaluation.SplitSums`. `options` are config.loss as (name, value)
     pairs, because a static argument must be hashable. A model without `hidden`, such as an
@@ -67,7 +67,7 @@ def outcome(
 
     def loss(logits_BTV: Array, targets_BT: Array, weights_BT: Array) -> tuple:
         sums = cross_entropy(logits_BTV, targets_BT, weights_BT, **options)
-        return sums, (token_nats(logits_BTV, targets_BT),) if keep_nats else ()
+        return sums, (token_nats(logits_BTV, targets_BT),)
 
     targets_BT, weights_BT = batch["targets"], batch["weights"]
     if blocks == 1 or not hasattr(model, "hidden"):
@@ -85,6 +85,12 @@ def outcome(
     # The reshape that undoes `split`: [n, B, T / n] -> [B, n, T / n] -> [B, T].
     nats = jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(targets_BT.shape), nats)
     return with_sown(sums, sown), nats
+
+
+def only_sums(params: Tree, batch: dict, **options: Any) -> tuple[dict[str, Array], tuple]:
+    """Returns the sums of `outcome`, by the same program; the nats stay on the devices."""
+    sums, _ = outcome(params, batch, **options)
+    return sums, ()
 
 
 def forward(

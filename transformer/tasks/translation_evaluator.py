@@ -74,7 +74,7 @@ def evaluation(
             None,
             functools.partial(assemble_pairs, tokens),
         ),
-        functools.partial(losses.outcome, model=model, options=tuple(config.loss.items())),
+        functools.partial(losses.only_sums, model=model, options=tuple(config.loss.items())),
         what=f"loss of {split}",
         remedy="lower config.decode.batch_tokens",
     )

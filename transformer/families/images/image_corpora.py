@@ -21,7 +21,7 @@ from tensorflow_datasets.core.download import resource as tfds_resource
 from tensorflow_datasets.datasets.imagenet2012 import imagenet2012_dataset_builder as imagenet
 from tensorflow_datasets.image_classification import cifar
 
-from transformer.data import builders, downloads, preparation
+from transformer.data import builders, downloads
 from transformer.data.corpora import local_folder
 from transformer.errors import UserError, check_values
 from transformer.families.images import image_files
@@ -138,7 +138,7 @@ def load(
         kind = KNOWN[corpus]
         check = functools.partial(check_archives, corpus, data_dir)
     with paths.full_disk_as_user_error(pathlib.Path(data_dir)):
-        builder = preparation.prepare_corpus(kind, config, data_dir, stem, check)
+        builder = builders.prepare_corpus(kind, config, data_dir, stem, check)
     split_of_builder = stem + bracket + part
     try:
         info = builder.info.splits[split_of_builder]

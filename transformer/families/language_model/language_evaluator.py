@@ -56,10 +56,9 @@ def evaluation(
         None,
         functools.partial(streams.assemble, ids),
     )
-    options = {"model": model, "options": tuple(config.loss.items()), "keep_nats": True}
     loss = SplitSums(
         batches,
-        functools.partial(losses.outcome, **options),
+        functools.partial(losses.outcome, model=model, options=tuple(config.loss.items())),
         what=f"score {split}",
         remedy="lower config.evaluate.batch_tokens",
     )

@@ -10,7 +10,7 @@ import pytest
 from helpers import layouts, tiny
 from helpers.cases import slow_but
 
-from transformer.training.initialise import by_parts
+from transformer.training.state import by_parts
 
 KEY = jax.random.key(3)
 GAUSSIAN = nn.initializers.normal(0.02)
