@@ -116,7 +116,8 @@ def trained(steps=1500):
         )
         return sums["loss"] / sums["weight"], sums["weight"] - sums["accuracy"]
 
-    @jax.jit
+    # Optimised, unlike the other programs of tests (conftest.py): it runs 1,500 times.
+    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 1})
     def update(values, state, batch):
         gradient, faults = jax.grad(mean_loss, has_aux=True)(values, batch)
         updates, state = adam.update(gradient, state)

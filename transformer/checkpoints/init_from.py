@@ -63,8 +63,8 @@ def _check_params(
 ) -> None:
     """Raises UserError unless two models have the same parameters, except those below `skip`.
 
-    UserError, too, for a prefix in `skip` that is neither that of a parameter nor the name of an
-    identity.
+    UserError, too, for an entry of `skip` that is neither a prefix of a parameter's path nor the
+    name of an identity.
     """
     flat = flatten(saved), flatten(params)
     shared = ({path: x for path, x in tree.items() if not is_below(path, skip)} for tree in flat)

@@ -58,7 +58,7 @@ class Checkpoints:
         self._open()
 
     def _open(self) -> None:
-        """Opens both folders, anew after a failed save."""
+        """Opens both folders; called again after a failed save."""
         self._latest = CheckpointStore(self._workdir / LATEST, ITEMS)
         self._best = CheckpointStore(self._workdir / BEST, (PARAMS,))
 
@@ -124,8 +124,8 @@ class Checkpoints:
     def _delete_old(self) -> None:
         """Deletes the steps, and the optimizer states, that are not to be kept.
 
-        To be kept are the newest complete step and the last `keep` multiples of `every`, with the
-        optimizer states of the newest OPT_STATES of these.
+        Kept are the newest complete step and the last `keep` multiples of `every`, with the
+        optimizer states of the newest OPT_STATES of these steps.
 
         Example: keep=3, every=10, steps 10 20 30 40 47: keeps 20 30 40 47, and opt_state of 40 47.
         """
@@ -140,10 +140,10 @@ class Checkpoints:
                 self._try_to(self._latest.drop, step, OPT_STATE)
 
     def save_best(self, step: int, params: Tree, score: float) -> bool:
-        """Saves the params to best/ if `score` is the best so far; returns whether it is.
+        """Saves the params to best/ if `score` is the best so far; returns whether it saved them.
 
-        NaN never is. Saves nothing while there is no checkpoint to resume from, because a run
-        killed at that moment would be refused when it is started again.
+        NaN is never the best. Saves nothing while there is no checkpoint to resume from, because a
+        run killed at that moment would be refused when it is started again.
         """
         self.finish()
         if not self._latest.steps():
@@ -231,7 +231,7 @@ class Checkpoints:
         return max(self._latest.steps(), default=None)
 
     def close(self) -> bool:
-        """Waits for the save in progress, as `finish`, and closes the folders."""
+        """Waits for the save in progress and closes the folders; False if that save failed."""
         saved = self.finish()
         for store in (self._latest, self._best):
             store.close()

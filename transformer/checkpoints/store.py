@@ -27,7 +27,7 @@ Tree = Any
 PLACES = LATEST, BEST = ("checkpoints", "best")
 PARAMS, OPT_STATE = ITEMS = ("params", "opt_state")
 
-# The types of what is recorded with a step; the last two with those in best/ only.
+# The types of the entries recorded with a step; the last two are recorded in best/ only.
 ABOUT = {"identity": dict, "score": (int, float), "best_is": str}
 IMPORTED = 0  # the step of imported params, with which this code has taken no step
 
@@ -109,7 +109,7 @@ class CheckpointStore:
         return damaged
 
     def about(self, step: int, name: str) -> Any:
-        """Returns an entry of the record that `complete` wrote with a step, one of ABOUT."""
+        """Returns the entry `name`, one of ABOUT, of the record that `complete` wrote."""
         about = processes.all_gather(checksums.read(self.place(step)))[0]["about"]
         if not isinstance(about.get(name), ABOUT[name]):
             raise UserError(f"damaged: {self.place(step) / checksums.NAME} has no {name}")
@@ -199,7 +199,7 @@ def check_path(folder: Path) -> None:
 
 
 def different_shape(saved: Tree, expected: Tree) -> str:
-    """Says which array of two trees has another shape, '' if none has.
+    """Names the first array whose shape differs between two trees; '' if all shapes are equal.
 
     Example: 'head/bias has the shape (2,), expected (3,)'.
     """

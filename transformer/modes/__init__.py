@@ -4,7 +4,7 @@ Read command_line.py (flags -> mode, workdir, config; with overrides.py), train.
 prepare.py and evaluate.py), translate.py, score.py and align.py (lines in, lines out:
 lines.py), verify.py. Other modes are in families/ and tools/; registry.MODES lists all. A mode is
 a function of (config, workdir) that launch.py calls; it writes results to standard output, and logs
-everything else. Keys that no other mode reads stand beside it (align_keys.py), and only its config
-has them. train, prepare and evaluate are *collective*: all processes of a run call them. The other
-modes run in a single process.
+everything else. Keys that only one mode reads stand beside that mode (align_keys.py), and no other
+mode's config has them. train, prepare and evaluate are *collective*: all processes of a run call
+them. The other modes run in a single process.
 """

@@ -47,6 +47,7 @@ def align(config: ConfigDict, workdir: Path) -> None:
     for number, pair in enumerate(progress.progress(sentence_pairs, "align", total=total)):
         source_and_target = (pair["source"], pair["target"])
         lengths = map(len, attention_weights.ids(run.vocabulary, *source_and_target))
+        # A pair that is too long gets an empty line: output line n always answers input line n.
         arrays, aligned = {}, []
         if not score.over_long(number + 1, *lengths, config.decode):
             arrays = attention_weights.pair_weights(run, *source_and_target)
@@ -57,6 +58,7 @@ def align(config: ConfigDict, workdir: Path) -> None:
         lines.write(sys.stdout.buffer, text)
         if number < options.pairs:
             saved |= {f"{number}/{name}": array for name, array in arrays.items()}
+    # Zipped in memory: an older attention.npz is replaced atomically, also in a bucket.
     file = io.BytesIO()
     np.savez_compressed(file, **saved)
     paths.write_file(workdir / "attention.npz", file.getvalue())
@@ -65,10 +67,11 @@ def align(config: ConfigDict, workdir: Path) -> None:
 
 def _cross_shape(run: translation.TrainedTranslator, architecture: str) -> tuple[int, ...]:
     """Returns [L, B, H, T, S] of the cross-attention's weights; UserError if there are none."""
+    # A pair of one piece each: the numbers of layers and heads do not depend on the lengths.
     side = np.ones((1, 1), np.int32)
     inputs = pairs.inputs_of_single_pairs(side, side)
     weights_of = functools.partial(attention_weights.batch_weights, model=run.model)
-    # Traced, not computed: eval_shape gives the shapes alone.
+    # Traced, not computed: eval_shape returns shapes and allocates nothing.
     shapes_of = jax.eval_shape(weights_of, run.params, inputs)
     if "cross" not in shapes_of:
         raise UserError(
@@ -87,8 +90,8 @@ def alignment(
 ) -> list[tuple[int, int]]:
     """Aligns each target word with the source word to which its pieces attend most.
 
-    Returns (source word, target word) as numbers from 0; words are separated by white space. The
-    weights are those of `options.layer` and `options.head`, from 1, or means over all (0).
+    Returns (source word, target word) as numbers from 0; words are separated by white space.
+    `options.layer` and `options.head` choose the weights, from 1; 0 is the mean over all.
     """
     layer, head = options.layer, options.head
     weights_HTS = cross_LHTS[layer - 1] if layer else cross_LHTS.mean(axis=0)
@@ -96,8 +99,8 @@ def alignment(
     source_words, target_words = words(vocabulary.source, source), words(vocabulary.target, target)
     if not source_words or not target_words:
         return []
-    # Sums the weights of the pieces of each pair of words: with source words [0, 0, 1] the first
-    # two columns are added up in column 0. The end symbols, last in both, belong to no word.
+    # Adds up the weights of the pieces of each pair of words: with source words [0, 0, 1] the first
+    # two columns are summed in column 0. The end symbols, last on both sides, belong to no word.
     by_word = np.zeros((target_words[-1] + 1, source_words[-1] + 1))
     np.add.at(by_word, np.ix_(target_words, source_words), weights_TS[:-1, :-1])
     return [(int(by_word[t].argmax()), t) for t in sorted(set(target_words))]

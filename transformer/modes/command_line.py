@@ -29,14 +29,15 @@ def modes_help() -> str:
 def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDict]:
     """Parses the command line into (mode, workdir, config); UserError for a mistake in it.
 
-    For a mode that starts from several workdirs, these are a tuple of all, with the config of the
-    first. For a mode that takes a folder, workdir is (folder, workdir).
+    For a mode that starts from several workdirs, workdir is the tuple of them, and config is that
+    of the first. For a mode that takes a folder, workdir is (folder, workdir).
     """
     values = flags.FlagValues()
     for name, default in (("config", ""), ("mode", "train"), ("workdir", "")):
         flags.DEFINE_string(name, default, "", flag_values=values)
     try:
-        rest = values([sys.argv[0], *arguments], known_only=True)[1:]
+        # absl parses the three flags and leaves the keys of the config, which `override` parses.
+        remaining = values([sys.argv[0], *arguments], known_only=True)[1:]
     except flags.Error as error:
         raise UserError(f"{error} (see --help)") from error
     file, mode, workdir = values.config, values.mode, values.workdir
@@ -46,12 +47,12 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         )
     if values["workdir"].present and not workdir:
         raise UserError("--workdir= is empty, expected --workdir=DIR (an unset shell variable?)")
-    # Folders are positional; all that begins with a dash is a flag, or sets a key.
+    # Folders are positional; an argument that begins with a dash is a flag, or sets a key.
     start = MODES[mode].start
     takes_folders = MODES[mode].folder or start == "workdirs"
-    folders = [a for a in rest if takes_folders and not a.startswith("-")]
-    rest = [a for a in rest if a not in folders]
-    for argument in rest:
+    folders = [a for a in remaining if takes_folders and not a.startswith("-")]
+    overrides = [a for a in remaining if a not in folders]
+    for argument in overrides:
         if not argument.startswith(("--config.", "--noconfig.")):
             raise UserError(
                 f"unexpected argument {argument!r}: expected --config=FILE, --workdir=DIR, "
@@ -59,25 +60,28 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
             )
     check_start(mode, file, workdir, folders)
     if file and not workdir:
+        # configs/base.py:flickr trains in runs/base-flickr.
         name, _, variant = Path(file).name.partition(":")
         workdir = "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
+    # The workdir is the last of the places: (FOLDER, WORKDIR), or several workdirs.
     places = tuple(map(paths.path, filter(None, [*folders, workdir])))
     run_config.check_workdir(places[-1])
     if file:
         config = config_of_file(file, mode)
     elif mode == "train":
-        config = resumed_config(places[0], rest)
+        config = resumed_config(places[0], overrides)
     elif start == "foreign":
-        config = imported_config(places[0], rest)
+        config = imported_config(places[0], overrides)
     else:
-        config = trained_config(places[0] if start == "workdirs" else places[-1], rest)
-    config = override(config, rest, mode)
+        config = trained_config(places[0] if start == "workdirs" else places[-1], overrides)
+    config = override(config, overrides, mode)
     if MODES[mode].tasks and config.task not in MODES[mode].tasks:
-        own = [name for name, x in MODES.items() if config.task in x.tasks]
-        others = own or [name for name, x in MODES.items() if not x.tasks]
+        # Suggests the modes of this task alone, or where there are none, those of every task.
+        of_task = [name for name, x in MODES.items() if config.task in x.tasks]
+        available = of_task or [name for name, x in MODES.items() if not x.tasks]
         raise UserError(
             f"--mode={mode} is not available for the task {config.task!r}, which has "
-            f"{', '.join(f'--mode={name}' for name in others)}"
+            f"{', '.join(f'--mode={name}' for name in available)}"
         )
     return mode, places if takes_folders else places[0], config
 
@@ -114,7 +118,7 @@ def config_of_file(file: str, mode: str) -> ConfigDict:
 
 
 def trained_config(workdir: Path, arguments: list[str]) -> ConfigDict:
-    """Returns the config of a trained workdir; UserError if arguments set a key of its params."""
+    """Returns a trained workdir's config; UserError for an argument that its params depend on."""
     config = run_config.read_with_defaults(workdir)
     values = flatten(config)
     for argument in arguments:
@@ -130,7 +134,7 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     """Returns the config of a run that is resumed without its --config.
 
     UserError if there is no checkpoint to resume from: a new run reads keys that are never taken
-    from a workdir. Keys of that kind whose value in config.json is another are logged.
+    from a workdir. Such a key is logged if its value in config.json differs.
     """
     from transformer.checkpoints.resuming import resumable  # imports JAX
 
@@ -140,7 +144,8 @@ def resumed_config(workdir: Path, arguments: list[str]) -> ConfigDict:
     given, values = [*map(key_of, arguments)], flatten(config)
     decay = "optimizer.schedule.decay_steps"
     if decay not in given and values.get(decay) == config.train.num_steps:
-        # As in the configs: a run of more steps does not go on at the rate of the last one.
+        # decay_steps follows num_steps, as in the configs: with more steps the learning rate decays
+        # over all of them, and does not stay at its last value.
         config.optimizer.schedule.decay_steps = config.train.get_ref("num_steps")
     left = [
         f"{key}={saved!r}"
@@ -166,7 +171,7 @@ def imported_config(folder: Path, arguments: list[str]) -> ConfigDict:
 
 
 def hint(argument: str, mode: str, file: str) -> str:
-    """Returns '; did you mean X?' for an unexpected argument, '' if nothing is close to it."""
+    """Returns '; did you mean X?' for an unexpected argument; '' without a likely X."""
     if argument.startswith("-"):
         name = argument.lstrip("-").partition("=")[0]
         config = config_files.load_config(file) if file else config_files.default_config()

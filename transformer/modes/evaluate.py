@@ -34,6 +34,7 @@ def score_split(config: ConfigDict, workdir: Path, *, once: bool = False) -> dic
     run = trained.load(config, workdir)
     evaluator = load_task(config.task).evaluator(config, workdir, run.model, "final")
     scores, outputs = evaluator.score(run.params)
+    # Text for the log, of several lines: not part of a result.
     samples = scores.pop("samples", "")
     name = results.name_of(evaluator.split, evaluator.files)
     result = {
@@ -50,7 +51,7 @@ def score_split(config: ConfigDict, workdir: Path, *, once: bool = False) -> dic
         "ensemble": config.evaluate.ensemble,
         "versions": versions(),
     }
-    # All processes have the scores; the first one prints and saves them.
+    # All processes have the scores; process 0 prints and saves them.
     if processes.is_first():
         if samples:
             logging.info("%s:\n\n%s", evaluator.split, samples)

@@ -26,6 +26,7 @@ def read(file: Iterable[bytes]) -> Iterator[str]:
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)  # Windows programs write one
         text = line.decode("utf-8", "replace")
+        # Equal if nothing was replaced, even where the line has a U+FFFD of its own.
         if text.encode() != line:
             logging.warning("line %d: replaced bytes that are not UTF-8", number)
         yield text
@@ -77,6 +78,7 @@ def _columns(lines: Iterable[str], names: Sequence[str], needed: int, form: str)
 
 def write(file: BinaryIO, text: str, end: str = "\n") -> None:
     """Writes a line, or with another `end` a part of one, and flushes it."""
+    # Flushed at once: a program behind a pipe may wait for the answer to its line.
     file.write(f"{_encodable(text)}{end}".encode())
     file.flush()
 

@@ -1,6 +1,6 @@
 """--config.KEY=VALUE: sets the keys of a config, and explains each mistake in them.
 
-For a mistyped key, it suggests what the key may mean: by its name elsewhere, else by its letters.
+For a mistyped key, suggests a likely one: by its name in other programs, else by its spelling.
 """
 
 import ast
@@ -15,7 +15,7 @@ from transformer.errors import UserError
 from transformer.registry import MODES, load
 from transformer.workdir.config_files import flatten, kind_of
 
-# What reads the text of a value; keys have no other types.
+# Parsers of a value's text, by the type of the key's current value; keys have no other types.
 PARSERS = {
     bool: flags.BooleanParser(),
     int: flags.IntegerParser(),
@@ -24,7 +24,7 @@ PARSERS = {
     tuple: TupleParser(),
 }
 
-# What people type for a key: its names elsewhere. A config has some of the keys.
+# Names that keys have in other programs, as people type them. A config has only some of the keys.
 ALSO_CALLED = {
     "optimizer.schedule.factor": "lr learning_rate max_lr peak_lr",
     "optimizer.schedule.peak_value": "lr learning_rate max_lr peak_lr",
@@ -59,12 +59,13 @@ def mode_keys(mode: str) -> ConfigDict:
 def override(config: ConfigDict, arguments: list[str], mode: str = "train") -> ConfigDict:
     """Returns the config with the mode's own keys added and --config.KEY=VALUE arguments applied.
 
-    UserError for wrong arguments, or a key that the mode does not have. Any key of the optimizer's
-    arguments and of the schedule is accepted, because these check them later; another optimizer or
-    schedule starts without those of the config's.
+    UserError for wrong arguments, or a key that the mode does not have. Any key below
+    optimizer.arguments and optimizer.schedule is accepted: optimizer and schedule check their keys
+    when they are built. A new optimizer or schedule starts without the config's keys of the old.
     """
     set_mode_keys(config, mode)
-    # Names go first: an argument may stand before the name of the optimizer that it is of.
+    # Names go first, wherever they stand: a new name drops the keys of the old optimizer, and must
+    # not drop those of the new one that the command line sets.
     names = ("optimizer.name", "optimizer.schedule.name")
     for argument in sorted(arguments, key=lambda x: key_of(x) not in names):
         key, current = key_of(argument), flatten(config)
@@ -74,13 +75,14 @@ def override(config: ConfigDict, arguments: list[str], mode: str = "train") -> C
         if key == "optimizer.schedule.name" and value != current[key]:
             config.optimizer.schedule = ConfigDict({"name": value})
         config.update_from_flattened_dict({key: value})
+    # Locked: from here on a mistyped key raises an error instead of being added.
     return config.lock()
 
 
 def set_mode_keys(config: ConfigDict, mode: str) -> None:
     """Adds a mode's own keys to a config; UserError if the config has others in their groups.
 
-    A config file may have set keys of some modes; those of the others are dropped, so that a run
+    A config file may set keys of several modes; the keys of other modes are dropped, so that a run
     keeps only what it reads.
     """
     for name in MODES:
@@ -98,7 +100,7 @@ def set_mode_keys(config: ConfigDict, mode: str) -> None:
 
 
 def value_of(argument: str, current: dict[str, object]) -> object:
-    """Returns the value that an argument sets, of the type of the current one of its key."""
+    """Returns the value that an argument sets, in the type of its key's current value."""
     key, (_, has_value, text) = key_of(argument), argument.partition("=")
     if key not in current:
         if has_value and key.startswith(("optimizer.arguments.", "optimizer.schedule.")):
@@ -137,10 +139,10 @@ def key_of(argument: str) -> str:
 
 
 def did_you_mean_key(name: str, keys: Mapping, flag_names: Iterable[str] = ()) -> str:
-    """Returns '; did you mean X?' for the likely keys (with values) or flags, '' if none is likely.
+    """Returns '; did you mean X?', of the likely keys (with values) or flags; '' without any.
 
-    A key is likely if ALSO_CALLED has the last part of the name for it, else if its own last part
-    is like it: 'beam_widht' gives config.decode.beam_width.
+    A key is likely if ALSO_CALLED lists the last part of the name under it, else if its own last
+    part resembles it: 'beam_widht' gives config.decode.beam_width.
     """
     prefix = "--config." if flag_names else "config."
     typed = _last_part(name.lower().replace("-", "_"))

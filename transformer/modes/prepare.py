@@ -60,10 +60,11 @@ def prepare_workdir(task_module: ModuleType, config: ConfigDict, folder: Path) -
     what is not on a shared disk.
     """
     with processes.first_process_first("prepared"):
+        # decay_steps may be a reference to num_steps: config.json gets the number.
         config = config.copy_and_resolve_references()
         resumed = resuming.resumable(folder)
         saved_config = None
-        # Of a new run, the other processes read the config that process 0 has just written.
+        # In a new run, the other processes read the config that process 0 has just written.
         if resumed or not processes.is_first():
             saved_config = _saved_config(folder, config)
             free = (*workdir.FREE, *task_module.FREE)

@@ -113,7 +113,7 @@ def log_prob(
 ) -> list[float]:
     """Returns log P(target | source) of each pair of ids, from one batch [rows, length].
 
-    `rows` is a multiple of the devices; those beyond the pairs are padding.
+    `rows` is a multiple of the devices; rows beyond the pairs are padding.
     """
     sides = tuple(tokenizer.padded(ids, rows, length) for ids in zip(*id_pairs, strict=True))
     source, target = layout.shard_rows(sides, run.params)
@@ -126,6 +126,7 @@ def _log_prob(
     params: Tree, source_BS: jax.Array, target_BT: jax.Array, *, model: nn.Module
 ) -> jax.Array:
     """Returns log P(target | source) [B], the sum over the target's pieces and end symbol."""
+    # Forced decoding: the decoder reads the given target, shifted right, in one forward pass.
     inputs = pairs.inputs_of_single_pairs(source_BS, target_BT)
     logits_BTV = model.apply({"params": params}, **inputs, train=False)
     nats_BT = losses.token_nats(logits_BTV, target_BT)

@@ -23,6 +23,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
     exits with status 143. Before the first step there is nothing to save, and a signal ends the
     process as usual. Exits with status 1 if the last step could not be saved. Collective.
     """
+    # Before the lock: a config that cannot be trained leaves no workdir behind.
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     store.check_path(workdir)
     task_module = prepare.check(config)
@@ -36,6 +37,7 @@ def train(config: ConfigDict, workdir: Path) -> None:
         )
         percent, better = 100 * num_steps / warmup_steps, -(-num_steps // 3)
         logging.warning(message, num_steps, warmup_steps, percent, better)
+    # Locked until the score is logged: a second run here would write the same files.
     with lock.locked(workdir):
         config = prepare.prepare_workdir(task_module, config, workdir)
         task = task_module.build(config, workdir)
@@ -43,6 +45,8 @@ def train(config: ConfigDict, workdir: Path) -> None:
         if saved != step:
             logging.error("step %d was not saved; the newest checkpoint is %s", step, saved)
             sys.exit(1)
+        # One process that was signalled stops all, with the status of SIGTERM, 128 + 15 = 143,
+        # whatever the signal was.
         if any(processes.all_gather(stopped)):
             logging.info("stopped and saved at step %d; the same command resumes there", step)
             sys.exit(128 + signal.SIGTERM)

@@ -26,6 +26,7 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     if interactive:
         config.decode.chunk_lines = 1  # answer each line before the next one is read
     form, names = config.translate.format, ("source", "prefix")
+    # Without prefixes there is one column, and a tab in a line is part of the source.
     if form == "text" and not config.translate.prefix:
         names = names[:1]
     inputs = lines.columns(lines.read(sys.stdin.buffer), names, needed=1, form=form)
@@ -48,7 +49,7 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     total = lines.count(sys.stdin.buffer)
     counter = no_progress if interactive else progress.counter("translate", total=total)
     with counter as advance:
-        # Not from a pipe, where a program may wait for answers before it writes on.
+        # A file is read ahead, a pipe is not: its writer may wait for an answer before it goes on.
         read_ahead = total is not None
         answers = translator.hypotheses(run.params, requests(), advance, read_ahead=read_ahead)
         for number, hypotheses in enumerate(answers):

@@ -25,7 +25,9 @@ def verify(config: ConfigDict, workdir: Path) -> None:
         for step in store.all_steps(workdir / place):
             folder = workdir / place / str(step)
             damaged = checksums.corrupt_files(folder)
-            if folder.is_dir():  # otherwise a run that trains here has deleted it meanwhile
+            # A run that trains here may have deleted the step meanwhile. None: no checksums were
+            # written, because the save did not finish.
+            if folder.is_dir():
                 missing = [f"{folder / checksums.NAME} (missing: an incomplete checkpoint)"]
                 faults[f"{place}/{step}"] = missing if damaged is None else damaged
     if not faults:

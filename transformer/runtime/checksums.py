@@ -1,4 +1,4 @@
-"""Checksums of files, to detect corruption: what is read is what was written, or it is named.
+"""Checksums of files, to detect corruption: a file that is not what was written is named.
 
 A folder's checksums are in one JSON file in it (NAME), {"files": {name: [size, sha256]}, "about":
 note, "sha256": of these}.
@@ -64,8 +64,7 @@ def content_without(directory: Path, prefix: str) -> bytes:
 def corrupt_files(
     directory: Path, *, wanted: Callable[[str], bool] = lambda name: True, alone: bool = False
 ) -> list[str] | None:
-    """Returns "PATH (reason)" for each file of a folder that is corrupt, has no checksum or cannot
-    be read.
+    """Lists "PATH (reason)" of each corrupt or unreadable file, or file without a checksum.
 
     Only the files whose names are `wanted` are checked. None if the folder has no checksum file.
     Collective, each process checking its share of the files, unless this process checks `alone`.
@@ -84,7 +83,8 @@ def compare(
     """
     values = read(directory)
     unlisted = _unlisted(directory, values["files"]) if values else []
-    if not alone:  # a shared disk may show processes different files: all use process 0's
+    # A shared disk may show processes different files: all use process 0's listing.
+    if not alone:
         values, unlisted = processes.all_gather([values, unlisted])[0]
     if values is None:
         return None
@@ -116,18 +116,18 @@ def _digest(path: Path) -> tuple[int, str]:
 
 
 def _unlisted(directory: Path, files: dict) -> list[str]:
-    """Lists visible files without a checksum in those subfolders of which files have one.
+    """Lists visible files without a checksum, in subfolders that have files with one.
 
-    Example: params/d/x, if params/y is in `files`; but nothing below opt_state/ if none of its
-    files is, because a kill leaves that of an item that was being deleted.
+    Example: params/d/x, if params/y is in `files`; but nothing below opt_state/ if `files` has no
+    file of it, because a run killed while deleting that item leaves such files.
     """
     listed = {name.partition("/")[0] for name in files if "/" in name}
     try:
-        others = {*paths.files(directory)} - files.keys()
+        unlisted = {*paths.files(directory)} - files.keys()
     except FileNotFoundError:  # another process is deleting the folder
         return []
     is_hidden = lambda name: Path(name).name.startswith(".")
-    return [x for x in others if x.partition("/")[0] in listed and not is_hidden(x)]
+    return [x for x in unlisted if x.partition("/")[0] in listed and not is_hidden(x)]
 
 
 def _check(path: Path, size: int | None, digest: str) -> tuple[str, str]:

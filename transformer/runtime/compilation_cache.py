@@ -32,4 +32,5 @@ def set_compilation_cache(folder: str) -> None:
             logging.warning("compiled programs are not cached: %s", error)
             return
         jax.config.update("jax_compilation_cache_dir", str(cache))
+        # Also programs that compile in less than a second, which JAX leaves out by default.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)

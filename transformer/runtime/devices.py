@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Hardware(NamedTuple):
-    """Speed, memory and interconnect of one device; what is 0 is unknown.
+    """Speed, memory and interconnect of one device; 0 means unknown.
 
     An island is a set of devices with fast links (NVLink, ICI) among them.
     """
@@ -43,5 +43,5 @@ HARDWARE = {
 
 
 def hardware(device_kind: str) -> Hardware:
-    """Returns the first of HARDWARE whose name a device's kind contains; zeros if none is."""
+    """Returns the first of HARDWARE whose name is part of a device's kind; else zeros."""
     return next((sheet for name, sheet in HARDWARE.items() if name in device_kind), Hardware())

@@ -1,4 +1,4 @@
-"""A folder that is there as a whole or not at all: written as a draft, then renamed."""
+"""Folders that are complete or absent: written as a draft, then renamed."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""Reads and writes JSON files, which may come from anybody: bounds their size, names the faults."""
+"""Reads and writes JSON files, which may be untrusted: bounds their size, names what is wrong."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def field(
     least: float = -math.inf,
     most: float = math.inf,
 ) -> Any:
-    """Returns a field of an object; one that is missing or null has the default.
+    """Returns a field of an object; a missing or null field has the default.
 
     UserError, which names file and field, if the value is not of the type `kind`, if a missing
     field has no default, or if a number is not from `least` to `most`.

@@ -1,4 +1,4 @@
-"""Memory of devices and of the process: what does not fit, what is kept, what is returned."""
+"""Memory of devices and of the process: out-of-memory errors, and where freed memory goes."""
 
 import contextlib
 import ctypes
@@ -15,6 +15,7 @@ def fits_in_memory(what: str, remedy: str) -> Iterator[None]:
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
+        # JAX has one exception for all of XLA's statuses: only the message names the status.
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise UserError(f"{what} does not fit into the devices' memory: {remedy}") from error
@@ -43,7 +44,7 @@ def return_freed() -> None:
 def freed_returned() -> Iterator[None]:
     """Returns freed memory to the system before and after its `with` block.
 
-    Around a validation, say: its memory and that of a training step are then never both resident.
+    Around a validation, this keeps its memory and a training step's from both being resident.
     """
     return_freed()
     try:

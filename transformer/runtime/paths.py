@@ -172,6 +172,7 @@ def append_line(file: Path, line: bytes) -> None:
         content = file.read_bytes() if file.exists() else b""
         file.write_bytes(content + line + b"\n")
         return
+    # Opened for reading, too: the last byte is read, while each write still goes to the end.
     with open(file, "a+b") as log:
         if log.seek(0, os.SEEK_END):
             log.seek(-1, os.SEEK_END)

@@ -25,6 +25,8 @@ def traced(first: int, count: int, folder: Path) -> Iterator[Callable[[int, Tree
     is no trace. If the `with` block ends during the trace, the trace ends too; if before the trace
     begins, a warning is logged.
     """
+    # `running` holds the trace between two calls of `after_step`: opened before step begin + 1,
+    # closed after step begin + count, or with the run.
     begin, started, running = first + WARM_UP, False, contextlib.ExitStack()
     wanted = count > 0 and processes.is_first()
 

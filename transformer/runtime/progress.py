@@ -183,12 +183,13 @@ class Progress:
         logging.info("%s", in_lines(f"{position}:", parts))
 
     def lap(self, ahead: int = 0) -> dict[str, float]:
-        """Ends a lap of steps and returns its times; without a new step, those of the last lap.
+        """Ends a lap of steps and returns its times; if no step was taken, the last lap's times.
 
         The times are 'step_seconds', 'waiting' (the fraction of the lap spent waiting for data) and
         'seconds_left' in the run at that rate. The lap includes `ahead` steps that are computed,
         but not yet counted by `advance`.
         """
+        # The steps ahead count in this lap, whose time they took: the next begins behind them.
         if self.step > self._lap_step:
             now = time.perf_counter()
             seconds = now - self._lap_start

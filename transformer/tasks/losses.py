@@ -96,7 +96,7 @@ def only_sums(params: Tree, batch: dict, **options: Any) -> tuple[dict[str, Arra
 def forward(
     model: nn.Module, params: Tree, batch: dict, **options: Any
 ) -> tuple[Array, dict[str, Array]]:
-    """Returns the model's output, and the sums over the batch of what it sows as losses, by name.
+    """Returns the model's output, and {name: sum over the batch} of the losses that it sows.
 
     A model may `sow("losses", name, value)` with a value [B, ...] for each row, such as a penalty
     or the balance of experts: in `__call__`, or in `hidden` where there is one. A row counts if one
@@ -111,13 +111,13 @@ def forward(
     for (*_, name), values in flatten_dict(sown.get("losses", {})).items():
         for value in values:
             row_B = value.reshape(len(value), -1).sum(axis=1)
-            # Not a product: what is sown of an empty row may be non-finite.
+            # `where`, not a product: the loss sown for a row of padding may be non-finite.
             sums[name] = sums.get(name, 0.0) + jnp.where(is_real_B, row_B, 0.0).sum() / members
     return output, sums
 
 
 def with_sown(sums: dict[str, Array], sown: dict[str, Array]) -> dict[str, Array]:
-    """Returns the sums with those of sown losses, each by its name and all of them in 'loss'."""
+    """Adds the sown losses to the sums: each under its name, and all of them to 'loss'."""
     if taken := sums.keys() & sown.keys():
         raise ValueError(f"a model sows {', '.join(taken)} as a loss: this name is taken")
     return {**sums, **sown, "loss": sum(sown.values(), sums["loss"])}

@@ -40,7 +40,7 @@ def resolve(config: ConfigDict, split: str) -> str:
 def load_all(config: ConfigDict, load: Callable[[ConfigDict, str], Any]) -> dict[str, Any]:
     """Returns {split: load(config, split)} of all splits that a run reads.
 
-    They are loaded before training, so that a missing file is said now and not hours later.
+    They are loaded before training, so that a missing file is an error now, not hours later.
     """
     names = dict.fromkeys(("train", "validation", final_split(config)))
     return {split: load(config, split) for split in names}
@@ -77,14 +77,15 @@ def name_and_key(config: ConfigDict, split: str) -> tuple[str, str]:
 def fill_in_languages(config: ConfigDict, saved_config: ConfigDict | None = None) -> None:
     """Fills in the languages that the config leaves empty.
 
-    Takes the languages of `saved_config`, the config of a resumed run; else those that end the
-    names of parallel text's files, such as de and en for train.de and train.en.
+    Takes the languages of `saved_config`, the config of a resumed run; else the endings of the
+    parallel text's files, such as de and en for train.de and train.en.
     """
     data = config.data
     if saved_config is not None:
         data.source_language = data.source_language or saved_config.data.source_language
         data.target_language = data.target_language or saved_config.data.target_language
     if data.corpus == "parallel_text" and not (data.source_language and data.target_language):
+        # Stems only: 'a.de,b.en' names two files, whose endings need not be languages.
         stems = [x for x in (data[split] for split in corpora.SPLITS) if x and "," not in x]
         folder = Path(os.path.expanduser(data.directory))
         data.source_language, data.target_language = text_files.languages(

@@ -47,7 +47,7 @@ def make_task(
 ) -> Task:
     """Returns the `Task` of a run; all other fields come from its task's module.
 
-    `about` says what the batches hold, for the log, which says their number, too.
+    `about` describes the batches in the log; their number is appended.
     """
     module = load_task(config.task)
 
@@ -83,6 +83,7 @@ def build_model(config: ConfigDict, sizes: dict[str, int]) -> nn.Module:
 
 def check_section(check: Callable, section: str, options: Mapping) -> None:
     """Calls check(**options) on a section of the config; UserError for a key `check` lacks."""
+    # A UserError that names the key, where check(**options) would raise a TypeError.
     known = inspect.signature(check).parameters
     for key in options:
         if key not in known:

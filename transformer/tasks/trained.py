@@ -23,7 +23,7 @@ class Trained(NamedTuple):
     model: nn.Module
     params: Tree  # replicated on this process's devices
     steps: list[int]  # of all checkpoints, those of the ensemble's other members included
-    step: int  # the newest of this workdir's own
+    step: int  # the newest of those in this workdir
 
 
 def load(config: ConfigDict, folder: Path) -> Trained:
@@ -94,7 +94,7 @@ def check_all_positions(config: ConfigDict, model: nn.Module, key: str) -> None:
 def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> Trained:
     """Loads one workdir, trained with `config`, in the dtype and with the weights of `options`."""
     task_module = load_task(config.task)
-    # Params are saved in float32; the dtype that computes is that of the run which evaluates.
+    # Params are saved in float32; the run that evaluates chooses the dtype of the computation.
     if "dtype" in config.model and "dtype" in options.model:
         config.model.dtype = options.model.dtype
     model = task_module.model(config, task_module.sizes(config, folder))

@@ -106,7 +106,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
 
 
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the vocabulary sizes: of the workdir, or without one `config.vocabulary.size`."""
+    """Returns the sizes of the workdir's vocabularies; `folder` None: those of the config."""
     if folder is None:
         return dict.fromkeys(("source_vocab_size", "target_vocab_size"), config.vocabulary.size)
     return _sizes(vocabularies.read(folder, config))
@@ -151,7 +151,7 @@ def check(config: ConfigDict) -> None:
     tokenizers = tuple(sacrebleu.BLEU.TOKENIZERS)
     check_values("evaluate", config.evaluate, {"tokenize": tokenizers, "samples": "at least 0"})
     vocabularies.check(config.vocabulary, (*tokenizer.KINDS, "table"))
-    # Only a new run has to take a vocabulary over: a workdir has its own, and its fingerprint.
+    # Only a new run takes a vocabulary over: a workdir already has one, with a fingerprint.
     has_vocabulary = config.vocabulary.model or config.vocabulary.fingerprint
     if config.vocabulary.kind == "table" and not has_vocabulary:
         raise UserError(

@@ -153,12 +153,13 @@ def samples(
     sources: Sequence[str], translations: Sequence[str], references: Sequence[str], number: int
 ) -> str:
     """Formats a few sentences, evenly spaced over the split, for the log."""
+    # Of 5 sentences, 3 samples are the sentences 0, 2 and 4.
     chosen = np.linspace(0, len(sources) - 1, min(number, len(sources))).astype(int)
     sides = sources, translations, references
     return "\n".join(SAMPLE.format(*(side[i] for side in sides)) for i in chosen)
 
 
-# What a log line has under 'samples': these three lines for each sentence, between empty ones.
+# A log line's 'samples' has these three lines for each sentence, and an empty line between two.
 SAMPLE = "  source       {}\n  translation  {}\n  reference    {}\n"
 
 

@@ -58,7 +58,7 @@ def prepare(
 def names(config: ConfigDict) -> list[str]:
     """Returns the names of the files in vocabulary/ (see `vocabulary.load`).
 
-    The config of a vocabulary for sentence pairs has the key `shared`, one for plain text has not.
+    A vocabulary of sentence pairs has the key `shared` in the config, one of plain text does not.
     """
     options, both = config.vocabulary, ("source", "target")
     if "shared" not in options:
@@ -72,9 +72,9 @@ def names(config: ConfigDict) -> list[str]:
 def given(config: ConfigDict) -> dict[str, bytes]:
     """Returns {name: content} of the files that `config.vocabulary.model` stands for.
 
-    It is the folder WORKDIR/vocabulary of another run, or SentencePiece models: one file, or
-    'SOURCE,TARGET' where each side has its own. A table of pieces belongs to its models, and is
-    taken with them, as a folder. UserError if a file is missing, or is not a model with the ids of
+    The value is the folder WORKDIR/vocabulary of another run, or SentencePiece models: one file, or
+    'SOURCE,TARGET' where each side has its own. A table of pieces is only taken as a folder,
+    together with its models. UserError if a file is missing, or is not a model with the ids of
     tokenizer.py.
     """
     source, wanted = config.vocabulary.model, names(config)
@@ -111,7 +111,7 @@ def _learnt(config: ConfigDict, train: corpora.Corpus) -> dict[str, bytes]:
     again. UserError if the disk is full.
     """
     options = config.vocabulary
-    # All that the vocabulary depends on. Its own fingerprint is a result of it.
+    # All that the vocabulary depends on; `fingerprint` is a result, and `model` is empty here.
     settings = {**options, "fingerprint": "", "model": ""}
     learner = importlib.metadata.version("sentencepiece")
     about = json.dumps([train.fingerprint, settings, config.train.seed, learner], sort_keys=True)
@@ -189,7 +189,7 @@ def identity(config: ConfigDict) -> dict[str, str]:
 
 
 def text_sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns the vocabulary size of plain text: the workdir's, or without one the config's."""
+    """Returns {'vocab_size'} of the workdir's plain text; `folder` None: of the config."""
     if folder is None:
         return {"vocab_size": config.vocabulary.size}
     return {"vocab_size": len(read(folder, config))}

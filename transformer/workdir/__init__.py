@@ -1,9 +1,8 @@
-"""What stands in the folder of a run, but for its checkpoints.
+"""What the folder of a run holds besides its checkpoints.
 
 Read config_files.py (config files, keys and types), run_config.py (config.json), workdir.py (what
-a resumed run may change), log.py (metrics.jsonl and TensorBoard), trackers.py (other programs that
-are sent what is logged), early_stopping.py, results.py (scores of a test set: evaluations.jsonl,
-evaluation/).
+a resumed run may change), log.py (metrics.jsonl and TensorBoard), trackers.py (Weights & Biases and
+MLflow), early_stopping.py, results.py (scores of a test set: evaluations.jsonl, evaluation/).
 
 Creating a `Log` and calling `results.log_final` are *collective*: all processes have to do so
 together. Everything else is local. Of several processes, process 0 writes; standard output is for

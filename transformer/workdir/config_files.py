@@ -28,7 +28,7 @@ KINDS = {
     ConfigDict: "a group of keys",
 }
 
-# {key: prefix of the keys that exist or not depending on its value}.
+# {key: prefix of the keys that its value decides on}: 'sgd' has other arguments than 'adam'.
 CHOICES = {
     "architecture": "model.",
     "optimizer.name": "optimizer.arguments.",
@@ -46,7 +46,8 @@ def load_config(file: str) -> ConfigDict:
     if not path.exists() and (HERE / path).exists():
         path = HERE / path
     if not path.is_file() or path.suffix != ".py":
-        known = [file.stem for file in CONFIGS.glob("[!_]*.py")]  # else 'configs/' makes all alike
+        # Compares stems: with 'configs/' and '.py' around them, any two names would be alike.
+        known = [file.stem for file in CONFIGS.glob("[!_]*.py")]
         nearest = difflib.get_close_matches(path.stem, known, 1) or ["parallel_text"]
         raise UserError(
             f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py "
@@ -105,6 +106,7 @@ def defaults_of(config: ConfigDict, what: str) -> ConfigDict:
 def check_finite(config: ConfigDict) -> None:
     """Raises UserError for a number that is non-finite as float32."""
     for key, value in flatten(config).items():
+        # Not `>`, which is False for NaN.
         if isinstance(value, float) and not abs(value) <= FLOAT32_MAX:
             raise UserError(f"config.{key} must be a finite number in float32, found {value}")
 
@@ -119,6 +121,7 @@ def check_types(config: ConfigDict, defaults: ConfigDict, what: str, prefix: str
         value = config.get(key, default)
         if isinstance(default, ConfigDict) and isinstance(value, ConfigDict):
             check_types(value, default, what, f"{prefix}{key}.")
+        # By type(), because isinstance takes True for an integer.
         elif type(value) is not type(default) and (type(value), type(default)) != (int, float):
             value = value.to_dict() if isinstance(value, ConfigDict) else value
             right = kind_of(default)
@@ -134,8 +137,9 @@ def kind_of(default: object) -> str:
 def needed_keys(config: ConfigDict, defaults: ConfigDict) -> dict[str, object]:
     """Returns the keys that a config must have, with their defaults.
 
-    These are all, except those of the default architecture, optimizer or schedule if the config
-    has another one: with optimizer.name = 'sgd', optimizer.arguments.b1 is not needed.
+    All keys of the defaults are needed, except those of the default architecture, optimizer or
+    schedule where the config names another: 'sgd' as optimizer.name needs no
+    optimizer.arguments.b1.
     """
     values, needed = flatten(config), flatten(defaults)
     changed = [x for x in CHOICES if x in needed and values.get(x, needed[x]) != needed[x]]

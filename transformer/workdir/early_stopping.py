@@ -21,5 +21,6 @@ def is_out_of_patience(lines: list[dict], patience: int, best_by: str, best_is: 
     """
     validations = (x.get(best_by) for x in lines if x["kind"] == "validation")
     scores = [signed(x, best_is) for x in validations if isinstance(x, int | float)]
-    # Slices: the last `patience` scores against all before them, of which there must be one.
+    # Compares the last `patience` scores with all before them: as patience < len(scores), there is
+    # at least one before them.
     return 0 < patience < len(scores) and max(scores[-patience:]) <= max(scores[:-patience])

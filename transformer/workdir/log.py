@@ -26,7 +26,7 @@ REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an
 class Log:
     """Appends to WORKDIR/metrics.jsonl, one JSON object a line, to TensorBoard and trackers.
 
-    Each line has 'step', that of the loss or of the params that were scored, and 'kind': 'train',
+    Each line has 'step', at which the loss or the scored params were, and 'kind': 'train',
     'validation' or, for the final score, its split (final_SPLIT if that would be one of KINDS). On
     resuming from `step`, later lines are cut, and so is a final score, which is logged again when
     the run ends: the log of a resumed run equals that of an uninterrupted one, except for times. Of
@@ -63,6 +63,7 @@ class Log:
             return
         trackers.write(self._trackers, kind, step, values)
         if self._in_bucket:
+            # Every rewrite is of the whole log: lines of training wait for REWRITE_SECONDS.
             if kind == "validation" or time.perf_counter() - self._rewritten > REWRITE_SECONDS:
                 self.flush()
             return
@@ -93,7 +94,7 @@ class Log:
     def started(self, step: int, facts: dict) -> None:
         """Appends a line to WORKDIR/starts.jsonl: the step and time of this start, and `facts`.
 
-        That log alone tells of the processes that a run has had, and is never cut.
+        starts.jsonl is never cut: it has every start of the run.
         """
         if not self._writes:
             return
@@ -111,7 +112,7 @@ class Log:
     def flush(self) -> None:
         """Writes lines that the file lacks.
 
-        To be called before a checkpoint is saved: a run that resumes from it does not repeat them.
+        Called before a checkpoint is saved: a run that resumes from it does not log them again.
         """
         if self._writes and (self._behind or self._in_bucket):
             with self._tolerating_full_disk():
@@ -131,8 +132,9 @@ class Log:
         self._file = open(self._path, "ab")  # noqa: SIM115 (`close` closes it)
         folder = self._path.parent / "tensorboard"
         folder.mkdir(exist_ok=True)
-        # The suffix, because tensorboardX names files by the second, and replaces one of that name.
+        # The suffix: tensorboardX names a file by the second, and would replace one of that name.
         self._tensorboard = EventsWriter(str(folder / "events"), f".{time.time_ns()}")
+        # At step 20, START with step 21 hides the events of steps 21, 22, ... in older files.
         self._event(step=self._step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def _event(self, **content: object) -> None:
@@ -146,7 +148,7 @@ class Log:
                 file.close()
 
     def close(self) -> None:
-        """Writes what is left, and closes files and trackers."""
+        """Writes the lines that the file lacks, and closes files and trackers."""
         self.flush()
         trackers.close(self._trackers)
         self._close_files()
@@ -199,6 +201,7 @@ def _has_type(value: object, kind: type | list[type]) -> bool:
     if isinstance(kind, list):
         return isinstance(value, list) and all(_has_type(x, kind[0]) for x in value)
     if kind is float:
+        # Seconds: refuses negative ones, NaN, and more than 31 years.
         return type(value) in (int, float) and 0 <= value < 1e9
     return type(value) is kind  # not isinstance: True is no int here
 

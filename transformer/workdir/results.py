@@ -36,7 +36,7 @@ def name_of(split: str, files: Sequence[str]) -> str:
 
 
 def checksum(dataset: dict[str, Sequence[str]]) -> str:
-    """Returns a test set's sha256, that of its files in order (`cat SET.source SET.reference`)."""
+    """Returns the sha256 of a test set's files, in order (`cat SET.source SET.reference`)."""
     return hashlib.sha256(b"".join(map(_text, dataset.values()))).hexdigest()
 
 
@@ -57,6 +57,7 @@ def warn_if_unwritable(workdir: Path) -> None:
         for folder in filter(Path.exists, (workdir, workdir / FOLDER)):
             if error := paths.try_write(folder):
                 raise error
+        # A file may be read-only in a folder that is not; opening it for appending writes nothing.
         if (workdir / NAME).exists():
             (workdir / NAME).open("ab").close()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The config.json of a workdir, which may be another's, or of another version of this code."""
+"""Reads a workdir's config.json, which may be another user's, or another version's."""
 
 import functools
 import logging
@@ -93,7 +93,7 @@ def affects_params(key: str) -> bool:
 def read_with_defaults(workdir: Path) -> ConfigDict:
     """Returns the config that a workdir was trained with, with the keys of today.
 
-    Keys of MACHINE take their default. The other keys may be those of another version of this code.
+    Keys of MACHINE take their defaults. The other keys may be from another version of this code.
     A key that config.json lacks takes its default; UserError if the params depend on the key. A key
     that is unknown today is dropped, except under model, vocabulary, optimizer.arguments and
     optimizer.schedule, whose keys vary. Missing and unknown keys are logged.
@@ -125,5 +125,5 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
 
 
 def _groups(config: ConfigDict) -> dict[str, dict]:
-    """Returns the groups of a config without their keys; a group may be empty in a config, too."""
+    """Returns a config's groups as nested dicts without values; empty groups are kept."""
     return {key: _groups(x) for key, x in config.items() if isinstance(x, ConfigDict)}

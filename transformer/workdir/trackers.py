@@ -76,8 +76,9 @@ def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
             trackers.append(TRACKERS[name](ids.get(name), workdir, config))
         except Exception as error:  # whatever a service answers
             raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
+        # Written for each: should the next one not start, a second try goes on in this one's run.
         ids[name] = trackers[-1].id
-    json_files.write(file, ids)
+        json_files.write(file, ids)
     return trackers
 
 
@@ -88,6 +89,7 @@ def write(trackers: list[Tracker], kind: str, step: int, values: dict) -> None:
     is no reason not to train.
     """
     numbers = {f"{kind}/{k}": float(v) for k, v in values.items() if isinstance(v, int | float)}
+    # Over a copy, because a tracker that fails is removed from the list.
     for tracker in list(trackers):
         try:
             tracker.write(step, numbers)
@@ -97,7 +99,7 @@ def write(trackers: list[Tracker], kind: str, step: int, values: dict) -> None:
 
 
 def close(trackers: list[Tracker]) -> None:
-    """Closes the runs, which may wait for what is still on its way to the service."""
+    """Closes the runs; this may wait until all numbers have reached the services."""
     for tracker in trackers:
         try:
             tracker.close()

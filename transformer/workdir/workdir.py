@@ -1,4 +1,4 @@
-"""What a run's config.json is written with, and which keys may change when the run is resumed."""
+"""Writes a run's config.json, and checks which of its keys changed when the run is resumed."""
 
 import importlib.metadata
 import logging

@@ -11,25 +11,27 @@ from transformer.tools.convert import matrices
 def test_a_matrix_times_a_vector_is_our_kernel_s_product():
     random = np.random.default_rng(0)
     matrix, x = random.normal(size=(6, 4)), random.normal(size=4)  # [out, in]
-    kernel = matrices.ours(matrix, (4, 2, 3))
+    kernel = matrices.from_foreign(matrix, (4, 2, 3))
     np.testing.assert_allclose(np.einsum("D,DHK->HK", x, kernel).reshape(-1), matrix @ x)
-    assert (matrices.theirs("encoder/layers_0/self_attention/query/kernel", kernel) == matrix).all()
+    assert (
+        matrices.to_foreign("encoder/layers_0/self_attention/query/kernel", kernel) == matrix
+    ).all()
     output, context = random.normal(size=(5, 6)), random.normal(size=(2, 3))
-    kernel = matrices.ours(output, (2, 3, 5))
+    kernel = matrices.from_foreign(output, (2, 3, 5))
     np.testing.assert_allclose(
         np.einsum("HC,HCD->D", context, kernel), output @ context.reshape(-1)
     )
     path = "decoder/layers_1/cross_attention/output/kernel"
-    assert (matrices.theirs(path, kernel) == output).all()
-    assert matrices.their_shape(path, (2, 3, 5)) == output.shape
+    assert (matrices.to_foreign(path, kernel) == output).all()
+    assert matrices.foreign_shape(path, (2, 3, 5)) == output.shape
 
 
 def test_a_bias_of_heads_is_a_vector_and_a_table_is_as_it_is():
     bias = np.arange(6).reshape(2, 3)
     path = "encoder/layers_0/self_attention/query/bias"
-    assert matrices.theirs(path, bias).tolist() == [0, 1, 2, 3, 4, 5]
-    assert (matrices.ours(np.arange(6), (2, 3)) == bias).all()
-    assert matrices.theirs("target_embedding/embedding", bias) is bias
+    assert matrices.to_foreign(path, bias).tolist() == [0, 1, 2, 3, 4, 5]
+    assert (matrices.from_foreign(np.arange(6), (2, 3)) == bias).all()
+    assert matrices.to_foreign("target_embedding/embedding", bias) is bias
 
 
 CHANGES = {

@@ -50,6 +50,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
     train = corpora["train"]
     splits.fill_in_fingerprint(config, folder, saved_config, train)
     names = class_names.prepare(config, folder, saved_config, train.classes, train.files)
+    # Called for its error: a class that training lacks is found now, not at the first validation.
     for split, corpus in corpora.items():
         class_ids(corpus, names, split)
     return config
@@ -61,7 +62,7 @@ def identity(config: ConfigDict) -> dict[str, str]:
 
 
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns {'num_classes', 'image_size'}, of the workdir, or without one of the config."""
+    """Returns {'num_classes', 'image_size'}; `folder` None: the classes too are the config's."""
     return {"num_classes": class_names.number(config, folder), "image_size": config.data.size}
 
 
@@ -83,6 +84,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
     split = splits.resolve(config, split)
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     corpus = labelled_images(config, split)
+    # In chunks, because `read` returns the encoded images, too: ImageNet's 50,000 take 6.7 GB.
     image_names, image_labels = [], []
     for start in range(0, len(corpus), CHUNK_IMAGES):
         chunk = range(len(corpus))[start : start + CHUNK_IMAGES]
@@ -93,7 +95,8 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
         model,
         batches_of(config, corpus, class_ids(corpus, names, split), evaluation_view(config), None),
         split=split,
-        files=corpus.files[:1],  # of idx files that of the images, which gives the set its name
+        # The set is named after its files: of a pair of idx files, after that of the images alone.
+        files=corpus.files[:1],
         dataset={"image": image_names, "label": image_labels},
         labels=names,
         unit="image",
@@ -134,7 +137,7 @@ def reader(config: ConfigDict, folder: Path) -> Callable[[str, int], dict[str, n
 
 def labelled_images(config: ConfigDict, split: str) -> LabelledImages:
     """Returns a split's images: 'train', 'validation', 'test', or any that the corpus has."""
-    # Here, as it imports TFDS (see data/corpora.py).
+    # Imported here, because it imports TFDS (see data/corpora.py).
     from transformer.families.images import image_corpora
 
     data, (name, key) = config.data, splits.name_and_key(config, split)
@@ -174,7 +177,7 @@ def evaluation_view(config: ConfigDict) -> View:
 
 
 def training_view(config: ConfigDict) -> View:
-    """Returns the view of training: `evaluation_view` with the config's augmentation."""
+    """Returns the view of training: that of evaluation, with the config's augmentation."""
     data = config.data
     augmentation = {"padding": data.padding, "flip": data.flip, "min_area": data.min_area}
     return evaluation_view(config)._replace(**augmentation)

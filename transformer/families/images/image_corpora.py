@@ -36,11 +36,11 @@ OWN = "own_images"
 class OwnImages(builders.Records):
     """Writes image i of a split as record i, encoded as in its file (idx: as PNG)."""
 
-    NAMES = "name"  # the feature that says which image it is
+    NAMES = "name"  # the feature that identifies an image
 
 
 def own_config(images: ImageFiles) -> builders.RecordsConfig:
-    """Returns the config of the images in these files, named after their content."""
+    """Returns the builder's `RecordsConfig` of these images, named after their content."""
 
     def splits() -> dict[str, tuple[int, Iterator]]:
         columns = zip(images.contents(), images.labels, images.names, strict=True)
@@ -69,7 +69,7 @@ class Cifar10(cifar.Cifar10, skip_registration=True):
     def _generate_examples(
         self, split_prefix: str, filepaths: Iterable[str]
     ) -> Iterator[tuple[int, dict]]:
-        # A record is a label and the red, the green and the blue 32 x 32 pixels.
+        # A record is a byte of label, then the red, the green and the blue plane of 32 x 32 bytes.
         size = 1 + 3 * 32 * 32
         records = (x for path in filepaths for x in np.fromfile(path, np.uint8).reshape(-1, size))
         for index, record in enumerate(records):
@@ -92,7 +92,8 @@ class Imagenet2012(imagenet.Builder, skip_registration=True):
     def _split_generators(self, dl_manager: Any) -> dict[str, Iterator]:
         folder = pathlib.Path(dl_manager.manual_dir)
         train, validation = (folder / name for name in self.ARCHIVES)
-        # TFDS's file has the labels in the order of the images' names.
+        # Line i of TFDS's file is the label of image i, in the order of the images' names,
+        # whatever their order in the archive.
         with tarfile.open(validation) as archive:
             names = sorted(archive.getnames())
         labels = (self.pkg_dir_path / "validation_labels.txt").read_text().split()
@@ -108,6 +109,7 @@ class Imagenet2012(imagenet.Builder, skip_registration=True):
     def _fix_image(self, image_fname: str, image: Any) -> Any:
         if image_fname not in (*imagenet.CMYK_IMAGES, *imagenet.PNG_IMAGES):
             return image
+        # A CMYK JPEG or a PNG becomes an RGB JPEG; all other images keep their bytes.
         file = io.BytesIO()
         with Image.open(io.BytesIO(image.read())) as opened:
             opened.convert("RGB").save(file, "jpeg", quality=95)
@@ -128,6 +130,7 @@ def load(
     """
     check_values("data", {"corpus": corpus}, {"corpus": (OWN, *KNOWN)})
     data_dir = local_folder(data_dir)
+    # Own images are prepared as one split, 'images': of 'train[:90%]' TFDS reads 'images[:90%]'.
     stem, bracket, part = split.partition("[")
     files, config, check = (), None, lambda: None
     if corpus == OWN:
@@ -143,13 +146,17 @@ def load(
     try:
         info = builder.info.splits[split_of_builder]
     except ValueError as error:
+        # TFDS's message names the split that TFDS reads; the user knows the one in the config.
         reason = " ".join(str(error).split()).replace("images", split.partition("[")[0])
         raise UserError(f"{key}={split!r}: {reason}") from error
     if not info.num_examples:
         raise UserError(f"{key}={split!r} has no image")
+    # Identifies the content without reading the images: the full name of own images has their
+    # digest, that of a known corpus its version.
     content = builder.info.full_name, split_of_builder, info.num_examples, info.num_bytes
     digest = hashlib.sha256(repr(content).encode()).hexdigest()
-    skip = {"image": tfds.decode.SkipDecoding()}  # images.py decodes: TFDS would pick OpenCV
+    # images.py decodes the images, by Pillow: TFDS would pick OpenCV where it is installed.
+    skip = {"image": tfds.decode.SkipDecoding()}
     records = builder.as_data_source(split=split_of_builder, decoders=skip)
     classes = tuple(builder.info.features["label"].names)
     return LabelledImages(f"{corpus}-{digest[:16]}", classes, records, kind.NAMES, files)
@@ -167,7 +174,8 @@ def cifar10_archive(data_dir: str) -> dict[str, tuple[pathlib.Path, pathlib.Path
 def check_archives(corpus: str, data_dir: str) -> None:
     """Raises UserError if an archive is not on disk and cannot be downloaded.
 
-    ImageNet's have no URL: users register, download them and put them into `manual`.
+    ImageNet's archives have no URL: users register, download the archives and put them into
+    DATA_DIR/downloads/manual.
     """
     if corpus == "imagenet2012":
         folder = pathlib.Path(data_dir, "downloads", "manual")

@@ -29,7 +29,7 @@ class ImageFiles(NamedTuple):
     labels: list[int]  # of each image, its index in `classes`
     names: list[str]  # of each image: 'cat/7.png', 'train-images-idx3-ubyte.gz image 7'
     digest: str  # sha256 of images and labels
-    num_bytes: int  # about as many as the images take
+    num_bytes: int  # about the size of all images, from which the number of shards is computed
     files: tuple[str, ...]
     contents: Callable[[], Iterator[bytes]]  # yields each image as PNG or JPEG
 
@@ -39,7 +39,8 @@ def find(directory: Path, split: str, key: str) -> ImageFiles:
 
     STEM is a folder with a folder of PNG and JPEG images for each class; or there are two idx files
     (MNIST's format), STEM-images-idx3-ubyte and STEM-labels-idx1-ubyte, plain or .gz.
-    `key` is the split's config key, for error messages. UserError for what is missing or damaged.
+    `key` is the split's config key, for error messages. UserError if the images are missing or
+    damaged.
     """
     if (directory / split).is_dir():
         return class_folders(directory / split)
@@ -53,6 +54,7 @@ def find(directory: Path, split: str, key: str) -> ImageFiles:
                 f"for each class, or the idx file {candidates[0]}[.gz]; "
                 f"{text_files.state(directory)}"
             )
+        # The plain file is first: it is read where both are there.
         files += present[:1]
     return idx_files(*files)
 
@@ -63,8 +65,8 @@ def find(directory: Path, split: str, key: str) -> ImageFiles:
 def class_folders(folder: Path) -> ImageFiles:
     """Returns the images of FOLDER/CLASS/IMAGE.png (or .jpg, .jpeg).
 
-    Images are sorted by their checksums, which is a shuffle that is the same everywhere: any part
-    of the split, such as its last tenth, has images of all classes. UserError for a class without
+    Images are sorted by their checksums, a shuffle that is the same on all machines: any part of
+    the split, such as its last tenth, has images of all classes. UserError for a class without
     images, and for any other file or folder that is not hidden.
     """
     images = []
@@ -90,6 +92,7 @@ def class_folders(folder: Path) -> ImageFiles:
     def contents() -> Iterator[bytes]:
         for _, _, path in images:
             encoded = path.read_bytes()
+            # Decoded to check it: a damaged image is named now, not in the middle of training.
             open_image(encoded, str(path))
             yield encoded
 
@@ -132,7 +135,7 @@ def open_image(encoded: bytes, name: str) -> Image.Image:
         raise UserError(f"{name} is a damaged image, or neither PNG nor JPEG") from error
     except BROKEN as error:
         raise UserError(f"{name} is a damaged image: {error}") from error
-    if image.mode.startswith(("I", "F")):  # Pillow would cut off what is above 255
+    if image.mode.startswith(("I", "F")):  # Pillow would clip values above 255
         raise UserError(f"{name} has more than 8 bits a channel: convert it to 8")
     return image
 
@@ -153,7 +156,9 @@ def idx_files(images_file: Path, labels_file: Path) -> ImageFiles:
         )
     if not images.size:
         raise UserError(f"{images_file} has no image of at least one pixel")
+    # Labels 3 7 3 are the classes '3' and '7', with the indices 0 1 0.
     numbers, classes = np.unique(labels, return_inverse=True)
+    # With the shape, because images of 2 x 8 and of 4 x 4 pixels may have the same bytes.
     digest = hashlib.sha256(repr(images.shape).encode() + images.tobytes() + labels.tobytes())
     return ImageFiles(
         classes=tuple(map(str, numbers)),
@@ -169,6 +174,7 @@ def idx_files(images_file: Path, labels_file: Path) -> ImageFiles:
 def read_idx(file: Path, num_dimensions: int) -> np.ndarray:
     """Returns an idx file's array, uint8 of `num_dimensions`; UserError for any other file."""
     # The header: 0 0 8 (unsigned bytes), the number of dimensions, and an int32 for each of them.
+    # MNIST's training images begin with the bytes 0 0 8 3 and the integers 60000 28 28.
     start, magic, content = 4 + 4 * num_dimensions, bytes((0, 0, 8, num_dimensions)), bytearray()
     try:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rb") as opened:

@@ -25,7 +25,7 @@ class LabelledImages:
     fingerprint: str  # of the content
     classes: tuple[str, ...]
     records: Sequence[dict]  # the TFDS data source: {'image': PNG or JPEG, 'label': index, ...}
-    names: str  # the key of a record that says which image it is
+    names: str  # the key of the image's name in a record
     files: tuple[str, ...] = ()  # of own images: the folder, or the two idx files
 
     def __len__(self) -> int:
@@ -44,16 +44,17 @@ class LabelledImages:
 class View(NamedTuple):
     """Says how an image becomes an array [size, size, channels].
 
-    Without augmentation (padding 0, flip False, min_area 0) it is the central square, whose side is
-    `central_crop` of the image's shorter side, resized.
+    Without augmentation (padding 0, flip False, min_area 0) the array is the central square of the
+    image, resized; the square's side is `central_crop` times the image's shorter side.
     """
 
     size: int
     channels: int  # 1: grey, 3: colour
     central_crop: float
-    padding: int = 0  # then a random crop out of the array with so many black pixels around it
-    flip: bool = False  # mirrors every other image, left to right
-    min_area: float = 0.0  # instead of the central square: a random box of at least this area
+    padding: int = 0  # black pixels added on each side, before a random crop to `size`
+    flip: bool = False  # mirrors an image left to right, with probability 1/2
+    # Above 0: a random box replaces the central square, of at least this share of the image's area.
+    min_area: float = 0.0
 
 
 RULES = {
@@ -101,6 +102,7 @@ def assemble(
     encoded, labels, names = images.read(items)
 
     def fill(part: range) -> None:
+        # The draws depend on (seed, t, item), not on the thread or on the row.
         for i in part:
             rng = np.random.default_rng((*key, int(items[i]))) if is_random(view) else None
             array = viewed(decode(encoded[i], names[i], view.channels), view, rng)
@@ -110,9 +112,11 @@ def assemble(
     parts = [range(start, len(items), num_threads) for start in range(num_threads)]
     if num_threads == 1:
         fill(*parts)
-    else:  # Pillow decodes and resizes without the interpreter's lock
+    else:  # Pillow releases the GIL to decode and to resize
         with concurrent.futures.ThreadPoolExecutor(num_threads, "images") as threads:
+            # A list, because reading the results raises the error of a thread.
             list(threads.map(fill, parts))
+    # Labels 0 1 1 of a corpus whose class_ids are [1, 0] become the targets 1 0 0.
     batch["targets"][row_of_item] = class_ids[labels]
     batch["weights"][row_of_item] = 1
     return batch
@@ -124,7 +128,7 @@ def decode(encoded: bytes, name: str, channels: int) -> Image.Image:
 
 
 def is_random(view: View) -> bool:
-    """Returns whether a view has augmentation."""
+    """Returns whether a view has augmentation, which is drawn at random."""
     return bool(view.padding or view.flip or view.min_area)
 
 
@@ -162,8 +166,8 @@ def random_box(
 ) -> tuple[int, int, int, int] | None:
     """Returns a random box (left, top, right, bottom), as Szegedy et al. (2015) crop for training.
 
-    Its area is `min_area` to 1 of the image's, its sides are 3:4 to 4:3. None if none of BOX_TRIES
-    draws fits into the image.
+    The box has `min_area` to 1 of the image's area, and an aspect ratio of 3:4 to 4:3. None if
+    BOX_TRIES draws in a row do not fit into the image.
     """
     width, height = size
     for _ in range(BOX_TRIES):

@@ -10,7 +10,7 @@ Array = jax.Array
 class LinearPatches(nn.Module):
     """Maps the pixels of each patch linearly (Dosovitskiy et al. 2021, equation 1).
 
-    It is a convolution whose stride is its window, so that patches do not overlap.
+    The map is a convolution whose stride equals its window, so that patches do not overlap.
     """
 
     d_model: int
@@ -37,11 +37,12 @@ class ConvolutionalStem(nn.Module):
     @nn.compact
     def __call__(self, x_BHWC: Array) -> Array:
         """Returns [B, H / 2^num_halvings, W / 2^num_halvings, d_model]."""
-        for i in reversed(range(self.num_halvings)):  # channels double while the image is halved
+        # Channels double while the image is halved: d_model 64 and 3 halvings give 16, 32, 64.
+        for i in reversed(range(self.num_halvings)):
             x_BHWC = nn.Conv(max(1, self.d_model >> i), (3, 3), strides=(2, 2), dtype=self.dtype)(
                 x_BHWC
             )
-            # The paper has batch normalisation, whose statistics depend on the other images.
+            # The paper normalises over the batch; here an image's output depends on no other image.
             x_BHWC = nn.relu(nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype)(x_BHWC))
         return nn.Conv(self.d_model, (1, 1), dtype=self.dtype)(x_BHWC)
 

@@ -27,15 +27,16 @@ class VisionTransformer(nn.Module):
     """Maps images to logits of their classes. Params are float32."""
 
     num_classes: int
-    image_size: int  # height and width that `flops` is for; images of other sizes work, too
+    image_size: int  # height and width for which `flops` counts; images of other sizes work, too
     patch_size: int  # height and width of a patch, which is one position of the encoder
     # What makes a vector of a patch: 'patches', a linear map of its pixels (the paper's), or
     # 'convolutions' (Xiao et al. 2021, "Early convolutions help transformers see better").
     stem: str
-    pooling: str  # what is classified: 'token', a learned one beside the patches, or their 'mean'
+    pooling: str  # the classified vector: that of a learned 'token', or the 'mean' of the patches
     position_grid: int  # height and width of the learned positions; another grid interpolates them
-    mean: tuple  # of the pixels of each channel, from 0 to 1: what the model gets is
-    std: tuple  # (pixel / 255 - mean) / std
+    # Of each channel's pixels from 0 to 1; the model gets (pixel / 255 - mean) / std.
+    mean: tuple
+    std: tuple
     options: LayerOptions  # 'learned' positions are added to the patches
     dtype: str
 
@@ -67,7 +68,7 @@ class VisionTransformer(nn.Module):
     def __call__(self, images: Array, *, train: bool) -> Array:
         """Returns logits [B, V] in float32 of uint8 images [B, height, width, channels]."""
         x_BSD = self.embed(images, train=train)
-        # Every position sees all positions.
+        # The mask is all True: every position sees all positions.
         places_BS = jnp.broadcast_to(jnp.arange(x_BSD.shape[1]), x_BSD.shape[:2])
         view = View(jnp.ones((1, 1, x_BSD.shape[1]), bool), places_BS, places_BS)
         x_BSD = self.encoder(x_BSD, view, train=train).astype(jnp.float32)
@@ -98,6 +99,7 @@ class VisionTransformer(nn.Module):
         are counted; a convolutional stem counts as one linear map of the patches.
         """
         del length
+        # Rounded up, as a convolutional stem pads: an image of 30 in patches of 8 has 4 x 4.
         num_patches = math.ceil(self.image_size / self.patch_size) ** 2
         positions = num_patches + (self.pooling == "token")
         D = self.options.d_model

@@ -35,8 +35,9 @@ def prepare(
 ) -> tuple[str, ...]:
     """Returns the labels of a run: `labels`, which a new run writes, or those of its workdir.
 
-    Fills in their fingerprint and number. `saved_config` is the argument of a task's `prepare`,
-    None in a new run; `files` are those of the training split, for error messages.
+    Fills in `vocabulary.labels_fingerprint` and `data.num_classes`. `saved_config` is the argument
+    of a task's `prepare`, None in a new run; `files` are those of the training split, for error
+    messages.
     """
     if saved_config is None:
         check(labels, " and ".join(files) or config.data.corpus)
@@ -51,7 +52,7 @@ def prepare(
 def write(folder: Path, labels: Sequence[str]) -> None:
     """Writes the labels into WORKDIR/vocabulary, with checksums."""
     vocabulary = folder / "vocabulary"
-    # The checksums are of all files of the folder: the vocabulary may be there already.
+    # Checksums of all files in the folder: the vocabulary may have been written already.
     paths.write_file(vocabulary / NAME, _text(labels))
     paths.write_file(vocabulary / checksums.NAME, checksums.checksums_of(vocabulary))
 
@@ -78,7 +79,7 @@ def read(folder: Path, expected: str) -> tuple[str, ...]:
 
 
 def number(config: ConfigDict, folder: Path | None) -> int:
-    """Returns the number of classes of a workdir, or without one that of the config."""
+    """Returns how many classes a workdir has; `folder` None: how many the config says."""
     if folder is None:
         return config.data.num_classes
     return len(read(folder, config.vocabulary.labels_fingerprint))
@@ -97,7 +98,7 @@ def class_ids(
     UserError for a label that training never saw; place(i) says where item i is from, such as
     'test.tsv, line 3'.
     """
-    # A dict: `labels.index` would look through 1,000 classes for each of a million images.
+    # A dict: `labels.index` would search 1,000 classes for each of a million images.
     ids = {label: i for i, label in enumerate(labels)}
     for i, name in enumerate(names):
         if name not in ids:

@@ -99,13 +99,14 @@ def evaluation(
         if (outcome := loss.score(params, should_stop)) is None:
             return None
         sums, values = outcome
+        # Back into the order of the split, in which `dataset` has its lines.
         targets, predictions, probabilities = map(loss.by_item, values)
         weight = sums.pop("weight")
         counts = confusion(targets, predictions, len(labels))
         scores = {
             **{name: total / weight for name, total in sums.items()},
             "accuracy": float((targets == predictions).mean()),
-            # Not over classes without items and predictions, whose F1 is NaN.
+            # The mean leaves out classes without items and predictions, whose F1 is NaN.
             "macro_f1": float(np.nanmean(precision_recall_f1(counts)[2])),
         }
         probability = [f"{p:.4f}" for p in probabilities]
@@ -143,14 +144,14 @@ def _outcome(
 ) -> tuple[dict, tuple[Array, Array, Array]]:
     """Returns the sums without dropout, and (target, prediction, its probability) [B] each."""
     logits_BV, sums = _sums(model, params, batch, label_smoothing, train=False)
-    # Of the prediction alone: all of [B, V] would have to leave the devices.
+    # Only the prediction's probability: [B, V] would be copied from the devices to the host.
     probability_B = jax.nn.softmax(logits_BV, axis=-1).max(axis=-1)
     return sums, (batch["targets"], logits_BV.argmax(axis=-1), probability_B)
 
 
 def confusion(targets: np.ndarray, predictions: np.ndarray, num_classes: int) -> np.ndarray:
     """Returns the confusion matrix [V, V]: items of class i that were predicted as class j."""
-    # (i, j) is counted as i * V + j: with V = 3, target 1 and prediction 2 are 5.
+    # (i, j) is counted under the index i * V + j: with V = 3, target 1 and prediction 2 under 5.
     pairs = targets * num_classes + predictions
     return np.bincount(pairs, minlength=num_classes**2).reshape(num_classes, num_classes)
 
@@ -161,8 +162,9 @@ def precision_recall_f1(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     Precision is 0 for a class that is never predicted, recall for one without items; F1, their
     harmonic mean, is NaN for a class with neither.
     """
-    # Column sums are of predictions, row sums of items.
+    # A column's sum counts the predictions of a class, a row's sum its items.
     correct, predicted, actual = np.diag(counts), counts.sum(axis=0), counts.sum(axis=1)
+    # F1 is 2 P R / (P + R), with P = correct / predicted and R = correct / actual.
     with np.errstate(invalid="ignore"):
         f1 = 2 * correct / (predicted + actual)  # 0 / 0 is NaN
     return correct / np.maximum(predicted, 1), correct / np.maximum(actual, 1), f1
@@ -179,6 +181,6 @@ def report(
             f"{label}\t{count}\t" + "\t".join(f"{score:.4f}" for score in values)
             for label, count, *values in scores
         ],
-        # Pairs that occur: of 1,000 classes there would be a million.
+        # Only pairs that occur: 1,000 classes have a million pairs.
         "confusion": [f"{labels[i]}\t{labels[j]}\t{counts[i, j]}" for i, j in np.argwhere(counts)],
     }

@@ -46,6 +46,7 @@ def classify(config: ConfigDict, workdir: Path) -> None:
     shown = progress.counter("classify", total=lines.count(sys.stdin.buffer))
     with hidden if interactive else shown as advance:
         numbered = enumerate(lines.read(sys.stdin.buffer), start=1)
+        # Lazy: a line is read when its chunk is, so that lines before an invalid one are answered.
         items = ((text, read(text, number)) for number, text in numbered)
         for chunk in chunks.divide(items, 1 if interactive else options.chunk_lines):
             texts, rows = zip(*chunk, strict=True)
@@ -86,7 +87,7 @@ def _batch_probabilities(run: trained.Trained, rows: list[Row]) -> np.ndarray:
     """Returns the probabilities [B, V] of rows of equal shapes; padding rows come last."""
     padded = parts.rows_in_powers_of_4(len(rows), layout.num_devices(run.params))
 
-    # One input of all rows, [B, ...], and zeros for the rows that are added.
+    # Stacks one input of all rows, [B, ...]; the rows added for the devices are zeros.
     def stack(*arrays: np.ndarray) -> np.ndarray:
         empty = np.zeros((padded - len(rows), *arrays[0].shape), arrays[0].dtype)
         return np.concatenate([np.stack(arrays), empty])

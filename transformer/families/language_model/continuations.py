@@ -2,8 +2,8 @@
 
 Rows advance together: token n of a row is forced while it belongs to the prompt, and sampled
 afterwards. The model sees a window of at most `context` tokens. Where the window is full, a new one
-begins with the last half of it, so that a text, prompt included, may be of any length. With a
-context of 4, and letters for tokens (START is what comes before the text):
+begins with its last half, so that a text, prompt included, may be of any length. Example with a
+context of 4 and letters for tokens (START is what comes before the text):
 
     window         predicts
     START A B C    A B C D
@@ -30,7 +30,7 @@ Array = jax.Array
 Tree = dict
 Vocabulary = tokenizer.Pieces | characters.Characters
 
-# Of config.generate; 2^31 is too large for an int32 of the device.
+# Rules of config.generate; 2^31 does not fit into the device's int32.
 RULES = {
     "max_tokens": "at least 1 and below 2^31",
     "num_samples": "at least 1 and below 2^31",
@@ -43,7 +43,7 @@ RULES = {
 }
 SAMPLING = ("max_tokens", "seed", "temperature", "top_k", "top_p")  # arguments of `sample`
 METHODS = ("encode", "prepare", "step")  # of the model
-BLOCK = 16  # tokens that are sampled between two looks at them
+BLOCK = 16  # tokens sampled on the device before they are copied to the host
 
 
 def text(vocabulary: Vocabulary, ids: Sequence[int]) -> str:
@@ -78,7 +78,7 @@ def sample(
     breaks = [num_lines or math.inf] * len(prompts)  # line breaks still to come
     for block in blocks(params, prompts, random_keys, vocabulary=vocabulary, **options):
         for i, tokens in enumerate(block.tolist()):
-            # Of a block, what belongs to the prompt is skipped.
+            # A block repeats what is left of the prompt first: these tokens are skipped.
             for token in tokens[forced[i] :]:
                 breaks[i] -= token == vocabulary.end
                 if breaks[i] > 0 and len(ids[i]) < max_tokens:
@@ -90,7 +90,7 @@ def sample(
 
 
 def cast(params: Tree, model: nn.Module) -> Tree:
-    """Returns the params in the dtype of a model, for all texts that it samples."""
+    """Returns the params in the model's dtype: cast once, not for every block of tokens."""
     return compiled.cast_params(params, dtype=getattr(model, "dtype", "float32"))
 
 
@@ -132,7 +132,8 @@ def blocks(
     # Column n is the model's input for token n: the token before it.
     inputs_BT = np.full((num_rows, 1), vocabulary.end, np.int32)
     kept = context // 2
-    block = math.gcd(math.gcd(context, kept), block)  # so that a window ends with a block
+    # A window ends where a block ends: a context of 24 has blocks of 4, one of 10 has blocks of 1.
+    block = math.gcd(math.gcd(context, kept), block)
     window = functools.partial(_window, params, model=model, context=context)
     never = (vocabulary.pad, vocabulary.start, vocabulary.unknown)
     advance = functools.partial(_advance, params, model=model, never=never, seed=seed, **options)
@@ -159,6 +160,7 @@ def _window(params: Tree, tokens_BT: Array, *, model: nn.Module, context: int) -
     """Returns (memory, cache) of a window that begins with `tokens_BT`; T may be 0."""
     apply = functools.partial(model.apply, {"params": params})
     memory = apply(train=False, method="encode")
+    # `prepare` takes the mask of a source, and uses only its B here.
     no_source_BS = jnp.ones((len(tokens_BT), 1), bool)
     memory, cache = apply(memory, no_source_BS, context, 1, method="prepare")
     if tokens_BT.shape[1]:

@@ -40,14 +40,14 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     options, form = config.generate, config.generate.format
     check_values("generate", options, continuations.RULES)
     interactive = sys.stdin.isatty()
-    # A JSON object is written as a whole.
+    # Never with JSON: an object can only be written as a whole.
     stream = form == "text" and (interactive or options.stream)
     texts = lines.read(sys.stdin.buffer)
     values = lines.columns(texts, ("prompt",), needed=1, form=form, section="generate")
     vocabulary = vocabularies.read(workdir, config)
     prompts = read_prompts(values, vocabulary, config.data.context_length)
     run = trained.load(config, workdir)
-    # The key may be larger than in training, the learned positions are as many as then.
+    # The context may be set larger than in training; the learned positions stay as many.
     check_positions(run.model, "data.context_length", config.data.context_length)
     logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:
@@ -89,7 +89,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
 
 
 def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -> Iterator[Prompt]:
-    """Yields the prompts of the lines; warns of one too long for the context, or with unknowns."""
+    """Yields each line's prompt; warns if it exceeds the context or has unknown characters."""
     for number, line in enumerate(values):
         # Without END: the prompt's line goes on. A JSON string may have line breaks.
         texts = vocabulary.encode(line["prompt"].split("\n"))
@@ -126,8 +126,8 @@ def continuation(vocabulary: Vocabulary, prompt: Prompt, ids: list[int]) -> str:
 
     Prompt and continuation are decoded together, because the first piece of a text loses its space.
     """
-    before = continuations.text(vocabulary, prompt.ids)
-    return continuations.text(vocabulary, prompt.ids + ids)[len(before) :]
+    prompt_text = continuations.text(vocabulary, prompt.ids)
+    return continuations.text(vocabulary, prompt.ids + ids)[len(prompt_text) :]
 
 
 def _format(prompt: Prompt, texts: list[str], form: str, end: str) -> Iterator[str]:

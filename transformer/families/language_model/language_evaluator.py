@@ -50,6 +50,7 @@ def evaluation(
         what = f"{quantity(unknown, 'character')} of {len(ids)} are unknown to the vocabulary"
         logging.warning("split %s: %s, and count as one token each", split, what)
     size = {"tokens": len(ids), **counts(dataset["text"]), "unknown": unknown}
+    # Seed None keeps the windows in order, so that `nats_of_tokens` has the order of the stream.
     batches = Batches(
         [streams.windows(len(ids), data.context_length)],
         config.evaluate.batch_tokens,
@@ -73,6 +74,7 @@ def evaluation(
             texts = continuations.unprompted(params, config.evaluate.samples, **options)
         return format_samples(texts)
 
+    # Sampling has programs of its own, which may run out of memory where the loss does not.
     def rehearse(params: Tree) -> None:
         loss.rehearse(params)
         samples(params)
@@ -87,6 +89,7 @@ def evaluation(
         nats = sums["nats_per_token"]
         scores = {
             **losses.per_token(sums),
+            # At most e^700, because e^710 overflows.
             "word_perplexity": math.exp(min(nats / max(1, size["words"]), 700.0)),
             "bits_per_character": nats / math.log(2) / size["characters"],
             "samples": samples(params),
@@ -118,7 +121,7 @@ def counts(lines: Sequence[str]) -> dict[str, int]:
     """Returns {'words', 'characters'}: split at white space; with all spaces and line breaks."""
     return {
         "words": sum(len(line.split()) for line in lines),
-        # A line break is a character, of the last line, too.
+        # Each line's break counts as a character, also that of the last line.
         "characters": int(np.sum([len(line) + 1 for line in lines])),
     }
 

@@ -26,7 +26,7 @@ class LanguageModel(nn.Module):
 
     vocab_size: int
     options: LayerOptions
-    max_positions: int  # how many positions are learned; the others have no limit
+    max_positions: int  # the number of learned positions; other encodings have no limit
     tied_embeddings: bool  # whether embedding and output are one matrix
     dtype: str
 
@@ -52,10 +52,12 @@ class LanguageModel(nn.Module):
     def hidden(self, tokens: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns the output [B, T, D] after each token, which `logits` maps to the vocabulary.
 
-        All inputs are int [B, T]. `tokens` are already shifted right: the logits at position t are
-        of the token behind tokens[t]. Segments number the texts of a row from 1, 0 is padding;
-        positions count from 0 in each. A token sees those before it in its own text, and itself.
+        All inputs are int [B, T]. `tokens` are already shifted right: the logits at position t
+        predict the token after tokens[t]. Segments number the texts of a row from 1, 0 is padding;
+        positions count from 0 in each text. A token attends to itself and to the tokens before it
+        in its own text.
         """
+        # Causal within a text: segments 1 1 2 with positions 0 1 0 give the mask 100 110 001.
         mask_BTT = same_segment(segments, segments)
         mask_BTT &= positions[:, :, None] >= positions[:, None, :]
         x_BTD = self._embed(tokens, positions, train=train)
@@ -88,7 +90,8 @@ class LanguageModel(nn.Module):
         """
         del memory
         queries = kv_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
-        positions_1Q = queries.view.query_positions_BT[:1]  # those of all rows
+        # One row of positions is enough: all rows are at the same positions.
+        positions_1Q = queries.view.query_positions_BT[:1]
         x_BQD = self._embed(queries.tokens_BQ, positions_1Q, train=False)
         x_BQD, keys_values = self.decoder.step(
             x_BQD, queries.view, None, None, cache.keys_values, queries.slot
@@ -106,7 +109,7 @@ class LanguageModel(nn.Module):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` rows of `length` tokens.
 
-        They are counted as in `Transformer.flops`.
+        The FLOPs are counted as in `Transformer.flops`.
         """
         decoder = self.options.num_layers * sum(layers.multiply_adds(self.options, length))
         return 3 * 2 * rows * length * (decoder + self.options.d_model * self.vocab_size)

@@ -1,7 +1,7 @@
 """The language modelling task: predict each token of a text from those before it.
 
 The lines of a split are one stream of tokens, in which END stands for the line break; a row is a
-window of it (streams.py). The score is the nats per token, of which the perplexity is e^nats.
+window of the stream (streams.py). The score is the nats per token; e^nats is the perplexity.
 """
 
 import functools
@@ -42,7 +42,7 @@ def check(config: ConfigDict) -> None:
                 f"config.{key}.batch_tokens={tokens.batch_tokens} is less than one row, "
                 f"config.data.context_length={data.context_length}"
             )
-    # Of any vocabulary: the run's own is not learnt yet.
+    # A vocabulary of 8 stands for the run's, which may not be learnt yet.
     checked = model(config, {"vocab_size": 8})
     trained.check_all_positions(config, checked, "data.context_length")
     losses.check_blocks(checked, config.loss.blocks)
@@ -83,7 +83,7 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
 
 
 def reader(config: ConfigDict, folder: Path) -> Callable:
-    """Returns a function (line, number) -> the model's inputs for one text, cut like a window."""
+    """Returns read(line, number) -> the model's inputs for one text, cut after one window."""
     vocab = vocabularies.read(folder, config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
@@ -104,6 +104,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
     ids = tokens.sides["text"].ids
     logging.info("token ids are in %s", tokens.directory)
     rows = streams.windows(len(ids), config.data.context_length)
+    # Training shifts each window at random; evaluation has each token as a target once.
     assemble = functools.partial(streams.assemble_shifted, ids)
     batches = Batches([rows], config.data.batch_tokens, config.train.seed, assemble)
     about = (

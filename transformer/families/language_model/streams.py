@@ -22,6 +22,7 @@ def example(rows: int, length: int) -> dict:
 
 def windows(num_tokens: int, length: int) -> Rows:
     """Returns the windows that cover a stream once, one a row: window i begins at i * length."""
+    # Rounded up: 5 tokens in rows of 3 are two windows, the second with one column of padding.
     count = -(-num_tokens // length)
     return Rows(length, np.arange(count), np.arange(count + 1))
 
@@ -77,6 +78,7 @@ def _lay(
     # A window that starts at 3 has the targets 3 4 5, and the tokens 2 3 4 before them.
     at_IT = starts[:, None] + np.arange(shape[1])  # of each target in the stream; I: items
     real_IT = at_IT < len(ids)
+    # Padding lies behind the stream's end: its indices are clipped, and its values not used.
     before_IT = np.where(at_IT > 0, ids[np.clip(at_IT - 1, 0, len(ids) - 1)], END)
     positions_IT = np.broadcast_to(np.arange(shape[1]), at_IT.shape)
 

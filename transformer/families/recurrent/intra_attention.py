@@ -25,9 +25,9 @@ class IntraAttention(nn.Module):
     vocab_size: int
     num_classes: int
     d_model: int  # of the embeddings
-    state_size: int  # of the hidden states and of the memories
-    forget_bias: float  # added in the forget gate, which it opens
-    attention_size: int  # inside the scores
+    state_size: int  # C, of the hidden states and of the memories
+    forget_bias: float  # added to the forget gate's logit: 1 opens the gate at first
+    attention_size: int  # A, of the sum inside the tanh of the scores
     d_ff: int  # of the classifier's hidden layer
     dropout_rate: float  # of the embeddings and of the classifier's input
 
@@ -39,6 +39,7 @@ class IntraAttention(nn.Module):
         fields.check(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))
+        # One step a position: axis 1 is S, both of the input [B, S, D] and of the outputs.
         steps = nn.scan(
             Step,
             variable_broadcast="params",
@@ -47,12 +48,14 @@ class IntraAttention(nn.Module):
             out_axes=1,
         )(self.state_size, self.attention_size, self.forget_bias, name="recurrent")
         B, S = ids.shape
+        # The tapes have room for all positions from the start: a scan needs constant shapes.
         tape = lambda size: jnp.zeros((B, S, size))
         tapes = tape(self.attention_size), tape(self.state_size), tape(self.state_size)
-        first = jnp.int32(0), jnp.zeros((B, self.state_size)), tapes
-        _, (h_BSC, weights_BTS) = steps(first, x_BSD)  # query t reads the positions before it
+        initial_carry = jnp.int32(0), jnp.zeros((B, self.state_size)), tapes
+        _, (h_BSC, weights_BTS) = steps(initial_carry, x_BSD)
         self.sow("intermediates", "attention", weights_BTS[:, None])  # H = 1, as of a single head
-        real_BS = segments > 0  # the mean is over these; zeros for a row of padding
+        # The mean over real positions; a row of padding gets zeros, as 0 / 0 would be NaN.
+        real_BS = segments > 0
         count_B1 = jnp.maximum(real_BS.sum(axis=1, keepdims=True), 1)
         pooled_BC = jnp.einsum("BSC,BS->BC", h_BSC, real_BS.astype(h_BSC.dtype)) / count_B1
         x_BF = nn.relu(nn.Dense(self.d_ff, name="hidden")(dropout(pooled_BC)))
@@ -60,7 +63,7 @@ class IntraAttention(nn.Module):
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns {'encoder': weights [L = 1, B, H = 1, T, S]}: of the positions before t."""
+        """Returns {'encoder': weights [L = 1, B, H = 1, T, S]}; t sees the keys before t."""
         return {"encoder": sown["attention"][0][None]}
 
     def flops(self, rows: int, length: int) -> int:
@@ -106,6 +109,7 @@ class Step(nn.Module):
         gates = nn.Dense(4 * self.state_size, name="gates")
         gates_BF = gates(jnp.concatenate([attended_BC, x_BD], axis=-1))
         c_BC, h_BC = lstm.next_state(gates_BF, memory_BC, self.forget_bias)
+        # Only now is position t written: step t has read the positions 0 to t - 1.
         tapes = [
             jax.lax.dynamic_update_slice_in_dim(tape, value[:, None], t, axis=1)
             for tape, value in ((keys_BSA, project("key")(h_BC)), (h_BSC, h_BC), (c_BSC, c_BC))

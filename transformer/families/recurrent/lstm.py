@@ -13,14 +13,15 @@ Array = jax.Array
 
 
 def next_state(gates_BF: Array, c_BC: Array, forget_bias: float) -> tuple[Array, Array]:
-    """Returns the next memory and state, (c, h) [B, C], of gates [B, 4 C] before their sigmoids."""
+    """Returns the next cell state and hidden state, (c, h), from the gates' logits [B, 4 C]."""
+    # With C = 2 the columns of the gates are i i f f o o n n; n is the new content, a tanh.
     i, f, o, new = jnp.split(gates_BF, 4, axis=-1)
     c_BC = nn.sigmoid(f + forget_bias) * c_BC + nn.sigmoid(i) * jnp.tanh(new)
     return c_BC, nn.sigmoid(o) * jnp.tanh(c_BC)
 
 
 class LSTMCell(nn.LSTMCell, kw_only=True):
-    """Flax's LSTMCell with a forget bias, and one matrix product for the four gates."""
+    """Adds a forget bias to Flax's LSTMCell, and computes its four gates in one matrix product."""
 
     forget_bias: float
 
@@ -37,5 +38,7 @@ class LSTMCell(nn.LSTMCell, kw_only=True):
 
 def orthogonal_gates(key: Array, shape: tuple[int, int], dtype: jnp.dtype) -> Array:
     """Draws an orthogonal matrix [C, C] for each of the four gates, side by side [C, 4 C]."""
+    # Each gate is drawn by itself, as Flax's cells do: a square block of one orthogonal [C, 4 C]
+    # would not be orthogonal.
     square, init = (shape[0], shape[0]), nn.initializers.orthogonal()
     return jnp.concatenate([init(k, square, dtype) for k in jax.random.split(key, 4)], axis=1)

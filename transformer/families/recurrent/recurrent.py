@@ -1,6 +1,7 @@
 """Recurrent sequence-to-sequence models, which the Transformer replaced.
 
-A bidirectional encoder and a decoder of GRU (Cho et al. 2014) or LSTM cells; between them
+A bidirectional encoder and a decoder, both of GRU (Cho et al. 2014) or LSTM cells. By `attention`,
+the decoder reads the source through
 
     none                    one fixed vector (Sutskever et al. 2014)
     additive                attention before the decoder's cells (Bahdanau et al. 2015)
@@ -38,7 +39,7 @@ class Recurrent(nn.Module):
     d_model: int  # of embeddings and states; an even number, half of it for each encoder direction
     num_layers: int
     cell: str
-    forget_bias: float  # added in an LSTM's forget gate, which it opens; a GRU has none
+    forget_bias: float  # added to the logit of an LSTM's forget gate; a GRU has no such gate
     attention: str
     tied_embeddings: str  # 'all': one matrix for source, target and output; 'none'
     dropout_rate: float  # of embeddings and of the decoder's outputs
@@ -62,6 +63,7 @@ class Recurrent(nn.Module):
         self.first = tuple(first() for _ in range(self.num_layers))
         is_additive = SCORES.get(self.attention) == "additive"
         self.keys = nn.Dense(D, use_bias=False) if is_additive else None
+        # The scan is over T, axis 2 of [B, W, T, D]; every position reads the same memory.
         over_positions = nn.scan(
             DecoderStep,
             variable_broadcast="params",
@@ -105,6 +107,7 @@ class Recurrent(nn.Module):
     ) -> Array:
         """Returns the memory [B, S, D]: the states of both directions side by side."""
         x_BSD = self.dropout(self.source_embedding(source), deterministic=not train)
+        # Lengths, so that the backward direction begins at the last piece, not in the padding.
         for layer in self.encoder:
             x_BSD = layer(x_BSD, seq_lengths=(source_segments > 0).sum(axis=1))
         return x_BSD
@@ -122,6 +125,7 @@ class Recurrent(nn.Module):
         ends_BWD = jnp.repeat(ends_B1D, num_beams, axis=1)
         carries = jax.tree.map(lambda layer: jnp.tanh(layer(ends_BWD)), self.first)
         keys_BSD = self.keys(memory) if self.keys else memory
+        # One head: keys [B, S, D] become [B, H = 1, D, S], values [B, H = 1, S, D].
         keys_values = keys_BSD.swapaxes(1, 2)[:, None], memory[:, None]
         return (*keys_values, memory_mask[:, None]), (carries, jnp.zeros_like(ends_BWD))
 
@@ -149,12 +153,16 @@ class Recurrent(nn.Module):
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
+        # Of [x; h] a GRU computes reset, update and candidate, and carries h; an LSTM computes
+        # input, forget, output and candidate, and carries (c, h).
         D, (gates, carry) = self.d_model, {"gru": (3, 1), "lstm": (4, 2)}[self.cell]
         encoder = self.num_layers * 2 * gates * (D // 2) * (D + D // 2)
         decoder = self.num_layers * gates * 2 * D * D
-        # Products with D x D matrices: queries, keys, 'general', and `mix`, two or three of them.
+        # Products with D x D matrices. `mix` is two of them, or with 'additive' three; the rest are
+        # the query and the key of 'additive' and 'concat', and the W of 'general'.
         squares = {"none": 0, "additive": 5, "dot": 2, "general": 3, "concat": 4}[self.attention]
-        if squares:  # the first cell's input is twice as wide
+        if squares:
+            # The first cell's input is twice as wide: the context or the fed vector joins it.
             decoder += (gates + squares) * D * D + 2 * length * D
         position = encoder + decoder + D * self.target_vocab_size
         return 3 * 2 * rows * (length * position + self.num_layers * carry * D * D)

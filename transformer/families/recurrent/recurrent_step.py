@@ -3,7 +3,8 @@
 All kinds of attention share the rest of the model, so that a comparison measures attention alone.
 The shared parts depart from the papers. Encoder: bidirectional, as Bahdanau's; Sutskever's and
 Luong's read in one direction, Sutskever's the reversed source. First state: a tanh layer of the
-last states of both directions; Bahdanau uses the backward one, the others the states themselves.
+last states of both directions; Bahdanau's layer reads the backward state only, Sutskever's and
+Luong's decoders begin with the encoder's states themselves.
 Output: a tanh layer, as in Luong's equation 5; Bahdanau has maxout. GRU: Flax's, which applies the
 reset gate after the matrix product; Cho et al. (2014) apply it before.
 """
@@ -38,8 +39,11 @@ class DecoderStep(nn.Module):
         carries, fed_BWD = state
         mix = nn.Dense(self.d_model, use_bias=False, name="mix")
         inputs, weights_BWS = [x_BWD], None
+        # Bahdanau attends by the previous state, and the context enters the cells. Luong attends
+        # by the new state, after the cells, which read the vector of the position before.
         if self.attention == "additive":
-            last_BWD = jax.tree.leaves(carries)[-1]  # the output, of an LSTM's carry (c, h) too
+            # The last leaf is h: a GRU's carry, or the second of an LSTM's (c, h).
+            last_BWD = jax.tree.leaves(carries)[-1]
             context_BWD, weights_BWS = self._attend(last_BWD, memory)
             inputs += [context_BWD]
         elif self.attention != "none":
@@ -56,10 +60,11 @@ class DecoderStep(nn.Module):
         return (tuple(next_carries), fed_BWD), (h_BWD, weights_BWS)
 
     def _attend(self, h_BWD: Array, memory: tuple) -> tuple[Array, Array]:
-        """Returns (context_BWD, weights_BWS), of each beam over the source's positions."""
-        keys_BHKS, values_BHSC, mask_BTS = memory  # one head, H = 1; beams are the queries, T = W
+        """Returns (context_BWD, weights_BWS): each beam attends to the source's positions."""
+        keys_BHKS, values_BHSC, mask_BTS = memory  # H = 1, and a mask that all queries share
         if SCORES[self.attention] == "additive":
             h_BWD = nn.Dense(self.d_model, use_bias=False, name="query")(h_BWD)
+        # [B, W, D] -> [B, T = W, H = 1, D]: a beam is a query of the one source.
         scores_BHTS = Score(SCORES[self.attention], name="score")(h_BWD[:, :, None], keys_BHKS)
         context_BTHC, weights_BHTS = attend(scores_BHTS, mask_BTS, values_BHSC, lambda x: x)
         return context_BTHC[:, :, 0], weights_BHTS[:, 0]

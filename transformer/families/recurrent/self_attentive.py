@@ -1,6 +1,6 @@
 """The structured self-attentive sentence embedding (Lin et al. 2017): attention in a classifier.
 
-Several hops of attention read the states of a bidirectional LSTM, and a penalty makes each read
+Several hops of attention read the states of a bidirectional LSTM, and a penalty makes each hop read
 another part of the text. The queries are learned constants; the paper calls this self-attention.
 """
 
@@ -28,8 +28,8 @@ class SelfAttentive(nn.Module):
     num_classes: int
     d_model: int  # of the embeddings
     state_size: int  # u, of each direction's states
-    forget_bias: float  # added in the LSTM's forget gate, which it opens
-    attention_size: int  # d_a, inside the scores
+    forget_bias: float  # added to the forget gate's logit: 1 opens the gate at first
+    attention_size: int  # d_a, of the tanh layer inside the scores
     num_hops: int  # r
     d_ff: int  # of the classifier's hidden layer
     penalty: float  # coefficient of |A A^T - I|^2 in the loss; the paper's is 1
@@ -56,7 +56,8 @@ class SelfAttentive(nn.Module):
         )
         self.sow("intermediates", "attention", weights_BHTS)
         self.sow("losses", "penalty", self.penalty * redundancy(weights_BHTS[:, 0]))
-        m_BC = context_BTHC.reshape(len(ids), -1)  # M = A H, equation 7, as one vector
+        # M = A H, equation 7, as one vector: two hops' contexts [a b] and [c d] are [a b c d].
+        m_BC = context_BTHC.reshape(len(ids), -1)
         x_BF = nn.relu(nn.Dense(self.d_ff, name="hidden")(dropout(m_BC)))
         return nn.Dense(self.num_classes, name="head")(dropout(x_BF))
 
@@ -77,7 +78,7 @@ class SelfAttentive(nn.Module):
 def redundancy(weights_BTS: Array) -> Array:
     """Returns |A A^T - I|^2 (Frobenius; equation 8) of each A [T, S], [B].
 
-    It is 0 if each hop puts all its weight on one position, and no two hops on the same.
+    The penalty is 0 if each hop puts all its weight on one position, and no two hops on the same.
     """
     products_BTU = jnp.einsum("BTS,BUS->BTU", weights_BTS, weights_BTS)  # T and U: hops
     return ((products_BTU - jnp.eye(weights_BTS.shape[1])) ** 2).sum(axis=(1, 2))

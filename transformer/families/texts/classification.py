@@ -48,6 +48,7 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
             f"config.data.batch_tokens={data.batch_tokens} is less than one row, "
             f"config.data.max_length={data.max_length}"
         )
+    # The model checks its own values when it is built; `abstract_params` traces it, without arrays.
     checked = build_model(config, sizes(config, None))
     trained.check_all_positions(config, checked, "data.max_length")
     abstract_params(checked, example(config, 1))
@@ -61,8 +62,7 @@ def labelled(config: ConfigDict, split: str) -> LabelledText:
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
-    """Builds missing corpora, labels, vocabulary and token ids; returns the config with
-    fingerprints.
+    """Builds missing corpora, labels, vocabulary and token ids; returns the config, filled in.
 
     `saved_config` is the workdir's; None in a new run, in its first process.
     """
@@ -72,6 +72,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
     # Before a vocabulary is learnt, which can take minutes: a label may be wrong.
     names = sorted(set(train.labels))  # a class's id does not depend on the order of the texts
     names = class_names.prepare(config, folder, saved_config, names, train.files)
+    # Called for its error, which names file and line: a label that training lacks.
     for corpus in corpora.values():
         class_names.class_ids(corpus.labels, names, place=corpus.place)
     vocab = vocabularies.prepare(config, folder, saved_config, train)
@@ -87,7 +88,7 @@ def identity(config: ConfigDict) -> dict[str, str]:
 
 
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
-    """Returns {'vocab_size', 'num_classes'}, of the workdir, or without one of the config."""
+    """Returns {'vocab_size', 'num_classes'} of the workdir; `folder` None: of the config."""
     sizes = vocabularies.text_sizes(config, folder)
     return {**sizes, "num_classes": class_names.number(config, folder)}
 
@@ -154,7 +155,7 @@ def batches_of(
     data, vocab = config.data, vocabularies.read(folder, config)
     tokens = splits.tokens(config, corpus, vocab, "tokenise")
     side = texts.shorten(tokens.sides["text"], data.max_length)
-    # Rows of few lengths, each of which is a program to compile.
+    # Rows of few static lengths: a program is compiled for each.
     rows = packing.one_per_row((side.lengths,), np.arange(len(corpus)), data.max_length)
     return Batches(rows, data.batch_tokens, seed, functools.partial(texts.labelled, side, targets))
 
@@ -168,7 +169,7 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
-        # At the first line alone: a later one may begin like this by chance.
+        # Looks at the first line only: a later line may begin like this by chance.
         if number == 1 and line.startswith(tuple(f"{name}\t" for name in names)):
             logging.warning(LABELLED)
         return texts.encode_line(line, vocab, most)

@@ -21,7 +21,8 @@ from transformer.errors import UserError
 class LabelledText(corpora.Corpus):
     """One split of labelled text: a corpus whose only side is 'text', and the labels."""
 
-    # Of equal content, whatever the data source: {"label": text, "text": text}.
+    # {"label": text, "text": text}. Not compared: the fingerprint says whether contents are equal,
+    # and `read_labels` is cached by it.
     records: Sequence[dict[str, bytes]] = dataclasses.field(compare=False)
     parts: tuple[Part, ...] = ()  # of `files`, in the order of the texts
 
@@ -32,6 +33,7 @@ class LabelledText(corpora.Corpus):
 
     def place(self, i: int) -> str:
         """Returns where text i is from: 'train.tsv, line 3'."""
+        # Of parts with 3 and 5 lines, text 4 is the second text of the second part.
         for part in self.parts:
             first, last = _range(part)
             if i < last - first:
@@ -45,7 +47,8 @@ class LabelledText(corpora.Corpus):
 def read_labels(corpus: LabelledText) -> tuple[str, ...]:
     """Returns the label of every text of a split, read once for all corpora of the same content.
 
-    Without what nobody sees: 'good ' would be a class of its own, and so would '한' in three parts.
+    Labels are stripped and NFC-normalised: 'good ' is the class 'good', and '한' is one class,
+    whether it is written in one character or in three.
     """
     records = corpus.records.__getitems__([*range(len(corpus))])
     return tuple(

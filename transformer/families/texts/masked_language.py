@@ -1,8 +1,8 @@
 """Masked language modelling (Devlin et al. 2019): predict tokens from those on both sides of them.
 
-Its params are a start for a classifier of texts (train.init_from). BERT's second task, whether one
+Its params can initialise a classifier of texts (train.init_from). BERT's second task, whether one
 sentence follows another, is left out: a line is a text by itself, and Liu et al. (2019, RoBERTa)
-found no use in it.
+found that the task does not help.
 """
 
 import functools
@@ -46,7 +46,7 @@ def check(config: ConfigDict) -> None:
 
 
 def load(config: ConfigDict, split: str) -> Corpus | labelled_text.LabelledText:
-    """Returns a split: a text a line; with `data.labelled`, that of LABEL<tab>TEXT lines."""
+    """Returns a split of one text a line; with `data.labelled`, of LABEL<tab>TEXT lines."""
     if config.data.labelled:
         return classification.labelled(config, split)
     return splits.text(config, split)
@@ -72,7 +72,7 @@ def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -
 
 
 def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int | float]:
-    """Returns the vocabulary's size, of the workdir or of the config, and the share of masks."""
+    """Returns {'vocab_size', 'mask_share'}; `folder` None: the size is the config's."""
     return {**vocabularies.text_sizes(config, folder), "mask_share": config.data.mask_share}
 
 
@@ -153,13 +153,12 @@ def rows(scores: dict) -> dict[str, str]:
 
 
 def reader(config: ConfigDict, folder: Path) -> Callable:
-    """Returns a function (line, number) -> the model's inputs for one text, cut like all texts, of
-    which nothing is masked."""
+    """Returns read(line, number) -> the inputs for one text, cut like all texts, without masks."""
     vocab = vocabularies.read(folder, config)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         ids = vocab.encode([line])[0][: config.data.max_length]
-        # The model needs a column to predict: that of START, whose logits nobody reads.
+        # The model predicts at least one column: that of START, whose logits nobody reads.
         return texts.one_text(ids, len(ids)) | {"masked": np.zeros(1, int)}
 
     return read

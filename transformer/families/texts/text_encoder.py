@@ -1,6 +1,6 @@
 """Encoder-only Transformers (Devlin et al. 2019, BERT): masked language model, classifier of texts.
 
-They have the same params but for their `head`: a classifier can start from a pre-trained model.
+The two have the same params except for `head`: a classifier can start from a pre-trained model.
 """
 
 import flax.linen as nn
@@ -45,15 +45,17 @@ class TextEncoder(nn.Module):
         All inputs are int [B, S]. Segments number the texts of a packed row from 1, 0 is padding; a
         token attends to its own text only. Positions count from 0 in each text.
         """
+        # Embeddings begin as N(0, 1 / d_model), so that the product has variance 1.
         x_BSD = self.add_positions(self.embedding(ids) * self.options.d_model**0.5, positions)
         x_BSD = self.dropout(x_BSD.astype(self.dtype), deterministic=not train)
+        # The mask: a token sees its own text on both sides, and no padding.
         view = View(same_segment(segments, segments), positions, positions)
         return self.encoder(x_BSD, view, train=train)
 
     position_limit = property(most_positions)
 
     def encoder_flops(self, rows: int, length: int) -> int:
-        """Returns the FLOPs of a training step but for the head: three forward passes."""
+        """Returns the FLOPs of a training step without the head: three forward passes."""
         encoder = self.options.num_layers * sum(layers.multiply_adds(self.options, length))
         return 3 * 2 * rows * length * encoder
 
@@ -75,7 +77,10 @@ class MaskedLanguageModel(TextEncoder):
     def hidden(
         self, ids: Array, masked: Array, positions: Array, segments: Array, *, train: bool
     ) -> Array:
-        """Returns the vectors [B, T, D] at the columns `masked` [B, T]; the rest as `encode`."""
+        """Returns the vectors [B, T, D] at the columns `masked` [B, T].
+
+        The other inputs are those of `encode`.
+        """
         x_BSD = self.encode(ids, positions, segments, train=train)
         # x[b, masked[b, t]]: a row has few masked tokens, so that few logits are computed.
         return jnp.take_along_axis(x_BSD, masked[:, :, None], axis=1)
@@ -100,6 +105,7 @@ class MaskedHead(nn.Module):
 
     @nn.compact
     def __call__(self, x_BTD: Array, matrix_VD: Array) -> Array:
+        """Returns logits [B, T, V] in float32; `matrix_VD` are the embeddings."""
         x_BTD = nn.Dense(x_BTD.shape[-1], dtype=self.dtype, name="transform")(x_BTD)
         x_BTD = ACTIVATIONS[self.activation](x_BTD)
         x_BTD = nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype, name="norm")(x_BTD)
@@ -132,6 +138,6 @@ class TextClassifier(TextEncoder):
 
 def mean(x_BSD: Array, real_BS: Array) -> Array:
     """Returns the mean over the real positions, [B, D]; zeros for a row of padding."""
-    # At least 1: 0 / 0 of a row of padding would be NaN, which its weight of 0 does not remove.
+    # At least 1: a row of padding would be 0 / 0 = NaN, which a weight of 0 does not remove.
     count_B1 = jnp.maximum(real_BS.sum(axis=1, keepdims=True), 1)
     return jnp.einsum("BSD,BS->BD", x_BSD, real_BS.astype(x_BSD.dtype)) / count_B1

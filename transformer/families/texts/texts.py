@@ -18,8 +18,8 @@ from transformer.data.vocabulary import Vocabulary
 
 Tree = Any
 
-# What stands for a masked token. No text has it: what a vocabulary lacks falls back to bytes, and
-# families/texts/masked_language.py refuses one that does not.
+# The id of a masked token. No text has this id: characters that the vocabulary lacks fall back to
+# bytes, and families/texts/masked_language.py refuses a vocabulary that gives them this id.
 MASK = UNKNOWN
 FIRST_PIECE = 4  # the ids before it are special
 KEPT, REPLACED = 0.1, 0.1  # of the masked tokens; the others become MASK (Devlin et al. 2019, 3.1)
@@ -97,7 +97,7 @@ def labelled(
 ) -> dict:
     """Returns a batch of texts, one a row, with their targets [rows], such as classes.
 
-    `targets` has one of each text of the split. `key` is unused: nothing is random.
+    `targets` has one for each text of the split. `key` is unused: nothing is random.
     """
     batch_targets, weights = np.zeros(shape[0], targets.dtype), np.zeros(shape[0], np.float32)
     # A row without a text keeps the target 0, and weight 0.
@@ -136,7 +136,7 @@ def masked(
     share: float,
     vocab_size: int,
 ) -> dict:
-    """Returns a batch of texts of which a share of the tokens is to be predicted.
+    """Returns a batch of texts in which a share of the tokens is masked, to be predicted.
 
     Input `masked` has their columns, 'targets' their ids, 'weights' 1: each [rows, max_masked],
     zeros after the last. Of a row's n tokens (START aside) share * n are chosen, rounded up or down
@@ -157,8 +157,8 @@ def masked(
         columns[row, :count], targets[row, :count] = chosen, ids[row, chosen]
         weights[row, :count] = 1
         # BERT's 80/10/10: a chosen token becomes MASK, or stays, or is replaced at random.
-        fate, others = random.random(count), random.integers(FIRST_PIECE, vocab_size, count)
-        replaced = np.where(fate < KEPT + REPLACED, others, MASK)
+        fate, random_ids = random.random(count), random.integers(FIRST_PIECE, vocab_size, count)
+        replaced = np.where(fate < KEPT + REPLACED, random_ids, MASK)
         ids[row, chosen] = np.where(fate < KEPT, ids[row, chosen], replaced)
     batch_inputs = {"ids": ids, "masked": columns, "positions": positions, "segments": segments}
     return {"inputs": batch_inputs, "targets": targets, "weights": weights}
