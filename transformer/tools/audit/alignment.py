@@ -1,13 +1,13 @@
-"""Runs of misaligned lines, in which line i of one side goes with line i + d of the other, or none.
+"""Finds runs of misaligned lines: line i of one side belongs to line i + d of the other, or none.
 
-How well two lines go together is judged by three features: their lengths, as Gale and Church (1993)
-align sentences by them; the marks that they end with; and their numbers. The evidence of a feature
-is log P(feature | a pair of the corpus) - log P(feature | lines that are near each other, but no
-pair), both counted in the corpus itself: where neighbouring lines look alike, as in a corpus sorted
-by length, it is about zero and nothing is claimed. A run of lines is shifted by d if the sum of
-evidence(i, i + d) - evidence(i, i) over it exceeds a threshold: as a sum of log likelihood ratios,
-it exceeds h in n lines of good pairs with a probability of about n exp(-h) (Page 1954). The shifts
-of all lines are those with most evidence in all, less the threshold for each run.
+Three features say whether two lines are a pair: their lengths, as in Gale and Church (1993), the
+marks at their ends, and their numbers. The evidence of a feature is log P(feature | a pair of the
+corpus) - log P(feature | lines that are near each other, but not a pair), both counted in the
+corpus itself. Where neighbouring lines are alike, as in a corpus sorted by length, the evidence is
+about zero, and nothing is claimed. A run of lines is shifted by d if the sum over its lines of
+evidence(i, i + d) - evidence(i, i) exceeds a threshold. This sum of log likelihood ratios exceeds h
+in n lines of good pairs with a probability of about n exp(-h) (Page 1954). The shifts of all lines
+are those with the most evidence in total, less the threshold for each run.
 """
 
 import itertools
@@ -18,17 +18,18 @@ import numpy as np
 
 from transformer.tools.audit.line_measures import ENDINGS, Lines
 
-SHIFTS = 10  # lines that one side may be shifted by
-# Nats, besides log(lines x shifts): features of neighbouring pairs are not quite independent.
+SHIFTS = 10  # lines by which one side may be shifted
+# Nats on top of log(lines x shifts), because features of neighbouring pairs are not independent.
 THRESHOLD = 30.0
+# Bins of lengths, in steps of half a standard deviation: index 8 is the expected length.
 NUM_BINS, NUM_ENDINGS = 17, 1 + max(ENDINGS.values())
 
 
 class Misaligned(NamedTuple):
-    """Holds a run of source lines, [start, stop) from 0, and where their target lines are.
+    """Holds a run of source lines, [start, stop) from 0, and the place of their target lines.
 
-    (2, 5, 1): the source lines 2, 3, 4 belong to the target lines 3, 4, 5. With `shift` None they
-    belong to no target line nearby.
+    (2, 5, 1): the source lines 2, 3, 4 belong to the target lines 3, 4, 5. With the shift None,
+    they belong to no target line nearby.
     """
 
     start: int
@@ -37,7 +38,7 @@ class Misaligned(NamedTuple):
 
 
 class Model(NamedTuple):
-    """Holds how much each value of each feature says that two lines are a pair, in nats."""
+    """Holds the evidence that each value of each feature gives for a pair of lines, in nats."""
 
     ratio: float  # target characters per source character
     spread: float  # of the deviation of a pair's lengths
@@ -54,15 +55,17 @@ def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> lis
     count = len(source.length)
     wanted = {*range(-SHIFTS, SHIFTS + 1), difference} - {0}
     shifts = [0, None, *sorted(d for d in wanted if abs(d) < count)]
-    # A row for each shift: of lines that belong together, and so have the highest evidence.
+    # A row per shift; the path takes the rows of the highest evidence. Row 0 is the shift 0.
     evidence_of_shifts = np.empty((len(shifts), count), np.float32)
     for row, shift in enumerate(shifts):
         evidence_of_shifts[row] = evidence(model, source, target, shift)
     path = _likeliest_rows(evidence_of_shifts, THRESHOLD + np.log(count * len(shifts)))
     runs = []
+    # Path 0 0 2 2 2 0 changes after lines 1 and 4: the runs are [0, 2), [2, 5) and [5, 6).
     for start, stop in itertools.pairwise([0, *np.flatnonzero(np.diff(path)) + 1, count]):
         row = path[start]
-        no_pairs = evidence_of_shifts[row, start:stop].sum() <= 0  # by chance more than at none
+        # Unrelated lines: a shift may beat None by chance, but without evidence for pairs.
+        no_pairs = evidence_of_shifts[row, start:stop].sum() <= 0
         if row != 0:
             runs.append(Misaligned(int(start), int(stop), None if no_pairs else shifts[row]))
     return runs
@@ -71,20 +74,24 @@ def find(source: Lines, target: Lines, model: Model, difference: int = 0) -> lis
 def learn(source: Lines, target: Lines) -> Model:
     """Learns the evidence of lengths, last marks and numbers from the corpus itself.
 
-    Pairs are taken at the shift at which the features of both sides depend on each other most, so
-    that a corpus that is misaligned from the start does not pass for a good one.
+    Pairs are taken at the shift at which the features of both sides depend on each other most.
+    Otherwise a corpus that is misaligned from its first line would pass for a good one.
     """
     both = (source.length > 0) & (target.length > 0)
     ratio = target.length[both].sum() / max(1, source.length[both].sum())
     deviations = np.abs(deviation(source.length, target.length, ratio))
+    # 1.4826 times the median absolute deviation is a normal distribution's standard deviation, and
+    # robust: outliers, which are looked for, do not widen it.
     model = Model(float(ratio), float(np.median(deviations[both]) * 1.4826 + 1e-9), (), 0.0)
-    # Beyond all shifts that are searched: nearer lines could be pairs of a misaligned corpus.
+    # Unrelated lines are beyond all shifts that are searched: nearer lines could be the pairs of a
+    # misaligned corpus.
     far = [_counts(model, source, target, sign * (SHIFTS + d)) for sign in (1, -1) for d in (1, 2)]
     unrelated = [_smoothed(np.mean(counts, 0)) for counts in zip(*far, strict=True)]
     candidates = []
     for shift in range(-SHIFTS, SHIFTS + 1):
         related = list(map(_smoothed, _counts(model, source, target, shift)))
         weights = [np.log(p / q) for p, q in zip(related, unrelated, strict=True)]
+        # Kullback-Leibler divergence of pairs from unrelated lines; of equals the smaller shift.
         divergence = sum((p * w).sum() for p, w in zip(related, weights, strict=True))
         candidates.append((divergence, -abs(shift), weights))
     *_, weights = max(candidates, key=lambda x: x[:2])
@@ -95,9 +102,9 @@ def learn(source: Lines, target: Lines) -> Model:
 def evidence(model: Model, source: Lines, target: Lines, shift: int | None) -> np.ndarray:
     """Returns the evidence that source line i and target line i + shift are a pair, [lines].
 
-    It is 0 if one of the lines is blank or does not exist. `shift` None, a line without a partner,
-    has half of the evidence expected of unrelated lines: pairs, even unusual ones, lie above it,
-    and unrelated lines below.
+    The evidence is 0 if one of the lines is blank or does not exist. The shift None, for a line
+    without a partner, has half of the evidence expected of unrelated lines: pairs, even unusual
+    pairs, are above, unrelated lines below.
     """
     if shift is None:
         return np.full(len(source.length), model.unrelated / 2, np.float32)
@@ -106,24 +113,27 @@ def evidence(model: Model, source: Lines, target: Lines, shift: int | None) -> n
     features = _features(model, source_lines, target_lines)
     for weights, values in zip(model.weights, features, strict=True):
         total[here] += weights[values]
+    # `here` is a slice: total[here] is a view, into which the mask writes.
     total[here][(source_lines.length == 0) | (target_lines.length == 0)] = 0
     return total
 
 
 def _likeliest_rows(evidence_of_shifts: np.ndarray, cost: float) -> np.ndarray:
-    """Returns for each line, a column, the row of the path that has most evidence in all.
+    """Returns for each line, a column, its row in the path with the most evidence in total.
 
-    A path pays `cost` where it begins in a row or changes to one; row 0 is free (Viterbi 1967).
+    A path pays `cost` where it begins in a row or changes to a row; row 0 is free (Viterbi 1967).
     """
     costs = np.full(len(evidence_of_shifts), cost)
     costs[0] = 0
     totals = -costs  # of the best path that ends in each row, so far
+    # Back pointers: the best row before each line, and whether a path came from there or stayed in
+    # its row. uint8 is enough: there are at most 23 rows.
     best = np.empty(evidence_of_shifts.shape[1], np.uint8)
     is_change = np.empty(evidence_of_shifts.T.shape, bool)
     for line, gains in enumerate(evidence_of_shifts.T):
         best[line] = totals.argmax()
         changed = totals[best[line]] - costs
-        is_change[line] = changed >= totals  # of equal paths, that with the shorter run
+        is_change[line] = changed >= totals  # of equal paths, the path with the shorter run
         totals = np.maximum(totals, changed) + gains
     path, row = best.copy(), totals.argmax()
     for line in reversed(range(len(path))):
@@ -135,8 +145,9 @@ def _likeliest_rows(evidence_of_shifts: np.ndarray, cost: float) -> np.ndarray:
 
 def _paired(source: Lines, target: Lines, shift: int) -> tuple[slice, Lines, Lines]:
     """Returns the i for which line i + shift exists, source lines i and target lines i + shift."""
+    # Of 5 lines and a shift of -2, i is 2, 3 and 4.
     count = len(source.length)
-    first = max(0, -shift)  # of 5 lines and a shift of -2, i is 2, 3 and 4
+    first = max(0, -shift)
     last = max(first, count - max(0, shift))
     lines = Lines(*(x[first:last] for x in source))
     return slice(first, last), lines, Lines(*(x[first + shift : last + shift] for x in target))
@@ -155,7 +166,7 @@ def _features(model: Model, s: Lines, t: Lines) -> list[np.ndarray]:
 
 
 def deviation(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarray:
-    """Returns how far each target's length is from the expected one, in standard units.
+    """Returns the deviation of each target's length from the expected length, in standard units.
 
     Gale and Church (1993), equation 1: the variance is proportional to the length.
     """
@@ -163,6 +174,7 @@ def deviation(source: np.ndarray, target: np.ndarray, ratio: float) -> np.ndarra
 
 
 def _counts(model: Model, source: Lines, target: Lines, shift: int) -> list[np.ndarray]:
+    """Returns how often each value of each feature occurs at a shift."""
     sizes = NUM_BINS, NUM_ENDINGS**2, 4
     _, *lines = _paired(source, target, shift)
     features = _features(model, *lines)

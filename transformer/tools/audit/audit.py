@@ -31,7 +31,7 @@ def audit(config: ConfigDict, folder: Path) -> None:
     """Prints the faults of each split, with their first line numbers: a table, or one JSON line.
 
     Writes `audit.page`; with `audit.lines` a file of all faulty pairs; with `audit.clean` a folder
-    with a copy that lacks the pairs with faults of `audit.drop`.
+    with a copy without the pairs that have a fault of `audit.drop`.
     """
     check(config)
     splits.fill_in_languages(config)
@@ -75,15 +75,15 @@ def check(config: ConfigDict) -> None:
 
 
 def drop_names(config: ConfigDict) -> list[str]:
-    """Returns the faults whose pairs a cleaned copy does not have."""
+    """Returns the faults whose pairs are left out of a cleaned copy."""
     return [name.strip() for name in config.audit.drop.split(",")]
 
 
 def names(config: ConfigDict) -> list[str]:
-    """Returns the splits to look at: those of the config, without one whose name is empty."""
+    """Returns the splits to audit: the config's splits whose names are not empty."""
     if not config.data.train:
         raise UserError("config.data.train is empty: it names the pairs to look at")
-    # Once each: evaluate.split is 'test' in most configs.
+    # Each split once: evaluate.split is 'test' in most configs.
     every = dict.fromkeys((*corpora.SPLITS, config.evaluate.split))
     return [split for split in every if splits.name_and_key(config, split)[0]]
 
@@ -95,14 +95,14 @@ def open_split(config: ConfigDict, split: str) -> raw_pairs.Pairs:
         return raw_pairs.corpus_pairs(splits.pairs(config, split))
     name, key = splits.name_and_key(config, split)
     codes = data.source_language, data.target_language
-    # Found, but not opened as a corpus: that would refuse text that is not UTF-8.
+    # The files are found, but not opened as a corpus, which would refuse text that is not UTF-8.
     return raw_pairs.file_pairs(text_files.find(paths.path(data.directory), name, codes, key))
 
 
 def make_readers(
     config: ConfigDict, folder: Path, train: raw_pairs.Pairs
 ) -> list[line_measures.Reader]:
-    """Returns the `Reader` of each side: its language, script and vocabulary, if there is one."""
+    """Returns the `Reader` of each side: its language, its script, and its vocabulary or None."""
     vocab = None, None
     if config.vocabulary.model:
         vocab = vocabularies.load(config, vocabularies.given(config))
@@ -112,19 +112,21 @@ def make_readers(
     else:
         logging.info("no vocabulary: lengths are counted in words, which are fewer than pieces")
     both = config.data.source_language, config.data.target_language
-    codes = [re.split("[-_]", code.lower())[0] for code in both]  # ko of ko-KR
+    # py3langid's codes have no country: ko-KR becomes ko.
+    codes = [re.split("[-_]", code.lower())[0] for code in both]
     for code in sorted({*codes} - {*languages.identifier().labels}):
         logging.info("py3langid does not know the language %r: its lines may be in any", code)
     readers = []
     for side, script in enumerate(line_measures.side_scripts(train.read)):
-        own_and_other = codes[side], codes[1 - side]
+        side_and_other = codes[side], codes[1 - side]
         length = config.data.max_length
-        readers.append(line_measures.Reader(own_and_other, script, length, vocab[side]))
+        readers.append(line_measures.Reader(side_and_other, script, length, vocab[side]))
     return readers
 
 
 def write_page(config: ConfigDict, examined: dict[str, Split], result: dict) -> None:
-    """Writes the page: a section for each split."""
+    """Writes the page: a section per split."""
+    # The text is read again for the examples alone: the first lines of each fault.
     sections = []
     for name, split in examined.items():
         numbers = {line for fault in result[name]["faults"].values() for line in fault["lines"]}
@@ -141,7 +143,8 @@ def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
     folder, data = paths.path(config.audit.clean), config.data
     codes = data.source_language, data.target_language
     for name, split in examined.items():
-        dropped = np.zeros(len(split.pairs), bool)  # a test set is scored whole
+        # Other splits stay whole: scores on a part of a test set are not comparable with others.
+        dropped = np.zeros(len(split.pairs), bool)
         if name == "train":
             masks = {fault: split.masks[fault] for fault in drop_names(config)}
             dropped = np.logical_or.reduce([*masks.values()])
@@ -149,7 +152,7 @@ def clean(config: ConfigDict, examined: dict[str, Split]) -> None:
             logging.info("%s: dropped %s of train", folder, quantity(int(dropped.sum()), "pair"))
         cleaning.write_copy(folder, name, split.pairs, codes, ~dropped)
     values = {"corpus": "parallel_text", "directory": folder}
-    # An empty name for a split that the copy lacks: the config's own would be looked for in it.
+    # A split that the copy lacks gets an empty name, or training would look for its files there.
     values |= {name: name if name in examined else "" for name in corpora.SPLITS}
     values |= zip(("source_language", "target_language"), codes, strict=True)
     flags = [f"--config.data.{key}={value}" for key, value in values.items()]

@@ -1,4 +1,4 @@
-"""The page of --mode=audit: each split's faults, where they are, and examples of them."""
+"""The page of --mode=audit: the faults of each split, their places, and examples."""
 
 import itertools
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from transformer.tools.audit.faults import FAULTS
 from transformer.tools.pages import charts
 from transformer.tools.pages.page import Plot, Section, Table
 
-STRETCHES = 20  # of a split's lines, for the plot of where its faults are
-MAX_CHARACTERS = 300  # of a text: a longer one is cut off
+STRETCHES = 20  # of a split's lines, in the plot of the places of faults
+MAX_CHARACTERS = 300  # of a text: a longer text is cut off
 
 
 def section(
@@ -22,8 +22,8 @@ def section(
 ) -> Section:
     """Returns the section of a split.
 
-    `values` are the split's `findings.summary`, `masks` {fault: bool [pairs]}, `texts` the first
-    pairs of each fault, {line, from 1: (source, target)}.
+    `values` are the split's `findings.summary`, `masks` is {fault: bool [pairs]}, and `texts` has
+    the first pairs of each fault, {line, from 1: (source, target)}.
     """
     present = {name: fault for name, fault in values["faults"].items() if fault["pairs"]}
     facts = {"pairs": f"{values['pairs']:,}", **findings.facts(values)}
@@ -44,7 +44,7 @@ def section(
 def _where(masks: Mapping[str, np.ndarray]) -> Plot:
     """Returns a plot of the share of pairs with each fault, along the lines of the split."""
     count = len(next(iter(masks.values())))
-    # 45 lines in 20 stretches begin at 0 2 4 6 9 ..., of fewer lines each is a stretch.
+    # The 20 stretches of 45 lines begin at 0 2 4 6 9 ...; of fewer than 20 lines each is a stretch.
     edges = np.unique(np.linspace(0, count, STRETCHES + 1).astype(int))
     rows = []
     for name, mask in masks.items():

@@ -1,4 +1,4 @@
-"""Faulty pairs -> files: a list of them, and a copy of a corpus without them."""
+"""Writes a list of faulty pairs, and a copy of a corpus without them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from transformer.tools.pages import page
 
 
 def check_new(name: str, key: str) -> None:
-    """Raises UserError if the path exists, for nothing is overwritten, or cannot be created."""
+    """Raises UserError if a path exists, because nothing is overwritten, or cannot be created."""
     if paths.in_bucket(name):
         raise UserError(f"config.audit.{key} is a local path, found {name}")
     path = paths.path(name)
@@ -27,6 +27,7 @@ def write_list(file: Path, split: str, pairs: Pairs, masks: Mapping[str, np.ndar
     A line is SPLIT, the line number (from 1), the FAULTS with commas, SOURCE, TARGET. Bytes that
     are not UTF-8 become U+FFFD, a tab in the text a space.
     """
+    # Appended, because each split has a call of its own.
     paths.make_folder(file.parent)
     with file.open("a", encoding="utf-8") as output:
         for number, (source, target) in enumerate(pairs.read()):
@@ -40,6 +41,7 @@ def write_copy(
 ) -> None:
     """Writes the kept pairs, byte by byte and in their order, into FOLDER/SPLIT.LANGUAGE."""
     paths.make_folder(folder)
+    # Bytes, and "x": the copy of a line is the line, and an existing file is never overwritten.
     files = [folder / f"{split}.{language}" for language in languages]
     with files[0].open("xb") as source_file, files[1].open("xb") as target_file:
         for is_kept, (source, target) in zip(kept, pairs.read(), strict=True):

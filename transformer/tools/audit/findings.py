@@ -1,4 +1,4 @@
-"""What the audit finds in each split: as arrays, as a result, and as a table."""
+"""The findings of the audit in each split: as arrays, as a result, and as a table."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -16,7 +16,7 @@ CHARACTERS = 20  # characters without a piece, in the result
 
 
 class Split(NamedTuple):
-    """Holds what the audit has found in a split."""
+    """Holds the findings in a split."""
 
     pairs: Pairs
     sides: tuple[line_measures.Lines, line_measures.Lines]
@@ -29,7 +29,7 @@ class Split(NamedTuple):
 def examine(
     split: str, pairs: Pairs, readers: list[line_measures.Reader], max_length: int
 ) -> Split:
-    """Reads a split once, and returns its faults, all but its overlap with other splits."""
+    """Reads a split once, and returns its faults, except for its overlap with other splits."""
     if not len(pairs):
         raise UserError(f"the split {split!r} is empty: {' and '.join(pairs.files)}")
     with progress.counter(f"audit {split}", total=len(pairs), unit="pair") as advance:
@@ -40,7 +40,8 @@ def examine(
 
 
 def compare_with_train(examined: dict[str, Split]) -> None:
-    """Adds to the masks of each split its overlap with train; to train's, with any other split."""
+    """Adds the overlap with train to the masks of each split; to train's, with any other split."""
+    # A pair of train counts once, even if several splits have it.
     train = examined["train"]
     overlap = np.zeros(len(train.pairs), bool)
     for split in examined.values():
@@ -72,7 +73,8 @@ def summary(split: Split) -> dict:
 
 
 def facts(values: dict) -> dict[str, str]:
-    """Returns what a result says of a split besides its faults, for people."""
+    """Returns the facts of a split besides its faults, in words; empty facts are left out."""
+    # Line counts matter only if they differ: then the sides cannot be aligned throughout.
     counts = f"{values['source_lines']:,} source, {values['target_lines']:,} target"
     named = {
         "files": ", ".join(values["files"]),
@@ -100,7 +102,8 @@ def table(split: str, values: dict) -> str:
 
 
 def words_of(run: dict) -> str:
-    """Returns what a run of misaligned lines is, for people."""
+    """Returns a run of misaligned lines in words."""
+    # 'About': near the ends of a run, a few lines' evidence decides little.
     goes, shift = "no target line near it", run["shift"]
     if shift is not None:
         goes = f"target line i {'+' if shift > 0 else '-'} {abs(shift)}"

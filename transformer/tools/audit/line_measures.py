@@ -1,4 +1,4 @@
-"""Reads sentence pairs once, and keeps a few numbers of each line: faults.py needs no more."""
+"""Reads sentence pairs once, and keeps the few numbers per line that faults.py needs."""
 
 import itertools
 import re
@@ -15,8 +15,8 @@ from transformer.tools.audit.scripts import BROKEN, INVISIBLE, LETTER
 
 NORMALISATION = "nfc"  # of all lines, as a run reads them
 CHUNK = 8192  # pairs in memory at a time
-OWN_SCRIPT = 0.1  # of a line's letters; names and quotations may be most of the others
-# How a line ends: the same for the marks of all scripts; 0 for any other end.
+OWN_SCRIPT = 0.1  # the least share of letters in the side's script: others may be names, quotations
+# The mark at the end of a line, one number for the marks of all scripts; 0 for any other end.
 ENDINGS = {".": 1, "。": 1, "．": 1, "।": 1, "۔": 1, "?": 2, "？": 2, "؟": 2, "!": 3, "！": 3}
 ENDINGS |= {":": 4, "：": 4, ";": 4, "；": 4, ",": 5, "，": 5, "、": 5, "…": 6}
 CLOSING = " \t\r\"'»«”“„’‘)]）」』›‹"  # what may follow a line's last mark
@@ -25,18 +25,18 @@ Texts = Callable[[], Iterator[tuple[bytes, bytes]]]  # gives all pairs from the 
 
 
 class Lines(NamedTuple):
-    """Holds what is kept of the lines of one side: arrays with one number a line."""
+    """Holds what is kept of the lines of one side: arrays with one number per line."""
 
     length: np.ndarray  # int32: characters
-    pieces: np.ndarray  # int32: of the vocabulary, with END; without one words + 1, which are fewer
-    letters: np.ndarray  # int32: how many of its characters are letters
-    other_script: np.ndarray  # bool: few of these letters are of its side's script
+    pieces: np.ndarray  # int32: of the vocabulary, with END; without a vocabulary, words + 1
+    letters: np.ndarray  # int32: characters that are letters
+    other_script: np.ndarray  # bool: few of these letters are of the side's script
     ending: np.ndarray  # uint8: a value of ENDINGS
-    numbers: np.ndarray  # int32: a hash of its digits, in any order; 0: none
+    numbers: np.ndarray  # int32: a hash of the digits, in any order; 0: no digits
     exact: np.ndarray  # int64: a hash of the text
-    near: np.ndarray  # int64: a hash of its letters, or of its text if it has none
-    to_other: np.ndarray  # float32: nats for the other side's language, against its own
-    to_likeliest: np.ndarray  # float32: nats for whichever is likeliest, against its own
+    near: np.ndarray  # int64: a hash of the letters, or of the text if it has none
+    to_other: np.ndarray  # float32: nats for the other side's language, against the side's
+    to_likeliest: np.ndarray  # float32: nats for the likeliest language, against the side's
     broken: np.ndarray  # bool: not UTF-8, U+FFFD, or UTF-8 that was read as another encoding
     invisible: np.ndarray  # bool: control characters, or others that are not seen
     tags: np.ndarray  # bool: tags of HTML
@@ -45,16 +45,16 @@ class Lines(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """Holds what the lines of one side are compared with."""
+    """Holds the properties of a side with which its lines are compared."""
 
-    languages: tuple[str, str]  # codes, without a country: of the side, and of the other one
-    script: int  # of its letters: their kind
+    languages: tuple[str, str]  # codes, without a country: of this side, and of the other side
+    script: int  # the kind of the script's letters (scripts.py)
     max_length: int  # pieces of a training sentence, with END
     pieces: tokenizer.Pieces | None  # the vocabulary, if there is one
 
 
 def side_scripts(pairs: Texts) -> list[int]:
-    """Returns the kind of most letters of each side, in the first pairs."""
+    """Returns the kind of most letters of each side, in the first CHUNK pairs."""
     script_kinds = []
     for lines in next(chunks(pairs()), ([], [])):
         codes, _ = scripts.codes_of(lines)
@@ -70,6 +70,7 @@ def scan(
 
     Only characters without a piece in the vocabulary are counted.
     """
+    # The numbers of all chunks are kept, but not their texts. At the end each field is one array.
     parts, spelt = ([], []), Counter()
     for sides in chunks(pairs()):
         for part, lines, reader in zip(parts, sides, readers, strict=True):
@@ -98,9 +99,11 @@ def describe(lines: Sequence[str], reader: Reader) -> tuple[Lines, list[str]]:
     number_of = lambda mask: np.add.reduceat(mask, starts, dtype=np.int32)
     per_line = lambda measure, dtype: np.fromiter(map(measure, lines), dtype, len(lines))
     skeletons = zip(scripts.skeletons(lines), lines, strict=True)
+    # A line without letters, such as '3 + 4', is compared by its characters.
     near = [skeleton or "".join(line.split()) for skeleton, line in skeletons]
     letters = number_of(kinds >= LETTER)
     to_other, to_likeliest = languages.evidence(lines, *reader.languages)
+    # Without a vocabulary no character counts as spelt in bytes.
     spelt = np.zeros(len(codes), bool)
     if reader.pieces:
         spelt = scripts.lack_pieces(codes, reader.pieces.processor)
@@ -125,17 +128,18 @@ def describe(lines: Sequence[str], reader: Reader) -> tuple[Lines, list[str]]:
 
 
 def _numbers(line: str) -> int:
-    """Returns a hash of a line's digits in any order: '1,000' and '1.000' are equal; 0: none."""
+    """Returns a hash of a line's digits in any order, 0 if it has none; '1,000' equals '1.000'."""
+    # The upper 31 bits of a 64-bit hash fit into an int32. A hash of 0, no digits, becomes 1.
     digits = "".join(sorted(re.findall(r"\d", line)))
     return (hash(digits) >> 33 or 1) if digits else 0
 
 
 def _pieces(lines: Sequence[str], reader: Reader) -> np.ndarray:
-    """Returns the pieces of each line that may have over `max_length`, int32; 0 for the others.
+    """Returns the pieces of each line that may have over `max_length`, int32; 0 for other lines.
 
-    A piece has at least one byte, so a line has at most its bytes plus two pieces: END, and the
+    A piece has at least one byte. So a line has at most two pieces more than bytes: END, and the
     space that SentencePiece puts in front. Only longer lines are tokenised. Without a vocabulary,
-    returns the words of all lines, and 1 for END.
+    returns the words of all lines, plus 1 for END.
     """
     if not reader.pieces:
         return np.array([len(line.split()) + 1 for line in lines], np.int32)

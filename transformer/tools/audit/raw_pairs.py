@@ -1,4 +1,4 @@
-"""The raw pairs of a split: bytes, which can be read from the start any number of times."""
+"""Reads the raw pairs of a split: bytes, from the start, any number of times."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,6 +24,7 @@ class Pairs(NamedTuple):
 
 def texts(pairs: Pairs, numbers: Collection[int]) -> dict[int, tuple[str, str]]:
     """Returns {number: (source, target)}, as text, of the pairs `numbers`, counted from 1."""
+    # Stops at the last of the numbers, which are mostly near the start.
     read = enumerate(itertools.islice(pairs.read(), max(numbers, default=0)), 1)
     return {number: tuple(map(text, pair)) for number, pair in read if number in numbers}
 

@@ -1,4 +1,4 @@
-"""The characters of lines: scripts, what is not seen, broken encodings, HTML's tags.
+"""Classifies the characters of lines: scripts, invisible characters, broken encodings, HTML's tags.
 
 Kinds come from Unicode's general category and, for the script of a letter, from its name: 'HANGUL
 SYLLABLE GA' is Hangul. (Python's unicodedata has no property Script.)
@@ -15,12 +15,12 @@ import sentencepiece
 
 from transformer.data.tokenizer import UNKNOWN
 
-# Kinds of characters, as `kinds` numbers them; letters have LETTER and higher, one for each script.
+# Kinds of characters, as `kinds` numbers them; letters have LETTER and above, a kind per script.
 OTHER, INVISIBLE, BROKEN, MARK, LETTER = range(5)
-# One script here, because Japanese mixes them.
+# These count as one script, because Japanese mixes them.
 HAN = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO")
-HANGUL_FILLERS = (0x115F, 0x1160, 0x3164, 0xFFA0)  # letters by category, but nothing is seen
-JOINERS = (0x200C, 0x200D)  # not seen either, but Persian, Hindi and emoji are spelt with them
+HANGUL_FILLERS = (0x115F, 0x1160, 0x3164, 0xFFA0)  # letters by category, but invisible
+JOINERS = (0x200C, 0x200D)  # invisible, but Persian, Hindi and emoji are spelt with them
 KIND_OF_CATEGORY = {
     **dict.fromkeys(("Cc", "Cf", "Co", "Zl", "Zp"), INVISIBLE),
     **dict.fromkeys(("Mn", "Mc", "Me"), MARK),
@@ -29,7 +29,8 @@ KIND_OF_CATEGORY = {
 # UTF-8 that was read as Windows-1252 or Latin-1: 'Ã¤' for 'ä', 'â€™' for an apostrophe. A lead byte
 # became one of the letters Â to ï, each continuation byte (0x80 to 0xBF) one of CONTINUATION.
 CONTINUATION = r"\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ"
-# Without what may follow such a letter in ordinary text: quotation marks, dashes, spaces.
+# CONTINUATION without characters that follow such a letter in ordinary text: quotation marks,
+# dashes, spaces.
 UNUSUAL = r"\x80-\x9f\xa1-\xaa\xac\xae-\xba\xbc-\xbf€ƒ†‡ˆ‰Š‹ŒŽ•˜™š›œžŸ"
 MOJIBAKE = re.compile(
     f"[ÂÃ][{CONTINUATION}]|[ÄÅÐÑÎÏØÙ][{UNUSUAL}]|"
@@ -52,6 +53,7 @@ def kinds() -> np.ndarray:
     kind_of_script = {}
     for code in range(0x110000):
         category = unicodedata.category(chr(code))
+        # The scripts are numbered in the order of their first letters: LATIN is LETTER + 0.
         if category[0] == "L":
             new = LETTER + len(kind_of_script)
             table[code] = kind_of_script.setdefault(script_of(chr(code)), new)
@@ -71,10 +73,10 @@ def script_of(letter: str) -> str:
 
 
 def codes_of(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the code points of all lines, and where each line begins in them.
+    """Returns the code points of all lines, and the index at which each line begins.
 
-    Each line ends with a line break, so that none is empty: "ab", "" are codes 97 98 10 10 with
-    starts 0 3.
+    Each line ends with a line break, so that no line is empty, as reduceat needs: "ab", "" are the
+    codes 97 98 10 10 with starts 0 3.
     """
     text = "".join(f"{line}\n" for line in lines)
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
@@ -83,10 +85,11 @@ def codes_of(lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def skeletons(lines: Sequence[str]) -> list[str]:
-    """Returns the letters and marks of lines, all else left out: of 'Ａ-Team 7' it is 'ateam'.
+    """Returns the letters and marks of lines, without other characters: 'Ａ-Team 7' gives 'ateam'.
 
-    There are no differences of case and of compatible characters, such as Ａ and A.
+    Case is folded, and compatible characters, such as Ａ and A, become one.
     """
+    # One call for all lines is faster; NFKC and casefold neither add nor remove line breaks.
     folded = unicodedata.normalize("NFKC", "\n".join(lines)).casefold()
     codes, _ = codes_of(folded.split("\n"))
     kept = (kinds()[codes] >= MARK) | (codes == ord("\n"))
@@ -94,7 +97,7 @@ def skeletons(lines: Sequence[str]) -> list[str]:
 
 
 def is_mojibake(line: str) -> bool:
-    """Returns whether a line has UTF-8 that was read as another encoding: 'fÃ¼r'."""
+    """Returns whether a line has UTF-8 that was decoded as another encoding: 'fÃ¼r'."""
     return not line.isascii() and bool(MOJIBAKE.search(line))
 
 
@@ -109,11 +112,12 @@ def has_entity(line: str) -> bool:
 
 
 def lack_pieces(codes: np.ndarray, processor: sentencepiece.SentencePieceProcessor) -> np.ndarray:
-    """Returns for each code point, as a bool, whether no pieces but bytes spell it."""
+    """Returns for each code point, as a bool, whether no pieces but bytes, or none, spell it."""
+    # Each different character is encoded once, as a text of its own.
     is_no_text = _is_no_text(processor)
     lacking = np.zeros(0x110000, bool)
     present = np.flatnonzero(np.bincount(codes, minlength=len(lacking)))
-    # A line break is none of the text's characters, nor is what stands for broken bytes.
+    # Neither a line break nor U+FFFD, which stands for broken bytes, is a character of the text.
     present = present[(present != ord("\n")) & (present != 0xFFFD)]
     ids_of_characters = processor.encode([chr(code) for code in present])
     lacking[present] = [is_no_text[ids].any() for ids in ids_of_characters]
@@ -122,5 +126,5 @@ def lack_pieces(codes: np.ndarray, processor: sentencepiece.SentencePieceProcess
 
 @functools.cache
 def _is_no_text(processor: sentencepiece.SentencePieceProcessor) -> np.ndarray:
-    """Returns for each id, as a bool, whether it is a byte or UNKNOWN, and not a piece of text."""
+    """Returns for each id, as a bool, whether it is a byte or UNKNOWN, not a piece of text."""
     return np.array([processor.is_byte(i) or i == UNKNOWN for i in range(len(processor))])

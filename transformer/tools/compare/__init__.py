@@ -1,6 +1,6 @@
-"""--mode=compare: runs side by side on one test set.
+"""--mode=compare: compares runs on one test set, side by side.
 
-Read kinds.py (what can be compared of which results), comparison.py (values), significance.py
+Read kinds.py (how each kind of result is scored again), comparison.py (values), significance.py
 (p-values, intervals), comparison_tables.py, comparison_page.py, compare.py (the mode; its keys are
 in compare_keys.py).
 """

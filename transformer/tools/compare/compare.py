@@ -1,4 +1,4 @@
-"""--mode=compare DIR DIR ...: two or more evaluated runs side by side, on one test set."""
+"""--mode=compare DIR DIR ...: compares two or more evaluated runs on one test set."""
 
 import logging
 import sys
@@ -24,10 +24,11 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
     """Compares workdirs with the first, by the results and outputs of their evaluations.
 
     Prints tables on a terminal, otherwise one line of JSON, and writes `config.compare.page`.
-    UserError if they cannot be compared. Nothing is decoded or computed by a model.
+    UserError for workdirs that cannot be compared. No model is loaded.
     """
     options = config.compare
     check(config)
+    # Each run is read with the config of its own workdir.
     runs = []
     for workdir in workdirs:
         runs.append(evaluated.read(run.read(trained_config(workdir, []), workdir), options.set))
@@ -50,7 +51,7 @@ def compare(config: ConfigDict, workdirs: tuple[Path, ...]) -> None:
     if sys.stdout.isatty():
         print(text, flush=True)
     else:
-        # Standard output is for the one line of JSON, so that the tables go to the log.
+        # Standard output has the line of JSON alone, for programs: the tables go to the log.
         logging.info("\n\n%s\n", text)
         values = comparison.values(compared) | {"page": options.page}
         lines.write(sys.stdout.buffer, lines.to_json(values))
@@ -69,6 +70,7 @@ def check(config: ConfigDict) -> None:
 
 def _text(compared: Comparison) -> str:
     """Returns a comparison for a terminal: scores, the lines that differ most, the config."""
+    # A block is a paragraph or a table; blank lines are between blocks.
     methods = [f"{measures.name_of(name)}: {x.how}" for name, x in compared.measures.items()]
     blocks = ["\n".join([*tables.about(compared), *methods])]
     shown = [tables.score_table(compared), tables.further_table(compared)]
@@ -90,8 +92,8 @@ def _text(compared: Comparison) -> str:
 
 
 def _aligned(table: Table) -> str:
-    """Returns a table of texts as text; the first column is aligned left, the others right."""
-    # zip turns rows into columns, whose widest text is the column's width.
+    """Returns a table as text; the first column is aligned left, the others right."""
+    # zip turns rows into columns: a column is as wide as its longest text.
     columns = zip(table.columns, *table.rows, strict=True)
     padded = []
     for i, column in enumerate(columns):

@@ -17,15 +17,15 @@ from transformer.workdir import results
 from transformer.workdir.config_files import flatten
 from transformer.workdir.run_config import MACHINE, read_config
 
-# Keys on which scores depend besides the model, and which of these change the speed alone.
+# Keys, or beginnings of keys, on which scores depend besides the model, except for SPEED.
 SCORING = ("decode.", "evaluate.weights", "evaluate.ensemble")
 SPEED = ("decode.batch_tokens", "decode.chunk_lines", "decode.workers")
 
 
 class Item(NamedTuple):
-    """A line of the test set: its number, from 1, its text, and each run's output and score for it.
+    """A line of the test set: its number, from 1, its text, and each run's output and score.
 
-    What a line is scored by depends on the kind of result (kinds.py).
+    The score of a line depends on the kind of result (kinds.py): a sentence's chrF, for example.
     """
 
     number: int
@@ -35,7 +35,7 @@ class Item(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """The sentences whose length is in a range: how many they are, and all runs' scores on them."""
+    """The number of sentences whose length is in a range, and all runs' scores on them."""
 
     count: int
     measures: dict[str, Measure]
@@ -45,15 +45,15 @@ class Comparison(NamedTuple):
     """Several runs on one test set; the first is the baseline. All lists have the runs' order."""
 
     runs: list[Evaluated]
-    names: list[str]  # of the runs: that of the workdir, its path where names are the same
+    names: list[str]  # of the workdirs; their paths if two have the same name
     kind: Kind | None  # of their results
     parameters: list[int]
     measures: dict[str, Measure]  # scores with intervals and p-values
     scores: dict[str, list[float]]  # further scores of the results, such as the loss
     unit: str  # of the source's length: 'words', or 'characters' in a script without spaces
-    lengths: dict[str, Bucket]  # by length, and 'all'; {} where there are no translations
-    config: dict[str, list]  # the keys that differ; None: a run does not have it
-    items: list[Item]  # those on which the runs differ most
+    lengths: dict[str, Bucket]  # by length, and 'all'; {} unless the outputs are translations
+    config: dict[str, list]  # {key that differs: a value per run}; None: the run lacks the key
+    items: list[Item]  # the lines on which the runs differ most
 
 
 def compare(runs: Sequence[Evaluated], *, resamples: int, num_items: int) -> Comparison:
@@ -62,9 +62,10 @@ def compare(runs: Sequence[Evaluated], *, resamples: int, num_items: int) -> Com
     measures = kind.measure(runs, resamples) if kind else {}
     for name, measure in measures.items():
         _check_saved(runs, name, measure)
-    # Whole numbers are counts.
+    # Integers are counts, of sentences for example; floats are scores.
     numbers = [{key: x for key, x in run.result.items() if isinstance(x, float)} for run in runs]
     further = [x for x in dict.fromkeys(itertools.chain(*numbers)) if x not in measures]
+    # runs/a and runs/b are 'a' and 'b'; old/base and new/base keep their paths.
     names = [run.run.workdir.resolve().name for run in runs]
     if len(set(names)) < len(names):
         names = [str(run.run.workdir) for run in runs]
@@ -86,13 +87,13 @@ def compare(runs: Sequence[Evaluated], *, resamples: int, num_items: int) -> Com
 def by_length(
     runs: Sequence[Evaluated], kind: Kind | None, resamples: int
 ) -> tuple[str, dict[str, Bucket]]:
-    """Returns the unit of length and {bucket of lengths: scores}; ("", {}) but for translations."""
+    """Returns the unit of length and {bucket: scores}; ("", {}) unless outputs are translations."""
     if not (kind and kind.has_lengths):
         return "", {}
     unit, rows = lengths.buckets(runs[0].sides["input"])
     buckets = {}
     for name, lines in rows.items():
-        # Line i is the same sentence in all runs, so that a bucket's indices fit the sides of each.
+        # Line i is the same sentence in all runs: a bucket's indices fit the sides of every run.
         chosen = []
         for run in runs:
             sides = {role: [side[i] for i in lines] for role, side in run.sides.items()}
@@ -104,11 +105,14 @@ def by_length(
 def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None:
     """Raises UserError if a run's outputs do not have the score that was saved with them."""
     for run, score in zip(runs, measure.scores, strict=True):
+        # NaN differs from every saved score: without this check it would pass for damage.
         value, workdir = score.interval.value, run.run.workdir
         if not np.isfinite(value):
             raise UserError(
                 f"{name} of {workdir} is {value}: a model that has diverged cannot be compared"
             )
+        # A result without this score cannot disagree. The tolerance is for rounding: a language
+        # model's outputs have 6 digits.
         saved = run.result.get(name, value)
         is_number = isinstance(saved, int | float)
         if not (is_number and math.isclose(value, saved, rel_tol=1e-3, abs_tol=1e-3)):
@@ -119,8 +123,8 @@ def _check_saved(runs: Sequence[Evaluated], name: str, measure: Measure) -> None
 
 
 def _settings(run: Evaluated) -> dict[str, object]:
-    """Returns the flat config of a run, with the settings that its result was obtained with."""
-    # `run.config` has defaults for the keys of the machine and no versions: config.json has both.
+    """Returns the flat config of a run, with the settings of its evaluation."""
+    # `run.config` has defaults for the machine's keys, and no versions: config.json has both.
     saved, result = flatten(read_config(run.run.workdir)), run.result
     settings = flatten(run.run.config)
     settings |= {key: x for key, x in saved.items() if key.startswith((*MACHINE, "versions."))}
@@ -133,6 +137,7 @@ def differing(configs: Sequence[dict[str, object]]) -> dict[str, list]:
 
     The value is None for a run whose config lacks the key.
     """
+    # Keys of any config: another version of the code has other keys.
     keys = sorted(set().union(*configs))
     table = {key: [config.get(key) for config in configs] for key in keys}
     return {key: values for key, values in table.items() if any(x != values[0] for x in values)}
@@ -149,7 +154,7 @@ def most_different(runs: Sequence[Evaluated], kind: Kind, count: int) -> list[It
     scores = np.array([kind.line_scores(run) for run in runs])  # [runs, lines]
     spread = scores.max(axis=0) - scores.min(axis=0)
     items = []
-    # Of the largest spread first; a stable sort keeps lines of equal spread in their order.
+    # The largest spread first; a stable sort keeps lines of equal spread in their order.
     for i in np.argsort(-spread, kind="stable")[:count].tolist():
         if spread[i] > 0:
             line = {name: side[i] for name, side in runs[0].dataset().items()}
@@ -160,6 +165,7 @@ def most_different(runs: Sequence[Evaluated], kind: Kind, count: int) -> list[It
 
 def values(comparison: Comparison) -> dict:
     """Returns a comparison as the values that --mode=compare prints as JSON."""
+    # Set, split and checksum are the same in all results.
     runs, first = [], comparison.runs[0].result
     for i, run in enumerate(comparison.runs):
         scores = _with_intervals(comparison.measures, i)

@@ -7,26 +7,27 @@ from transformer.tools.pages.page import Plot, Section, Table
 
 
 def title(compared: Comparison) -> str:
-    """Returns the title of the page: both runs, or the first and how many others."""
-    first, *rest = compared.names
-    return f"{first} and {rest[0] if len(rest) == 1 else f'{len(rest)} others'}"
+    """Returns the title of the page: 'a and b', or 'a and 3 others'."""
+    first, *others = compared.names
+    return f"{first} and {others[0] if len(others) == 1 else f'{len(others)} others'}"
 
 
 def sections(compared: Comparison) -> list[Section]:
-    """Returns the sections of a page in order, without those that do not apply."""
+    """Returns the sections of the page in order, without those that do not apply."""
     config = ["What differs:", tables.config_table(compared)]
-    made = [
+    shown = [
         _scores(compared),
         Section("Config", config if compared.config else ["The configs are the same."]),
         _curves(compared),
         _lengths(compared),
         _lines(compared),
     ]
-    return [section for section in made if section.parts]
+    # No curves: a run has no log. No lengths: no translations. No lines: equal scores.
+    return [section for section in shown if section.parts]
 
 
 def _scores(compared: Comparison) -> Section:
-    """Returns the scores, their intervals as plots, and how intervals and p-values are computed."""
+    """Returns the scores, plots of their intervals, and the methods of intervals and p-values."""
     plots = [_intervals(compared, name) for name in compared.measures]
     methods = {f"p of {measures.name_of(name)}": x.how for name, x in compared.measures.items()}
     table, further = tables.score_table(compared), tables.further_table(compared)
@@ -34,7 +35,7 @@ def _scores(compared: Comparison) -> Section:
 
 
 def _intervals(compared: Comparison, name: str) -> Plot:
-    """Returns a plot of a score: a point for each run, with its 95 % interval."""
+    """Returns a plot of a score: a point per run, with its 95 % interval."""
     rows, words = [], []
     for run, score in zip(compared.names, compared.measures[name].scores, strict=True):
         value, low, high = score.interval
@@ -44,6 +45,7 @@ def _intervals(compared: Comparison, name: str) -> Plot:
     colours = {"type": "nominal", "scale": {"domain": compared.names}, "legend": None}
     ends = {"x": {"field": "low", **axis}, "x2": {"field": "high"}}
     point = {"type": "point", "filled": True, "size": 70, "tooltip": True}
+    # A rule from low to high, and a point at the score, in the colour of the run's curve.
     layers = [
         {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends},
         {"mark": point, "encoding": {"x": {"field": "score", **axis}}},
@@ -60,13 +62,14 @@ def _intervals(compared: Comparison, name: str) -> Plot:
 
 
 def _curves(compared: Comparison) -> Section:
-    """Returns the curves of all runs, a plot for each measure of training and of validation."""
+    """Returns the curves of all runs, a plot per measure of training and of validation."""
     plots = []
     for kind, where in (("validation", "in validation"), ("train", "in training")):
         logs = {
             name: x.run.logged(kind) for name, x in zip(compared.names, compared.runs, strict=True)
         }
         for name, (_, _, about) in measures.MEASURES.items():
+            # A plot compares: it needs points of every run.
             series = {run: curves.points(lines, name) for run, lines in logs.items()}
             if all(series.values()):
                 title, is_log = f"{measures.title(name)} {where}", name in curves.LOGARITHMIC
@@ -88,7 +91,7 @@ def _lengths(compared: Comparison) -> Section:
 
 
 def by_length(compared: Comparison, name: str) -> Plot:
-    """Returns a plot of a score over the buckets of lengths, a line for each run."""
+    """Returns a plot of a score over the buckets of lengths, with a line per run."""
     buckets, scores = compared.lengths, {}
     for i, run in enumerate(compared.names):
         scores[run] = {x: bucket.measures[name].scores[i].interval for x, bucket in buckets.items()}
@@ -99,6 +102,7 @@ def by_length(compared: Comparison, name: str) -> Plot:
 def _lines(compared: Comparison) -> Section:
     """Returns the lines on which the runs differ most, with each run's output."""
     kind, shown = compared.kind, []
+    # The column's name, such as 'reference' or 'label'; a language model's lines have none.
     reference_name = compared.runs[0].result["columns"].get("reference")
     for item in compared.items:
         scores = [f"{x} {kind.shown(y)}" for x, y in zip(compared.names, item.scores, strict=True)]

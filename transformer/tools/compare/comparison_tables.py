@@ -1,4 +1,4 @@
-"""A comparison as tables of text, for a terminal and a page."""
+"""Formats a comparison as tables of text, for a terminal and a page."""
 
 from transformer.tools.compare import comparison
 from transformer.tools.compare.comparison import Comparison
@@ -8,7 +8,7 @@ from transformer.tools.pages.page import Table
 
 
 def about(compared: Comparison) -> list[str]:
-    """Says what the runs were evaluated on, whether alike, and what is beside their scores."""
+    """Returns lines on the test set, on settings that differ, and on how to read the scores."""
     first = compared.runs[0].result
     lines = [f"Test set {first['set']} (checksum {first['checksum'][:12]})."]
     if differing := comparison.scoring(compared):
@@ -26,7 +26,8 @@ def about(compared: Comparison) -> list[str]:
 
 
 def score_table(compared: Comparison) -> Table:
-    """Returns a row for each run: the scores that have intervals, parameters, steps, weights."""
+    """Returns a row per run: the scores with intervals and p-values, parameters, steps, weights."""
+    # Rows grow by two columns per measure; the baseline, rows[0], has no p-value.
     columns, rows = ["run"], [[name] for name in compared.names]
     for name, measure in compared.measures.items():
         columns += [name_of(name), "p"]
@@ -41,7 +42,7 @@ def score_table(compared: Comparison) -> Table:
 
 
 def further_table(compared: Comparison) -> Table:
-    """Returns a row for each run: the scores without intervals."""
+    """Returns a row per run: the scores without intervals."""
     shown = lambda x: "-" if x is None else f"{x:.4g}"
     rows = []
     for i, name in enumerate(compared.names):
@@ -51,7 +52,8 @@ def further_table(compared: Comparison) -> Table:
 
 
 def length_table(compared: Comparison, name: str) -> Table:
-    """Returns a row for each run, a column for each bucket of lengths."""
+    """Returns a row per run, with a column per bucket of lengths."""
+    # The first row has the numbers of sentences, which are the same for all runs.
     buckets = compared.lengths.values()
     rows = [["sentences", *(f"{bucket.count:,}" for bucket in buckets)]]
     for i, run in enumerate(compared.names):
@@ -61,11 +63,11 @@ def length_table(compared: Comparison, name: str) -> Table:
 
 
 def config_table(compared: Comparison) -> Table:
-    """Returns a row for each key that differs, with a column for each run."""
+    """Returns a row per key that differs, with a column per run."""
     rows = [[key, *map(setting, row)] for key, row in compared.config.items()]
     return Table(["config", *compared.names], rows)
 
 
 def setting(value: object) -> str:
-    """Returns a value of a config as text; - for a key that a run does not have."""
+    """Returns a value of a config as text; '-' for a key that the run lacks."""
     return "-" if value is None else settings.show(value)

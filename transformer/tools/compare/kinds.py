@@ -1,7 +1,7 @@
 """Kinds of results: how outputs are scored again, with intervals, and line by line.
 
-The kind of a result is told by a score that it has, such as 'bleu'. A result of no kind is compared
-by its scores alone.
+A score that a result has, such as 'bleu', tells its kind. A result without a kind is compared by
+its scores alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,18 +16,18 @@ from transformer.tools.pages.sentences import MARKED
 
 
 class Kind(NamedTuple):
-    """What can be compared of results, as functions."""
+    """Functions that score the outputs of a kind of result."""
 
-    roles: tuple[str, ...]  # of the columns that it needs; the last is what a run has made
+    roles: tuple[str, ...]  # of the columns that are needed; the last is the run's output
     measure: Callable[[Sequence[Evaluated], int], dict[str, Measure]]  # (runs, resamples)
     line_scores: Callable[[Evaluated], Sequence[float]]  # a score of each item
     shown: Callable[[float], str]  # an item's score as text
-    about: str  # what the items are ordered by
-    has_lengths: bool = False  # whether scores by the input's length say something
+    about: str  # says how the items that differ most are ordered
+    has_lengths: bool = False  # whether scores by the length of the input are shown
 
 
 def kind_of(run: Evaluated) -> Kind | None:
-    """Returns the kind of a result; None if it has no outputs to score, or is of no kind."""
+    """Returns the kind of a result; None for a result without outputs, or of no kind here."""
     for score, kind in KINDS.items():
         if score in run.result and run.sides.keys() >= set(kind.roles):
             return kind
@@ -42,7 +42,7 @@ def _chrf(run: Evaluated) -> list[float]:
 
 
 def _right(run: Evaluated) -> list[float]:
-    """Returns 1 for each item that is predicted right, else 0."""
+    """Returns 1.0 for each item with the right prediction, 0.0 for the others."""
     pairs = zip(run.sides["output"], run.sides["reference"], strict=True)
     return [float(prediction == label) for prediction, label in pairs]
 
@@ -52,7 +52,8 @@ def _bits(run: Evaluated) -> list[float]:
     return (significance.bits(run) / significance.characters(run)).tolist()
 
 
-KINDS = {  # by the score that tells a kind
+# {score that tells a kind: the kind}
+KINDS = {
     "bleu": Kind(
         ("input", "reference", "output"),
         significance.translations,

@@ -1,8 +1,8 @@
 """Scores of several runs on the same items, with 95 % intervals and p-values against the first.
 
 A p-value is the probability of a difference at least as large if the two runs were equally good and
-only the choice of the test items made the difference. It is small where the difference holds for
-most choices of items. With many comparisons, some p-values are small by chance.
+only the choice of the test items made the difference. A p-value is small if the difference holds
+for most choices of items. With many comparisons, some p-values are small by chance.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ class Score(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """One score of all runs, in their order, and how interval and p-value were computed."""
+    """One score of all runs, in their order, and the method of intervals and p-values in words."""
 
     scores: list[Score]
     how: str
@@ -38,13 +38,14 @@ def translations(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure
     """Returns 'bleu' and 'chrf' of each run, by sacreBLEU's paired bootstrap (Koehn 2004).
 
     sacreBLEU counts the resamples whose difference, less the mean difference, is larger than that
-    of the runs. Of two runs with equal outputs all differences are zero, none is larger, and its p
-    is the smallest possible: here it is 1.
+    of the runs. For two runs with equal outputs all differences are zero, none is larger, and
+    sacreBLEU's p is the smallest possible; here p is 1.
     """
     outputs, references = [run.sides["output"] for run in runs], runs[0].sides["reference"]
     metrics = {"bleu": BLEU(tokenize=tokenizer(runs[0].result)), "chrf": CHRF()}
     measured = {}
     for name, metric in metrics.items():
+        # Paired: the seed is fixed, so that all runs are scored on the same resamples.
         scored = [measures.resampled_scores(metric, x, references, resamples) for x in outputs]
         values, resampled = zip(*scored, strict=True)
         metric.n_bootstrap, metric.seed = resamples, measures.SEED  # for the signature
@@ -56,17 +57,18 @@ def translations(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure
 def classifications(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
     """Returns 'accuracy' and 'macro_f1' of each run's predictions.
 
-    Accuracy has the interval of Wilson and the p-value of McNemar's exact test, macro F1 those of a
+    Accuracy has Wilson's interval and the p-value of McNemar's exact test; macro F1 has both from a
     paired bootstrap.
     """
     from transformer.families.labels import classifiers
 
     sides = [runs[0].sides["reference"], *(run.sides["output"] for run in runs)]
-    # Classes as indices, by which a confusion matrix [label, prediction] is counted.
+    # Names of classes become indices, which count in a confusion matrix [label, prediction].
     number = {name: i for i, name in enumerate(sorted(set().union(*sides)))}
     truth, *guesses = (np.array([number[name] for name in side]) for side in sides)
 
     def macro_f1(run: int, items: np.ndarray) -> float:
+        # F1 is NaN for a class with neither items nor predictions in this resample.
         counts = classifiers.confusion(truth[items], guesses[run][items], len(number))
         return float(np.nanmean(classifiers.precision_recall_f1(counts)[2]))
 
@@ -82,11 +84,12 @@ def classifications(runs: Sequence[Evaluated], resamples: int) -> dict[str, Meas
 
 
 def mcnemar(first: np.ndarray, second: np.ndarray) -> float:
-    """Returns the p-value of McNemar's exact test, two-sided, of two runs' correct items (bools).
+    """Returns the two-sided p-value of McNemar's exact test; the masks are of correct items.
 
     Of the items that only one of the two runs has right, the number that the first has right is
-    binomial with probability 1/2 if both are equally good. 1 without such items.
+    binomial with probability 1/2 if both are equally good. p is 1 if there are no such items.
     """
+    # 12 items that only the first has right, 4 that only the second has: p = 0.077.
     only_first, only_second = int((first & ~second).sum()), int((second & ~first).sum())
     if only_first + only_second == 0:
         return 1.0
@@ -96,15 +99,17 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> float:
 def texts(runs: Sequence[Evaluated], resamples: int) -> dict[str, Measure]:
     """Returns 'bits_per_character' of each run, by a paired bootstrap over the lines.
 
-    Scores are per character, because the tokens of different vocabularies are not the same.
+    Per character, because two vocabularies split the same text into different numbers of tokens.
     """
+    # A resample's score is the sum of its lines' bits over the sum of their characters, as in an
+    # evaluation of the whole set: not the mean over the lines.
     line_bits, lengths = [bits(run) for run in runs], characters(runs[0])
     score = lambda run, items: line_bits[run][items].sum() / lengths[items].sum()
     return {"bits_per_character": _bootstrap(score, len(runs), len(lengths), resamples)}
 
 
 def bits(run: Evaluated) -> np.ndarray:
-    """Returns the cross entropy of each line in bits."""
+    """Returns the cross entropy of each line in bits; the outputs have nats."""
     return np.array(run.sides["measure"], float) / np.log(2)
 
 
@@ -117,7 +122,7 @@ def _bootstrap(score: Callable, runs: int, count: int, resamples: int) -> Measur
     """Returns the runs' scores with intervals and p-values, by a paired bootstrap.
 
     `score(run, items)` is the score of a run on some items, both given as indices. All runs are
-    scored on the same resamples, each as large as the test set of `count` items.
+    scored on the same resamples, each with as many items as the test set, `count`.
     """
     samples = measures.draws(count, resamples)
     values = [float(score(run, np.arange(count))) for run in range(runs)]
@@ -127,10 +132,10 @@ def _bootstrap(score: Callable, runs: int, count: int, resamples: int) -> Measur
 
 
 def _exceeds(difference: float, resampled: np.ndarray) -> np.ndarray:
-    """Returns which resampled differences are further from the true one than that is from zero.
+    """Returns which resampled differences are further from `difference` than it is from 0.
 
-    Under the null hypothesis the true difference is 0, so that it is subtracted (Efron and
-    Tibshirani 1993, section 16.4).
+    Under the null hypothesis the difference is 0: subtracting it centres the resampled differences
+    there (Efron and Tibshirani 1993, section 16.4).
     """
     return np.abs(resampled - difference) >= abs(difference)
 
@@ -149,14 +154,15 @@ def _measure(
 ) -> Measure:
     """Returns the runs' scores, from the scores of the test set and those of its resamples.
 
-    The interval is that of the resamples' percentiles, the p-value the share of resamples that
-    `exceeds` counts; 1 where no resample differs from that of the first run.
+    Intervals are percentiles of the resamples. The p-value is the share of resamples that `exceeds`
+    counts; 1 if every resample has the score of the first run.
     """
     scores = []
     for value, scores_R in zip(values, resampled, strict=True):
         differences = scores_R - resampled[0]
         counted = int(exceeds(value - values[0], differences).sum())
-        # The test set itself counts as a resample, so that no p-value is 0.
+        # The test set itself counts as a resample, so that no p-value is 0: of 1000 resamples the
+        # smallest is 1/1001.
         p = (1 + counted) / (1 + len(scores_R)) if differences.any() else 1.0
         scores.append(Score(Interval(value, *measures.percentiles(scores_R)), p))
     return Measure(scores, how)

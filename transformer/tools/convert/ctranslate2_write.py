@@ -13,13 +13,13 @@ from transformer.models.positions import sinusoids
 from transformer.tools.convert import forms, matrices
 
 QUANTIZATIONS = ("float32", "int8", "int16", "float16", "bfloat16")
-# Pieces of a source that CTranslate2 reads by default; of an output it writes 256. At a position
-# beyond the table it raises an error.
+# The fewest positions in the table. By default CTranslate2 reads 1024 pieces of a source and writes
+# 256 of an output; at a position beyond the table it raises an error.
 LONGEST = 1024
-# Our activations as the numbers of common_spec.Activation.
+# {activation: its number in common_spec.Activation}
 ACTIVATIONS = {"relu": 0, "gelu_tanh": 1, "silu": 2, "gelu": 3}
-# {module of a layer: (theirs, which part of theirs)}: self-attention has query, key and value in
-# one matrix, cross-attention has key and value.
+# {module of a layer: (CTranslate2's module, the part of its array)}: CTranslate2 stacks query, key
+# and value of self-attention in one matrix, and key and value of cross-attention in another.
 MODULES = {
     "self_attention/query": ("self_attention/linear_0", 0),
     "self_attention/key": ("self_attention/linear_0", 1),
@@ -35,6 +35,7 @@ MODULES = {
     "feed_forward/outer": ("ffn/linear_1", 0),
     "feed_forward_residual/layer_norm": ("ffn/layer_norm", 0),
 }
+# {param outside the layers: CTranslate2's array}, which is not stacked.
 WHOLE = {
     "output_bias": "decoder/projection/bias",
     "source_embedding/embedding": "encoder/embeddings/weight",
@@ -45,7 +46,7 @@ WHOLE = {
     "decoder/norm/scale": "decoder/layer_norm/gamma",
     "decoder/norm/bias": "decoder/layer_norm/beta",
 }
-# Learned ones are the rows of the table that each half has.
+# Learned position embeddings, which `_encodings` makes the table of each half.
 POSITIONS = ("source_positions/embedding", "target_positions/embedding")
 
 
@@ -72,10 +73,11 @@ def write(
     quantization: str = "float32",
     positions: int = 0,
 ) -> None:
-    """Writes a folder that ctranslate2.Translator loads; it must exist.
+    """Writes the files that ctranslate2.Translator loads into a folder, which must exist.
 
-    `params` are {path: array}, `pieces` those of source and target by their ids. `positions` is how
-    long a source or an output can be, LONGEST at least: the position encodings go as a table.
+    `params` are {path: array}; `pieces` are those of source and target in the order of their ids.
+    Position encodings are stored as a table: of `positions` rows, at least LONGEST, or the learned
+    table as it is.
     """
     try:
         from ctranslate2.specs import transformer_spec
@@ -93,15 +95,16 @@ def write(
         no_final_norm=not options.final_norm,
         activation=ACTIVATIONS[options.activation],
     )
-    parts = {}  # {their name: {part: array}}
+    parts = {}  # {name in CTranslate2: {part: array}}
     for path, array in params.items():
         if path not in POSITIONS:
             name, part = place_of(path)
-            parts.setdefault(name, {})[part] = matrices.theirs(path, array)
-    # A tied matrix is one of ours, but has each of its names there.
+            parts.setdefault(name, {})[part] = matrices.to_foreign(path, array)
+    # A tied matrix is one param, but CTranslate2 stores it under each of its names.
     target = {0: params["target_embedding/embedding"]}
     parts.setdefault("encoder/embeddings/weight", target)
     parts.setdefault("decoder/projection/weight", target)
+    # Stack the outputs: query, key and value [D, D] give [3D, D], their biases [D] give [3D].
     for name, arrays in parts.items():
         _set(spec, name, np.concatenate([arrays[part] for part in sorted(arrays)]))
     for half, side in (("encoder", "source"), ("decoder", "target")):
@@ -110,23 +113,26 @@ def write(
     spec.config.layer_norm_epsilon = options.norm_epsilon
     spec.config.bos_token = spec.config.decoder_start_token = pieces[1][START]
     spec.config.eos_token, spec.config.unk_token = pieces[1][END], pieces[1][UNKNOWN]
+    # Our encoder reads END behind the source, which callers of Translator do not pass.
     spec.config.add_source_eos = True
     spec.register_source_vocabulary(list(pieces[0]))
     spec.register_target_vocabulary(list(pieces[1]))
+    # The order of CTranslate2's own converters: validate, optimize, save.
     spec.validate()
     spec.optimize(quantization=None if quantization == "float32" else quantization)
     spec.save(str(folder))
 
 
 def place_of(path: str) -> tuple[str, int]:
-    """Returns where an array of ours is in theirs: its name, and which part of that array it is.
+    """Returns CTranslate2's name of the array that holds a param, and the param's part in it.
 
     Example: encoder/layers_0/self_attention/key/kernel is part 1 of
-    encoder/layer_0/self_attention/linear_0/weight. UserError for a param that CTranslate2 does not
-    have.
+    encoder/layer_0/self_attention/linear_0/weight. UserError for a param that CTranslate2 cannot
+    represent.
     """
     if path in WHOLE:
         return WHOLE[path], 0
+    # The bias of a LayerNorm is called beta, that of a projection bias.
     half, layer, module, name = forms.in_layer(path, MODULES, "CTranslate2")
     place, part = MODULES[module]
     names = {"kernel": "weight", "scale": "gamma", "bias": "beta" if "norm" in module else "bias"}
@@ -135,6 +141,7 @@ def place_of(path: str) -> tuple[str, int]:
 
 def _set(spec: Any, name: str, array: np.ndarray) -> None:
     """Sets a variable by its name, such as encoder/layer_0/ffn/linear_0/weight."""
+    # The name is a path of attributes and indices: spec.encoder.layer[0].ffn.linear[0].weight.
     *places, last = name.split("/")
     for place in places:
         field, _, number = place.rpartition("_")
@@ -149,7 +156,7 @@ def _set(spec: Any, name: str, array: np.ndarray) -> None:
 def _encodings(
     model: nn.Module, params: dict[str, np.ndarray], side: str, count: int
 ) -> np.ndarray:
-    """Returns the position encodings [P, D]."""
+    """Returns the position encodings of a side, [P, D]: `count` sinusoids, or the learned table."""
     options = model.options
     if options.positions == "learned":
         return np.asarray(params[f"{side}_positions/embedding"])

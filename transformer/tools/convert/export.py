@@ -20,9 +20,9 @@ FORMATS = ("huggingface", "ctranslate2", "safetensors")
 
 
 def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
-    """Writes FOLDER, of (FOLDER, WORKDIR), with the params that config.evaluate.weights selects.
+    """Writes the FOLDER of (FOLDER, WORKDIR), with the params that config.evaluate.weights selects.
 
-    A folder is whole or not there: it is written beside its place, and renamed at the end.
+    The folder is complete or absent: a draft is written beside it, and renamed at the end.
     """
     folder, source = folders
     check(config, folder)
@@ -33,6 +33,7 @@ def export(config: ConfigDict, folders: tuple[Path, Path]) -> None:
         write(written, config, source, run.model, params)
         card = model_card.text(config, source, run, folder)
         (written / "README.md").write_text(card, "utf-8")
+        # Last, because the checksums are those of all files so far.
         (written / checksums.NAME).write_bytes(checksums.checksums_of(written))
     number = quantity(sum(array.size for array in params.values()), "parameter")
     logging.info("exported step %d of %s into %s: %s", run.step, source, folder, number)
@@ -70,7 +71,7 @@ def write(
         _write_run(folder, config, source)
         return
     vocabulary = vocabularies.read(source, config)
-    # Pieces of a source or an output.
+    # The most pieces of an output. A source has fewer: at most decode.max_length.
     longest = config.decode.max_length + config.decode.extra_length
     if config.export.format == "ctranslate2":
         for name, side in vocabulary.sides.items():
@@ -87,12 +88,13 @@ def write(
 
 
 def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
-    """Writes what --mode=import restores the workdir from, besides the params.
+    """Writes the files from which, with the params, --mode=import restores the workdir.
 
     These are the run's config.json, without the folder of its data, and its vocabulary.
     """
     values = config.copy_and_resolve_references().to_dict()
-    values.pop("export", None)  # which no run reads
+    values.pop("export", None)  # no run reads these keys
+    # A folder of this machine says nothing on the machine that imports.
     config = ConfigDict(values)
     config.data.directory = ""
     workdir.write_config(config, folder)
@@ -100,19 +102,24 @@ def _write_run(folder: Path, config: ConfigDict, source: Path) -> None:
 
 
 def _generation(config: ConfigDict, longest: int) -> dict[str, Any]:
-    """Returns how Marian's `generate` searches as we do, for generation_config.json."""
+    """Returns the options of Marian's `generate` that search as this run does.
+
+    They go into generation_config.json.
+    """
     decode, imported = config.decode, config.vocabulary.get("max_length", 0)
     alpha = decode.length_alpha if decode.length_penalty != "none" else 0.0
+    # Alpha goes with both penalties, though the ranking of hypotheses can differ.
     if decode.length_penalty == "gnmt":
         logging.warning(
             "export: generate divides log P by length^%g there, by ((5 + length) / 6)^%g here; "
-            "config.decode.length_penalty=power is theirs",
+            "config.decode.length_penalty=power is Marian's",
             alpha,
             alpha,
         )
     return {
         "num_beams": decode.beam_width,
         "length_penalty": alpha,
+        # True: a search ends once `num_beams` hypotheses are finished.
         "early_stopping": decode.stopping == "full",
         "max_length": config.export.max_length or imported or longest,
     }

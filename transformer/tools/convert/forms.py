@@ -1,6 +1,7 @@
-"""Which models another program has a form for: anything else is refused, in one line that names it.
+"""Refuses models that another program cannot represent, in one line that names the reason.
 
-What a fork has added changes the function, so that leaving it out would be silent.
+A field or a param that a fork adds may change the function: an export without it would be wrong,
+and nothing would say so.
 """
 
 import re
@@ -11,8 +12,8 @@ import flax.linen as nn
 from transformer.errors import UserError
 from transformer.models import fields
 
-# Fields that may have any value: they have a form in every program, or change no output.
-# (max_positions and max_distance go with `positions`.)
+# Fields that may have any value: every program can represent them, or they change no output.
+# `max_positions` and `max_distance` count only with some values of `positions`, which is checked.
 ANY = {
     "d_model",
     "d_ff",
@@ -40,10 +41,11 @@ ANY = {
 def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: str) -> None:
     """Raises UserError for a model that another program cannot represent.
 
-    `allowed` are the values that each field may have there, besides ANY; a field that it lacks may
-    have none. `formats` are the values of config.export.format to use instead where it has another
-    value. The heads there have d_model / num_heads dimensions.
+    `allowed` has {field: the values that the program can represent}; a field that is neither there
+    nor in ANY is refused. The message proposes `formats`, values of config.export.format, where a
+    field of `allowed` has another value. The program's heads have the size d_model / num_heads.
     """
+    # By default a field that is not known here is refused: a fork may have added it.
     for name, value in fields.values(model).items():
         values = allowed.get(name, ())
         if name not in ANY and value not in values:
@@ -53,6 +55,7 @@ def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: st
                 f"--config.export.format={formats if values else 'safetensors'}"
             )
     options = model.options
+    # A size of 0 stands for d_model / num_heads.
     if {options.key_size, options.value_size} - {0, options.d_model / options.num_heads}:
         raise UserError(
             f"{program} has heads of d_model / num_heads: config.model.key_size and value_size "
@@ -64,8 +67,9 @@ def in_layer(path: str, modules: Collection[str], program: str) -> tuple[str, st
     """Splits the path of a layer's param into half, number of the layer, module, and name.
 
     Example: encoder/layers_0/self_attention/query/kernel becomes encoder, 0, self_attention/query
-    and kernel. UserError for a param that is not of `modules`, those that `program` has.
+    and kernel. UserError for a param outside `modules`, those that `program` can represent.
     """
+    # LayerNorm has scale and bias; projections have kernel and bias.
     match = re.fullmatch(r"(encoder|decoder)/layers_(\d+)/(.+)/(\w+)", path)
     is_known = match and match[3] in modules
     if not is_known or match[4] not in ("scale" if "norm" in match[3] else "kernel", "bias"):

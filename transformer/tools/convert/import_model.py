@@ -21,13 +21,14 @@ from transformer.workdir.run_config import is_exported
 
 
 def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
-    """Writes WORKDIR, of (FOLDER, WORKDIR), from the model in FOLDER: whole, or nothing.
+    """Writes the WORKDIR of (FOLDER, WORKDIR) from the model in FOLDER: complete, or not at all.
 
-    The workdir is one like a trained run's, with its params as the best validation. It can be
-    evaluated, translated with, exported, and be what a new run starts from (`train.init_from`).
+    The workdir is like a trained run's whose best checkpoint has these params. It can evaluate,
+    translate and export, and a new run can start from it (`train.init_from`).
     """
     folder, target = folders
     drafts.check_new(target)
+    # An imported workdir has no checkpoints/, which 'average' and 'latest' load.
     config.evaluate.weights = "best"
     if is_exported(folder):
         params, contents = read_exported(config, folder), None
@@ -45,7 +46,10 @@ def import_model(config: ConfigDict, folders: tuple[Path, Path]) -> None:
 
 
 def read_exported(config: ConfigDict, folder: Path) -> dict[str, np.ndarray]:
-    """Returns {path: array} of the params that --mode=export has written as safetensors."""
+    """Returns {path: array} of the params that --mode=export has written as safetensors.
+
+    `config` is that of the exported run.
+    """
     check_same(folder)
     shapes = shapes_of(config, load_task(config.task).sizes(config, folder))
     with arrays.opened(folder) as source:
@@ -55,12 +59,15 @@ def read_exported(config: ConfigDict, folder: Path) -> dict[str, np.ndarray]:
 
 
 def read_marian(config: ConfigDict, folder: Path) -> tuple[dict[str, np.ndarray], dict[str, bytes]]:
-    """Returns params and vocabulary of a folder of Hugging Face's Marian, {path: array} and {name:
-    content}, and fills in what the config has of that model."""
+    """Returns params and vocabulary of Hugging Face's Marian, {path: array} and {name: content}.
+
+    Sets the fields of `config` that describe the model.
+    """
     check_marian(folder)
     foreign = marian.read(folder)
     config.model.update(foreign.fields)
     set_languages(config, marian_tokenizer.languages(folder))
+    # Unlocked: only imported models have the key vocabulary.max_length.
     with config.unlocked():
         config.update_from_flattened_dict(foreign.config)
     source, target = (len(order.pieces) for order in foreign.orders)
@@ -77,9 +84,11 @@ def shapes_of(config: ConfigDict, sizes: dict[str, int]) -> dict[str, tuple[int,
 
 def check_same(folder: Path) -> None:
     """Raises UserError for a folder whose files are not those that --mode=export has written."""
-    free = ("README.md", checksums.NAME)  # the vocabulary has a checksum file of its own
-    read = lambda name: Path(name).name not in free and not name.startswith(".")
-    corrupt = checksums.corrupt_files(folder, wanted=read, alone=True)
+    # Files that are not read may change: the model card, and hidden files such as .gitattributes.
+    # The vocabulary has a checksum file of its own.
+    unread = ("README.md", checksums.NAME)
+    is_read = lambda name: Path(name).name not in unread and not name.startswith(".")
+    corrupt = checksums.corrupt_files(folder, wanted=is_read, alone=True)
     if corrupt is None:
         raise UserError(f"{folder} lacks {checksums.NAME}, which --mode=export has written")
     if corrupt:
@@ -90,7 +99,7 @@ def check_same(folder: Path) -> None:
 
 
 def check_marian(folder: Path) -> None:
-    """Raises UserError, which says what can be imported, unless a folder is Marian's."""
+    """Raises UserError, which says what can be imported, unless a folder holds a Marian model."""
     known = (
         "only Hugging Face's marian, and what --mode=export writes as safetensors, can be imported"
     )
@@ -107,7 +116,10 @@ def check_marian(folder: Path) -> None:
 
 
 def set_languages(config: ConfigDict, named: tuple[str, str]) -> None:
-    """Fills in the languages that the command line leaves empty, from those the model names."""
+    """Fills in the languages that the command line leaves empty with those the model names.
+
+    Where neither names a language, warns, and calls the sides 'source' and 'target'.
+    """
     for key, name in zip(("source_language", "target_language"), named, strict=True):
         fallback = key.removesuffix("_language")
         if not config.data[key] and not name:
@@ -120,12 +132,13 @@ def set_languages(config: ConfigDict, named: tuple[str, str]) -> None:
 
 
 def save(folder: Path, params: dict[str, np.ndarray], config: ConfigDict) -> None:
-    """Writes config.json, and params as the best of a workdir."""
+    """Writes config.json, and the params as the best checkpoint of a workdir."""
     workdir.write_config(config, folder)
     store.check_path(folder)
     tree = jax.tree.map(jax.numpy.asarray, param_paths.unflatten(params))
     (folder / BEST).mkdir(parents=True, exist_ok=True)
     with contextlib.closing(CheckpointStore(folder / BEST, (PARAMS,))) as best:
         best.save(IMPORTED, {PARAMS: tree})
+        # No validation has scored these params: 0.0 is a placeholder, the only score in best/.
         about = {"step": IMPORTED, "score": 0.0, "best_is": "highest"}
         best.complete(IMPORTED, {**about, "identity": load_task(config.task).identity(config)})

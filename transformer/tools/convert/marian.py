@@ -1,8 +1,8 @@
 """Hugging Face's Marian models, such as OPUS-MT's: MarianMTModel's folder read and written.
 
-The files are config.json, model.safetensors (or the older pytorch_model.bin), vocab.json with the
-ids of the pieces, and source.spm and target.spm, which cut text into them. Positions are sinusoids
-in 'halves'; the layers are the paper's, with LayerNorm behind each residual connection.
+The files are config.json, model.safetensors (or the older pytorch_model.bin), source.spm and
+target.spm, which split text into pieces, and vocab.json with the pieces' ids. Positions are
+sinusoids in 'halves'; the layers are the paper's, with LayerNorm after each residual connection.
 """
 
 import math
@@ -21,10 +21,10 @@ from transformer.tools.convert import arrays, forms, marian_config, marian_token
 from transformer.tools.convert.marian_tokenizer import Renumbering
 
 ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-# {module of a layer: theirs}
+# {module of a layer: Marian's module}
 MODULES = {
-    **{f"self_attention/{ours}": f"self_attn.{theirs}" for ours, theirs in ATTENTION.items()},
-    **{f"cross_attention/{ours}": f"encoder_attn.{theirs}" for ours, theirs in ATTENTION.items()},
+    **{f"self_attention/{name}": f"self_attn.{foreign}" for name, foreign in ATTENTION.items()},
+    **{f"cross_attention/{name}": f"encoder_attn.{foreign}" for name, foreign in ATTENTION.items()},
     "self_attention_residual/layer_norm": "self_attn_layer_norm",
     "cross_attention_residual/layer_norm": "encoder_attn_layer_norm",
     "feed_forward/inner": "fc1",
@@ -39,31 +39,31 @@ EMBEDDINGS = {
     "source_embedding/embedding": ENCODER,
     "output_embedding/embedding": OUTPUT,
 }
-# {which matrices are one there: their names}; it may be in the file under any of them.
+# {value of `tied_embeddings`: the names of the tied matrix}; a file may have it under any of them.
 TIED = {"all": (SHARED, *EMBEDDINGS.values()), "target": (DECODER, OUTPUT), "none": ()}
-IMPOSSIBLE = -1e4  # a logit's bias, finite in float16, too
-SILENT = 50.0  # less than another logit: a probability of 1e-22 of its own
+IMPOSSIBLE = -1e4  # a bias that rules a piece out, finite in float16, too
+SILENT = 50.0  # subtracted from a bias: the probability shrinks to exp(-50) = 2e-22 of its value
 
 
 class Foreign(NamedTuple):
-    """What a workdir is made of, but for the params.
+    """Holds what a workdir is made of, except for the params.
 
-    `config` are keys of a config, {'decode.length_penalty': 'power'}.
+    `config` has the keys of a config to set, such as {'decode.length_penalty': 'power'}.
     """
 
-    fields: dict[str, Any]  # of our Transformer, where they are not the paper's
+    fields: dict[str, Any]  # of our Transformer; the others are the paper's
     orders: tuple[Renumbering, Renumbering]  # of the source's pieces, and of the target's
     vocabulary: dict[str, bytes]  # {name of a file in WORKDIR/vocabulary: content}
     config: dict[str, Any]
     tied: str  # a key of TIED
     is_shared: bool  # whether both sides have one matrix, or two that are as large
-    factor: float  # of our embeddings, where theirs are not multiplied by sqrt(d_model)
+    factor: float  # to multiply embeddings by: 1, or 1/sqrt(d_model) without `scale_embedding`
 
 
 def read(folder: Path) -> Foreign:
     """Reads config and vocabulary of a Marian folder.
 
-    UserError, which names the file and the field, if it is none.
+    UserError names the file, and the field that is damaged or not supported here.
     """
     file = folder / "config.json"
     config = json_files.read_object(file)
@@ -71,7 +71,8 @@ def read(folder: Path) -> Foreign:
     tied, is_shared = marian_config.ties(config, file)
     orders, vocabulary = marian_tokenizer.read(folder, config, is_shared)
     search, is_renormalised = marian_config.search_of(folder, config)
-    if is_renormalised:  # what is never said has no probability
+    # `generate` rules PAD and START out, then renormalises: they have no share of the probability.
+    if is_renormalised:
         orders = tuple(order._replace(silent=(PAD, START)) for order in orders)
     return Foreign(
         fields=fields,
@@ -94,7 +95,7 @@ def read_params(
 ) -> dict[str, np.ndarray]:
     """Reads {path: array} of our params; `shapes` are {path: shape} of the model of `foreign`.
 
-    UserError for an array that is missing, has another shape, or is none of this model.
+    UserError for an array that is missing, has another shape, or does not belong to the model.
     """
     D, same = foreign.fields["d_model"], TIED[foreign.tied]
     with arrays.opened(folder) as source:
@@ -104,19 +105,21 @@ def read_params(
             name = name_of(path, "none")
             if name in same:
                 return [*present, name][0]
+            # Version 4 of transformers writes the embeddings that both sides share under one name.
             if name in (ENCODER, DECODER) and name not in source.shapes and foreign.is_shared:
-                return SHARED  # as version 4 writes it
+                return SHARED
             return name
 
         def fault(name: str, array: np.ndarray) -> str:
+            # Index 1, the decoder: from position 1 on. Position 0 may have START's vector (below).
             if name in SINUSOIDS:
-                first = SINUSOIDS.index(name)  # not the decoder's position 0: see below
+                first = SINUSOIDS.index(name)
                 is_right = matrices.are_sinusoids(array, D, first)
                 return "" if is_right else "is not a table of Marian's sinusoids"
             if name in same:
                 is_right = np.array_equal(array, source.load(present[0]))
                 return "" if is_right else f"is not {present[0]}, with which it is tied"
-            # Where the three are not tied, version 5 has it, and does not use it.
+            # Version 5 writes model.shared.weight of untied matrices, too, and does not use it.
             is_unused = name == SHARED and foreign.is_shared
             return "" if is_unused else "is not an array of this Marian model"
 
@@ -125,7 +128,8 @@ def read_params(
         for path, name in places.items():
             params[path] = _read(source, foreign, path, name, shapes[path])
         source.check_rest({*places.values()}, fault)
-        if SINUSOIDS[1] in source.shapes:  # as we write it, with the start symbol's vector in it
+        # Undo `_beginning_with_padding`: START's vector is what position 0 has beyond its sinusoid.
+        if SINUSOIDS[1] in source.shapes:
             first_D = source.read(SINUSOIDS[1], source.shapes[SINUSOIDS[1]])[0]
             start_D = (first_D - sinusoids(np.zeros((1, 1)), D, "halves")[0, 0]) / D**0.5
             params["target_embedding/embedding"][START] += start_D
@@ -135,19 +139,22 @@ def read_params(
 def _read(
     source: arrays.Arrays, foreign: Foreign, path: str, name: str, shape: tuple[int, ...]
 ) -> np.ndarray:
-    """Reads one of our params, which has a name there; tables and biases of pieces in our order."""
+    """Reads the param `path` from the array `name`; what has a row per piece, in our order."""
     order = foreign.orders[0 if path.startswith("source_") else 1]
     if path == "output_bias":
         return _read_output_bias(source, name, order)
     if path not in EMBEDDINGS:
-        return matrices.ours(source.read(name, matrices.their_shape(path, shape)), shape)
+        return matrices.from_foreign(source.read(name, matrices.foreign_shape(path, shape)), shape)
+    # order.old 4 0 1 4 2 3 takes row 4 twice, for PAD and START.
     array_VD = source.read(name, (order.count, *shape[1:]))[order.old]
+    # Our model multiplies embeddings by sqrt(d_model), but not an output embedding of its own.
     is_output = path == "output_embedding/embedding"
     return array_VD if is_output else array_VD * np.float32(foreign.factor)
 
 
 def _read_output_bias(source: arrays.Arrays, name: str, order: Renumbering) -> np.ndarray:
-    # Some files leave out zeros; in some the rows beyond the vocabulary are fewer.
+    """Reads the bias of the logits, which a file has as [1, V], in our order of the pieces."""
+    # Some files leave out a bias of zeros; in some the rows beyond the vocabulary are fewer.
     shape = source.shapes.get(name, (order.count,))
     if not order.old.max() < math.prod(shape) <= order.count:
         raise UserError(
@@ -160,7 +167,7 @@ def _read_output_bias(source: arrays.Arrays, name: str, order: Renumbering) -> n
 
 
 def name_of(path: str, tied: str) -> str:
-    """Returns the Marian name of a param path; UserError for a param that Marian does not have.
+    """Returns Marian's name of a param; UserError for a param that Marian cannot represent.
 
     Example: encoder/layers_0/self_attention/query/kernel is
     model.encoder.layers.0.self_attn.q_proj.weight.
@@ -185,9 +192,9 @@ def write(
 ) -> None:
     """Writes a folder that MarianMTModel and MarianTokenizer load.
 
-    `generation` is what generation_config.json has besides the ids: num_beams, length_penalty, ...
-    `languages` are the codes of source and target; `longest` is how many pieces a source may have,
-    generation["max_length"] at least.
+    `generation` has the options of generation_config.json besides the ids: num_beams,
+    length_penalty, ... `languages` are the codes of source and target. The positions are as many as
+    `longest`, the most pieces of a source, or generation["max_length"] if that is more.
     """
     marian_config.check(model)
     if model.options.positions == "interleaved":
@@ -201,9 +208,9 @@ def write(
             array = array[orders[0 if path.startswith("source_") else 1]]
             array = array[None] if path == "output_bias" else array
         else:
-            array = matrices.theirs(path, array)
+            array = matrices.to_foreign(path, array)
         written[name] = array
-    # Zeros for the biases that our model does not have.
+    # Marian's projections always have biases: zeros where our model has none.
     for name, array in list(written.items()):
         if name.endswith("_proj.weight"):
             zeros = np.zeros(len(array), np.float32)
@@ -212,6 +219,7 @@ def write(
     config = marian_config.config_of(model, orders, max_positions=longest)
     json_files.write(folder / "config.json", config)
     ids = {key: config[key] for key in config if key.endswith("_token_id")}
+    # An output begins with the padding, and never contains it.
     never = {"bad_words_ids": [[ids["pad_token_id"]]]}
     json_files.write(folder / "generation_config.json", {**ids, **never, **generation})
     marian_tokenizer.write(folder, vocabulary, longest, languages)
@@ -220,14 +228,15 @@ def write(
 def _beginning_with_padding(
     model: nn.Module, params: dict[str, np.ndarray], count: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Returns the params of the same function where an output begins with a vector of zeros.
+    """Returns params of the same function whose outputs begin with the padding, a vector of zeros.
 
-    That is the padding's there, and CTranslate2's converter takes it for granted. Our start symbol
-    has a vector, which is added to the first of `count` positions: the second value are these, by
-    their name, if it is not zeros. The padding is given no probability.
+    So do Marian's outputs, and CTranslate2's converter assumes the zeros. The vector of our start
+    symbol is added to the first of `count` positions of the decoder instead: the second value is
+    {name: positions}, or {} if the vector is zeros. The padding is ruled out.
     """
     embedding_VD = params["target_embedding/embedding"].copy()
     bias_V = params.get("output_bias", np.zeros(len(embedding_VD), np.float32)).copy()
+    # As the logits' matrix, too, a row of zeros would give the padding the logit 0.
     if embedding_VD[PAD].any() and model.tied_embeddings != "none":
         bias_V[PAD] = IMPOSSIBLE
     embedding_VD[PAD] = 0.0

@@ -1,4 +1,4 @@
-"""config.json and generation_config.json of Hugging Face's Marian, as our config and back."""
+"""Reads and writes config.json and generation_config.json of Hugging Face's Marian."""
 
 import functools
 import logging
@@ -13,15 +13,15 @@ from transformer.runtime import json_files
 from transformer.tools.convert import forms
 
 EPSILON = 1e-5  # of LayerNorm, which the format does not name
-# A config with larger sizes is damaged, and would take long to build.
-MOST = {
+# A config.json with larger sizes is damaged, and its model would take long to build.
+MAX_SIZES = {
     "d_model": 1 << 16,
     "encoder_ffn_dim": 1 << 20,
     "encoder_attention_heads": 1024,
     "encoder_layers": 256,
     "decoder_layers": 256,
 }
-# {theirs: ours}; silu and swish are one function, of which the last name is written.
+# {Marian's name: ours}; of silu and swish, two names of one function, the last is written.
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -29,12 +29,13 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
+# {Marian's name: ours}
 RATES = {
     "dropout": "dropout_rate",
     "attention_dropout": "attention_dropout_rate",
     "activation_dropout": "activation_dropout_rate",
 }
-# What a search can do there, and ours cannot, with the value at which it does nothing.
+# {option of `generate` that our search lacks: the value that turns the option off}
 NOT_SEARCHED = {
     "no_repeat_ngram_size": 0,
     "encoder_no_repeat_ngram_size": 0,
@@ -52,17 +53,17 @@ NOT_SEARCHED = {
 def fields_of(config: dict, file: Path) -> dict[str, Any]:
     """Returns the fields of our Transformer that a config.json of Marian describes.
 
-    normalize_before, normalize_embedding and add_final_layer_norm are not read, as MarianMTModel
-    does not read them.
+    normalize_before, normalize_embedding and add_final_layer_norm are ignored, because
+    MarianMTModel ignores them.
     """
     get = functools.partial(json_files.field, config, file)
-    sizes = {name: get(name, int, least=1, most=most) for name, most in MOST.items()}
+    sizes = {name: get(name, int, least=1, most=most) for name, most in MAX_SIZES.items()}
     for name in ("attention_heads", "ffn_dim"):
-        here, there = sizes[f"encoder_{name}"], get(f"decoder_{name}", int)
-        if here != there:
+        encoder, decoder = sizes[f"encoder_{name}"], get(f"decoder_{name}", int)
+        if encoder != decoder:
             raise UserError(
-                f"{file}: encoder_{name}={here} and decoder_{name}={there} differ, which our model "
-                "has no field for"
+                f"{file}: encoder_{name}={encoder} and decoder_{name}={decoder} differ, which our "
+                "model has no field for"
             )
     if (activation := get("activation_function", str)) not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
@@ -76,19 +77,20 @@ def fields_of(config: dict, file: Path) -> dict[str, Any]:
         "num_decoder_layers": sizes["decoder_layers"],
         "positions": "halves",
         "norm_epsilon": EPSILON,
-        # Our embeddings are always multiplied by sqrt(d_model): then they are no output's, too.
+        # Our embeddings are always multiplied by sqrt(d_model). Where Marian's are not, the tables
+        # are divided by that factor, so that the logits need an undivided matrix of their own.
         "tied_embeddings": ties(config, file)[0] if scales else "none",
         "activation": ACTIVATIONS[activation],
         "attention_bias": True,
         "output_bias": True,
-        **{ours: get(theirs, float, 0.0, least=0, most=1) for theirs, ours in RATES.items()},
+        **{name: get(foreign, float, 0.0, least=0, most=1) for foreign, name in RATES.items()},
     }
 
 
 def ties(config: dict, file: Path) -> tuple[str, bool]:
-    """Returns which matrices are one there, as in `tied_embeddings`; and if both sides share one.
+    """Returns the value of `tied_embeddings`, and whether both sides share their embeddings.
 
-    Without tie_word_embeddings the three matrices of a shared vocabulary are three.
+    Without tie_word_embeddings the three matrices of a shared vocabulary are separate.
     """
     get = functools.partial(json_files.field, config, file)
     is_shared = get("share_encoder_decoder_embeddings", bool, True)
@@ -97,12 +99,12 @@ def ties(config: dict, file: Path) -> tuple[str, bool]:
 
 
 def search_of(folder: Path, config: dict) -> tuple[dict[str, Any], bool]:
-    """Returns the keys of a config that search as a folder's `generate` does.
+    """Returns the keys of a config with which our search is that of a folder's `generate`.
 
-    The second value is whether the scores are renormalised there, so that what is never said has no
-    share of the probability. UserError for a search that we do not have.
+    The second value is whether `generate` renormalises the scores, so that pieces that are ruled
+    out have no share of the probability. UserError for a search that is not supported here.
     """
-    # Newer folders have what a search does in a file of its own.
+    # Newer folders have the options of `generate` in a file of their own.
     newer = folder / "generation_config.json"
     file = newer if newer.is_file() else folder / "config.json"
     search = json_files.read_object(file)
@@ -112,17 +114,18 @@ def search_of(folder: Path, config: dict) -> tuple[dict[str, Any], bool]:
                 f"{file}: {name}={search[name]!r} is not supported here: set it to {without}"
             )
     get = functools.partial(json_files.field, search, file)
+    # Our search never outputs PAD or START: other pieces cannot be ruled out.
     never = [[config["pad_token_id"]], [config["decoder_start_token_id"]]]
     if [word for word in get("bad_words_ids", list, []) if word not in never]:
         raise UserError(f"{file}: bad_words_ids are {never} at most")
     keys = {
         "decode.beam_width": get("num_beams", int, 4, least=1, most=1024),
-        # Theirs is log P / length^alpha.
+        # `generate` ranks hypotheses by log P / length^alpha.
         "decode.length_penalty": "power",
         "decode.length_alpha": get("length_penalty", float, 1.0, least=0, most=100),
-        # Of an output there; --mode=export gives it back.
+        # The longest output of `generate`, which --mode=export writes again.
         "vocabulary.max_length": get("max_length", int, 0, least=0, most=1 << 30),
-        # Theirs counts the start symbol.
+        # `generate` counts the start symbol: its 5 is our 4.
         "decode.min_length": max(0, get("min_length", int, 0, least=0, most=1024) - 1),
         "decode.stopping": "full" if search.get("early_stopping") is True else "best",
     }
@@ -132,10 +135,11 @@ def search_of(folder: Path, config: dict) -> tuple[dict[str, Any], bool]:
 def config_of(
     model: nn.Module, orders: tuple[list[int], list[int]], *, max_positions: int
 ) -> dict[str, Any]:
-    """Returns the config.json of MarianMTModel; `orders` are our ids in the order there."""
+    """Returns the config.json of MarianMTModel; `orders` are our ids in Marian's order."""
     options = model.options
+    # The order 1 2 4 5 0 has END = 1 at Marian's id 0, and PAD = 0 at its id 4.
     pad, end = map(orders[1].index, (PAD, END))
-    activations = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
+    activations = {name: foreign for foreign, name in ACTIVATIONS.items()}
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -156,7 +160,8 @@ def config_of(
         "static_position_embeddings": True,
         "max_position_embeddings": max_positions,
         "activation_function": activations[options.activation],
-        **{theirs: getattr(options, ours) for theirs, ours in RATES.items()},
+        **{foreign: getattr(options, name) for foreign, name in RATES.items()},
+        # An output begins with the padding.
         "pad_token_id": pad,
         "decoder_start_token_id": pad,
         "eos_token_id": end,
@@ -166,7 +171,7 @@ def config_of(
 
 
 def check(model: nn.Module) -> None:
-    """Raises UserError for a model that Marian cannot represent; logs small differences."""
+    """Raises UserError for a model that Marian cannot represent; warns of another epsilon."""
     allowed = {
         "norm": ("post",),
         "norm_kind": ("layer",),

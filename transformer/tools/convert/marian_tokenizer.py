@@ -1,4 +1,4 @@
-"""The vocabulary of Hugging Face's Marian models: source.spm, target.spm, vocab.json and back."""
+"""Reads and writes vocabularies of Hugging Face's Marian: source.spm, target.spm, vocab.json."""
 
 import functools
 import re
@@ -17,17 +17,17 @@ MAX_PIECES = 1 << 24
 
 
 class Renumbering(NamedTuple):
-    """The order in which a vocabulary's pieces get our ids: the special ones first.
+    """The order in which a vocabulary's pieces get our ids, the special ids first.
 
-    `old[i]` is the id there of our piece i, and table[old] are the rows of a table in our order.
-    START may be a copy of another piece, as Marian begins an output with its padding, which no
+    `old[i]` is Marian's id of our piece i, so that table[old] has a table's rows in our order.
+    START may be a copy of another piece, because Marian begins an output with the padding, which no
     output may contain; so may PAD.
     """
 
     old: np.ndarray
     pieces: list[str]
-    count: int  # rows of the tables there; those beyond the ids are not read
-    silent: tuple[int, ...]  # our ids without a share of the probability, as copies have none
+    count: int  # rows of Marian's tables; those beyond its ids are not read
+    silent: tuple[int, ...]  # our ids without a share of the probability, such as copies
 
 
 def renumber(
@@ -35,28 +35,30 @@ def renumber(
 ) -> Renumbering:
     """Returns the order in which our special ids are PAD, END, UNKNOWN, START = 0, 1, 2, 3.
 
-    `count` are the rows of the tables there, if these have more than there are pieces.
+    `count` is the number of rows of Marian's tables; 0: as many as pieces.
     Example: with pieces </s> <unk> a b <pad>, where an output starts with <pad>, `old` is
-    4 0 1 4 2 3: START is the second row of <pad>, and is called <s>.
+    4 0 1 4 2 3: START is a second copy of <pad>'s row, and is called <s>.
     """
     special = dict(zip((PAD, END, UNKNOWN, START), (pad, end, unknown, start), strict=True))
     taken = set(special.values())
     old = [special[i] for i in range(4)] + [i for i in range(len(pieces)) if i not in taken]
     names = [pieces[i] for i in old]
     copies = []
-    for ours, usual in ((START, "<s>"), (PAD, "<pad>"), (END, "</s>")):
-        if names.count(names[ours]) > 1:  # two pieces have two names
-            names[ours] = usual if usual not in names else f"<{usual}>"
-            copies.append(ours)
+    # A special id that shares its row with another needs a name of its own, and counts as a copy.
+    for special_id, name in ((START, "<s>"), (PAD, "<pad>"), (END, "</s>")):
+        if names.count(names[special_id]) > 1:
+            names[special_id] = name if name not in names else f"<{name}>"
+            copies.append(special_id)
     return Renumbering(np.array(old), names, count or len(pieces), tuple(copies))
 
 
 def read(
     folder: Path, config: dict, shared: bool
 ) -> tuple[tuple[Renumbering, Renumbering], dict[str, bytes]]:
-    """Returns the orders of source and target, and the files of our vocabulary.
+    """Returns the orders of source and target, and the files of our vocabulary, {name: content}.
 
-    `shared` says if their tables of embeddings are as large.
+    `shared` is whether both sides have embeddings of one size, and so one vocabulary. UserError for
+    files that are missing, damaged, or contradict each other.
     """
     contents = {}
     for side in SIDES:
@@ -65,6 +67,8 @@ def read(
             raise UserError(f"{file} is missing")
         contents[f"{side}.model"] = file.read_bytes()
         tokenizer.load_processor(contents[f"{side}.model"], str(file))
+    # Two vocabularies need tokenizer_config.json, where `separate_vocabs` says so: if the file is
+    # missing, reading it raises the error. One vocabulary can do without.
     file = folder / "tokenizer_config.json"
     options = json_files.read_object(file) if file.is_file() or not shared else {}
     separate = json_files.field(options, file, "separate_vocabs", bool, False)
@@ -72,11 +76,13 @@ def read(
     added = [*json_files.field(options, file, "added_tokens_decoder", dict, {})]
     if (file_of_added := folder / "added_tokens.json").is_file():
         added += map(str, json_files.read_object(file_of_added).values())
+    # Ids are compared as text: JSON has the keys of an object as strings.
     if beyond := sorted({*added} - {*map(str, source.old)}):
         raise UserError(f"{folder} has the added token {beyond[0]}, which vocab.json lacks")
     file_of_target = folder / ("target_vocab.json" if separate else "vocab.json")
     size = "vocab_size" if shared else "decoder_vocab_size"
     target = _renumbering(file_of_target, config, size)
+    # One table if the pieces and their order are the same, although there may be two files.
     named = {"source": source, "target": target}
     if source.pieces == target.pieces:
         named = {"shared": source}
@@ -89,29 +95,34 @@ def read(
 
 
 def normalisation(contents: dict[str, bytes]) -> str:
-    """Returns `vocabulary.normalisation` for the files of `read`: "nfc" where SentencePiece has no
-    normalisation of its own, as in what --mode=export writes, otherwise ""."""
+    """Returns the value of `vocabulary.normalisation` for the files of `read`.
+
+    "nfc" if the SentencePiece models do not normalise text, such as those that --mode=export
+    writes; otherwise "".
+    """
     processors = (tokenizer.load_processor(contents[f"{x}.model"], x) for x in SIDES)
     has_own = any(tokenizer.proto(x).normalizer_spec.precompiled_charsmap for x in processors)
     return "" if has_own else "nfc"
 
 
 def languages(folder: Path) -> tuple[str, str]:
-    """Returns the codes that tokenizer_config.json has for source and target, "" for none."""
+    """Returns the codes of source and target in tokenizer_config.json, "" for a missing code."""
     file = folder / "tokenizer_config.json"
     options = json_files.read_object(file) if file.is_file() else {}
+    # A code becomes the end of a file's name: no slash, no dot.
     codes = (options.get(f"{side}_lang") or "" for side in SIDES)
     return tuple(str(code) if re.fullmatch(r"[\w-]+", str(code)) else "" for code in codes)
 
 
 def _renumbering(file: Path, config: dict, size: str) -> Renumbering:
-    """Returns our order of the pieces in a table, {piece: id}; `size` is the config's key of it.
+    """Returns our order of the pieces in a file {piece: id}.
 
-    The model may have rows for more ids, as for a multiple of 8: no text has them.
+    `size` is the key of `config` with the number of rows of the model's tables. There may be more
+    rows than pieces, to make their number a multiple of 8: no text has their ids.
     """
     ids = json_files.read(file)
     numbers = list(ids.values()) if isinstance(ids, dict) else []
-    # By type, too: 1.0 and True are no ids.
+    # `repr` compares types, too: 1 == 1.0 == True, but neither 1.0 nor True is an id.
     if not numbers or {*map(repr, numbers)} != {*map(repr, range(len(numbers)))}:
         raise UserError(f"{file} is not a table of pieces with the ids 0, 1, 2, ... once each")
     if "<unk>" not in ids:
@@ -127,16 +138,17 @@ def _renumbering(file: Path, config: dict, size: str) -> Renumbering:
 
 
 def order_there(vocabulary: tokenizer.Vocabulary) -> tuple[list[int], list[int]]:
-    """Returns our ids in Marian's order, of source and target: </s> <unk> ... <pad>.
+    """Returns our ids in Marian's order, for source and target: </s> <unk> ... <pad>.
 
-    Our start symbol is left out: an output begins with <pad> there. Of two vocabularies <pad> is
-    the first piece, because both have the same id of it.
+    Our start symbol is left out, because Marian's outputs begin with <pad>. Two vocabularies have
+    <pad> first: Marian has one id of <pad> for both, and their sizes differ.
     """
+    # Six pieces: [1, 2, 4, 5, 0] of one vocabulary, [0, 1, 2, 4, 5] of each of two.
     ids = [[END, UNKNOWN, *range(START + 1, len(side))] for side in vocabulary]
     tables = [side.pieces(range(len(side))) for side in vocabulary]
     if tables[0] == tables[1]:
-        return tuple([*others, PAD] for others in ids)
-    return tuple([PAD, *others] for others in ids)
+        return tuple([*side_ids, PAD] for side_ids in ids)
+    return tuple([PAD, *side_ids] for side_ids in ids)
 
 
 def write(
@@ -161,7 +173,7 @@ def write(
             "model_max_length": max_length,
             "separate_vocabs": separate,
             **{f"{side}_lang": x for side, x in zip(SIDES, languages, strict=True) if x},
-            "split_special_tokens": True,  # the text "</s>" is none of the special ids
+            "split_special_tokens": True,  # "</s>" in a text is split into pieces, as here
             **dict(zip(special, vocabulary.source.pieces(special.values()), strict=True)),
         },
     )

@@ -1,7 +1,8 @@
-"""How the arrays of a Transformer in another program lie in ours.
+"""Converts the arrays of a Transformer between another program's layout and ours.
 
-Other programs have a linear map as a matrix [out, in] with y = W x + b. Ours are kernels: of a
-query [D, H, K], of an attention's output [H, C, D], of the feed-forward network [in, out].
+Other programs store a linear map as a matrix [out, in], y = W x + b. Our kernels have the inputs
+first: [D, H, K] of a query, [H, C, D] of an attention's output, [in, out] of the feed-forward
+network.
 """
 
 import math
@@ -11,47 +12,52 @@ import numpy as np
 from transformer.models.positions import sinusoids
 
 
-def theirs(path: str, array: np.ndarray) -> np.ndarray:
+def to_foreign(path: str, array: np.ndarray) -> np.ndarray:
     """Returns our kernel as a matrix [out, in], and a bias of heads [H, K] as a vector.
 
-    `path` says which array it is; a table of embeddings is a matrix here and there.
+    `path` is that of the param; a table of embeddings has the same layout in other programs.
     """
     if path.endswith("embedding"):
         return array
-    return np.ascontiguousarray(array.reshape(their_shape(path, array.shape)[::-1]).T)
+    # A query [D, H, K] becomes [D, H K], and transposed [H K, D].
+    return np.ascontiguousarray(array.reshape(foreign_shape(path, array.shape)[::-1]).T)
 
 
-def their_shape(path: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the shape of `theirs` of a kernel or a bias of this shape."""
+def foreign_shape(path: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the shape that `to_foreign` gives a kernel or a bias of the shape `shape`."""
     if not path.endswith("kernel"):
         return (math.prod(shape),)
-    inputs = len(shape) - 1 if "attention/output" in path else 1  # [H, C, D] has two of inputs
-    size = math.prod(shape[:inputs])
-    return math.prod(shape) // size, size
+    # An attention's output [H, C, D] has two axes of inputs, other kernels have one.
+    input_axes = len(shape) - 1 if "attention/output" in path else 1
+    inputs = math.prod(shape[:input_axes])
+    return math.prod(shape) // inputs, inputs
 
 
-def ours(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Returns a matrix [out, in] as our kernel of this shape, inputs first; a vector as a bias."""
+def from_foreign(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns a matrix [out, in] as our kernel of the shape `shape`, and a vector as a bias."""
     return np.ascontiguousarray(array.T).reshape(shape)
 
 
 def are_sinusoids(table: np.ndarray, d_model: int, first: int) -> bool:
-    """Returns whether a table [P, D] holds the sinusoids in 'halves' from position `first` on."""
+    """Returns whether a table [P, D] has the sinusoids in 'halves' from position `first` on."""
     if table.ndim != 2 or table.shape[1] != d_model or not len(table):
         return False
+    # The tolerance covers a table in bfloat16, whose values are off by up to 2^-9.
     waves_1PD = sinusoids(np.arange(len(table))[None], d_model, "halves")
-    return np.allclose(table[first:], waves_1PD[0, first:], atol=1e-3)
+    return np.allclose(table[first:], waves_1PD[0, first:], atol=2e-3)
 
 
 def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the params of the same function with sinusoids in 'halves', not 'interleaved'.
 
-    Sines and cosines alternate in the paper's d_model; here all sines come first. So whatever is
-    added to the positions, reads them or normalises them is put into the order 0 2 4 ... 1 3 5 ...
+    In the paper sines and cosines alternate along d_model; in 'halves' all sines come first. So
+    every param along d_model is permuted in the same way: embeddings, inputs and outputs of
+    sublayers, and LayerNorm.
     """
     moved = dict(params)
     for path, array in params.items():
         if (axis := _axis_of_d_model(path, array)) is not None:
+            # d_model = 6 is put into the order 0 2 4 1 3 5.
             D = array.shape[axis]
             order = np.concatenate([np.arange(0, D, 2), np.arange(1, D, 2)])
             moved[path] = np.take(array, order, axis=axis)
@@ -59,12 +65,14 @@ def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _axis_of_d_model(path: str, array: np.ndarray) -> int | None:
-    """Returns the axis of a param that is d_model; None if there is none."""
+    """Returns the axis of a param that has the size d_model by its meaning; None without one."""
     if path == "output_bias":
         return None
     module, name = path.split("/")[-2:]
     if name == "embedding":
         return 1
+    # Kernels [D, H, K] and [D, F]; their biases [H, K] and [F] have no d_model.
     if module in ("query", "key", "value", "inner"):
         return 0 if name == "kernel" else None
-    return array.ndim - 1  # kernels and biases of outputs, and normalisations
+    # Kernels [H, C, D] and [F, D], their biases [D], and scale and bias of LayerNorm [D].
+    return array.ndim - 1

@@ -1,4 +1,4 @@
-"""The README.md of an exported folder: a model card, as the Hugging Face hub reads it."""
+"""Writes the README.md of an exported folder: a model card, as the Hugging Face hub reads it."""
 
 import shlex
 from pathlib import Path
@@ -11,7 +11,7 @@ from transformer.tasks import trained
 from transformer.tools.pages import measures
 from transformer.workdir import log, results
 
-# {task: (the hub's name of it, what the model is)}
+# {task: (the hub's name of the task, a description of the model)}
 TASKS = {
     "translation": ("translation", "A Transformer (Vaswani et al. 2017) that translates"),
     "language_modelling": (
@@ -37,16 +37,18 @@ The licence is not stated: name it above (`license:`) before you share the model
 def text(config: ConfigDict, source: Path, run: trained.Trained, folder: Path) -> str:
     """Returns the model card of the workdir `source`, exported into `folder`.
 
-    It has the data, sizes, steps, last scores and the command that exports the folder once more.
+    The card has the data, sizes, steps, last scores, and the command that exports the folder again.
     """
     task = ("other", f"A model of the task `{config.task}`")
     pipeline, model = TASKS.get(config.task, task)
     tags, licence = "", config.export.licence
     if config.task == "translation":
+        # 'source' and 'target' stand for the languages of an imported model that names none.
         languages = config.data.source_language, config.data.target_language
-        if not {"source", "target"} & {*languages}:  # as of an imported model that names none
+        if not {"source", "target"} & {*languages}:
             model += " from `{}` to `{}`".format(*languages)
             tags = "language:\n" + "".join(f"- {language}\n" for language in languages)
+    # The folder's name, not its path, which may be private.
     data = config.data
     files = f"{data.train} in {Path(data.directory).name}" if data.directory else data.train
     origin = "trained on\n" + (f"`{data.corpus}` ({files})" if "corpus" in data else files)
@@ -55,8 +57,10 @@ def text(config: ConfigDict, source: Path, run: trained.Trained, folder: Path) -
     facts = "\n".join(f"| {key} | {value} |" for key, value in _facts(config, source, run).items())
     options = {f"config.export.{key}": value for key, value in config.export.items()}
     options["config.evaluate.weights"] = config.evaluate.weights
+    # Empty values are the defaults, and are left out of the command.
     given = [f"--{key}={value}" for key, value in options.items() if value != ""]
     command = ["python", "launch.py", "--mode=export", folder.name, f"--workdir={source.name}"]
+    # The hub reads the lines between the dashes as YAML.
     return f"""---
 {tags}license: {licence or "other"}
 pipeline_tag: {pipeline}

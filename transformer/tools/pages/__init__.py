@@ -1,8 +1,8 @@
-"""What pages share: sections of text, tables and plots -> one HTML file that works offline.
+"""The pages of several tools: text, tables and plots -> one HTML file that works offline.
 
 Read page.py (with page.html, page.css and page.js): a page is a title and sections, a section is
 text, tables and plots (Vega-Lite specifications, plain dicts, whose colours are in charts.py).
-run.py reads a workdir, evaluated.py what an evaluation has kept of each line of a test set;
-measures.py has the names and intervals of scores. Then sections that several tools have: curves.py,
-lengths.py, sentences.py (sentences.html, sentences.css), settings.py.
+run.py reads a workdir, and evaluated.py the lines that an evaluation has kept of a test set;
+measures.py has the names and intervals of scores. Then sections that several tools share:
+curves.py, lengths.py, sentences.py (sentences.html, sentences.css), settings.py.
 """

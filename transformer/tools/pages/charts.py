@@ -1,7 +1,7 @@
-"""Vega-Lite charts: the colours of a page, pictures of a chart, and the program that draws them.
+"""Vega-Lite charts: the colours of a page, pictures of a chart, and the program that draws charts.
 
-A chart is a specification, a plain dict with its data inside ({"data": {"values": [...]}}). The
-colours are not part of it: `THEMES` are configs of Vega-Lite, one for light and one for dark.
+A chart is a specification, a plain dict with its data inside ({"data": {"values": [...]}}), without
+colours: these are in `THEMES`, a Vega-Lite config for light and another for dark.
 """
 
 import functools
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 Chart = dict
 
-# The categories are Okabe and Ito's colours, which the colour-blind can tell apart; on dark, their
-# lighter ones come first. The same colours are VARIABLES in page.css.
+# Inks are those of text, of muted text and of lines. Categories are Okabe and Ito's colours, which
+# the colour-blind can tell apart; on dark, the lighter come first. page.css has them as VARIABLES.
 INKS = {"light": ("#1b1f24", "#59636e", "#e3e6ea"), "dark": ("#e6e9ed", "#9aa4af", "#333a42")}
 CATEGORIES = {
     "light": ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"],
@@ -19,7 +19,7 @@ CATEGORIES = {
 }
 VARIABLES = dict(zip(INKS["light"], ("ink", "muted", "line"), strict=True))
 VARIABLES |= {colour: f"category-{i}" for i, colour in enumerate(CATEGORIES["light"], start=1)}
-# A label for each mark would be most of a picture; a picture has a text of its own beside it.
+# Attributes to remove: a label for each mark would be most of a picture, which has a description.
 LABELS = re.compile(r' (aria-[a-z]+|role)="[^"]*"')
 
 
@@ -50,10 +50,10 @@ THEMES = {"light": theme("light", "blues"), "dark": theme("dark", "darkblue")}
 def cells(
     rows: Sequence[dict], x: str, y: str, share: str, *, number: str = "", text: str = ""
 ) -> Chart:
-    """Returns a chart of squares, the stronger the higher their `share`, from 0 to 1.
+    """Returns a chart of squares whose opacity grows with the field `share`, from 0 to 1.
 
-    `number` names a field that is written into each square, in the format `text`. The strength is
-    an opacity, not a scale of colours, so that numbers can be read on it in light and in dark.
+    `number` names a field that is written into each square, in the format `text`. An opacity, not a
+    scale of colours, keeps the numbers readable in light and in dark.
     """
     shade = {"field": share, "type": "quantitative", "legend": None}
     shade["scale"] = {"domain": [0, 1], "range": [0.03, 0.5]}
@@ -70,6 +70,7 @@ def cells(
 
 def heat_map(rows: Sequence[dict], x: str, y: str) -> Chart:
     """Returns a chart of rows {x: ..., y: ..., 'value': ...}, whose values are from -1 to 1."""
+    # A diverging scheme: 0 is the neutral middle of -1 and 1.
     colour = {"field": "value", "type": "quantitative", "legend": {"gradientLength": 120}}
     colour["scale"] = {"domain": [-1, 1], "scheme": "blueorange", "reverse": True}
     axis = {"labelOverlap": True, "ticks": False, "domain": False}
@@ -83,7 +84,7 @@ def heat_map(rows: Sequence[dict], x: str, y: str) -> Chart:
 
 
 def svg(chart: Chart, *, dark: bool = False) -> str:
-    """Returns a picture of a chart for a document."""
+    """Returns an SVG picture of a chart for a document."""
     import vl_convert  # on use, because it is large
 
     config = THEMES["dark" if dark else "light"]
@@ -91,9 +92,9 @@ def svg(chart: Chart, *, dark: bool = False) -> str:
 
 
 def still(chart: Chart, *, width: int, prefix: str) -> str:
-    """Returns a picture for a page, whose colours are the page's variables, light or dark.
+    """Returns an SVG picture for a page, with the page's CSS variables as colours.
 
-    The ids in it begin with `prefix`, so that they differ from those of the page's other pictures.
+    The picture's ids begin with `prefix`: each id must be unique in the page.
     """
 
     def variable(colour: re.Match) -> str:
@@ -101,6 +102,7 @@ def still(chart: Chart, *, width: int, prefix: str) -> str:
 
     # Within tags only: a text may have what looks like an id or a colour.
     def changed(tag: re.Match) -> str:
+        # Both places of an id: id="clip1" where it is defined, url(#clip1) where it is used.
         named = re.sub(r'(\bid="|url\(#)', rf"\g<1>{prefix}-", tag[0])
         return re.sub("#[0-9a-f]{6}", variable, named)
 

@@ -1,4 +1,4 @@
-"""Curves over the steps of training, from metrics.jsonl."""
+"""Plots curves over the steps of training, from metrics.jsonl."""
 
 import itertools
 import math
@@ -22,7 +22,7 @@ Points = Sequence[tuple[int, float]]  # (step, value)
 
 
 def section(run: Run) -> Section:
-    """Returns the curves of training and validation, a plot for each measure."""
+    """Returns the curves of training and validation, a plot per measure."""
     train, validation = run.logged("train"), run.logged("validation")
     if not train and not validation:
         return Section("Curves", [f"{run.workdir} has no metrics.jsonl, which training writes."])
@@ -30,6 +30,7 @@ def section(run: Run) -> Section:
     speeds = [x for x in dict.fromkeys(itertools.chain(*train)) if x.endswith("_per_second")]
     # A task may log scores with any names in its validations.
     scores = [x for x in itertools.chain(*validation) if x not in measures.NOT_SHOWN]
+    # Each name once, in the order of the page: a dict keeps the place of the first insertion.
     names = dict.fromkeys([*FIRST, *measures.MEASURES, *scores, *OPTIMISER, *speeds])
     marks, last = run.resumes(), max(line["step"] for line in [*train, *validation])
     plots = []
@@ -57,7 +58,7 @@ def _in_words(train: Sequence[dict], validation: Sequence[dict], marks: Sequence
 def points(lines: Sequence[dict], name: str) -> Points:
     """Returns (step, value) of the lines in which `name` is a finite number.
 
-    Returns at most MAX_POINTS of them, evenly spaced, with the newest.
+    Of more than MAX_POINTS they are evenly spaced, and include the newest.
     """
     is_number = lambda x: isinstance(x, int | float) and math.isfinite(x)
     values = [(line["step"], line[name]) for line in lines if is_number(line.get(name))]
@@ -75,11 +76,11 @@ def plot(
     marks: Sequence[int] = (),
     last: int | None = None,
 ) -> Plot:
-    """Returns a plot of lines over the steps, one for each of `series`, {name: points}.
+    """Returns a plot over the steps with a line for each of `series`, {name: points}.
 
     A name has the same colour in all plots whose `series` have the same names; a line without
-    points is left out. `marks` are steps at which there is a vertical line, `last` is where the
-    axis of steps ends, by default the newest step. The table has a row for each step.
+    points is left out. There is a vertical line at each step of `marks`. The axis of steps ends at
+    `last`, by default the newest step. The table has a row for each step.
     """
     drawn = {name: values for name, values in series.items() if values}
     rows = [
@@ -88,8 +89,9 @@ def plot(
         for step, value in values
     ]
     values = {row["value"] for row in rows}
+    # A logarithmic axis has no place for 0 and below.
     logarithmic = logarithmic and min(values) > 0
-    # A single value has one tick, which is not rounded.
+    # A flat line has one tick, at its value: rounded ticks would miss it.
     ticks = {"tickCount": 4} if len(values) > 1 else {"values": [*values], "format": ",.4~r"}
     x, y = ({"field": name, "type": "quantitative"} for name in ("step", "value"))
     y |= {"title": None, "axis": {**ticks, "grid": not logarithmic}}
@@ -118,10 +120,10 @@ def plot(
 
 
 def _ends(series: Mapping[str, Points]) -> str:
-    """Returns where the lines begin and end, if there are few: 'training 6 → 1.5'."""
+    """Returns the first and last value of each line, if there are few: 'training 6 → 1.5'."""
     if len(series) > MAX_IN_WORDS:
         return ""
-    # The first point and the last, which are the same where there is a single one.
+    # The first point and the last; dict.fromkeys makes one of a line's only point.
     ends = {name: dict.fromkeys([values[0], values[-1]]) for name, values in series.items()}
     texts = (f"{x} {' → '.join(number(value) for _, value in ends[x])}" for x in ends)
     return f"From first to last: {', '.join(texts)}."

@@ -1,4 +1,4 @@
-"""A run's newest result on a test set, and what its evaluation kept of each line of the set."""
+"""Reads a run's newest result on a test set, and the lines that the evaluation has kept."""
 
 import re
 import shlex
@@ -11,15 +11,16 @@ from transformer.errors import UserError
 from transformer.tools.pages.run import Run
 from transformer.workdir import results
 
-NEEDED = ("split", "checksum", "step", "steps", "weights", "files", "columns")  # of a result
-DATASET = ("input", "reference")  # the columns that are of the test set; others are the run's
+# The keys of a result that comparing needs.
+NEEDED = ("split", "checksum", "step", "steps", "weights", "files", "columns")
+DATASET = ("input", "reference")  # roles of the test set's columns; the others are the run's
 
 
 class Evaluated(NamedTuple):
-    """A run, its newest result on a test set, and the lines of that set and of the run's outputs.
+    """A run, its newest result on a test set, and the lines of the set and of the run's outputs.
 
-    `sides` are these lines by their role in the result, {"input": lines, "output": lines, ...}; {}
-    for a task whose evaluation keeps no outputs of single items.
+    `sides` has the lines by their role in the result, {"input": lines, "output": lines, ...}, or is
+    {} for a task whose evaluation keeps no outputs of single items.
     """
 
     run: Run
@@ -27,13 +28,13 @@ class Evaluated(NamedTuple):
     sides: dict[str, list[str]]
 
     def dataset(self) -> dict[str, list[str]]:
-        """Returns the sides that are of the test set, by their names: {"source": lines, ...}."""
+        """Returns the test set's columns by their names: {"source": lines, ...}."""
         names = self.result["columns"]
         return {names[role]: self.sides[role] for role in DATASET if role in self.sides}
 
 
 def read(run: Run, wanted: str = "") -> Evaluated:
-    """Returns the newest result on the set `wanted`, a set's name; "": on the set evaluated last.
+    """Returns the newest result on the set named `wanted`; "": on the set evaluated last.
 
     UserError if there is no such result, or if the files in evaluation/ do not belong to it.
     """
@@ -50,10 +51,11 @@ def read(run: Run, wanted: str = "") -> Evaluated:
     result, stem = evaluation.result, evaluation.stem
     if lacking := [key for key in NEEDED if key not in result]:
         raise UserError(f"damaged: {stem}.json has no {lacking[0]}; evaluate again: {again}")
-    # The columns are read together, so that line i of each is item i of the set.
+    # All columns in one call, which checks that line i of each can be item i of the set.
     columns = evaluation.columns(*result["columns"])
     if not columns:
         return Evaluated(run, result, {})
+    # The files of another evaluation may have replaced these: the result's checksum tells.
     evaluated = Evaluated(run, result, dict(zip(result["columns"], columns, strict=True)))
     if results.checksum(dataset := evaluated.dataset()) != result["checksum"]:
         raise UserError(
@@ -65,14 +67,15 @@ def read(run: Run, wanted: str = "") -> Evaluated:
 
 def check_same(runs: Sequence[Evaluated]) -> None:
     """Raises UserError if two runs were not evaluated on the same text in the same way."""
-    first, *rest = runs
-    for second in rest:
+    # Each with the first is enough: all conditions are equalities.
+    first, *others = runs
+    for second in others:
         if difference := _difference(first, second):
             raise UserError(f"{first.run.workdir} and {second.run.workdir} {difference}")
 
 
 def _difference(first: Evaluated, second: Evaluated) -> str:
-    """Says why two runs cannot be compared, and what would help; "" if they can."""
+    """Says why two runs cannot be compared, and what would help; "" for comparable runs."""
     pair = (first, second)
     columns = [", ".join(run.result["columns"].values()) for run in pair]
     if columns[0] != columns[1]:
@@ -84,6 +87,7 @@ def _difference(first: Evaluated, second: Evaluated) -> str:
         sets = [f"set {x.result['set']}, checksum {x.result['checksum'][:12]}" for x in pair]
         return f"were evaluated on different text: {' and '.join(sets)}. {_remedy(first, second)}"
     if first.sides.keys() != second.sides.keys():
+        # The run with fewer files lacks some.
         command = min(pair, key=lambda run: len(run.sides)).run.command("evaluate")
         return f"do not have the same files in {results.FOLDER}/; evaluate again: {command}"
     tokenizers = [tokenizer(run.result) for run in pair]
@@ -100,6 +104,7 @@ def tokenizer(result: dict) -> str:
 
     UserError for a signature that names no tokenizer of sacreBLEU.
     """
+    # A signature such as nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.4.3 gives 13a.
     signature = result.get("signature", "")
     named = re.search(r"\|tok:([^|]+)", signature)
     if signature and not (named and named[1] in sacrebleu.BLEU.TOKENIZERS):
@@ -109,6 +114,7 @@ def tokenizer(result: dict) -> str:
 
 def _remedy(first: Evaluated, second: Evaluated) -> str:
     """Says how two runs evaluated on different text can be compared."""
+    # Results by text and name: both runs may have an older result on a common set.
     sets = [{(x.get("checksum"), x.get("set")) for x in run.run.results} for run in (first, second)]
     if shared := sorted(name for _, name in sets[0] & sets[1]):
         return f"Both have been evaluated on {shared[0]}: --config.compare.set={shared[0]}"
@@ -119,7 +125,7 @@ def _remedy(first: Evaluated, second: Evaluated) -> str:
         for key in ("corpus", "directory", split)
         if data.get(key) != second_data.get(key)
     ]
-    # Without a difference the text of the first was named on its command line.
+    # Equal configs: the first run's text was given on its command line, which no file keeps.
     how = "".join(flags) or ", with the --config.data flags that name this text"
     command = f"{second.run.command('evaluate')} --config.evaluate.split={split}{how}"
     return f"Evaluate the second on the text of the first: {command}"

@@ -1,4 +1,4 @@
-"""BLEU and chrF by the length of the source, of one run or several."""
+"""Plots BLEU and chrF by the length of the source, for one run or several."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,10 @@ from transformer.tools.pages.measures import Interval
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.pages.run import Run
 
-SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95)  # of all sentences, those shorter than a bucket's
-MIN_SENTENCES = 25  # of a bucket, so that its score means something
+# The edges of buckets are these quantiles of the lengths: a tenth of the sentences is shorter than
+# the first edge.
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95)
+MIN_SENTENCES = 25  # in a bucket: the score of fewer is noise
 ABOUT = (
     "A model without attention gets worse as sentences get longer (Bahdanau et al. 2015, figure "
     "2). Vertical lines, from low to high, are 95 % intervals, by bootstrap."
@@ -22,7 +24,10 @@ ABOUT = (
 
 
 def section(run: Run) -> Section | None:
-    """Returns BLEU and chrF of the newest test set by the length of its sources."""
+    """Returns BLEU and chrF of the newest test set by the length of its sources.
+
+    None for a run without a result in BLEU, or whose evaluation kept no lines.
+    """
     if not run.evaluations or "bleu" not in run.evaluations[-1].result:
         return None
     newest = run.evaluations[-1]
@@ -42,7 +47,7 @@ def section(run: Run) -> Section | None:
 
 
 def buckets(sources: Sequence[str]) -> tuple[str, dict[str, list[int]]]:
-    """Returns the unit of length and {bucket: the indices of its lines}; all lines are in 'all'.
+    """Returns the unit of length and {bucket: indices of its lines}; the bucket 'all' has all.
 
     The unit is 'words', or 'characters' if most sources are a single word, as in a script without
     spaces. No bucket is empty.
@@ -64,12 +69,14 @@ def edges(lengths: Sequence[int]) -> list[int]:
     There are narrow buckets for the shortest and the longest sentences, where models differ, and
     fewer buckets if there are few sentences.
     """
+    # An edge is left out if the bucket that it ends, or all that is longer, would be too small.
     at, starts = np.array(lengths), [min(lengths)]
     for edge in np.quantile(at, SHARES, method="higher").tolist():
-        # A mask of the bucket that would end at this edge, and of all that is longer.
+        # Masks of the bucket that would end at this edge, and of the sentences that are longer.
         inside, above = (at >= starts[-1]) & (at < edge), at >= edge
         if min(inside.sum(), above.sum()) >= MIN_SENTENCES:
             starts.append(edge)
+    # Without an edge there is one bucket: that of the lengths below the maximum plus 1.
     return starts[1:] or [max(lengths) + 1]
 
 
@@ -87,9 +94,9 @@ def plot(
     scores: Mapping[str, Mapping[str, Interval]],
     counts: Mapping[str, int],
 ) -> Plot:
-    """Returns a plot of a score over the buckets, a line for each run.
+    """Returns a plot of a score over the buckets, with a line per run.
 
-    `scores` are {run: {bucket: score}}, `counts` {bucket: sentences}, both with the bucket 'all'.
+    `scores` is {run: {bucket: score}}, `counts` is {bucket: sentences}; both have the bucket 'all'.
     """
     names = [name for name in counts if name != "all"]
     values = []

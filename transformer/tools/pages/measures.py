@@ -1,4 +1,4 @@
-"""The scores: what each is called and says, as text, and 95 % intervals."""
+"""The names and descriptions of scores, scores as text, and 95 % intervals."""
 
 import math
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from sacrebleu.metrics.base import Metric
 
-RESAMPLES, SEED = 1000, 12345  # of the bootstrap, as sacreBLEU's
+RESAMPLES, SEED = 1000, 12345  # of the bootstrap; sacreBLEU's defaults
 
-# {key of a log line or result: (its name, its decimals, what it is)}, in the order of a sentence.
+# {key of a log line or result: (name, decimals, description)}, in the order of `in_words`.
 MEASURES = {
     "bleu": ("BLEU", 2, "Of the validation's translations; higher is better."),
     "chrf": ("chrF", 2, "F-score of character n-grams; higher is better."),
@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 
 
 def name_of(key: str) -> str:
-    """Returns what a key of a log line is called: BLEU, macro F1, strange score."""
+    """Returns the name of a key of a log line: BLEU, macro F1, strange score."""
     return MEASURES[key][0] if key in MEASURES else key.replace("_", " ")
 
 
@@ -46,8 +46,8 @@ def title(key: str) -> str:
 def in_words(values: dict, first: str = "") -> str:
     """Returns the scores of a log line or result as text: 'BLEU 37.20, chrF 60.10, loss 1.2000'.
 
-    A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'. The score `first`, if it is shown, is
-    before those of MEASURES.
+    A value may be an Interval: 'BLEU 37.20 [36.10, 38.35]'. The score `first`, if it is shown,
+    comes before those of MEASURES.
     """
     keys = [key for key in dict.fromkeys([first, *MEASURES, *values]) if key not in NOT_SHOWN]
     scores = {key: values[key] for key in keys if isinstance(values.get(key), float | Interval)}
@@ -55,7 +55,7 @@ def in_words(values: dict, first: str = "") -> str:
 
 
 def in_digits(key: str, score: float | Interval) -> str:
-    """Returns a score as text, with its interval if it has one, without spaces to break a line."""
+    """Returns a score as text, with its interval if there is one, and with no-break spaces."""
     decimals = MEASURES[key][1] if key in MEASURES else 4
     number = lambda x: f"{x:,.{decimals}f}"
     if not isinstance(score, Interval):
@@ -75,12 +75,12 @@ def resampled_scores(
 ) -> tuple[float, np.ndarray]:
     """Returns a corpus score, and the score of each of sacreBLEU's resamples of its sentences.
 
-    Calls inner functions of sacreBLEU, whose public ones return half the interval's width alone.
+    Calls private methods of sacreBLEU: its public ones return only half the width of the interval.
     """
     statistics = metric._extract_corpus_statistics(hypotheses, [references])
     score = metric._aggregate_and_compute(statistics).score
-    # A row for each sentence, such as its counts of matching n-grams. The statistics of a resample
-    # are the sum of its rows: items [0, 2, 2] count the third sentence twice.
+    # A row per sentence, such as its counts of matching n-grams. The statistics of a resample are
+    # the sum of its rows: items [0, 2, 2] count the third sentence twice.
     rows = np.array(statistics, np.float32)
     sums = (rows[items].sum(axis=0) for items in draws(len(rows), resamples))
     return score, np.array([metric._compute_score_from_stats(x).score for x in sums])
@@ -93,7 +93,7 @@ def draws(count: int, resamples: int) -> np.ndarray:
 
 def percentiles(resampled: np.ndarray) -> tuple[float, float]:
     """Returns the ends of the 95 % interval of the resamples' scores, as sacreBLEU does."""
-    # Of 1000 resamples, 25 are cut off at each end.
+    # Of 1000 resamples, 25 are cut off at each end: the ends are at 25 and 974.
     ordered = np.sort(resampled).tolist()
     cut = len(ordered) // 40
     return ordered[cut], ordered[-1 - cut]
@@ -101,6 +101,7 @@ def percentiles(resampled: np.ndarray) -> tuple[float, float]:
 
 def wilson(right: int, count: int) -> Interval:
     """Returns the share of `right` in `count` independent items, with Wilson's interval (1927)."""
+    # Middle and half width, times 1 + z^2 / count. The interval exceeds 0 and 1 by rounding only.
     z, share = 1.96, right / count
     middle = share + z**2 / (2 * count)
     half = z * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))

@@ -5,22 +5,21 @@
 A page is `html(title, sections)`, a section a title and its parts in reading order. A part is
 
     str       a paragraph of plain text, with `code` between backticks
-    dict      labels and their texts, a line each
+    dict      {label: text}, a line each
     Table     columns and rows of texts and numbers; numbers are aligned right
-    Plot      a Vega-Lite specification with its data inside ({"data": {"values": [...]}}), what it
-              shows in words, and the same numbers as a Table, for those who cannot see it. It is as
-              wide as its column, in the colours of the page: leave out `width`, `$schema`, `config`
-              and colours. Plots that follow one another share a grid; one alone is as wide as the
-              page. A picture of it is there for print and for readers without scripts
-    Markup    HTML that is neither, with its style and script. `markup(name, ...)` makes it of a
-              template, which escapes all texts. Its colours are the CSS variables of page.css,
-              var(--ink) and so on. The style is global, so begin its selectors with a class of your
-              own; the script is run once, in a scope of its own, however many Markups of a page
-              have the same
+    Plot      a Vega-Lite specification with its data inside ({"data": {"values": [...]}}), a
+              description in words, and the same numbers as a Table, for readers who cannot see it.
+              A plot is as wide as its column, in the colours of the page: leave out `width`,
+              `$schema`, `config` and colours. Neighbouring plots share a grid; a single plot is as
+              wide as the page. Print, and readers without scripts, get a still picture
+    Markup    any other HTML, with its style and script. `markup(name, ...)` fills in a template,
+              which escapes all texts. Colours are the CSS variables of page.css, var(--ink) and so
+              on. The style is global: begin its selectors with a class of your own. The script runs
+              once, in a scope of its own, even if several Markups of a page have the same
 
-page.html is the template of a page. Texts, titles and captions are escaped there. A Plot must have
-no NaN or infinity, which JSON lacks. Scripts and data are embedded, and a content security policy
-forbids the page any network access.
+page.html is the template of a page, which escapes texts, titles and captions. A Plot must have no
+NaN or infinity, because JSON has neither. Scripts and data are embedded, and a content security
+policy forbids the page any network access.
 """
 
 import functools
@@ -45,6 +44,7 @@ def check_writable(file: Path, key: str) -> None:
         return
     if file.is_dir():
         raise UserError(f"{key}: {file} is a folder, expected a file")
+    # The nearest parent that exists: the folders below it are made when the file is written.
     folder = next(parent for parent in file.absolute().parents if parent.exists())
     if error := paths.try_write(folder):
         raise UserError(f"{key}: cannot write in {folder}: {error.strerror or error}")
@@ -53,7 +53,7 @@ def check_writable(file: Path, key: str) -> None:
 class Table(NamedTuple):
     """Columns and rows of texts and numbers.
 
-    `folded` is a label, such as 'All 120 keys': with it, the table is shown on a click.
+    With a label `folded`, such as 'All 120 keys', the table is hidden until a click on the label.
     """
 
     columns: Sequence[str]
@@ -63,7 +63,7 @@ class Table(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A Vega-Lite specification, what it shows in words, and the same numbers as a table."""
+    """A Vega-Lite specification, a description in words, and the same numbers as a table."""
 
     title: str
     spec: dict
@@ -91,6 +91,7 @@ class Section(NamedTuple):
 
 def html(title: str, sections: Sequence[Section], about: str = "") -> str:
     """Returns a page as text; `about` is a line below its title."""
+    # Vega is large: only a page with plots has it. Equal styles and scripts are embedded once.
     parts = [part for section in sections for part in section.parts]
     plots = [part for part in parts if isinstance(part, Plot)]
     extras = [part for part in parts if isinstance(part, Markup)]
@@ -111,18 +112,18 @@ def html(title: str, sections: Sequence[Section], about: str = "") -> str:
 
 
 def markup(name: str, **values: object) -> Markup:
-    """Returns what the template NAME.html makes of `values`, with NAME.css and NAME.js if there."""
+    """Returns NAME.html filled with `values`, and NAME.css and NAME.js if these exist."""
     return Markup(fill(f"{name}.html", **values), read(f"{name}.css"), read(f"{name}.js"))
 
 
 def fill(name: str, **values: object) -> str:
-    """Returns what a template makes of `values`, whose texts are escaped."""
+    """Returns a template filled with `values`, whose texts are escaped."""
     return _templates().get_template(name).render(values)
 
 
 @functools.cache
 def read(name: str) -> str:
-    """Returns a style or a script; "" if there is none."""
+    """Returns the text of a style or a script; "" if the file does not exist."""
     file = TOOLS / name
     return file.read_text("utf-8") if file.exists() else ""
 
@@ -137,6 +138,7 @@ def _templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    # allow_nan=False raises ValueError for a NaN, which would break the page's JSON.
     compact = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":")}
     environment.policies["json.dumps_kwargs"] = compact
     environment.filters["at_backticks"] = re.compile("`([^`]+)`").split
@@ -158,15 +160,16 @@ def number(value: float) -> str:
 
 
 def _cells(table: Table) -> list[list[tuple[bool, str]]]:
-    """Returns the cells of a table in rows, the columns' names first.
+    """Returns the rows of a table as cells, the columns' names first.
 
-    A cell is (whether its column is of numbers, its text). In a column of shares, numbers from 0 to
-    1, each has four decimals.
+    A cell is (whether its column has only numbers, its text). A column of shares, numbers from 0 to
+    1, has four decimals throughout.
     """
     columns = []
     for i, name in enumerate(table.columns):
         values = [row[i] for row in table.rows]
         is_number = all(isinstance(x, int | float) for x in values)
+        # No number between 0 and 0.001: four decimals would leave few digits of it.
         floats = [x for x in values if isinstance(x, float)]
         are_shares = all(x == 0 or 1e-3 <= x <= 1 for x in floats)
         texts = [_cell(x, are_shares) for x in values]

@@ -1,4 +1,4 @@
-"""Reads what a workdir holds of its run, finished or not."""
+"""Reads the logs and results of a workdir, whose run may be finished or not."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -16,12 +16,12 @@ from transformer.workdir import log, results, run_config
 class Evaluation(NamedTuple):
     """The newest result on a test set, and the files of that set in evaluation/, line by line."""
 
-    stem: Path  # WORKDIR/evaluation/SET, which the names of the set's files begin with
+    stem: Path  # WORKDIR/evaluation/SET, the beginning of all names of the set's files
     result: dict
     outputs: dict[str, list[str]]  # {"source": lines, "hypothesis": lines, ...}
 
     def columns(self, *roles: str) -> list[list[str]] | None:
-        """Returns the output files that have these roles in the result, as parallel lists of lines.
+        """Returns the files with these roles in the result, as parallel lists of lines.
 
         Roles are 'input', 'reference', 'output' and 'measure'. None if the result has no such
         column, or evaluation/ no such file; UserError if the lists differ in length, because a file
@@ -41,7 +41,7 @@ class Evaluation(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What a workdir holds, as values; what it lacks is empty."""
+    """The content of a workdir as values; empty where a file is missing."""
 
     workdir: Path
     config: ConfigDict
@@ -53,7 +53,7 @@ class Run(NamedTuple):
     best_step: int | None  # of the checkpoint in best/
 
     def logged(self, kind: str) -> list[dict]:
-        """Returns the lines of metrics.jsonl of a kind: 'train' or 'validation'."""
+        """Returns the lines of metrics.jsonl of one kind: 'train' or 'validation'."""
         return [line for line in self.lines if line["kind"] == kind]
 
     def resumes(self) -> list[int]:
@@ -61,14 +61,15 @@ class Run(NamedTuple):
         return sorted({line["step"] for line in self.starts if line["step"]})
 
     def command(self, mode: str) -> str:
-        """Returns the command of another mode on this workdir, to be shown."""
+        """Returns the command line of another mode on this workdir, for a message."""
         return f"python launch.py --mode={mode} --workdir={self.workdir}"
 
 
 def read(config: ConfigDict, folder: Path) -> Run:
     """Reads a workdir; `config` is its config, with the defaults of keys that it lacks."""
     evaluated, starts = log.read(folder, results.NAME), log.read(folder, log.STARTS)
-    # What was trained before the last start from step 0 was lost, or was another run.
+    # Starts before the last one from step 0 are of steps that were lost, or of another run: of the
+    # starts from 0 500 0 200, the last two are kept.
     anew = [i for i, start in enumerate(starts) if start["step"] == 0]
     return Run(
         workdir=folder,
@@ -83,9 +84,9 @@ def read(config: ConfigDict, folder: Path) -> Run:
 
 
 def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
-    """Reads evaluation/, in the order in which names of sets are last in `order`.
+    """Reads evaluation/; sets are in the order of their last places in `order`.
 
-    Sets whose name is not there come first.
+    Sets that are not in `order` come first.
     """
     evaluations = []
     for file in sorted((folder / results.FOLDER).glob("*.json")):
@@ -103,13 +104,14 @@ def _evaluations(folder: Path, order: list[str]) -> list[Evaluation]:
         # A dot: a file of another set, such as news.old.source for news.
         outputs = {x: _lines(sides[x]) for x in sides if x != "json" and "." not in x}
         evaluations.append(Evaluation(stem, result, outputs))
-    # Of a, b, a the last places are {a: 2, b: 1}.
+    # The last places of a, b, a are {a: 2, b: 1}: b comes first.
     place = {name: i for i, name in enumerate(order)}
     return sorted(evaluations, key=lambda x: place.get(x.result["set"], -1))
 
 
 def _lines(file: Path) -> list[str]:
-    """Returns a file's lines; a last one without a newline, cut off in writing, is left out."""
+    """Returns a file's lines; an incomplete last line, without a newline, is left out."""
+    # split("\n"), because splitlines also splits at characters that a sentence may contain.
     return file.read_bytes().decode(errors="replace").split("\n")[:-1]
 
 

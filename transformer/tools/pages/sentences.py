@@ -1,4 +1,4 @@
-"""Shows translations: as they were learnt, and of a test set the worst and some at random."""
+"""Shows translations: of samples during training, and the worst and some random of a test set."""
 
 import difflib
 import itertools
@@ -17,17 +17,18 @@ MAX_STEPS = 10  # of a sample
 SENTENCES = 8  # of the worst, and at random
 MAX_CHARACTERS = 1000  # of a text: a document is cut off
 
-# A text as (class, words): "mark" for what the reference has, too, "right" for the tick, else "".
+# A text as (CSS class, words): "mark" for words of the reference, "right" for the tick, else "".
 Pieces = list[tuple[str, str]]
 Item = list[tuple[str, Pieces]]  # (name, text) of each line
 MARKED = "Words that the reference has in the same order are underlined; ✓ is the reference itself."
 
 
 def samples(run: Run) -> Section | None:
-    """Returns a few sentences of the validation set, as they were translated step by step."""
+    """Returns a few sentences of the validation set, with their translations at several steps."""
     if "decode" not in run.config:
         return None
-    title, seen = "Learning to translate", {}  # {(source, reference): {step: translation}}
+    # `seen` is {(source, reference): {step: translation}}.
+    title, seen = "Learning to translate", {}
     for line in run.logged("validation"):
         logged = translation_evaluator.read_samples(line.get("samples", ""))
         for source, translation, reference in logged:
@@ -48,6 +49,7 @@ def merged(by_step: Mapping[int, str]) -> dict[str, str]:
     The steps are those that `evenly` returns.
     """
     texts = {}
+    # groupby merges neighbours only: a translation that comes back later has a line of its own.
     for text, group in itertools.groupby(evenly(by_step), key=by_step.get):
         steps = list(group)
         last = f"–{steps[-1]:,}" if len(steps) > 1 else ""
@@ -57,15 +59,16 @@ def merged(by_step: Mapping[int, str]) -> dict[str, str]:
 
 def evenly(steps: Collection[int]) -> list[int]:
     """Returns at most MAX_STEPS steps, evenly spaced, the first and the last included."""
+    # 12 steps: indices 0 1 2 4 5 6 7 9 10 11.
     steps = sorted(steps)
     chosen = np.linspace(0, len(steps) - 1, min(MAX_STEPS, len(steps))).round().astype(int)
     return [steps[i] for i in chosen]
 
 
 def chosen(run: Run) -> Section | None:
-    """Returns the worst translations of the newest test set, and some at random.
+    """Returns the worst translations of the newest test set, and random ones.
 
-    The random ones say what to expect. The best of a good run are all perfect, and say nothing.
+    The random translations say what to expect. The best of a good run are perfect, and say nothing.
     """
     if "decode" not in run.config:
         return None
@@ -78,10 +81,11 @@ def chosen(run: Run) -> Section | None:
         score = metric.sentence_score(hypothesis, [reference]).score
         place = f"{score:.1f}, line {line:,}"
         rows = {"chrF, line": place, "source": source, "reference": reference}
-        # Of equal scores the longer sentence is the more telling, then the first.
+        # Among equal scores, a long sentence says more than a short one.
         ranked.append((score, -len(source), line, rows, hypothesis))
     ranked.sort(key=lambda x: x[:3])
     parts = [f"By the chrF of the sentence, of {len(ranked):,} sentences. {MARKED}"]
+    # A fixed seed: the page shows the same sentences each time.
     order = np.random.default_rng(0).permutation(len(ranked))
     for name, indices in (("Worst", range(len(ranked))), ("At random", order)):
         shown = []
@@ -114,15 +118,16 @@ def shortened(text: str) -> str:
 def marked(text: str, reference: str) -> Pieces:
     """Marks the words of a translation that the reference has in the same order.
 
-    These are the words of the longest common blocks; punctuation at a word is not compared.
+    They are the words in the longest common blocks; punctuation is not compared.
     """
     if text == reference:
         return [("", shortened(text)), ("right", "✓")]
-    words, right = shortened(text).split(), shortened(reference).split()
+    # A word of punctuation alone stays, or all of them would be equal.
+    words, reference_words = shortened(text).split(), shortened(reference).split()
     bare = lambda words: [re.sub(r"\W", "", word) or word for word in words]
-    matcher = difflib.SequenceMatcher(None, bare(words), bare(right), autojunk=False)
-    # Between two blocks are words that the reference lacks. The last block is empty and at the end
-    # of the text, so that the words after the last match are added too.
+    matcher = difflib.SequenceMatcher(None, bare(words), bare(reference_words), autojunk=False)
+    # The words between two blocks are not in the reference. The last block is empty, at the end of
+    # the text, so that the words after the last match are added, too.
     pieces, end = [], 0
     for start, _, size in matcher.get_matching_blocks():
         pieces.append(("", " ".join(words[end:start])))

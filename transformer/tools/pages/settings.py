@@ -1,18 +1,19 @@
-"""Shows the config, what in it differs from its task's defaults, and the versions of packages."""
+"""Shows the config, its differences from the task's defaults, and the versions of packages."""
 
 from transformer.tools.pages.page import Section, Table
 from transformer.tools.pages.run import Run
 from transformer.workdir.config_files import default_config, flatten
 
 SAME = "the same"
-# Keys that say where things are and how they are computed, on which no result depends.
+# Keys of places and of the way of computing, which change no result: not counted as differences.
 APART = ("versions.", "parallel.", "compilation_cache", "data.data_dir", "data.directory")
 
 
 def section(run: Run) -> Section:
-    """Returns the config, with the default of each key that differs from it or has none."""
+    """Returns the keys that differ from the task's defaults, and the whole config."""
     task = run.config.task
     defaults, config = flatten(default_config(task)), flatten(run.config)
+    # A key without a default counts as different: a fork may have added it.
     rows, differing = [], []
     for key, value in config.items():
         default = show(defaults[key]) if key in defaults else ""

@@ -1,7 +1,4 @@
-"""Finds the collectives of a compiled program in its HLO text: sizes, groups and counts.
-
-No mode, but a parser of compiled HLO for the mode plan.
-"""
+"""Finds the collectives of a compiled program in its HLO text: sizes, groups and counts."""
 
 import collections
 import math
@@ -13,7 +10,7 @@ import numpy as np
 from transformer.tools.plan import hlo
 from transformer.tools.plan.hlo import Instruction
 
-# A notation of HLO: [4,2]T(1,0) is arange(8) read as [4, 2], and transposed.
+# HLO's notation of a list of devices: [4,2]T(1,0) is arange(8), reshaped to [4, 2], transposed.
 IOTA = r"\[([\d,]+)\](?:T\(([\d,]+)\))?"
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 
@@ -23,7 +20,7 @@ class Collective(NamedTuple):
 
     kind: str  # one of KINDS
     size: int  # bytes of the unsharded array
-    group: tuple[int, ...]  # devices of the first of its groups; all groups have the same size
+    group: tuple[int, ...]  # devices of the first group; all groups have the same size
     count: int  # executions per run of the program
     overlaps: bool  # asynchronous: the device can compute while it runs
 
@@ -33,6 +30,7 @@ class Collective(NamedTuple):
 
         With n devices a ring all-gather sends (n - 1) / n of the array, an all-reduce twice that.
         """
+        # An all-reduce is a reduce-scatter and an all-gather: with 8 devices it sends 14/8.
         ring = (len(self.group) - 1) / len(self.group)
         share = {"all-reduce": 2 * ring, "collective-permute": 1}.get(self.kind, ring)
         return share * self.size
@@ -55,8 +53,8 @@ def find_collectives(program: str, num_devices: int) -> list[Collective]:
 def summed(collectives: list[Collective]) -> list[dict]:
     """Sums collectives by kind and group size, per device and step.
 
-    'count' is the number of executions, 'overlapping' the asynchronous ones among them, 'bytes' the
-    size of their arrays, 'sent' the bytes that each device sends.
+    'count' is the number of executions, 'overlapping' the number of asynchronous executions,
+    'bytes' the size of their arrays, 'sent' the bytes that each device sends.
     """
     totals = collections.defaultdict(collections.Counter)
     for x in collectives:
@@ -77,7 +75,8 @@ def _collective(instruction: Instruction, count: int, num_devices: int) -> Colle
     kind = instruction.op.removesuffix("-start")
     size = sum(array.size for array in hlo.arrays(instruction.shape))
     starts = kind != instruction.op
-    overlaps = starts and '"is_sync":true' not in instruction.rest  # as XLA on GPUs writes it
+    # XLA on GPUs writes synchronous collectives as starts, too, with is_sync.
+    overlaps = starts and '"is_sync":true' not in instruction.rest
     # An asynchronous start lists operand and result: a shard and the whole array, which with n
     # devices is n + 1 shards. A synchronous reduce-scatter only lists its result, one shard.
     if starts and kind in ("all-gather", "reduce-scatter"):
@@ -105,12 +104,13 @@ def _first_group(line: str, num_devices: int) -> tuple[int, ...]:
     )
     if mesh:
         sizes = {axis: int(n) for axis, n in re.findall(r"('[^']*')=(\d+)", mesh[1])}
-        # Part of an axis is written 'axis':(product of the parts before it)size.
+        # Part of an axis is written 'axis':(product of the parts before)size: of an axis of 8,
+        # (1)2 is the major part with 2 indices, 0 and 4; (2)4 is the minor part, 0 1 2 3.
         parts = re.findall(r"('[^']*')(?::\((\d+)\)(\d+))?", mesh[4])
         steps = dict.fromkeys(sizes, range(1))
         for axis, before, size in parts:
-            rest = sizes[axis] // int(before or 1)
-            steps[axis] = range(0, rest, rest // int(size or rest))
+            remaining = sizes[axis] // int(before or 1)
+            steps[axis] = range(0, remaining, remaining // int(size or remaining))
         shape = tuple(sizes.values())
         devices = _iota(mesh[2] or str(math.prod(shape)), mesh[3]).reshape(shape)
         return tuple(devices[np.ix_(*steps.values())].reshape(-1).tolist())

@@ -1,6 +1,6 @@
-"""Reads the text of a compiled program (HLO): its instructions, and how often each one runs.
+"""Parses the text of a compiled program (HLO): its instructions, and how often each of them runs.
 
-No mode, but the parser that collectives.py and tpu_program.py share.
+collectives.py and tpu_program.py share this parser.
 """
 
 import logging
@@ -9,14 +9,18 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+# The first line of a computation, `ENTRY %main (p: f32[8]) -> f32[8] {`, and one of its lines,
+# `ROOT %sum = f32[] add(%x, %y), metadata={...}`.
 COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?([\w.-]+) = (.*?) ([\w-]+)\((.*)$")
 CALLED = re.compile(
     r"(?:body|condition|calls|to_apply|(?:true|false)_computation)=%?([\w.-]+)"
     r"|branch_computations=\{([^}]*)\}"
 )
+# A loop's number of iterations, if the compiler knows it; a loop's condition.
 TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 CONDITION = re.compile(r"condition=%?([\w.-]+)")
+# An array with its layout, `f32[4,8]{1,0:T(8,128)S(1)}`; 32 is the number of bits.
 ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\](\{[^}]*\})?")
 
 
@@ -24,7 +28,7 @@ class Instruction(NamedTuple):
     """One line of a computation, `name = shape op(operands), attributes`."""
 
     name: str
-    shape: str  # of the result; of several results it is a tuple's
+    shape: str  # of the result, or of the tuple of several results
     op: str
     rest: str  # operands and attributes
 
@@ -45,7 +49,7 @@ class Run(NamedTuple):
 
     instruction: Instruction
     count: int  # per run of the program
-    fused: bool  # it is a part of a fusion, or of the function that a reduction applies
+    fused: bool  # whether it is a part of a fusion, or of the function that a reduction applies
 
 
 class Array(NamedTuple):
@@ -69,10 +73,10 @@ def computations(program: str) -> tuple[str, dict[str, list[Instruction]]]:
 
 
 def runs(program: str) -> Iterator[Run]:
-    """Yields the instructions of the entry computation and, after each, of those that it calls.
+    """Yields the instructions of the entry computation; after a call, those of the computation.
 
-    An instruction in a loop runs once per iteration, or once if the log says that their number is
-    unknown; of a conditional all branches count.
+    An instruction in a loop runs once per iteration; it counts once, with a warning in the log, if
+    the number of iterations is unknown. All branches of a conditional count.
     """
     entry, named = computations(program)
 
@@ -81,6 +85,7 @@ def runs(program: str) -> Iterator[Run]:
             yield Run(instruction, count, fused)
             # Nested loops multiply: 3 iterations around 5 run an instruction 15 times.
             trips = _trips(instruction, named) if instruction.op == "while" else 1
+            # What a fusion or a reduction applies needs no main memory: `fused` is inherited.
             part = "to_apply=" in instruction.rest and instruction.op != "call"
             part = part or instruction.op == "fusion"
             for called in instruction.called:
@@ -90,9 +95,9 @@ def runs(program: str) -> Iterator[Run]:
 
 
 def arrays(shape: str) -> list[Array]:
-    """Returns the arrays of a shape's text.
+    """Returns the arrays in the text of a shape.
 
-    A TPU's program gives each array its memory: `S(1)` and higher are on the chip.
+    A TPU's program names the memory of each array: `S(1)` and higher are on the chip.
     """
     return [
         # 'f32[2,3]{1,0}' has 2 * 3 * 4 bytes; pred and types below a byte count as one.
@@ -107,8 +112,8 @@ def arrays(shape: str) -> list[Array]:
 def _trips(loop: Instruction, named: dict[str, list[Instruction]]) -> int:
     """Returns the iterations of a `while`; 1, and a warning, if they are unknown.
 
-    XLA on CPUs and GPUs writes the number down. In a TPU's program it is the limit that the loop's
-    condition compares the counter with; the counter of a `scan` begins at 0.
+    XLA on CPUs and GPUs writes the number down. In a TPU's program the number is the limit with
+    which the loop's condition compares the counter; the counter of a `scan` begins at 0.
     """
     if known := TRIPS.search(loop.rest):
         return int(known[1])

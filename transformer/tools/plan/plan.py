@@ -41,6 +41,7 @@ RULES = {
 def plan(config: ConfigDict, workdir: Path) -> None:
     """Prints the plan as one JSON line, and logs it as text. Does not touch the workdir."""
     check(config)
+    # Before anything asks JAX for its devices, which fixes their number.
     if config.plan.num_devices or config.plan.topology:
         simulate(config.plan.num_devices or 1)
     estimates = planned(config, prepare.check(config))
@@ -88,9 +89,10 @@ def slice_of_pod(topology: str) -> list[jax.Device]:
     Chips with two cores (v4, v5p) would appear as two devices, although a run uses them as one:
     `check` refuses them.
     """
-    # Otherwise libtpu queries the cloud's metadata server for its location.
+    # Otherwise libtpu asks the cloud's metadata server where it runs.
     os.environ.update(TPU_SKIP_MDS_QUERY="1", TPU_WORKER_HOSTNAMES="localhost")
-    os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"  # several plans at a time: no device is used
+    # Several plans may run at a time, because no device is used.
+    os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
     return topologies.get_topology_desc(topology, platform="tpu").devices
 
 
@@ -100,8 +102,10 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
     abstract_devices = slice_of_pod(options.topology) if options.topology else ()
     layout = make_layout(parallel.strategy, parallel.mesh, options.num_devices, abstract_devices)
     model = task_module.model(config, task_module.sizes(config, None))
-    filled, *rest = jax.tree.leaves(task_module.example(config, 0))[0].shape
-    length = rest[0] if len(rest) == 1 else 1  # images have more than one further dimension
+    # Texts are [rows, length]. Images have more dimensions, and count as one position each.
+    filled, *dimensions = jax.tree.leaves(task_module.example(config, 0))[0].shape
+    length = dimensions[0] if len(dimensions) == 1 else 1
+    # Empty rows are added: each of the accumulated parts has a multiple of the devices.
     rows = rows_for_devices(filled, layout.num_row_shards * config.train.accumulate)
     logging.info("compiling the step; this takes seconds, or minutes for a large model")
     batch = batch_on(layout, task_module.example(config, rows))
@@ -112,7 +116,7 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
         "parameters": bytes_per_device(state.params),
         "moments": bytes_per_device(state.opt_state),
         "batch": memory.argument_size_in_bytes - bytes_per_device(state),
-        # Outputs that alias inputs (the donated state) take no memory of their own.
+        # Outputs that alias inputs (the donated state) need no memory of their own.
         "temporaries": memory.temp_size_in_bytes
         + memory.output_size_in_bytes
         - memory.alias_size_in_bytes,
@@ -144,9 +148,9 @@ def planned(config: ConfigDict, task_module: ModuleType) -> dict:
 
 
 def batch_on(layout: Layout, batch: Tree) -> Tree:
-    """Returns an abstract batch [rows, length] in the shape that the compiled step takes.
+    """Returns an abstract batch in the shape that the compiled step takes.
 
-    With 'pmap' that is [devices, rows / devices, length].
+    'jit' takes [rows, length], 'pmap' [devices, rows / devices, length].
     """
     if layout.strategy == "jit":
         return batch

@@ -6,7 +6,7 @@ from ml_collections import ConfigDict
 def keys() -> ConfigDict:
     config = ConfigDict()
     config.plan = ConfigDict()
-    config.plan.num_devices = 0  # devices to plan for, simulated on the CPU; 0: those present
+    config.plan.num_devices = 0  # devices to plan for, simulated on the CPU; 0: the present ones
     # A TPU slice such as 'v5e:4x4', compiled by libtpu's own compiler; needs libtpu, but no TPU.
     config.plan.topology = ""
     config.plan.device = ""  # 'TPU v5e', 'H100', ... (runtime/devices.py); "": the one present

@@ -1,16 +1,14 @@
-"""Formats a plan as the table that --mode=plan logs.
-
-No mode, but a part of the mode plan.
-"""
+"""Formats a plan as the table that --mode=plan logs."""
 
 
 def table(values: dict, section: str = "") -> list[str]:
-    """Returns the lines of a plan, or of a section of it; what is unknown is '-'."""
+    """Returns the lines of a plan, or of one section; an unknown value is '-'."""
+    # A section is indented by two spaces; a list, of collectives, has a line per entry.
     lines = []
     for name, value in values.items():
         if isinstance(value, dict):
             lines += [f"{name}:", *(f"  {line}" for line in table(value, name))]
-        elif isinstance(value, list):  # a line for each collective
+        elif isinstance(value, list):
             rows = [", ".join(table(row)) for row in value]
             lines += [f"{name}:", *(f"  {row}" for row in rows or ["none"])]
         else:
@@ -19,7 +17,8 @@ def table(values: dict, section: str = "") -> list[str]:
 
 
 def _shown(name: str, value: object) -> str:
-    """Returns a value as text; its name, with that of its section, says what it is measured in."""
+    """Returns a value as text, in the unit that its section and name imply."""
+    # 'bytes_per_device total' is in bytes; 'run_seconds' ends like 'seconds', and so comes first.
     if value is None:
         return "-"
     if "bytes" in name or name.endswith(("sent", "memory")):

@@ -1,7 +1,4 @@
-"""Estimates how long a step takes, from its FLOPs, its collectives and a TPU's program.
-
-No mode, but a part of the mode plan.
-"""
+"""Estimates the time of a step from its FLOPs, its collectives and a TPU's program."""
 
 from typing import NamedTuple
 
@@ -13,9 +10,9 @@ from transformer.tools.plan.tpu_program import Cost
 
 
 class Work(NamedTuple):
-    """Holds what a step takes of its devices."""
+    """Holds the work of a step, and the devices that do it."""
 
-    flops: int | None  # of all devices; None: the model does not say
+    flops: int | None  # of all devices; None: unknown for this model
     collectives: list[Collective]
     num_devices: int
     kind: str  # of the devices, such as 'H100'
@@ -24,9 +21,10 @@ class Work(NamedTuple):
 def times(work: Work, options: ConfigDict, num_steps: int) -> dict:
     """Estimates the seconds of a step and of the run; None for unknown values.
 
-    `options` is `config.plan`. A step takes the longer of computation and communication, as if they
-    overlapped perfectly.
+    `options` is `config.plan`. A step takes as long as computation or communication, whichever is
+    longer, as if they overlapped perfectly.
     """
+    # An unknown device has the peak 0.
     flops_per_second = work.num_devices * hardware(work.kind).peak * options.share_of_peak
     compute = work.flops / flops_per_second if work.flops and flops_per_second else None
     communication = seconds_to_send(work.collectives, work.kind, options.bandwidth)
@@ -46,12 +44,12 @@ def times(work: Work, options: ConfigDict, num_steps: int) -> dict:
 
 
 def program_times(work: Work, cost: Cost, bandwidth: float) -> dict:
-    """Returns what a TPU's own program takes of a step; None for unknown values.
+    """Returns a lower bound of a step's time, from a TPU's own program; None for unknown values.
 
     A device moves data while it computes, and the compiler's estimate of an instruction counts the
-    longer of the two. So the step takes at least the larger sum, and then the collectives that do
-    not overlap with it. 'share_of_peak' is what that leaves of the peak, at most. All of it is as
-    good as the compiler's estimate.
+    longer of the two. So a step takes at least the larger of both sums, plus the collectives that
+    do not overlap with them. 'share_of_peak' is the MFU at this bound, the highest possible. All
+    values are as good as the compiler's estimates.
     """
     device = hardware(work.kind)
     memory = instructions = bound = share = None
@@ -74,7 +72,10 @@ def program_times(work: Work, cost: Cost, bandwidth: float) -> dict:
 
 
 def seconds_to_send(collectives: list[Collective], kind: str, bandwidth: float) -> float | None:
-    """Returns how long collectives take, None if unknown; 0 as `bandwidth` is the device's own."""
+    """Returns the seconds that collectives take; None if the bandwidth is unknown.
+
+    A `bandwidth` of 0 stands for that of the device `kind`.
+    """
     seconds = 0.0
     for collective in collectives:
         bytes_per_second = bandwidth or rate(kind, collective.group)

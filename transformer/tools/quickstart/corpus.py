@@ -1,4 +1,4 @@
-"""The generated pairs as a corpus that TFDS prepares."""
+"""Makes the generated pairs a corpus that TFDS prepares."""
 
 import hashlib
 import pathlib
@@ -11,15 +11,17 @@ from transformer.tools.quickstart import grammar, lexicon, morphology, phrases
 
 
 def corpus() -> RecordsConfig:
-    """Returns the content of the corpus, {'ko': ..., 'en': ...} in each record.
+    """Returns the content of the corpus, whose records are {'ko': ..., 'en': ...}.
 
-    It is named after the seed, the table of words and the code: all that the pairs depend on.
+    The corpus is named after all that the pairs depend on: the seed, the table of words, the code.
     """
-    # Whole files: an edit, even of a comment, gives another name, under which TFDS prepares anew.
+    # TFDS compares names only, and serves what it has prepared under a name. The name is a hash of
+    # whole files, so that no edit is missed: an edit of a comment gives another name, too.
     files = [lexicon.FILE, *(module.__file__ for module in (lexicon, morphology, phrases, grammar))]
     sources = [pathlib.Path(file).read_bytes() for file in files]
     digest = hashlib.sha256(b"%d %s" % (grammar.SEED, b" ".join(sources))).hexdigest()
 
+    # TFDS calls this only to prepare the corpus, so that the first start alone generates it.
     def splits():
         with progress.waiting("generate the corpus"):
             pairs = grammar.sentence_pairs(grammar.SEED)

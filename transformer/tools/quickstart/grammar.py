@@ -29,7 +29,10 @@ HELD_OUT = ("나는 사과를 좋아해", "I like apples")  # the README transla
 
 
 def moment(rng: random.Random, share: float, tense: str, present: str) -> tuple[str, str]:
-    """Returns a time in a `share` of cases, else ("", ""); `present` names those of the present."""
+    """Returns a time in a `share` of cases, else ("", "").
+
+    `present` is the key of TIMES for the present tense; past and future are keys themselves.
+    """
     if not chance(rng, share):
         return "", ""
     return rng.choice(lexicon.TIMES[present if tense == "present" else tense])
@@ -38,16 +41,18 @@ def moment(rng: random.Random, share: float, tense: str, present: str) -> tuple[
 def action(
     rng: random.Random, subject: Phrase, verb: Verb, *complements: tuple[str, str]
 ) -> Clause:
-    """Returns a clause of what its subject does, is doing, can, wants or has to do.
+    """Returns a clause that says what its subject does, is doing, can, wants or has to do.
 
-    Some have a companion or a time besides.
+    Some clauses name a companion or a time, too.
     """
+    # Complements are in English order: the companion comes last, and so first in Korean.
     if chance(rng, 0.15):
         friend = person(rng, but=(subject,))
         complements += ((attach(friend.korean, "과/와") + " 함께", "with " + friend.objective),)
     stem, english, _ = verb
     head, *rest = english.split()
-    own_wish = subject.person in ("I", "we")  # 싶어, as one feels it; of others 싶어 해
+    # 싶어 for a wish of one's own, which one feels; 싶어 해 for the wish of others, which one sees.
+    own_wish = subject.person in ("I", "we")
     forms = {
         "habit": (stem, english),
         "progressive": (stem + "고 있", join("be", morphology.suffix(head, "ing"), *rest)),
@@ -61,6 +66,7 @@ def action(
         mood = "habit"
     if mood == "habit":
         tense = rng.choice(lexicon.TENSES)
+    # The present has the times of its mood; 'can', 'want' and 'must' share those of 'modal'.
     when = moment(rng, 0.35, tense, mood if mood in lexicon.TIMES else "modal")
     negated = mood != "must" and chance(rng, 0.3)
     return Clause(subject, Verb(*forms[mood]), complements, tense, negated, when)
@@ -72,7 +78,7 @@ def accusative(phrase: Phrase) -> tuple[str, str]:
 
 
 def somewhere(rng: random.Random) -> list[tuple[str, str]]:
-    """Returns the place of an action, or none."""
+    """Returns a list with the place of an action, or an empty list."""
     place, _, where = rng.choice(lexicon.PLACES)
     return [(place + "에서", where)] if chance(rng, 0.3) else []
 
@@ -121,7 +127,8 @@ def description(rng: random.Random) -> Clause:
     negated = chance(rng, 0.3)
     if lexicon.PERSONS in adjective.classes and chance(rng, 0.7):
         subject = person(rng, simple=True)
-    else:  # only the present is generic: apples are delicious
+    else:
+        # Only the present is generic: apples are delicious.
         kinds = "definite bare" if tense == "present" else "definite"
         subject = noun_phrase(rng, adjective.classes, kinds, 0)
     degree = ("아주", "very") if not negated and chance(rng, 0.25) else ("", "")
@@ -163,7 +170,8 @@ def possession(rng: random.Random) -> Clause:
 
 # Sentences
 
-TEMPLATES = {  # template: its weight
+# {template: weight}
+TEMPLATES = {
     simple: 25,
     transitive: 22,
     transfer: 7,
@@ -194,7 +202,8 @@ def sentence(rng: random.Random) -> tuple[str, str]:
         may_ask = clause.subject.person not in ("I", "we") and not clause.negated
         asks = may_ask and chance(rng, 0.15)
         korean, english = translation(clause, question=asks, time_first=chance(rng, 0.4))
-    return korean, english[0].upper() + english[1:]  # str.capitalize would lower all others
+    # Not str.capitalize, which makes the other letters small: Tom, I.
+    return korean, english[0].upper() + english[1:]
 
 
 def sentence_pairs(seed: int = SEED) -> dict[str, list[tuple[str, str]]]:
@@ -203,14 +212,16 @@ def sentence_pairs(seed: int = SEED) -> dict[str, list[tuple[str, str]]]:
     All Korean sentences differ, no English sentence is in two splits, and `HELD_OUT` is in none.
     """
     rng = random.Random(seed)
-    seen, taken = {HELD_OUT[0]}, {HELD_OUT[1]}  # Korean so far, English of the splits before
+    # Korean of all pairs so far, and English of the splits before this. Train comes last, and gets
+    # no sentence of the other two; within a split, several Korean sentences may have one English.
+    seen, taken = {HELD_OUT[0]}, {HELD_OUT[1]}
     splits = {}
-    for split, size in SIZES.items():  # train last: it gets no sentence of the other two
+    for split, size in SIZES.items():
         pairs = splits[split] = []
         while len(pairs) < size:
             korean, english = sentence(rng)
-            short = len(korean.split()) <= MAX_WORDS
-            if short and korean not in seen and english not in taken:
+            is_short = len(korean.split()) <= MAX_WORDS
+            if is_short and korean not in seen and english not in taken:
                 seen.add(korean)
                 pairs.append((korean, english))
         taken.update(english for _, english in pairs)

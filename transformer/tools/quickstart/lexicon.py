@@ -1,4 +1,4 @@
-"""Reads lexicon.tsv, the words of the built-in corpus, and defines what a clause is made of."""
+"""Reads lexicon.tsv, the words of the built-in corpus, and defines the parts of a clause."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,7 @@ class Noun(NamedTuple):
 
     korean: str
     english: str
-    counter: str = ""  # a mass noun has none
+    counter: str = ""  # "": a mass noun
 
 
 class Verb(NamedTuple):
@@ -73,7 +73,7 @@ DETERMINERS = TABLES["determiners"]
 POSSESSIVES = TABLES["possessives"] + [(f"{x.korean}의", f"{x.english}'s") for x in NAMES]
 NUMERALS = TABLES["numerals"]
 TENSES = ("past", "present", "future")
-TIMES = {}  # {tense, or what a present verb says: its times}
+TIMES = {}  # {tense, or mood of a verb in the present: its times}
 for when, *row in TABLES["times"]:
     TIMES.setdefault(when, []).append(tuple(row))
 IRREGULAR_STEMS = {stem: forms for stem, *forms in TABLES["irregular stems"]}

@@ -1,4 +1,4 @@
-"""The forms of Korean and English words, and a clause made of them in both languages."""
+"""Inflects Korean and English words, and makes a clause of them in both languages."""
 
 from transformer.tools.quickstart.lexicon import (
     IRREGULAR_PASTS,
@@ -39,7 +39,7 @@ def attach(word: str, particle: str) -> str:
 
 
 def infinitive(stem: str) -> str:
-    """Returns what present and past build on: 먹 -> 먹어, 가 -> 가, 마시 -> 마셔, 크 -> 커."""
+    """Returns the base of present and past: 먹 -> 먹어, 가 -> 가, 마시 -> 마셔, 크 -> 커."""
     if stem in IRREGULAR_STEMS:
         return IRREGULAR_STEMS[stem][0]
     if stem.endswith("하"):
@@ -51,6 +51,7 @@ def infinitive(stem: str) -> str:
     # The syllable before an ㅡ, which drops, decides: 바쁘 -> 바빠, 예쁘 -> 예뻐.
     if last == "ㅡ" and len(stem) > 1 and vowel(stem[:-1]) in "ㅏㅗ":
         merged = "ㅏ"
+    # A step from vowel to vowel is 28 codes: 오 is ㅗ, number 8; 와 is ㅘ, number 9.
     return shift(stem, 28 * (VOWELS.index(merged) - VOWELS.index(last)))
 
 
@@ -84,7 +85,7 @@ def predicate(stem: str, tense: str, negated: bool = False, link: str = "") -> s
 
 # English
 
-BE = {"I": ("am", "was"), "it": ("is", "was")}  # of the other persons: are, were
+BE = {"I": ("am", "was"), "it": ("is", "was")}  # the other persons: are, were
 
 
 def suffix(word: str, ending: str) -> str:

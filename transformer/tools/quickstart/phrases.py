@@ -1,4 +1,4 @@
-"""The noun phrases of the built-in corpus: persons and things, in both languages."""
+"""Makes the noun phrases of the built-in corpus: persons and things, in both languages."""
 
 import random
 from collections.abc import Sequence
@@ -64,10 +64,11 @@ def person(rng: random.Random, *, simple: bool = False, but: Sequence[Phrase] = 
 
     It overlaps with none of the phrases `but`.
     """
-    while True:  # an empty list stands for a definite person
+    # An empty list stands for a definite person.
+    while True:
         kind = rng.choices((lexicon.PRONOUNS, lexicon.NAMES, []), (5, 3, 0 if simple else 4))[0]
         phrase = rng.choice(kind) if kind else noun_phrase(rng, lexicon.PERSONS, "definite")
-        if not any(overlaps(phrase, other) for other in but):
+        if not any(overlaps(phrase, excluded) for excluded in but):
             return phrase
 
 

@@ -29,9 +29,9 @@ KINDS = {
 
 
 def section(loaded: Inside) -> Section | None:
-    """Returns the attention in a few texts of the test set; None if the model has none.
+    """Returns the attention in a few texts of the test set.
 
-    Images have a section of their own.
+    None for a model without attention weights, and for images, which have a section of their own.
     """
     if not hasattr(loaded.model, "attention_weights"):
         return None
@@ -48,7 +48,10 @@ def section(loaded: Inside) -> Section | None:
 
 
 def _translations(loaded: Inside) -> list[Example]:
-    """Returns the attention while the run's own translations are predicted."""
+    """Returns the attention with which the decoder predicts the run's own translations.
+
+    Teacher forcing: the decoder reads the translation that evaluation kept; nothing is searched.
+    """
     vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
     translator = translation.TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
     examples = []
@@ -72,11 +75,12 @@ def _translations(loaded: Inside) -> list[Example]:
 def _texts(loaded: Inside) -> list[Example]:
     """Returns the attention in texts, as the task's `reader` gives them to the model.
 
-    Where texts are classified, they are some that the model has right and some that it has wrong.
+    Where texts are classified, the chosen texts have right and wrong predictions, if there are any.
     """
     task = load_task(loaded.run.config.task)
     if not hasattr(task, "reader"):
         return []
+    # All items in the order of their lengths, so that `labelled` chooses short and long texts.
     is_labelled = {"reference", "output"} <= loaded.items[0].keys()
     chosen = inside.sentences(loaded, len(loaded.items) if is_labelled else SENTENCES)
     if is_labelled:
@@ -94,9 +98,9 @@ def _texts(loaded: Inside) -> list[Example]:
 def _map(loaded: Inside, text: str, row: dict[str, np.ndarray], pooling: str) -> Map:
     """Returns the attention within a text, whose inputs to the model are `row`.
 
-    Where the text is classified, shown first is the attention of the vector that is: with `pooling`
-    'first' that of the first position, with 'mean' the mean over all positions, which is added as a
-    query of its own. With '', nothing is classified.
+    `pooling` says which vector is classified; the page shows the attention of its query first.
+    'first' is the first position. 'mean' is the mean over all positions, which is added as a query.
+    With '', nothing is classified, and the page shows all queries.
     """
     vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
     # A batch of one row: x[None] adds the batch axis, weights [L, 1, H, T, S] lose it again.

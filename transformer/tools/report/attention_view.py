@@ -1,9 +1,9 @@
-"""The picture of attention (paper, figures 3 to 5): words in two columns, lines between them.
+"""Draws attention (paper, figures 3 to 5): words in two columns, and lines between them.
 
 A word that is pointed at, or has the focus (by a click or a key), shows its own lines, and shades
-the words on the other side. The same weights are a heat map, which is a table of numbers. This is
-HTML with a script of its own, because a picture by Vega-Lite has no words to tab to, and its table
-would not follow the choice of sentence, layer and head.
+the words on the other side. The same weights are a heat map, which is a table of numbers. The
+drawing is HTML with a script of its own: in a picture by Vega-Lite the Tab key reaches no words,
+and its table would not follow the choice of sentence, layer and head.
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ MAX_NUMBERS = 300_000  # in a page: just below 1 MB
 
 
 class Map(NamedTuple):
-    """The weights of one kind of attention in one sentence, of all its layers and heads.
+    """The weights of one kind of attention in one sentence, in all layers and heads.
 
-    `queries` and `keys` are words, or pieces made `readable`; a word may be there twice. `first` is
+    `queries` and `keys` are words, or pieces made `readable`; a word may occur twice. `first` is
     the index of the query that is shown until a reader points at another; -1: all queries.
     """
 
@@ -47,6 +47,8 @@ def view(examples: Sequence[Example]) -> Markup:
     """
     data, numbers = [], 0
     for example in examples:
+        # The first example is always drawn. The sum goes on after it exceeds MAX_NUMBERS, so that
+        # no later, shorter example is drawn instead.
         numbers += sum(m.weights_LHTS.size for m in example.maps)
         if not data or numbers <= MAX_NUMBERS:
             data.append({"title": example.title, "maps": [_values(m) for m in example.maps]})
@@ -57,21 +59,22 @@ def _values(m: Map) -> dict:
     """Returns a map with weights in thousandths: {'weights': [layer][head][t * S + s], ...}."""
     values = m._asdict()
     weights_LHTS = np.rint(1000 * values.pop("weights_LHTS")).astype(int)
-    # One list a head, row by row: weight (t, s) is at t * S + s.
+    # One list per head, row by row: with S = 5 keys, weight (t, s) = (2, 3) is at 2 * 5 + 3 = 13.
     flat = weights_LHTS.reshape(*weights_LHTS.shape[:2], -1)
     return values | {"weights": flat.tolist()}
 
 
 def readable(pieces: Sequence[str]) -> list[str]:
-    """Returns pieces for the eye: '▁the' is 'the', and 'at', which continues a word, '·at'.
+    """Returns pieces as people read them: '▁the' as 'the', and 'at', inside a word, as '·at'.
 
-    A '▁' alone is '␣', and what follows it begins a word. Without any '▁', as of characters, pieces
-    stay as they are, a space as '␣'.
+    A '▁' alone becomes '␣', and the piece after it begins a word. If no piece has a '▁', as in a
+    vocabulary of characters, pieces stay as they are, with '␣' for a space.
     """
     if not any(piece.startswith("▁") for piece in pieces):
         return [piece.replace(" ", "␣") for piece in pieces]
     shown = []
-    # Each piece with the one before it; the first one begins a word.
+    # Each piece with the piece before it; the first piece begins a word. Not strict: the list of
+    # pieces before has one more.
     for before, piece in zip(["▁", *pieces], pieces, strict=False):
         is_special = piece.startswith("<") and piece.endswith(">")
         if piece.startswith("▁"):

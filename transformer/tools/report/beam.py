@@ -18,7 +18,7 @@ from transformer.tools.report.inside import Inside
 SENTENCES, MAX_CHARACTERS = 3, 60
 MAX_STEPS = 24  # of a tree, which is as tall as its translation is long
 
-# What becomes of a candidate, as it is drawn.
+# {fate of a candidate at the end of the search: its name in the legend}
 FATES = {
     "best": "of the translation",
     "finished": "finished, but worse",
@@ -37,7 +37,7 @@ ABOUT = (
 
 
 def section(loaded: Inside) -> Section | None:
-    """Returns the paths of a few sentences; None for a run that does not translate by a beam."""
+    """Returns the searches of a few sentences; None for a run without beam search."""
     config = loaded.run.config
     if "decode" not in config or config.decode.method != "beam" or not loaded.items:
         return None
@@ -57,7 +57,8 @@ def section(loaded: Inside) -> Section | None:
 def final_fates(steps: Sequence[Step]) -> list[list[Candidate]]:
     """Returns the candidates of each step, with their fates (FATES) at the end of the search."""
     best, continued, path = steps[-1].finished[0][0], set(), []
-    # Backwards, because the step after a candidate says whether it died.
+    # Backwards, because the step after a candidate says whether it died: (5, 8) is alive if (5, 8,
+    # 2) is kept in that step.
     for step in reversed(steps):
         row = []
         for candidate in step.candidates:
@@ -73,7 +74,8 @@ def final_fates(steps: Sequence[Step]) -> list[list[Candidate]]:
 
 
 def plot(path: Sequence[Sequence[Candidate]], side: Pieces) -> Plot:
-    """Returns the first steps of a path as a tree that grows downwards, a row a step."""
+    """Returns the first steps of a search as a tree that grows downwards, a row per step."""
+    # `places` has the column of each kept hypothesis in its row; () is the root, <s>.
     values = [{"step": 0, "place": 1, "piece": "<s>"}]
     rows, places, kept = [], {(): 1}, collections.Counter()
     for step, candidates in enumerate(path, start=1):
@@ -85,7 +87,7 @@ def plot(path: Sequence[Sequence[Candidate]], side: Pieces) -> Plot:
                 shown["hypothesis"] += f" {piece}"
             rows.append([step, rank, *shown.values()])
             if fate != "dropped" and step <= MAX_STEPS:
-                # A candidate's place in its row, and that of what it continues in the row above.
+                # The candidate's place in its row, and its parent's place in the row above.
                 kept[step] += 1
                 places[ids] = kept[step]
                 line = {"before": step - 1, "parent": places[ids[:-1]]}
@@ -95,7 +97,8 @@ def plot(path: Sequence[Sequence[Candidate]], side: Pieces) -> Plot:
 
 
 def _in_words(path: Sequence[Sequence[Candidate]], side: Pieces) -> str:
-    """Says which translation the search returned, and which came second."""
+    """Says which translation the search returned, and which was second."""
+    # The finished hypotheses, ranked by score, as the search ranks them.
     ended = [x for row in path for x in row if x.ids[-1] == tokenizer.END and x.fate != "dropped"]
     ended = sorted(ended, key=lambda x: -x.score)[:2]
     texts = side.decode([list(x.ids) for x in ended])
@@ -115,6 +118,8 @@ def _tree(values: list[dict]) -> dict:
     step = {"type": "ordinal", "title": "step", "axis": axis, "sort": None}
     width, weight = f"{is_best} ? 3 : 1.5", f"{is_best} ? 'bold' : 'normal'"
     colour = {"field": "fate", "type": "nominal", "scale": {"domain": list(FATES.values())[:-1]}}
+    # The root, step 0, has no parent: no line. A line begins 10 pixels below the parent's text and
+    # ends 10 above the child's. Dropped candidates have no colour, because only the table has them.
     lines = {
         "transform": [{"filter": "datum.step"}],
         "mark": {"type": "rule", "yOffset": 10, "y2Offset": -10, "strokeWidth": {"expr": width}},

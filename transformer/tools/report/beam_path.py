@@ -23,7 +23,7 @@ Tree = Any
 
 
 class Candidate(NamedTuple):
-    """A hypothesis that a step considered: one that lived before it, and one more token."""
+    """A hypothesis that a step considered: a live beam with one more token."""
 
     ids: tuple[int, ...]  # the last is the end symbol if it has ended
     log_prob: float
@@ -41,9 +41,9 @@ class Step(NamedTuple):
 def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]:
     """Yields each step of the beam search for one sentence.
 
-    The first of the last step's `finished` are the hypotheses of `decoder(params, [part])`. A live
-    candidate whose continuations are all dropped in the next step died there; those that live after
-    the last step could not win any more. `params` come from `compiled.cast_params`.
+    The hypotheses of `decoder(params, [part])` are the first of the last step's `finished`. A live
+    candidate whose continuations are all dropped in the next step died there; candidates that live
+    after the last step could not have won. `params` come from `compiled.cast_params`.
     """
     if decoder.method != "beam":
         raise ValueError(f"the method must be 'beam', found {decoder.method!r}")
@@ -57,9 +57,11 @@ def beam_path(decoder: BatchDecoder, params: Tree, part: Part) -> Iterator[Step]
         considered, state = _extend(
             params, memory, state, bounds, model=decoder.model, options=decoder.options
         )
+        # After the step state.t counts its token, too: it is the length of every candidate.
         penalty = beam_search.length_penalty(int(state.t), options["penalty"], options["alpha"])
         live = _hypotheses(state.live_tokens_BWT, state.live_log_probs_BW)
         finished = _hypotheses(state.tokens_BWT, state.scores_BW)
+        # A candidate in neither list was dropped.
         fates = dict.fromkeys(live, "lives") | dict.fromkeys(finished, "finished")
         candidates = []
         for ids, log_prob in _hypotheses(considered.tokens_BET, considered.log_probs_BE).items():
@@ -78,7 +80,7 @@ def _extend(
     model: nn.Module,
     options: tuple,
 ) -> tuple[beam_search.Candidates, beam_search.DecodingState]:
-    """Takes one step of a beam search: its candidates, and the state after it, as in `advance`."""
+    """Takes one step of a beam search as `compiled.advance` does: its candidates, and the state."""
     step = functools.partial(model.apply, {"params": params}, method="step")
     candidates, cache = beam_search.candidates(step, memory, bounds, state, never=compiled.NEVER)
     options = {"reorder": model.reorder, **dict(options)}

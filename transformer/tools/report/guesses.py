@@ -20,7 +20,10 @@ ABOUT = (
 
 
 def section(loaded: Inside) -> Section | None:
-    """Returns guesses of hidden pieces in a few texts of the test set; None for another task."""
+    """Returns the model's guesses of hidden pieces in a few texts of the test set.
+
+    None for another task than masked language modelling.
+    """
     run = loaded.run
     if "mask_share" not in run.config.data:
         return None
@@ -34,8 +37,10 @@ def section(loaded: Inside) -> Section | None:
     for item, number in zip(chosen.items, chosen.numbers, strict=True):
         ids = vocabulary.encode([item["input"]])[0][: data.max_length]
         row = texts.one_text(ids, len(ids))
+        # The share is of the pieces without END, which is never hidden.
         count = max(1, round(data.mask_share * (len(ids) - 1)))
-        # Positions to hide, from 1: position 0 has the start token, position i + 1 has piece i.
+        # Positions to hide, from 1: position 0 has the start token, position i + 1 has piece i. The
+        # seed is the line's number: each report hides the same pieces.
         hidden = 1 + np.sort(np.random.default_rng(number).permutation(len(ids) - 1)[:count])
         truth = row["ids"][hidden]
         row["ids"] = np.where(np.isin(row["positions"], hidden), texts.MASK, row["ids"])
@@ -55,6 +60,7 @@ def section(loaded: Inside) -> Section | None:
 
 
 def _named(vocabulary: Vocabulary, probabilities_V: np.ndarray, i: int) -> str:
-    """Returns a piece, spelt as it continues a word or begins one, and its probability."""
+    """Returns a piece and its probability: 'the 31%', or '·ing 8%' for a piece inside a word."""
+    # After '▁a', a piece without '▁' continues a word, and gets its dot.
     [piece] = readable(["▁a", *vocabulary.pieces([i])])[1:]
     return f"{piece} {probabilities_V[i]:.0%}"

@@ -1,7 +1,7 @@
-"""The section on attention of a vision model: which patches of an image it reads.
+"""The section on attention of a vision model: which patches of an image the model reads.
 
-Each picture is an image below a table of numbers, one cell a patch. It is HTML with a script of its
-own because a facetted picture by Vega-Lite does not fold its columns on a narrow screen.
+Each picture is an image below a table of numbers, one cell per patch. It is HTML with a script of
+its own, because the columns of a facetted picture by Vega-Lite do not wrap on a narrow screen.
 """
 
 import math
@@ -32,7 +32,7 @@ ABOUT = (
 
 
 class Picture(NamedTuple):
-    """An image, what it shows, and how much of the attention each patch gets."""
+    """An image, its label and prediction, and the attention that each patch gets."""
 
     title: str
     pixels: np.ndarray  # uint8 [height, width, channels]
@@ -40,18 +40,19 @@ class Picture(NamedTuple):
 
 
 def section(loaded: Inside) -> Section | None:
-    """Returns the attention over a few images of the test set; None if they are no images."""
+    """Returns the attention over a few images of the test set; None for other test sets."""
     is_image = loaded.columns.get("input") == "image"
     if not (is_image and loaded.items and hasattr(loaded.model, "attention_weights")):
         return None
     from transformer.families.images import image_classification, images
 
     chosen, run, pooling = inside.labelled(loaded, IMAGES), loaded.run, loaded.model.pooling
+    # Numbers of lines count from 1, images from 0.
     try:
         originals = pictures.read(run, run.evaluations[-1], [x - 1 for x in chosen.numbers])
     except UserError as error:
         return Section("Attention", [f"The images of the test set are not here: {error}"])
-    # What evaluation saw of the images, uint8 [B, size, size, channels].
+    # The images as evaluation saw them, uint8 [B, size, size, channels].
     view = image_classification.evaluation_view(run.config)
     pixels = np.stack([images.viewed(image, view, None) for image in originals])
     sown = attention_weights.batch_weights(loaded.params, {"images": pixels}, model=loaded.model)
@@ -65,14 +66,16 @@ def section(loaded: Inside) -> Section | None:
 
 def patch_weights(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
     """Returns the attention [L, B, H, P] of the classified vector to each patch, row by row."""
-    if pooling == "token":  # query 0 is the class token, and so is key 0, not a patch
+    # Query 0 is the class token; so is key 0, which is not a patch.
+    if pooling == "token":
         return weights_LBHTS[:, :, :, 0, 1:]
-    return weights_LBHTS.mean(axis=3)  # of the queries
+    # The mean of all vectors is classified: it reads a patch with the mean over the queries.
+    return weights_LBHTS.mean(axis=3)
 
 
 def draw(shown: Sequence[Picture]) -> Markup:
     """Returns the pictures, with a choice of layer and head; fewer if the page grew too large."""
-    # P patches, row by row, of a square grid of sqrt(P) a side.
+    # P patches, row by row, of a square grid with sqrt(P) patches on a side.
     L, H, P = shown[0].weights_LHP.shape
     shown = shown[: max(1, MAX_NUMBERS // (L * H * P))]
     drawn, shares = [], []

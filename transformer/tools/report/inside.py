@@ -1,4 +1,4 @@
-"""A trained model and a few items of its test set, for the sections that look inside the model."""
+"""Loads a trained model and its test set, for the sections that look inside the model."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,9 +22,9 @@ class Inside(NamedTuple):
     run: Run
     model: nn.Module
     params: Tree
-    items: list[dict[str, str]]  # {"input": text, "output": text}, and what else the result names
-    numbers: list[int]  # of the lines, from 1
-    columns: dict[str, str]  # what the result names so: {"input": "source", ...}
+    items: list[dict[str, str]]  # {"input": text, "output": text}, and the result's other roles
+    numbers: list[int]  # of the items' lines, from 1
+    columns: dict[str, str]  # {role in the result: name of the column}, {"input": "source", ...}
 
 
 def load(run: Run) -> Inside | None:
@@ -35,6 +35,7 @@ def load(run: Run) -> Inside | None:
     if not store.steps(run.workdir / weights.folder_name(config.evaluate.weights)):
         return None
     loaded = trained.load(config, run.workdir)
+    # Lists of lines, one per column, become items: [a b], [x y] -> {input: a, output: x}, ...
     columns, items = {}, []
     if run.evaluations:
         columns = run.evaluations[-1].result.get("columns", {})
@@ -45,7 +46,7 @@ def load(run: Run) -> Inside | None:
 
 
 def missing(run: Run) -> Section:
-    """Returns what a page says of a run without a checkpoint."""
+    """Returns the section that replaces these sections for a run without a checkpoint."""
     selected = run.config.evaluate.weights
     about = (
         f"{run.workdir / weights.folder_name(selected)} has no complete checkpoint to look into "
@@ -57,11 +58,11 @@ def missing(run: Run) -> Section:
 def sentences(inside: Inside, count: int, max_characters: int = MAX_CHARACTERS) -> Inside:
     """Keeps `count` items whose inputs have different lengths, short ones first.
 
-    They are evenly spaced among those of 2 to `max_characters`, or where these are too few, the
-    shortest ones.
+    The items are evenly spaced among the inputs of 2 to `max_characters` characters. If there are
+    fewer than `count` of these, they are the `count` shortest.
     """
-    # Indices of items in the order of their lengths, then without empty ones, then without those
-    # that are too long.
+    # Indices of items in the order of their lengths; then without empty items; then without long
+    # items, but at least `count`.
     lengths = np.array([len(item["input"].strip()) for item in inside.items], int)
     ordered = np.argsort(lengths, kind="stable")
     ordered = ordered[lengths[ordered] > 1]
@@ -70,9 +71,10 @@ def sentences(inside: Inside, count: int, max_characters: int = MAX_CHARACTERS) 
 
 
 def labelled(inside: Inside, count: int) -> Inside:
-    """Keeps `count` items, of which a third has a wrong prediction; more where few are right."""
+    """Keeps `count` items, a third of them with a wrong prediction; more if few are right."""
     is_right = np.array([item["reference"] == item["output"] for item in inside.items], bool)
     right, wrong = np.flatnonzero(is_right), np.flatnonzero(~is_right)
+    # 9 items: 3 wrong and 6 right, but 7 wrong if only 2 are right.
     wrong = wrong[_spaced(len(wrong), max(count // 3, count - len(right)))]
     right = right[_spaced(len(right), count - len(wrong))]
     return _kept(inside, np.concatenate([right, wrong]))

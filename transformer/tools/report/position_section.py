@@ -11,7 +11,8 @@ from transformer.tools.pages import charts
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.report.inside import Inside, Tree
 
-POSITIONS, DIMENSIONS = 40, 32  # of a matrix that is drawn; more cannot be seen
+# The rows and columns of a heat map, at most: more cannot be told apart.
+POSITIONS, DIMENSIONS = 40, 32
 
 ABOUT = {
     "sinusoids": (
@@ -58,7 +59,7 @@ def section(loaded: Inside) -> Section | None:
 
 
 def _vectors(kind: str, model: ConfigDict, params: Tree) -> dict[str, np.ndarray]:
-    """Returns a vector for each position [P, D], by the input that it is added to."""
+    """Returns {name: vectors of the positions [P, D]}; learned vectors have a name per input."""
     if kind == "learned":
         names = ("source_positions", "target_positions", "add_positions")
         return {name: np.asarray(params[name]["embedding"]) for name in names if name in params}
@@ -71,7 +72,7 @@ def _vectors(kind: str, model: ConfigDict, params: Tree) -> dict[str, np.ndarray
 
 
 def _table(name: str, table_PD: np.ndarray) -> list[Plot]:
-    """Returns pictures of the vectors of the first positions, and of how alike they are."""
+    """Returns heat maps of the vectors of the first positions, and of their similarity."""
     vectors_PD = table_PD[:POSITIONS]
     P, D = vectors_PD.shape
     # Dimensions evenly spaced from 0 on: 3 of 9 are 0 3 6.
@@ -88,9 +89,9 @@ def _table(name: str, table_PD: np.ndarray) -> list[Plot]:
 
 
 def _grid(grid_HWD: np.ndarray) -> Plot:
-    """Returns how alike the middle place and each place are (Dosovitskiy et al. 2021, figure 7)."""
+    """Returns a heat map of similarities to the middle (Dosovitskiy et al. 2021, figure 7)."""
     H, W, D = grid_HWD.shape
-    # Place (y, x) is row y * W + x of the reshaped grid.
+    # Place (y, x) is row y * W + x of the reshaped grid: of 8 x 8 places, (4, 4) is row 36.
     middle_P = cosines(grid_HWD.reshape(H * W, D))[H // 2 * W + W // 2]
     about = f"Cosine similarity of each patch's vector with that of row {H // 2}, column {W // 2}."
     axes = {"row": range(H), "column": range(W)}
@@ -98,23 +99,24 @@ def _grid(grid_HWD: np.ndarray) -> Plot:
 
 
 def _distances(params: Tree, max_distance: int) -> Plot:
-    """Returns the length of each distance's key in each head (Shaw et al. 2018, section 3.2)."""
+    """Returns a heat map of the norms of the distances' keys (Shaw et al. 2018, section 3.2)."""
     lengths = {}
     for (half, layer, *_, name), keys_HKR in traverse_util.flatten_dict(params).items():
         if name == "distance_keys":
+            # keys_HKR: the norm over K leaves a row of R distances for each head.
             number = int(layer.removeprefix("layers_")) + 1
             for head, length_R in enumerate(np.linalg.norm(keys_HKR, axis=1), start=1):
                 lengths[f"{half} {number}.{head}"] = length_R
-    # With max_distance 16, column 0 is of 16 words before, column 16 of the word itself.
+    # With max_distance 16, column 0 is 16 words before, and column 16 the word itself.
     axes = {"layer and head": lengths, "distance": range(-max_distance, max_distance + 1)}
     about = "Length of the key of each distance; a negative distance is of words before."
     return _heat_map("Distances", list(lengths.values()), about, axes)
 
 
 def _heat_map(title: str, matrix: Sequence[np.ndarray], about: str, axes: Mapping) -> Plot:
-    """Returns a heat map of a matrix, whose values are shown as shares of the largest.
+    """Returns a heat map of a matrix, with values as shares of the largest absolute value.
 
-    `axes` are {name: labels} of its rows and of its columns.
+    `axes` are {name: labels} of the rows, then of the columns.
     """
     (y, rows), (x, columns) = axes.items()
     matrix = np.array(matrix) / max(np.abs(matrix).max(), 1e-12)
@@ -127,6 +129,6 @@ def _heat_map(title: str, matrix: Sequence[np.ndarray], about: str, axes: Mappin
 
 
 def cosines(x_PD: np.ndarray) -> np.ndarray:
-    """Returns the cosine similarity of each two rows; 0 with a row of zeros."""
+    """Returns the cosine similarity of each two rows [P, P]; 0 for a row of zeros."""
     unit_PD = x_PD / np.maximum(np.linalg.norm(x_PD, axis=1, keepdims=True), 1e-12)
     return unit_PD @ unit_PD.T

@@ -1,4 +1,4 @@
-"""Shows a classifier's predictions: which classes it confuses, where it was wrong but sure."""
+"""Shows a classifier's predictions: scores by class, the confusion matrix, confident errors."""
 
 from transformer.errors import UserError
 from transformer.tools.pages import charts, page
@@ -19,10 +19,12 @@ def section(run: Run) -> Section | None:
     if not run.evaluations or "classes" not in run.evaluations[-1].outputs:
         return None
     newest = run.evaluations[-1]
+    # A line has a class, its items, precision, recall and F1.
     lines = [line.split("\t") for line in newest.outputs["classes"]]
     rows = [[name, int(items), *map(float, scores)] for name, items, *scores in lines]
     table = Table(["class", "items", "precision", "recall", "F1"], rows, "Scores by class")
     parts = [f"Of the set {newest.result['set']}.", table]
+    # A line has a label, a prediction, and the number of items with both.
     counts = [line.split("\t") for line in newest.outputs.get("confusion", [])]
     matrix = {(label, predicted): int(count) for label, predicted, count in counts}
     if matrix and len(rows) <= MAX_CLASSES:
@@ -31,10 +33,10 @@ def section(run: Run) -> Section | None:
 
 
 def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
-    """Returns the matrix of {(label, prediction): items}; its colour is the share of the label."""
+    """Returns a plot of {(label, prediction): items}; colours are shares of the label's items."""
     values, rows = [], []
     for label in names:
-        # A row of the matrix: how many items with this label were predicted as each class.
+        # A row: the items with this label by their prediction. A pair without items is not listed.
         counts = [matrix.get((label, predicted), 0) for predicted in names]
         rows.append([label, *counts])
         for predicted, count in zip(names, counts, strict=True):
@@ -58,7 +60,7 @@ def confusion(matrix: dict[tuple[str, str], int], names: list[str]) -> Plot:
 
 
 def errors(evaluation: Evaluation, run: Run) -> list[str | Table | Markup]:
-    """Returns the errors whose prediction had the highest probability."""
+    """Returns a table of the errors with the highest probabilities; images with a gallery."""
     columns = evaluation.columns("input", "reference", "output", "measure")
     if not columns:
         again = f"evaluate again to see it: `{run.command('evaluate')}`"

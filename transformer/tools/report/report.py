@@ -1,4 +1,4 @@
-"""--mode=report: a page of a run, with its curves, scores, sentences and config, in one file."""
+"""--mode=report: writes a run's curves, scores, sentences and config as one HTML file."""
 
 from pathlib import Path
 
@@ -29,7 +29,8 @@ SCORES = (
     predictions.section,
     sampled_texts.section,
 )
-INSIDE = (  # functions (inside) -> Section or None
+# Functions (inside) -> Section, or None; they need a checkpoint.
+INSIDE = (
     guesses.section,
     attention_section.section,
     image_attention.section,
@@ -41,17 +42,18 @@ SETTINGS = (settings.section, settings.versions)
 
 def report(config: ConfigDict, workdir: Path) -> None:
     """Writes WORKDIR/report.html, and its path to standard output."""
+    # Before minutes of work: can the file be written?
     file = workdir / "report.html"
     page.check_writable(file, "--mode=report")
     shown = run.read(config, workdir)
     with progress.waiting("scores and their intervals"):
-        made = [make(shown) for make in SCORES]
+        sections = [make(shown) for make in SCORES]
     with progress.waiting("attention, beam and positions"):
         loaded = inside.load(shown)
-        made += [make(loaded) for make in INSIDE] if loaded else [inside.missing(shown)]
-    made += [make(shown) for make in SETTINGS]
-    sections = [section for section in made if section]
+        sections += [make(loaded) for make in INSIDE] if loaded else [inside.missing(shown)]
+    sections += [make(shown) for make in SETTINGS]
+    sections = [section for section in sections if section]
     text = page.html(workdir.resolve().name, sections, summary.headline(shown))
-    # A damaged text may have half a character, which is replaced.
+    # A damaged text may have half a surrogate pair, which UTF-8 cannot encode: it is replaced.
     paths.write_file(file, text.encode("utf-8", "replace"))
     print(file, flush=True)

@@ -1,4 +1,4 @@
-"""Texts that a language model writes: while it learns, and at the end."""
+"""Shows texts that a language model samples: after each validation, and at the end."""
 
 from transformer.errors import UserError
 from transformer.tasks import trained, vocabularies
@@ -13,7 +13,7 @@ LEARNING = "Texts without a prompt, by the same random draws after each validati
 
 
 def samples(run: Run) -> Section | None:
-    """Returns the texts that were written in training after each validation."""
+    """Returns the texts that training sampled after each validation."""
     if "generate" not in run.config:
         return None
     from transformer.families.language_model import language_evaluator
@@ -29,7 +29,7 @@ def samples(run: Run) -> Section | None:
 
 
 def section(run: Run) -> Section | None:
-    """Returns a few texts that a language model writes without a prompt."""
+    """Returns a few texts that a language model samples without a prompt."""
     if "generate" not in run.config:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The run in a few lines: task, model, data, devices, time, the best score."""
+"""Shows a run in a few lines: task, model, data, devices, time, the best score."""
 
 import itertools
 
@@ -14,7 +14,8 @@ from transformer.tools.pages.run import Evaluation, Run, num_parameters
 
 
 def section(run: Run) -> Section:
-    """Returns a line each of task, model, data, devices, training, validation, result and seed."""
+    """Returns a table of task, model, data, devices, training, validation, result and seed."""
+    # Without starts.jsonl only the names of the files are known, from the config.
     data, devices = run.config.data, "not recorded: the workdir has no starts.jsonl"
     read = f"{data.get('corpus', 'files')}: {data.get('train', '')} (more is not recorded)"
     if run.starts:
@@ -46,7 +47,7 @@ def headline(run: Run) -> str:
 
 
 def _in_words(run: Run, scores: dict) -> str:
-    """Returns scores as text; the one that chooses best/ is the first."""
+    """Returns scores as text; the score that chooses best/ comes first."""
     return measures.in_words(scores, load_task(run.config.task).SCORE["best_by"])
 
 
@@ -70,14 +71,14 @@ def _model(run: Run) -> str:
 
 
 def _training(run: Run) -> str:
-    """Returns how many steps were trained in which time, and when."""
+    """Returns the number of steps, their time, and when training began and was resumed."""
     lines = run.logged("train")
     if not lines:
         return "no step is logged"
-    # The last steps may be in no line but the validation's after them.
+    # The last steps may be in no training line, only in that of the validation after them.
     last = max(line["step"] for line in [*lines, *run.logged("validation")])
-    # A line's step_seconds is the mean since the line before it: lines of steps 100 and 250 stand
-    # for 100 and 150 steps.
+    # A line's step_seconds is the mean since the line before: lines of steps 100 and 250 stand for
+    # 100 and 150 steps.
     ends = itertools.pairwise([0, *(line["step"] for line in lines[:-1]), last])
     seconds = 0.0
     for (before, step), line in zip(ends, lines, strict=True):
@@ -93,7 +94,7 @@ def _training(run: Run) -> str:
 
 
 def _validation(run: Run) -> str:
-    """Returns the scores of the best validation, of the newest if the best is not logged."""
+    """Returns the scores of the best validation, or of the newest if the best is not logged."""
     lines = {line["step"]: line for line in run.logged("validation")}
     if not lines:
         return "none is logged"
@@ -108,6 +109,7 @@ def _result(run: Run) -> dict[str, str]:
         return {"Result": f"not evaluated yet: `{run.command('evaluate')}`"}
     newest = run.evaluations[-1]
     result = newest.result
+    # The integers of a result count items of the test set, except for the step.
     counts = {name: x for name, x in result.items() if isinstance(x, int) and name != "step"}
     sizes = [f"{count:,} {name}" for name, count in counts.items()]
     steps = ", ".join(f"{step:,}" for step in result.get("steps", []))
@@ -121,7 +123,7 @@ def _result(run: Run) -> dict[str, str]:
 
 
 def _score(run: Run, evaluation: Evaluation) -> str:
-    """Returns a result's scores with their 95 % intervals."""
+    """Returns a result's scores, with 95 % intervals of BLEU and chrF, or of accuracy."""
     scores = {k: v for k, v in evaluation.result.items() if isinstance(v, float)}
     sides = evaluation.columns("output", "reference")
     how = "; in brackets is the 95 % interval"
