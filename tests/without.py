@@ -14,6 +14,7 @@ import ast
 import pathlib
 import re
 import shutil
+import sys
 from collections.abc import Iterable
 
 IMPORTED_BY = {
@@ -110,6 +111,8 @@ def main() -> None:
     library = root / "transformer"
     files = library.glob("families/**/__init__.py"), library.glob("tools/**/__init__.py")
     folders = sorted({str(x.parent.relative_to(library)) for paths in files for x in paths})
+    if not folders:
+        sys.exit("without.py: there is no family and no tool left to delete")
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

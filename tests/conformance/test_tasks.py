@@ -1,6 +1,7 @@
 """Each task of the registry is held to what transformer/tasks/__init__.py says of a task."""
 
 import json
+import pathlib
 from types import ModuleType
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from conformance.tiny_tasks import TINY
 from helpers import layouts, tiny
 
 from transformer import registry
+from transformer.distributed import parallel_step
 from transformer.errors import UserError
 from transformer.modes import prepare, train
 from transformer.tasks import trained
@@ -130,6 +132,52 @@ def test_an_evaluator_is_an_evaluation(run):
     lacking = {*evaluation.dataset, *evaluation.columns.values()} - outputs.keys()
     assert not lacking, f"{run.name}: outputs lack {lacking} of dataset and columns"
     json.dumps([evaluation.split, evaluation.files, evaluation.settings, scores])
+
+
+def test_rows_that_devices_add_are_not_scored(run, monkeypatch):
+    """A batch gets rows of weight 0, so that each device has as many."""
+    evaluation = run.module.evaluator(run.config, run.workdir, run.task.model, "validation")
+    scores, outputs = evaluation.score(run.params)
+    more = parallel_step.rows_for_devices
+    monkeypatch.setattr(parallel_step, "rows_for_devices", lambda *x: 3 * more(*x))
+    padded_scores, padded_outputs = evaluation.score(run.params)
+    numbers = [name for name, x in scores.items() if not isinstance(x, str)]
+    differing = [x for x in numbers if not np.allclose(scores[x], padded_scores[x], rtol=1e-4)]
+    assert not differing, f"{run.name}: {differing} of an evaluation count rows of weight 0"
+    assert outputs.keys() == padded_outputs.keys()
+
+
+def test_outputs_are_in_the_order_of_the_items(run, tmp_path):
+    """The first line of each file of a split becomes the last; so do the outputs for it."""
+
+    def outputs_of(directory):
+        config = run.config.copy_and_resolve_references()
+        config.data.directory = str(directory)
+        evaluation = run.module.evaluator(config, run.workdir, run.task.model, "validation")
+        outputs = evaluation.score(run.params)[1]
+        changed = [name for name, lines in evaluation.dataset.items() if outputs[name] != lines]
+        assert not changed, f"{run.name}: the outputs {changed} are not those of the dataset"
+        return evaluation, outputs
+
+    evaluation, outputs = outputs_of(run.config.data.directory)
+    lengths = {name: len(outputs[name]) for name in evaluation.columns.values()}
+    assert len(set(lengths.values())) <= 1, f"{run.name}: outputs have {lengths} lines"
+    if "output" not in evaluation.columns or not is_text(evaluation.files):
+        return  # it predicts no item by itself, as a language model, or its order is not the files'
+    for file in map(pathlib.Path, evaluation.files):
+        first, *others = file.read_bytes().splitlines(keepends=True)
+        (tmp_path / file.name).write_bytes(b"".join([*others, first]))
+    _, rotated = outputs_of(tmp_path)
+    name = evaluation.columns["output"]
+    assert len(set(outputs[name])) > 1, f"{run.name}: all outputs are equal, in any order"
+    assert rotated[name] == [*outputs[name][1:], outputs[name][0]], (
+        f"{run.name}: the outputs {name!r} are not in the order of the split's lines"
+    )
+
+
+def is_text(files):
+    """Returns whether a split's items are the lines of these files."""
+    return all(b"\0" not in pathlib.Path(file).read_bytes() for file in files)
 
 
 def test_what_a_model_sows_is_in_the_loss(run):

@@ -83,10 +83,14 @@ def assemble(items, row_of_item, shape, key):
 def loss(config, model):
     def squared_error(params, batch, *, rng):
         predicted, sown = losses.forward(model, params, batch, train=True)
-        error = (predicted - batch["targets"]) ** 2 * batch["weights"]
-        return losses.with_sown({"loss": error.sum(), "weight": batch["weights"].sum()}, sown)
+        return losses.with_sown(sums(predicted, batch), sown)
 
     return squared_error
+
+
+def sums(predicted, batch):
+    error = (predicted - batch["targets"]) ** 2 * batch["weights"]
+    return {"loss": error.sum(), "weight": batch["weights"].sum()}
 
 
 def evaluator(config, workdir, model, split):
@@ -96,8 +100,9 @@ def evaluator(config, workdir, model, split):
     def score(params, should_stop=never):
         if should_stop():
             return None
-        sums = loss(config, model)(params, batch, rng=None)
-        return {"error": float(sums["loss"] / sums["weight"])}, {}
+        predicted, _ = losses.forward(model, params, batch, train=False)
+        error = sums(predicted, batch)
+        return {"error": float(error["loss"] / error["weight"])}, {}
 
     return Evaluation(
         split=split,

@@ -255,7 +255,7 @@ def test_all_lengths_are_tried_before_step_1(tiny_config, devices, tmp_path, cap
     config.update_from_flattened_dict({"train.log_every": 1, "evaluate.samples": 0})
     train.train(config.copy_and_resolve_references(), tmp_path / "run")
     said = [record.getMessage() for record in caplog.records]
-    assert any(re.search(r"^dry run done: .*, steps with rows of [2-4] lengths", x) for x in said)
+    assert any(re.search(r"^dry run done: .*, [2-4] steps of training", x) for x in said)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "rehearse", lambda state, *_: state)
         train.train(config.copy_and_resolve_references(), tmp_path / "without")

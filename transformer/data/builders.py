@@ -166,7 +166,11 @@ def prepare_corpus(
             if corrupt:
                 logging.warning("damaged: %s; preparing the corpus again", ", ".join(corrupt))
             if corrupt or not info.exists():
-                logging.info("preparing %s in %s", folder.parent.relative_to(data_dir), data_dir)
+                logging.info(
+                    "preparing %s in config.data.data_dir=%s",
+                    folder.parent.relative_to(data_dir),
+                    data_dir,
+                )
                 check()
                 _prepare(build, folder)
     with _quiet():

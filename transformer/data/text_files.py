@@ -99,7 +99,7 @@ def state(folder: Path) -> str:
         return "config.data.directory is empty or '.': set it to the folder of your files"
     if not folder.is_dir():
         what = "is a file, expected a folder" if folder.exists() else "does not exist"
-        return f"{folder} (config.data.directory) {what}"
+        return f"{folder} (config.data.directory) {what}: set it to the folder of your files"
     names = sorted(file.name for file in folder.iterdir())
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
     return f"{folder} (config.data.directory) has {shown or 'no such file'}"

@@ -108,8 +108,8 @@ def _explain(message: str, size: int) -> str:
     """Turns an error of SentencePiece's trainer into a message that says what the user can do."""
     if largest := re.search(r"too high.* <= (\d+)", message):
         return (
-            f"config.vocabulary.size={size} is more than the training text supports, which is "
-            f"{largest[1]}"
+            f"config.vocabulary.size={size} is more than the training text supports: set it to "
+            f"{largest[1]} or less"
         )
     if needed := re.search(r"smaller than required_chars. \d+ vs (\d+)", message):
         return (

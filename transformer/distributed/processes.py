@@ -142,7 +142,10 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         # A signal that interrupts a write to the same stream cannot be logged (reentrant call).
         with contextlib.suppress(RuntimeError):
-            logging.info("%s received: stopping and saving", signal.Signals(number).name)
+            logging.info(
+                "%s received: stopping after the current step or batch, and saving",
+                signal.Signals(number).name,
+            )
 
     for number in previous:
         signal.signal(number, on_signal)

@@ -32,7 +32,6 @@ def translate(config: ConfigDict, workdir: Path) -> None:
     inputs = lines.columns(lines.read(sys.stdin.buffer), names, needed=1, form=form)
     run = translation.load(config, workdir)
     translator = Translator(run.model, run.vocabulary, **config.decode)
-    logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:
         with progress.waiting("compile"):  # before the first line is typed
             list(translator.translate(run.params, ["."]))

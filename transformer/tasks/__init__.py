@@ -9,16 +9,18 @@ file configs/TASK.py with all of its keys. A module has
                            'highest' or 'lowest', "unit": what 'weight' counts, such as 'token'}
     summarise(means)       {name: value} to log besides the means per unit; may be left out
     check(config)          raises UserError for invalid values, before anything is written or
-                           compiled
+                           compiled; also for config.evaluate.ensemble if the model's outputs are
+                           not logits, whose softmax an ensemble averages
     prepare(config, workdir, saved_config) -> config
                            builds missing corpora, vocabulary and caches, and returns the config
                            with their fingerprints filled in, and other keys that the data decide
-                           on, such as a mean, which must be in FREE: a run is resumed with the
-                           config it began with. `saved_config`: the workdir's config
-                           if the run is resumed, or (in processes after the first) what process 0
-                           has just written; None in process 0 of a new run. Its fingerprints are
-                           "" if config.json was lost. Process 0 runs this before the others, so it
-                           must not make a collective call
+                           on, such as a mean. These must be in FREE: a resumed run is compared
+                           with its config.json before `prepare` has filled them in.
+                           `saved_config`: the workdir's config if the run is resumed, or (in
+                           processes after the first) what process 0 has just written; None in
+                           process 0 of a new run. Its fingerprints are "" if config.json was lost.
+                           Process 0 runs this before the others, so it must not make a collective
+                           call
     identity(config) -> {name: fingerprint}
                            what ids or classes mean, such as {"vocabulary": "3f2a..."}; checkpoints
                            of another identity are refused

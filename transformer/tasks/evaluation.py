@@ -25,12 +25,14 @@ class Evaluation(NamedTuple):
     files: list[str]  # the paths that it was read from
     dataset: dict[str, Sequence[str]]  # the split as text, {name: a line an item}
     settings: dict[str, Any]  # what else a result depends on
-    # {role: name in `dataset` or in the outputs}. The roles are 'input', 'reference', 'output' and
-    # 'measure'; one that the task lacks is left out: {"input": "text", "measure": "nats"}.
+    # {role: name in `dataset` or in the outputs}, by which --mode=report and compare find them. The
+    # roles are 'input', 'reference', 'output' and 'measure', a number an item, such as its nats; a
+    # role that the task lacks is left out: {"input": "text", "measure": "nats"}.
     columns: dict[str, str]
-    # (params, should_stop) -> (scores, outputs), {name: number or text} and {name: lines}, of which
-    # the dataset is a part; scores may have 'samples', text for the log. Collective: None in all
-    # processes if should_stop() was true in one.
+    # (params, should_stop) -> (scores, outputs), {name: number or text} and {name: lines}. Outputs
+    # have the dataset unchanged, and those in `columns` a line an item, in its order. Scores may
+    # have 'samples', text for the log. Collective: None in all processes if should_stop() was true
+    # in one.
     score: Callable[..., tuple[dict, dict] | None]
     rehearse: Callable[[Tree], None]  # scores the largest shapes: out of memory shows early
     rows: Callable[[dict], dict[str, str]]  # scores as a table, with the main one first

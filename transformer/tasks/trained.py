@@ -1,5 +1,6 @@
 """Loads the model and params of a trained workdir, or of several workdirs as an ensemble."""
 
+import logging
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,4 +107,6 @@ def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> Trained:
         average_last=options.evaluate.average_last,
         every=config.train.save_every,
     )
+    numbers = ", ".join(map(str, steps))
+    logging.info("%s: %s weights, of step %s", folder, options.evaluate.weights, numbers)
     return Trained(model, layout.local_replicas(params), steps, max(steps))

@@ -200,9 +200,9 @@ def rehearse(
             jax.block_until_ready(state)
         # The dry run's step is undone: batch numbers and the schedule begin where they were.
         state = state._replace(step=state.step - 1, skipped=state.skipped - 1)
-    end, lengths = time.perf_counter(), quantity(len(batch_numbers), "length")
-    message = "dry run done: validation in %.1f s, steps with rows of %s in %.1f s"
-    logging.info(message, middle - start, lengths, end - middle)
+    end, steps = time.perf_counter(), quantity(len(batch_numbers), "step")
+    message = "dry run done: the largest batches of validation in %.1f s, %s of training in %.1f s"
+    logging.info(message, middle - start, steps, end - middle)
     return state
 
 

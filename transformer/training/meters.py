@@ -49,6 +49,7 @@ class Meters:
         self._progress = Progress(step, num_steps)
         self._anomalies = Anomalies(newest)
         self._late = collections.deque()  # queue of (step, metrics), perhaps not computed yet
+        self._lap = []  # (weight, seconds at peak) of the steps since the last line
 
     def __enter__(self) -> "Meters":
         return self
@@ -86,6 +87,7 @@ class Meters:
         `ahead` further steps are read together with it: the elapsed time is divided among them.
         """
         metrics = {name: float(value) for name, value in metrics.items()}
+        self._lap.append((metrics["weight"], metrics.pop("seconds_at_peak")))
         self._progress.advance()
         # `check` logs a skipped update itself.
         if not self._anomalies.check(step, metrics) or step % self._every:
@@ -93,7 +95,7 @@ class Meters:
         weight, unit = metrics.pop("weight"), self._task.unit
         rates = {name: metrics.pop(name) for name in ("gradient_norm", "learning_rate")}
         skipped, positions = int(metrics.pop("skipped")), metrics.pop("positions")
-        at_peak, _ = metrics.pop("seconds_at_peak"), metrics.pop("finite")
+        metrics.pop("finite")
         filled = metrics.pop("filled", None)  # of the target side
         # The loss first. (Compiled functions return dicts sorted by key.)
         names = sorted(metrics, key=lambda name: (name != "loss", name))
@@ -104,9 +106,12 @@ class Meters:
         values = {**means, **rates, "skipped": skipped}
         if filled is not None:
             values["padding"] = 1 - filled / positions
-        values |= {f"{unit}s_per_second": weight / times["step_seconds"], **times}
-        if at_peak:
-            values["mfu"] = at_peak / times["step_seconds"]
+        # Rates are of the lap, as its times are: batches of other lengths have other weights.
+        lap_weight, lap_at_peak = map(statistics.fmean, zip(*self._lap, strict=True))
+        self._lap.clear()
+        values |= {f"{unit}s_per_second": lap_weight / times["step_seconds"], **times}
+        if lap_at_peak:
+            values["mfu"] = lap_at_peak / times["step_seconds"]
         self._log.write("train", step, values)
         self._progress.show(means, values, unit)
 

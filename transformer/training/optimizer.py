@@ -12,7 +12,7 @@ import optax
 import optax.contrib
 
 from transformer.checkpoints import param_paths
-from transformer.errors import UserError, check_values
+from transformer.errors import UserError, check_values, did_you_mean
 
 Tree = Any
 Schedule = Callable[[jax.Array], jax.Array]
@@ -77,9 +77,10 @@ def make_optimizer(
     # names that begin with scale_by are parts of an optimizer.
     usable = callable(make) and not name.startswith(("schedule_free", "scale_by"))
     if not usable or "learning_rate" not in inspect.signature(make).parameters:
+        hint = did_you_mean(name.lower(), dir(optax))
         raise UserError(
             "config.optimizer.name must be an optimizer of optax with a learning rate, such as "
-            f"adam, adamw, sgd, lion, adafactor or muon, found {name!r}"
+            f"adam, adamw, sgd, lion, adafactor or muon, found {name!r}{hint}"
         )
     if make is optax.contrib.muon:
         arguments = {"muon_weight_dimension_numbers": hidden_matrices, **arguments}

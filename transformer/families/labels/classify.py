@@ -37,7 +37,6 @@ def classify(config: ConfigDict, workdir: Path) -> None:
     task.check(config)
     read = task.reader(config, workdir)
     run = trained.load(config, workdir)
-    logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     interactive = sys.stdin.isatty()
     if interactive:
         logging.info("ready: type a line and press Enter; Ctrl-D ends")

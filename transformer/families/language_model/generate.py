@@ -49,7 +49,6 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     run = trained.load(config, workdir)
     # The context may be set larger than in training; the learned positions stay as many.
     check_positions(run.model, "data.context_length", config.data.context_length)
-    logging.info("%s weights of steps %s", config.evaluate.weights, run.steps)
     if interactive:
         logging.info("ready: type a prompt and press Enter; Ctrl-D ends")
     sample = functools.partial(
