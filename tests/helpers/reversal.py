@@ -86,7 +86,7 @@ def ids(lines):
 
 
 def batch(lines):
-    """One sentence a row, as transformer/batches.py lays it out."""
+    """One sentence a row, as data/pairs.py lays it out."""
     pairs = zip(ids(lines), ids(map(reverse, lines)), strict=True)
     rows = tiny.unpacked(pairs, LONGEST + 1, LONGEST + 1)
     rows["inputs"]["target"][:, 0] = tokenizer.START

@@ -125,7 +125,7 @@ def pairs(lengths=((5, 4), (3, 6), (4, 3)), seed=0):
 
 
 def batch(rows, source_length, target_length):
-    """A batch as transformer/batches.py lays it out; a row is a list of pairs, packed in order."""
+    """A batch as data/pairs.py lays it out; a row is a list of pairs, packed in order."""
     S, T = (len(rows), source_length), (len(rows), target_length)
     inputs = {}
     for side, shape in (("source", S), ("target", T)):

@@ -1,6 +1,7 @@
 """Reads a workdir's config.json, which may be another user's, or another version's."""
 
 import functools
+import json
 import logging
 import os
 from pathlib import Path
@@ -109,7 +110,7 @@ def read_with_defaults(workdir: Path) -> ConfigDict:
     for key in filter(affects_params, lacking):
         raise UserError(
             f"{file} has no {key}, on which the params depend: add the value that the run was "
-            f"trained with (today's default is {today[key]!r})"
+            f"trained with (today's default is {json.dumps(today[key])})"
         )
     notes = [f"it lacks {', '.join(lacking)}, which take their defaults"] if lacking else []
     notes += [f"it has {', '.join(unknown)}, which nothing reads"] if unknown else []

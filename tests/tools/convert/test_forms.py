@@ -9,6 +9,7 @@ from helpers import tiny
 from transformer.errors import UserError
 from transformer.models import fields, layers
 from transformer.tools.convert import ctranslate2_write, marian, marian_config
+from transformer.workdir import config_files
 
 FORM = {"key_size": 0, "value_size": 0, "norm_epsilon": 1e-5}
 CHECKS = {"marian": marian_config.check, "ctranslate2": ctranslate2_write.check}
@@ -36,7 +37,7 @@ def test_a_model_without_a_form_is_refused(programs, key, value):
 
 
 @pytest.mark.parametrize("program", CHECKS)
-def test_a_field_that_a_form_does_not_know_is_refused(program):
+def test_a_field_that_a_form_does_not_know_is_refused(program, monkeypatch):
     """A fork's field may change the function: that it is left out would be silent."""
     model, check = tiny.model(**FORM), CHECKS[program]
     check(model)
@@ -56,6 +57,15 @@ def test_a_field_that_a_form_does_not_know_is_refused(program):
     options = MoreOptions(**vars(model.options))
     with pytest.raises(UserError, match=r"cannot represent config.model.window=128: use [^\n]*$"):
         check(model.clone(options=options))
+    # By the default of its key in the configs it changes nothing.
+    paper = config_files.default_config().copy_and_resolve_references()
+    paper.model.window = 128
+    monkeypatch.setattr(config_files, "default_config", lambda task: paper)
+    check(model.clone(options=options))
+    with pytest.raises(
+        UserError, match=r"config.model.window=64, only 128: use [^\n]*=safetensors$"
+    ):
+        check(model.clone(options=dataclasses.replace(options, window=64)))
 
 
 NAMES = {

@@ -79,6 +79,7 @@ def write(
     Position encodings are stored as a table: of `positions` rows, at least LONGEST, or the learned
     table as it is.
     """
+    check(model)
     try:
         from ctranslate2.specs import transformer_spec
     except ImportError as error:
@@ -86,7 +87,6 @@ def write(
             "--config.export.format=ctranslate2 needs CTranslate2's package: pip install "
             "ctranslate2"
         ) from error
-    check(model)
     options = model.options
     spec = transformer_spec.TransformerSpec.from_config(
         (options.num_layers, model.decoder_depth),

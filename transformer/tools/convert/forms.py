@@ -11,6 +11,7 @@ import flax.linen as nn
 
 from transformer.errors import UserError
 from transformer.models import fields
+from transformer.workdir import config_files
 
 # Fields that may have any value: every program can represent them, or they change no output.
 # `max_positions` and `max_distance` count only with some values of `positions`, which is checked.
@@ -42,17 +43,20 @@ def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: st
     """Raises UserError for a model that another program cannot represent.
 
     `allowed` has {field: the values that the program can represent}; a field that is neither there
-    nor in ANY is refused. The message proposes `formats`, values of config.export.format, where a
-    field of `allowed` has another value. The program's heads have the size d_model / num_heads.
+    nor in ANY must have the paper's value. The message proposes `formats`, values of
+    config.export.format, where a field of `allowed` has another value. The program's heads have
+    the size d_model / num_heads.
     """
-    # By default a field that is not known here is refused: a fork may have added it.
+    paper = config_files.default_config("translation").model
+    # A field that is not known here, but in the configs, is one that a fork has added: by its
+    # default the model stays the paper's.
     for name, value in fields.values(model).items():
-        values = allowed.get(name, ())
+        values = allowed.get(name, (paper[name],) if name in paper else ())
         if name not in ANY and value not in values:
             only = f", only {', '.join(map(repr, values))}" if values else ""
             raise UserError(
                 f"{program} cannot represent config.model.{name}={value!r}{only}: use "
-                f"--config.export.format={formats if values else 'safetensors'}"
+                f"--config.export.format={formats if name in allowed else 'safetensors'}"
             )
     options = model.options
     # A size of 0 stands for d_model / num_heads.
