@@ -1,5 +1,6 @@
 """Translator: known answers, odd lines, prefixes, samples; the same however lines are batched."""
 
+import threading
 import time
 
 import jax
@@ -232,15 +233,18 @@ def test_after_an_error_no_batch_is_searched(num_devices, untrained):
     layouts = layout.make_layout("pmap", num_devices=num_devices)
     params = layout.gather_params(jax.device_put(params, layouts.replicated), layouts)
     decoder = decoders.make_batch_decoder(model, batch_tokens=1, workers=1)
-    running, search_batch = [], decoder._search_batch
+    running, search_batch, stopping = [], decoder._search_batch, threading.Event()
 
     def watched(params, batch):
         running.append("begun")
+        if len(running) > 1:  # however late the thread is that waits for the first
+            stopping.wait(timeout=60)
         hypotheses = search_batch(params, batch)
         running.append("done")
         return hypotheses
 
     def stop(share):
+        stopping.set()
         raise InterruptedError
 
     decoder._search_batch = watched
