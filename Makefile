@@ -29,11 +29,12 @@ test-slow: $(TOOLS)  # long matrices: of kills, meshes, several processes, damag
 test-all: $(TOOLS)
 	$(PYTEST)
 
-# A model or a task of the registry is held to its contract, a line for each fault:
-# make check MODEL=transformer, make check TASK=translation.
+# A model, a mixer or a task of the registry is held to its contract, a line for each fault:
+# make check MODEL=transformer, make check MIXER=attention, make check TASK=translation.
+CHECKED = $(if $(MODEL),test_models.py,$(if $(MIXER),test_mixers.py test_models.py,$(if $(TASK),test_tasks.py)))
 check: $(TOOLS)
-	CHECK_MODEL=$(MODEL) CHECK_TASK=$(TASK) $(VENV)/bin/python -m pytest --tb=line --assert=plain --show-capture=no -rN \
-		tests/conformance/test_$(if $(MODEL),model,$(if $(TASK),task))*.py
+	CHECK_MODEL=$(MODEL) CHECK_MIXER=$(MIXER) CHECK_TASK=$(TASK) $(VENV)/bin/python -m pytest --tb=line --assert=plain \
+		--show-capture=no -rN $(addprefix tests/conformance/,$(CHECKED))
 
 # One run, ended 20 times at random moments; `make test-slow` does so five times.
 kill-matrix: $(TOOLS)

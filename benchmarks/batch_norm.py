@@ -47,7 +47,7 @@ import optax
 
 from transformer.models import stack
 from transformer.models.attention import View
-from transformer.models.layers import LayerOptions
+from transformer.models.layer_options import LayerOptions
 from transformer.models.positions import sinusoids
 from transformer.tools.quickstart import grammar
 
@@ -60,7 +60,8 @@ OPTIONS = {
     **{"score": "scaled_dot", "positions": "none", "max_distance": 0, "attention_bias": False},
     **{"norm_epsilon": 1e-6, "norm_kind": "layer", "residual": True, "activation": "relu"},
     **{"dropout_rate": 0.0, "attention_dropout_rate": 0.0, "activation_dropout_rate": 0.0},
-    **{"num_layers": 3, "final_norm": False, "remat": False},
+    **{"num_layers": 3, "final_norm": False, "remat": False, "mixer": "attention"},
+    "gated": False,
 }
 
 
@@ -87,7 +88,7 @@ class CharacterModel(nn.Module):
     @nn.compact
     def __call__(self, ids_BT: Array, *, train: bool) -> Array:
         options = LayerOptions(**OPTIONS, norm=self.norm)
-        sublayers = stack.sublayers(options, "float32")
+        sublayers = stack.sublayers(options, "float32", causal=True)
         if self.kind == "batch":
             residual = functools.partial(BatchNormResidual, norm=self.norm)
             sublayers = sublayers._replace(residual=residual)

@@ -14,7 +14,11 @@ def get_config() -> ConfigDict:
     model.num_layers = 6  # of the encoder, where there are two stacks
     model.key_size = 0  # of a head's queries and keys; 0: d_model / num_heads
     model.value_size = 0  # of a head's values; 0: d_model / num_heads
-    model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (attention.py)
+    # What mixes the positions of a text: 'attention', another mixer with its fields, such as
+    # 'local(window=16)', or a pattern that the layers repeat: 'local(window=16),attention'
+    # (models/mixers.py; configs/multi30k_mixers.py has one of each).
+    model.mixer = "attention"
+    model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
     model.norm = "post"  # LayerNorm after each residual; 'pre': before each sublayer
     model.norm_kind = "layer"  # or 'rms' (RMSNorm in the place of LayerNorm), or 'none'
     model.final_norm = False  # one more norm after each stack, as pre-norm needs
@@ -22,10 +26,12 @@ def get_config() -> ConfigDict:
     model.residual = True  # False: without residual connections
     # Sinusoids with sine and cosine 'interleaved', in 'halves' (Hugging Face's Marian), or
     # 'concatenated' (tensor2tensor); 'learned'; 'none'; or of self-attention's keys relative to its
-    # queries: 'rotary', 'shaw' (positions.py). Of images: 'learned', 'none', 'rotary', 'shaw'.
+    # queries: 'rotary', 'shaw', 'alibi', 't5' (positions.py). Images have no sinusoids.
     model.positions = "interleaved"
-    model.max_distance = 0  # of 'shaw': farther keys are as this far; the paper has 16
-    model.activation = "relu"  # or 'gelu', 'gelu_tanh' (GPT-2's), 'silu' (swish)
+    # Of 'shaw' and 't5': farther keys are as this far; the papers have 16 and 128.
+    model.max_distance = 0
+    model.activation = "relu"  # or 'gelu', 'gelu_tanh' (GPT-2's), 'silu' (swish), 'sigmoid'
+    model.gated = False  # times a further linear map: GLU with 'sigmoid', SwiGLU with 'silu'
     model.attention_bias = False  # biases in the attention projections
     model.dropout_rate = 0.1  # on embeddings and each sublayer's output
     model.attention_dropout_rate = 0.0  # on attention weights

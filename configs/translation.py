@@ -48,6 +48,7 @@ def get_config() -> ConfigDict:
 
     config.model = _layers.get_config()
     config.model.num_decoder_layers = 0  # 0: as many as the encoder's
+    config.model.decoder_mixer = ""  # '': the encoder's, model.mixer
     config.model.max_positions = 0  # rows of the table of learned positions
     # Which embeddings are one matrix: 'all' (source, target, output), 'target' (target, output),
     # or 'none'.

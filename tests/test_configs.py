@@ -10,7 +10,7 @@ from helpers.cases import slow_but
 
 from configs import _layers, wmt_base
 from transformer import registry
-from transformer.models import fields, layers
+from transformer.models import fields, layer_options
 from transformer.models.transformer import Transformer
 from transformer.modes import prepare
 from transformer.workdir import config_files
@@ -65,7 +65,7 @@ def test_a_config_says_how_to_run_it(name):
 
 
 def test_the_keys_of_all_transformers_are_the_options_of_their_layers():
-    options = {field.name for field in dataclasses.fields(layers.LayerOptions)}
+    options = {field.name for field in dataclasses.fields(layer_options.LayerOptions)}
     assert set(_layers.get_config()) == options | {"dtype"}
 
 

@@ -35,6 +35,12 @@ MODELS = {
     "vision_transformer": "transformer.families.images.vision:VisionTransformer",
 }
 
+# {a name in config.model.mixer: a Flax module's class, see transformer/models/mixers.py}
+MIXERS = {
+    "attention": "transformer.models.mixers:SelfAttention",
+    "average": "transformer.families.mixers.average:Average",
+}
+
 # {config.task: a module, see transformer/tasks/__init__.py}; its keys are in configs/TASK.py
 TASKS = {
     "translation": "transformer.tasks.translation",

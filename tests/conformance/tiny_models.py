@@ -1,7 +1,7 @@
 """A tiny one of each model of the registry, and its inputs.
 
 A model of your own needs a line in TINY: what its rows hold, and all of its fields. NAME/VARIANT is
-the same model with other fields.
+the same model with other fields. A mixer of your own needs a line in MIXERS: its pattern.
 """
 
 import functools
@@ -78,7 +78,7 @@ MASKED = Kind(masked_texts, True)
 TEXT, IMAGE = Kind(labelled_texts), Kind(images)
 
 OF_PAIRS = ("source_vocab_size", "target_vocab_size", "tied_embeddings", "num_decoder_layers")
-OF_PAIRS += ("output_bias",)
+OF_PAIRS += ("output_bias", "decoder_mixer")
 ENCODER = functools.partial(fields, *OF_PAIRS, vocab_size=tiny.VOCABULARY)
 LSTM = {"vocab_size": tiny.VOCABULARY, "num_classes": 3, "d_model": 6, "state_size": 5, "d_ff": 7}
 LSTM |= {"attention_size": 4, "forget_bias": 0.5, "dropout_rate": 0.0}
@@ -127,6 +127,26 @@ TINY = {
     "vision_transformer": (IMAGE, VISION),
     "vision_transformer/mean": (IMAGE, {**VISION, "pooling": "mean"}),
     "vision_transformer/convolutions": (IMAGE, {**VISION, "stem": "convolutions"}),
+}
+
+MIXERS = {
+    "attention": "attention",
+    "average": "average",
+}
+
+
+def with_mixer(name, **changes):
+    """Returns the fields of a Transformer whose layers have this mixer of MIXERS.
+
+    The encoder's do, if the mixer reads both ways.
+    """
+    causal_only = not getattr(registry.load(registry.MIXERS[name]), "both_ways", True)
+    stack = "decoder_mixer" if causal_only else "mixer"
+    return fields(**{stack: MIXERS[name], **changes})
+
+
+TINY |= {
+    f"transformer/{name}": (PAIRS, with_mixer(name)) for name in MIXERS.keys() & registry.MIXERS
 }
 
 

@@ -10,7 +10,9 @@ import pytest
 from helpers import tiny
 from helpers.layers import assert_glorot_uniform, randomised
 
+from configs import _layers
 from transformer.models import attention
+from transformer.models.layer_options import LayerOptions
 
 D, H, K, C = 64, 4, 8, 16
 
@@ -20,20 +22,14 @@ def keep(weights):
     return weights
 
 
-def attention_layer(**changes):
-    fields = {
-        "d_model": D,
-        "num_heads": H,
-        "key_size": K,
-        "value_size": C,
-        "score": "scaled_dot",
-        "positions": "none",
-        "max_distance": 0,
-        "use_bias": True,
-        "dropout_rate": 0.0,
-        "dtype": jnp.float32,
-    }
-    return attention.MultiHeadAttention(**{**fields, **changes})
+PAPER = {**_layers.get_config(), "positions": "none", "attention_bias": True}
+del PAPER["dtype"]  # a field of each module
+PAPER |= {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
+
+
+def attention_layer(dtype=jnp.float32, **changes):
+    options = LayerOptions(**PAPER | changes)
+    return attention.MultiHeadAttention(options=options, causal=False, dtype=dtype)
 
 
 def view_of(mask):
@@ -199,7 +195,7 @@ def test_projections_begin_glorot_uniform(arrays, name, shape, fan_in, fan_out):
 
 
 def test_attention_dropout_drops_weights_and_sows_them_whole(arrays):
-    module = attention_layer(dropout_rate=0.5)
+    module = attention_layer(attention_dropout_rate=0.5)
     variables = randomised(init_attention(module, jax.random.key(0), *arrays))
     run = functools.partial(apply_attention, module, variables, *arrays, mutable="intermediates")
     plain, sown = run()

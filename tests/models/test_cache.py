@@ -10,8 +10,9 @@ from transformer.models import cache
 
 def empty(room, beams):
     """Two sentences, two heads, keys of 5 numbers, values of 4."""
-    memory = [(jnp.ones((2, 2, 5, 3)), jnp.ones((2, 2, 3, 4)))]
-    return cache.empty_cache(memory, room, beams)
+    keys_values = jnp.ones((2, 2, 5, 3)), jnp.ones((2, 2, 3, 4))
+    slots = cache.empty_slots(keys_values, room, beams)
+    return cache.Cache([slots], cache.empty_ancestry(2, room, beams))
 
 
 def test_the_example_in_the_docstring():

@@ -9,9 +9,9 @@ from helpers import tiny
 
 from transformer import registry
 from transformer.errors import UserError
-from transformer.models import fields, layers, transformer
+from transformer.models import fields, layer_options, transformer
 
-RULES = {**layers.RULES, **transformer.RULES}
+RULES = {**layer_options.RULES, **transformer.RULES}
 SIZES = ("source_vocab_size", "target_vocab_size")
 SIZE = {name: tiny.ARGUMENTS[name] for name in SIZES}
 FIELDS = {name: value for name, value in tiny.ARGUMENTS.items() if name not in SIZES}

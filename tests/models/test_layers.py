@@ -10,7 +10,7 @@ import pytest
 from helpers.layers import assert_glorot_uniform, randomised
 
 from configs import _layers
-from transformer.models import layers
+from transformer.models import layer_options, layers
 
 D, F = 64, 96
 PAPER = {**_layers.get_config(), "d_model": D, "d_ff": F, "dropout_rate": 0.0}
@@ -18,12 +18,12 @@ del PAPER["dtype"]  # a field of each module
 
 
 def feed_forward_layer(**changes):
-    options = layers.LayerOptions(**{**PAPER, **changes})
+    options = layer_options.LayerOptions(**{**PAPER, **changes})
     return layers.FeedForward(options=options, dtype=jnp.float32)
 
 
 def residual_layer(**changes):
-    options = layers.LayerOptions(**{**PAPER, **changes})
+    options = layer_options.LayerOptions(**{**PAPER, **changes})
     return layers.Residual(options=options, dtype=jnp.float32)
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from transformer.models.attention import SCORES, Score
+from transformer.models.scores import SCORES, Score
 
 B, T, S, H, K = 2, 3, 4, 2, 5
 

@@ -14,7 +14,7 @@ from helpers.cases import slow_but
 from helpers.layers import products
 from helpers.tiny import PRE, logits
 
-from transformer.models import fields, layers
+from transformer.models import fields, layer_options
 from transformer.models.layers import Layer
 from transformer.models.transformer import Transformer
 
@@ -63,7 +63,7 @@ def test_memory_belongs_to_sentences_and_cache_to_beams():
         assert keys_or_values or leaf.shape == (2, 3, 9)
     # Reordered, keys and values stay: which beam wrote them is an integer a position.
     after = case.model.reorder(cache, np.array([[2, 2, 0], [1, 0, 1]]))
-    leaves = [jax.tree.leaves(x.keys_values) for x in (after, cache)]
+    leaves = [jax.tree.leaves(x.states) for x in (after, cache)]
     assert all(new is old for new, old in zip(*leaves, strict=True))
 
 
@@ -109,15 +109,17 @@ def test_key_and_value_size_default_to_a_heads_share():
     assert apart["output"]["kernel"].shape == (2, 5, 16)
 
 
-NEEDS = {"shaw": {"max_distance": 3}}
+NEEDS = {"shaw": {"max_distance": 3}, "t5": {"max_distance": 40}}
 CHOSEN = [
     {name: choice, **NEEDS.get(choice, {})}
-    for name, choices in layers.RULES.items()
+    for name, choices in layer_options.RULES.items()
     if isinstance(choices, tuple)
     for choice in choices[1:]
 ]
 # Each True or False of LayerOptions the other way round, but for what changes no value.
-FLAGS = {x.name: x.type for x in dataclasses.fields(layers.LayerOptions) if x.name != "remat"}
+FLAGS = {
+    x.name: x.type for x in dataclasses.fields(layer_options.LayerOptions) if x.name != "remat"
+}
 OPTIONS = [
     *({name: not tiny.ARGUMENTS[name]} for name, kind in FLAGS.items() if kind is bool),
     {"norm_epsilon": 0.1},

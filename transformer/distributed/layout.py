@@ -42,8 +42,8 @@ RULES = (
     (r"(query|key|value)/kernel", ("fsdp", "tensor", None)),  # DHK
     (r"(query|key|value)/bias", ("tensor", None)),  # HK
     (r"output/kernel", ("tensor", None, "fsdp")),  # HCD
-    (r"inner/kernel", ("fsdp", "tensor")),  # DF
-    (r"inner/bias", ("tensor",)),  # F
+    (r"(inner|gate)/kernel", ("fsdp", "tensor")),  # DF
+    (r"(inner|gate)/bias", ("tensor",)),  # F
     (r"outer/kernel", ("tensor", "fsdp")),  # FD
 )
 

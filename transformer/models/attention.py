@@ -1,4 +1,4 @@
-"""Attention (paper 3.2), and its score functions: how well a query and a key match."""
+"""Attention (paper 3.2): weighted sums of values, in several heads."""
 
 import functools
 from collections.abc import Callable
@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from transformer.models import dense, positions
+from transformer.models.layer_options import LayerOptions, head_sizes
+from transformer.models.scores import Score
 
 Array = jax.Array
-SCORES = ("scaled_dot", "dot", "general", "additive", "cosine")
 # keys_BHKS and values_BHSC, laid out as the two products of attention read them: otherwise XLA
 # would transpose a memory or a KV cache at each step of decoding, 3 to 8 times slower on CPUs.
 KeysValues = tuple[Array, Array]
@@ -24,6 +25,9 @@ class View(NamedTuple):
     # int; read by relative positions only.
     query_positions_BT: Array
     key_positions_BS: Array
+    # int: the texts of a row are numbered from 1, 0 is padding. None: a row is one text, as in a
+    # step of decoding. Read by mixers that have no use for a mask.
+    segments_BT: Array | None = None
 
 
 def same_segment(query_segments_BT: Array, key_segments_BS: Array) -> Array:
@@ -34,6 +38,18 @@ def same_segment(query_segments_BT: Array, key_segments_BS: Array) -> Array:
     """
     same_BTS = query_segments_BT[:, :, None] == key_segments_BS[:, None, :]
     return same_BTS & (key_segments_BS > 0)[:, None, :]
+
+
+def self_view(positions_BT: Array, segments_BT: Array, *, causal: bool) -> View:
+    """Returns the view of texts that are packed into rows, each of which sees itself only.
+
+    Causal, a position sees no later one: segments 1 1 2 0 with positions 0 1 0 0 have the mask
+    1000 1100 0010 0000.
+    """
+    mask_BTT = same_segment(segments_BT, segments_BT)
+    if causal:
+        mask_BTT &= positions_BT[:, :, None] >= positions_BT[:, None, :]
+    return View(mask_BTT, positions_BT, positions_BT, segments_BT)
 
 
 def attend(
@@ -64,48 +80,6 @@ def attend(
     return context_BTHC, weights_BHTS
 
 
-class Score(nn.Module):
-    """Scores every key for every query, in float32; `kind` is one of SCORES.
-
-    scaled_dot    q . k / sqrt(K)        Vaswani et al. 2017, equation 1
-    dot           q . k                  Luong et al. 2015, section 3.1
-    general       q . W k                Luong et al. 2015, section 3.1
-    additive      v . tanh(q + k)        Bahdanau et al. 2015, appendix A.1.2, whose W and U project
-                                         q and k before; so is Luong's concat
-    cosine        g q . k / (|q| |k|)    Henry et al. 2020, equation 5
-    """
-
-    kind: str
-
-    @nn.compact
-    def __call__(self, q_BTHK: Array, k_BHKS: Array) -> Array:
-        """Returns scores_BHTS."""
-        (H, K), dtype = q_BTHK.shape[-2:], q_BTHK.dtype
-        if self.kind == "additive":
-            v_HK = self.param("v", nn.initializers.normal(K**-0.5), (H, K)).astype(dtype)
-            # Broadcast: [B, H, T, 1, K] + [B, H, 1, S, K], every query with every key.
-            sums_BHTSK = q_BTHK.swapaxes(1, 2)[:, :, :, None] + k_BHKS.swapaxes(2, 3)[:, :, None]
-            return jnp.einsum("BHTSK,HK->BHTS", jnp.tanh(sums_BHTSK), v_HK).astype(jnp.float32)
-        if self.kind == "scaled_dot":
-            q_BTHK = q_BTHK * K**-0.5
-        elif self.kind == "general":
-            w_HKJ = self.param("w", nn.initializers.lecun_normal(batch_axis=0), (H, K, K))
-            q_BTHK = jnp.einsum("BTHK,HKJ->BTHJ", q_BTHK, w_HKJ.astype(dtype))
-        elif self.kind == "cosine":
-            # The paper's g, one for all heads, begins at log2(L^2 - L) for texts of length L. With
-            # sqrt(K), scores of random vectors have the variance 1, as those of 'scaled_dot'.
-            g_H1 = self.param("g", nn.initializers.constant(K**0.5), (H, 1)).astype(dtype)
-            q_BTHK = g_H1 * _unit(q_BTHK, axis=-1)
-            k_BHKS = _unit(k_BHKS, axis=-2)
-        # Not dense.dot_general, which rounds to the inputs' type: the softmax takes float32 scores.
-        return jnp.einsum("BTHK,BHKS->BHTS", q_BTHK, k_BHKS, preferred_element_type=jnp.float32)
-
-
-def _unit(x: Array, axis: int) -> Array:
-    """Returns vectors of length 1; the zero vector stays, with a finite gradient."""
-    return x * jax.lax.rsqrt(jnp.maximum((x * x).sum(axis=axis, keepdims=True), 1e-12))
-
-
 class MultiHeadAttention(nn.Module):
     """Computes attention in several heads (paper 3.2); its scores are those of `Score`.
 
@@ -113,37 +87,35 @@ class MultiHeadAttention(nn.Module):
     The weights [B, H, T, S] are sown as 'attention' into 'intermediates', if these are mutable.
     """
 
-    d_model: int
-    num_heads: int
-    key_size: int
-    value_size: int
-    score: str  # 'scaled_dot' is the paper's, equation 1
-    positions: str  # 'rotary' or 'shaw' (positions.py); other kinds leave attention as it is
-    max_distance: int  # of 'shaw'
-    use_bias: bool
-    dropout_rate: float
+    options: LayerOptions
+    causal: bool  # whether queries see no later keys, as the mask says
     dtype: jnp.dtype
 
     def setup(self) -> None:
+        options, H, (K, C) = self.options, self.num_key_heads, head_sizes(self.options)
         projection = functools.partial(
             nn.DenseGeneral,
-            use_bias=self.use_bias,
+            use_bias=options.attention_bias,
             kernel_init=dense.glorot_uniform,
             dtype=self.dtype,
             dot_general=dense.dot_general,
         )
-        self.query = projection(features=(self.num_heads, self.key_size))
-        self.key = projection(features=(self.num_heads, self.key_size))
-        self.value = projection(features=(self.num_heads, self.value_size))
-        self.score_function = Score(self.score)
-        self.output = projection(features=self.d_model, axis=(-2, -1))
-        self.dropout = dense.Dropout(rate=self.dropout_rate)
-        if self.positions == "shaw":
-            H, K, C, R = self.num_heads, self.key_size, self.value_size, 2 * self.max_distance + 1
+        self.query = projection(features=(options.num_heads, K))
+        self.key = projection(features=(H, K))
+        self.value = projection(features=(H, C))
+        self.score_function = Score(options.score)
+        self.output = projection(features=options.d_model, axis=(-2, -1))
+        self.dropout = dense.Dropout(rate=options.attention_dropout_rate)
+        if options.positions == "shaw":
+            R = 2 * options.max_distance + 1
             # A table a head, as in the paper's base model (4.1); its section 3.3 shares one.
             normal = nn.initializers.normal
             self.distance_keys = self.param("distance_keys", normal(K**-0.5), (H, K, R))
             self.distance_values = self.param("distance_values", normal(C**-0.5), (H, R, C))
+        elif options.positions == "t5":
+            # Departure from T5, whose layers share the first one's table.
+            shape = H, positions.T5_BUCKETS
+            self.distance_bias = self.param("distance_bias", nn.initializers.normal(0.02), shape)
 
     def project(self, memory_BSD: Array, positions_BS: Array | None = None) -> KeysValues:
         """Projects a memory [B, S, D] to keys_BHKS and values_BHSC.
@@ -151,7 +123,7 @@ class MultiHeadAttention(nn.Module):
         Rotary keys are rotated here, before they are cached: they need the memory's positions.
         """
         k_BSHK, v_BSHC = self.key(memory_BSD), self.value(memory_BSD)
-        if self.positions == "rotary":
+        if self.options.positions == "rotary":
             k_BSHK = positions.rotate(k_BSHK, positions_BS)
         # [B, S, H, K] -> [B, H, K, S] and [B, S, H, C] -> [B, H, S, C]: see KeysValues.
         return k_BSHK.transpose(0, 2, 3, 1), v_BSHC.swapaxes(1, 2)
@@ -160,22 +132,48 @@ class MultiHeadAttention(nn.Module):
         self, queries_BTD: Array, keys_values: KeysValues, view: View, *, train: bool
     ) -> Array:
         """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
-        k_BHKS, v_BHSC = keys_values
-        q_BTHK, values_of_distances = self.query(queries_BTD), None
-        if self.positions == "rotary":
+        q_BTHK = self.query(queries_BTD)
+        if self.options.positions == "rotary":
             q_BTHK = positions.rotate(q_BTHK, view.query_positions_BT)
-        scores_BHTS = self.score_function(q_BTHK, k_BHKS)
-        if self.positions == "shaw":
-            _, queries_BT, keys_BS = view
-            rows_BTS = positions.distance_rows(queries_BT, keys_BS, self.max_distance)
-            scores_BHTS += positions.take_distances(self._distance_scores(q_BTHK), rows_BTS)
-            values_of_distances = functools.partial(self._distance_values, rows_BTS=rows_BTS)
-        dropout = functools.partial(self.dropout, deterministic=not train)
-        context_BTHC, weights_BHTS = attend(
-            scores_BHTS, view.mask_BTS, v_BHSC, dropout, values_of_distances
-        )
+        context_BTHC, weights_BHTS = self.attend(q_BTHK, keys_values, view, train=train)
         self.sow("intermediates", "attention", weights_BHTS)
         return self.output(context_BTHC)
+
+    def attend(
+        self, q_BTHK: Array, keys_values: KeysValues, view: View, *, train: bool
+    ) -> tuple[Array, Array]:
+        """Returns (context_BTHC, weights_BHTS) of queries over keys with as many heads."""
+        k_BHKS, v_BHSC = keys_values
+        _, queries_BT, keys_BS, _ = view
+        scores_BHTS, values_of_distances = self.score_function(q_BTHK, k_BHKS), None
+        kind, max_distance = self.options.positions, self.options.max_distance
+        if kind == "shaw":
+            rows_BTS = positions.distance_rows(queries_BT, keys_BS, max_distance)
+            scores_BHTS += positions.take_distances(self._distance_scores(q_BTHK), rows_BTS)
+            values_of_distances = functools.partial(self._distance_values, rows_BTS=rows_BTS)
+        elif kind == "alibi":
+            scores_BHTS += positions.alibi(queries_BT, keys_BS, q_BTHK.shape[2])
+        elif kind == "t5":
+            rows_BTS = positions.t5_buckets(queries_BT, keys_BS, max_distance, self.causal)
+            # [H, R] -> [H, B, T, S] -> [B, H, T, S].
+            scores_BHTS += jnp.take(self.distance_bias, rows_BTS, axis=1).swapaxes(0, 1)
+        dropout = functools.partial(self.dropout, deterministic=not train)
+        return attend(scores_BHTS, view.mask_BTS, v_BHSC, dropout, values_of_distances)
+
+    @property
+    def num_key_heads(self) -> int:
+        """The number of heads of keys and values: here as many as of queries."""
+        return self.options.num_heads
+
+    @nn.nowrap
+    def multiply_adds(self, length: int) -> int:
+        """Returns the multiply-adds of one position that attends to `length` others."""
+        options, H, (K, C) = self.options, self.options.num_heads, head_sizes(self.options)
+        # Projections of queries and output, of keys and values, and the position's scores and sums.
+        projections = options.d_model * (H + self.num_key_heads) * (K + C)
+        # Distances are scored and summed like keys; the general score's W is a product a head.
+        keys = length + (2 * options.max_distance + 1 if options.positions == "shaw" else 0)
+        return projections + keys * H * (K + C) + H * K * K * (options.score == "general")
 
     def _distance_scores(self, q_BTHK: Array) -> Array:
         """Returns scores_BHTR: each distance is scored as a key (Shaw et al. 2018, equation 5)."""
@@ -197,7 +195,8 @@ def stacked_weights(sown: dict) -> dict[str, Array]:
     """Returns the attention weights of a model by kind, stacked over its layers.
 
     'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T], and 'cross' [L, B, H, T, S] where there
-    are both. `sown` is the collection 'intermediates'. Keys after a decoder's query have weight 0.
+    are both. `sown` is the collection 'intermediates'. Keys after a decoder's query have weight 0,
+    as have all keys of a layer whose mixer sows no weights, below one that does.
     """
     kinds = {
         "encoder": ("encoder", "self_attention"),
@@ -207,7 +206,13 @@ def stacked_weights(sown: dict) -> dict[str, Array]:
     # Flax sows a tuple with one entry per call: [0] is the only one.
     weights = {}
     for kind, (half, part) in kinds.items():
-        layers = [sown[half][f"layers_{i}"] for i in range(len(sown.get(half, ())))]
-        if layers and part in layers[0]:
-            weights[kind] = jnp.stack([layer[part]["attention"][0] for layer in layers])
+        by_layer = {
+            int(name.removeprefix("layers_")): layer[part]["attention"][0]
+            for name, layer in sown.get(half, {}).items()
+            if part in layer
+        }
+        if by_layer:
+            zeros = jnp.zeros_like(next(iter(by_layer.values())))
+            layers = range(max(by_layer) + 1)
+            weights[kind] = jnp.stack([by_layer.get(i, zeros) for i in layers])
     return weights

@@ -1,8 +1,9 @@
-"""The KV cache of a decoder: its layout, writing, the histories of beams that share it, growing.
+"""A decoder's cache: the states of its layers, and the histories of beams that share slots.
 
-A sentence's W beams write into one cache. When beams are reordered, no keys or values move: what
-changes is `ancestry`, an integer for each beam and position. With one cache per beam, the keys and
-values of all layers would be gathered again at each step.
+The state of self-attention is a KV cache, into which the W beams of a sentence write together. When
+beams are reordered, no keys or values move: what changes is `ancestry`, an integer for each beam
+and position. With one cache per beam, the keys and values of all layers would be gathered again at
+each step.
 
 Slot p * W + w holds what beam w wrote at position p. An example with W = 2:
 
@@ -17,7 +18,7 @@ START The cat, slots 0 2 4, and beam 1 to START The dog, slots 0 2 5: the mask's
 [1, 0, 1, 0, 1, 0] and [1, 0, 1, 0, 0, 1]. No beam attends to "A" any more.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,28 +28,59 @@ from transformer.models.attention import KeysValues, View
 Array = jax.Array
 
 
-class KVCache(NamedTuple):
-    """Holds the keys and values of W beams, with room for P positions: N = P * W slots."""
+class Slots(NamedTuple):
+    """The state of attention: keys and values of W beams, with room for P positions, N = P * W."""
 
-    keys_values: list[KeysValues]  # of each layer: keys_BHKN, values_BHNC
+    keys_BHKN: Array
+    values_BHNC: Array
+
+    def reorder(self, parents_BW: Array) -> "Slots":
+        """Returns the slots as they are: the ancestry says which of them are a beam's."""
+        del parents_BW
+        return self
+
+    def grow(self, room: int, num_beams: int) -> "Slots":
+        """Pads to `room` positions."""
+        # A slot's number, p * W + w, does not depend on how many there are: growing is padding.
+        more = room * num_beams - self.keys_BHKN.shape[3]
+        return Slots(_pad(self.keys_BHKN, 3, more), _pad(self.values_BHNC, 2, more))
+
+
+class PerBeam(NamedTuple):
+    """The state of a mixer without slots: arrays [B, W, ...] whose size does not grow."""
+
+    arrays: Any
+
+    def reorder(self, parents_BW: Array) -> "PerBeam":
+        """Gathers the arrays by beam."""
+        return PerBeam(jax.tree.map(lambda x: take_parents(x, parents_BW), self.arrays))
+
+    def grow(self, room: int, num_beams: int) -> "PerBeam":
+        """Returns the state as it is."""
+        del room, num_beams
+        return self
+
+
+class Cache(NamedTuple):
+    """What a decoder keeps of W beams between steps, with room for P positions."""
+
+    states: list  # of each layer's mixer: Slots, PerBeam, or another that is reordered and grows
     ancestry_BWP: Array  # int32: which beam wrote position p of beam w's history
 
 
-def empty_cache(memory: list[KeysValues], room: int, num_beams: int) -> KVCache:
-    """Returns zeros for `room` positions, with the heads and sizes of each layer's memory."""
-    B = len(memory[0][0])
-
-    def zeros(keys_values: KeysValues) -> KeysValues:
-        (B, H, K, _), C = keys_values[0].shape, keys_values[1].shape[-1]
-        N, dtype = room * num_beams, keys_values[0].dtype
-        return jnp.zeros((B, H, K, N), dtype), jnp.zeros((B, H, N, C), dtype)
-
-    # Zeros are never read: every position is written before a mask includes it.
-    ancestry_BWP = jnp.zeros((B, num_beams, room), jnp.int32)
-    return KVCache(list(map(zeros, memory)), ancestry_BWP)
+def empty_ancestry(batch_size: int, room: int, num_beams: int) -> Array:
+    """Returns zeros, which are never read: a position is written before a mask includes it."""
+    return jnp.zeros((batch_size, num_beams, room), jnp.int32)
 
 
-def write(kept: KeysValues, slot: Array, new: KeysValues) -> KeysValues:
+def empty_slots(keys_values: KeysValues, room: int, num_beams: int) -> Slots:
+    """Returns zeros for `room` positions; of keys and values only heads, sizes and types count."""
+    (B, H, K, _), C = keys_values[0].shape, keys_values[1].shape[-1]
+    N, dtype = room * num_beams, keys_values[0].dtype
+    return Slots(jnp.zeros((B, H, K, N), dtype), jnp.zeros((B, H, N, C), dtype))
+
+
+def write(kept: Slots, slot: Array, new: KeysValues) -> Slots:
     """Writes new keys and values of a layer from slot `slot` on; returns those of all slots."""
 
     def write_along(axis: int, old: Array, new: Array) -> Array:
@@ -60,7 +92,7 @@ def write(kept: KeysValues, slot: Array, new: KeysValues) -> KeysValues:
         return jax.lax.bitcast_convert_type(written, jnp.bfloat16)
 
     # Slots are the last axis of keys_BHKN, and axis 2 of values_BHNC.
-    return write_along(3, kept[0], new[0]), write_along(2, kept[1], new[1])
+    return Slots(write_along(3, kept[0], new[0]), write_along(2, kept[1], new[1]))
 
 
 def write_ancestry(ancestry_BWP: Array, position: Array, num_tokens: int) -> Array:
@@ -95,17 +127,27 @@ class Queries(NamedTuple):
 
     tokens_BQ: Array
     view: View  # which slots each query sees: the history of its beam
-    slot: Array  # of query 0
+    position: Array  # of token 0
     ancestry_BWP: Array  # with the new tokens
 
+    @property
+    def num_beams(self) -> int:
+        """W."""
+        return self.ancestry_BWP.shape[1]
+
     def per_beam(self, x_BQV: Array) -> Array:
-        """Returns the queries' outputs as [B, W, T, V]."""
-        B, W, _ = self.ancestry_BWP.shape
-        return x_BQV.reshape(B, -1, W, x_BQV.shape[-1]).swapaxes(1, 2)
+        """Returns vectors of the queries as [B, W, T, V]."""
+        B, _, V = x_BQV.shape
+        return x_BQV.reshape(B, -1, self.num_beams, V).swapaxes(1, 2)
+
+    def in_order(self, x_BWTV: Array) -> Array:
+        """Returns vectors of each beam's tokens in the order of the queries, [B, Q, V]."""
+        B, W, T, V = x_BWTV.shape
+        return x_BWTV.swapaxes(1, 2).reshape(B, T * W, V)
 
 
 def queries(tokens_BWT: Array, position: Array, ancestry_BWP: Array) -> Queries:
-    """Returns the queries of tokens from `position` on, for a step of a decoder with a KV cache."""
+    """Returns the queries of tokens from `position` on, for a step of a decoder."""
     B, W, T = tokens_BWT.shape
     # With position 5, T = 2 and W = 2 the queries are at 5 5 6 6.
     positions_T = position + jnp.arange(T)
@@ -115,7 +157,7 @@ def queries(tokens_BWT: Array, position: Array, ancestry_BWP: Array) -> Queries:
     view = View(mask_BQN, positions_BQ, slot_positions(ancestry_BWP))
     # [B, W, T] -> [B, T, W] -> [B, Q]: beams vary fastest, as in the slots.
     tokens_BQ = tokens_BWT.swapaxes(1, 2).reshape(B, T * W)
-    return Queries(tokens_BQ, view, position * W, ancestry_BWP)
+    return Queries(tokens_BQ, view, position, ancestry_BWP)
 
 
 def slot_positions(ancestry_BWP: Array) -> Array:
@@ -127,27 +169,28 @@ def slot_positions(ancestry_BWP: Array) -> Array:
     return jnp.broadcast_to(jnp.repeat(jnp.arange(P), W), (B, P * W))
 
 
-def reorder(cache: KVCache, parents_BW: Array) -> KVCache:
-    """Replaces the ancestry of beam w by that of beam parents[w]; no keys or values move."""
-    return cache._replace(ancestry_BWP=take_parents(cache.ancestry_BWP, parents_BW))
+def reorder(cache: Cache, parents_BW: Array) -> Cache:
+    """Continues beam w from beam parents[w]; no keys or values move."""
+    states = [state.reorder(parents_BW) for state in cache.states]
+    return Cache(states, take_parents(cache.ancestry_BWP, parents_BW))
 
 
-def take_parents(x_BWN: Array, parents_BW: Array) -> Array:
-    """Gathers x by beam: x_BWN[b, w] becomes x_BWN[b, parents[b, w]].
+def take_parents(x: Array, parents_BW: Array) -> Array:
+    """Gathers x [B, W, ...] by beam: x[b, w] becomes x[b, parents[b, w]].
 
     Parents are known to be in bounds: jnp's default mode adds 17 operations of checks.
     """
-    return jnp.take_along_axis(x_BWN, parents_BW[:, :, None], axis=1, mode="promise_in_bounds")
+    parents = parents_BW.reshape(*parents_BW.shape, *[1] * (x.ndim - 2))
+    return jnp.take_along_axis(x, parents, axis=1, mode="promise_in_bounds")
 
 
-def grow(cache: KVCache, room: int) -> KVCache:
-    """Pads the cache to `room` positions, at least as many as it had."""
+def grow(cache: Cache, room: int) -> Cache:
+    """Makes room for `room` positions, at least as many as there were."""
     _, W, P = cache.ancestry_BWP.shape
+    states = [state.grow(room, W) for state in cache.states]
+    return Cache(states, _pad(cache.ancestry_BWP, 2, room - P))
 
-    def pad(x: Array, axis: int, count: int) -> Array:
-        return jnp.pad(x, [(0, count if i == axis else 0) for i in range(x.ndim)])
 
-    # A slot's number, p * W + w, does not depend on how many there are: growing is padding.
-    more = room - P
-    keys_values = [(pad(k, 3, more * W), pad(v, 2, more * W)) for k, v in cache.keys_values]
-    return KVCache(keys_values, pad(cache.ancestry_BWP, 2, more))
+def _pad(x: Array, axis: int, count: int) -> Array:
+    """Appends `count` zeros along an axis."""
+    return jnp.pad(x, [(0, count if i == axis else 0) for i in range(x.ndim)])

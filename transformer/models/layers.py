@@ -1,76 +1,27 @@
-"""The layers of encoder and decoder (paper 3.1 and 3.3, figure 1), and their hyper-parameters.
+"""The layers of encoder and decoder (paper 3.1 and 3.3, figure 1)."""
 
-A model has a field `options: LayerOptions`, and calls `check` first. A new hyper-parameter of the
-layers is a field of LayerOptions and a key of configs/_layers.py.
-"""
-
-import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import UserError
-from transformer.models import dense, fields, positions
-from transformer.models.attention import SCORES, KeysValues, View
-from transformer.models.cache import write
+from transformer.models import dense
+from transformer.models.attention import KeysValues, View
+from transformer.models.cache import Queries
+from transformer.models.layer_options import ACTIVATIONS, LayerOptions
 
 Array = jax.Array
 
-ACTIVATIONS = {
-    "relu": nn.relu,
-    "gelu": functools.partial(nn.gelu, approximate=False),
-    "gelu_tanh": nn.gelu,  # the approximation by tanh, which GPT-2 has
-    "silu": nn.silu,  # x * sigmoid(x), also called swish
-}
-DTYPES = ("float32", "bfloat16")
-RULES = {
-    "score": SCORES,
-    "positions": positions.KINDS,
-    "norm": ("post", "pre"),
-    "norm_kind": ("layer", "rms", "none"),
-    "activation": tuple(ACTIVATIONS),
-    **dict.fromkeys(("d_model", "d_ff", "num_heads", "num_layers"), "at least 1"),
-    **dict.fromkeys(("key_size", "value_size", "norm_epsilon", "max_distance"), "at least 0"),
-    "dropout_rate": "at least 0 and below 1",
-    "attention_dropout_rate": "at least 0 and below 1",
-    "activation_dropout_rate": "at least 0 and below 1",
-    "dtype": DTYPES,
-}
-# Further ones of models of texts: sinusoids are two by two, and 4 of them the fewest.
-TEXT_RULES = {"d_model": "even and at least 4", "max_positions": "at least 0"}
-
-
-@dataclasses.dataclass(frozen=True)
-class LayerOptions:
-    """The hyper-parameters of a stack of layers; configs/_layers.py has the paper's values."""
-
-    d_model: int
-    d_ff: int
-    num_heads: int
-    num_layers: int
-    key_size: int  # of one head; 0: d_model / num_heads
-    value_size: int  # likewise
-    score: str  # 'scaled_dot' (the paper's), or another of attention.SCORES
-    norm: str  # 'post' (the paper's) or 'pre'
-    norm_kind: str  # 'layer' (the paper's), 'rms' or 'none'
-    final_norm: bool  # one more normalisation on top, as pre-norm needs; the paper has none
-    norm_epsilon: float
-    residual: bool  # False: without residual connections
-    positions: str  # 'interleaved' sinusoids (the paper's), or another of positions.KINDS
-    max_distance: int  # of 'shaw': farther keys count as this far
-    activation: str  # 'relu' (the paper's), or another of ACTIVATIONS
-    attention_bias: bool
-    dropout_rate: float  # of sub-layers' outputs and of the embedded input
-    attention_dropout_rate: float
-    activation_dropout_rate: float  # inside the feed-forward network
-    remat: bool  # in training, compute each layer's activations again in the backward pass
-
 
 class FeedForward(nn.Module):
-    """Applies two linear maps with an activation between them, at each position (equation 2)."""
+    """Applies two linear maps with an activation between them, at each position (equation 2).
+
+    `options.gated` multiplies the activations by a third map of the input (Shazeer 2020, equation
+    6, here with biases): GLU with the activation 'sigmoid', SwiGLU with 'silu'.
+    """
 
     options: LayerOptions
     dtype: jnp.dtype
@@ -87,9 +38,16 @@ class FeedForward(nn.Module):
         # max(0, x W1 + b1) W2 + b2; only the inner activations are d_ff wide.
         h_BTF = linear(features=options.d_ff, name="inner")(x_BTD)
         h_BTF = ACTIVATIONS[options.activation](h_BTF)
+        if options.gated:
+            h_BTF *= linear(features=options.d_ff, name="gate")(x_BTD)
         dropout = dense.Dropout(rate=options.activation_dropout_rate)
         h_BTF = dropout(h_BTF, deterministic=not train)
         return linear(features=x_BTD.shape[-1], name="outer")(h_BTF)
+
+    @nn.nowrap
+    def multiply_adds(self) -> int:
+        """Returns the multiply-adds of one position."""
+        return (2 + self.options.gated) * self.options.d_model * self.options.d_ff
 
 
 def normalisation(
@@ -136,7 +94,8 @@ class Layer(nn.Module):
     """Applies self-attention, cross-attention, feed-forward network (paper 3.1, figure 1).
 
     An encoder's layer (figure 1, left) has no cross-attention, nor has that of a decoder-only
-    model. A decoder's (right) has it, to the encoder's output.
+    model. A decoder's (right) has it, to the encoder's output. Another mixer (mixers.py) can be in
+    the place of self-attention, and has its name.
     """
 
     self_attention: nn.Module
@@ -154,26 +113,24 @@ class Layer(nn.Module):
         memory_view: View | None,
         *,
         train: bool,
-        cache: KeysValues | None = None,
-        slot: Array | None = None,
-    ) -> tuple[Array, KeysValues | None]:
-        """Returns the layer's output [B, T, D] and its updated cache (None without one).
+        queries: Queries | None = None,
+        state: Any = None,
+    ) -> tuple[Array, Any]:
+        """Returns the layer's output [B, T, D], and the mixer's state after a step of decoding.
 
         `view` says which positions each query sees; a decoder's is causal. `memory` holds the keys
         and values of the encoder's output, from `cross_attention.project`; `memory_view` says which
-        of them each query sees. Without `cache`, x attends to x, and the keys of `view` are the
-        positions of x. With `cache`, the keys and values of x are written from `slot` on, x attends
-        to all slots, and the keys of `view` are the slots.
+        of them each query sees. With `queries`, x [B, Q, D] are further tokens of each beam, and
+        the mixer continues from `state`; otherwise x are all positions.
         """
 
         # Projects inside the residual wrapper: pre-norm applies to keys and values, too.
         def self_attention(y_BTD: Array) -> Array:
-            nonlocal cache  # a sub-layer returns its output only; see Residual
-            keys_values = self.self_attention.project(y_BTD, view.query_positions_BT)
-            # Written before it is read: a token attends to itself, too.
-            if cache is not None:
-                keys_values = cache = write(cache, slot, keys_values)
-            return self.self_attention(y_BTD, keys_values, view, train=train)
+            nonlocal state  # a sub-layer returns its output only; see Residual
+            if queries is None:
+                return self.self_attention(y_BTD, view, train=train)
+            y_BTD, state = self.self_attention.step(y_BTD, queries, state)
+            return y_BTD
 
         def cross_attention(y_BTD: Array) -> Array:
             return self.cross_attention(y_BTD, memory, memory_view, train=train)
@@ -183,39 +140,4 @@ class Layer(nn.Module):
         # The memory's keys and values are normalised once, by the encoder, not in each layer.
         if self.cross_attention is not None:
             x_BTD = self.cross_attention_residual(x_BTD, cross_attention, train=train)
-        return self.feed_forward_residual(x_BTD, feed_forward, train=train), cache
-
-
-def head_sizes(options: LayerOptions) -> tuple[int, int]:
-    """Returns (K, C), the sizes of one head's keys and values; a field of 0 is d_model / heads."""
-    size = options.d_model // options.num_heads
-    return options.key_size or size, options.value_size or size
-
-
-def multiply_adds(options: LayerOptions, length: int) -> tuple[int, int]:
-    """Returns the multiply-adds of one position in (attention over `length`, rest of a layer)."""
-    K, C = head_sizes(options)
-    # Attention: four projections (of queries and keys D * H * K, of values and output D * H * C),
-    # and the position's scores and sums over all positions.
-    attention = (2 * options.d_model + length) * options.num_heads * (K + C)
-    attention += options.num_heads * K * K if options.score == "general" else 0
-    feed_forward = 2 * options.d_model * options.d_ff
-    # The scores and sums of self-attention's distances.
-    distances = 2 * options.max_distance + 1 if options.positions == "shaw" else 0
-    return attention, feed_forward + distances * options.num_heads * (K + C)
-
-
-def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
-    """Raises UserError for an invalid field of a model; `rules` are those of its own fields."""
-    options = model.options
-    if options.positions == "learned" and "max_positions" in rules:
-        rules = {**rules, "max_positions": "at least 1"}
-    fields.check(model, {**RULES, **rules})
-    sizes_given = options.key_size and options.value_size
-    if options.d_model % options.num_heads and not sizes_given:
-        raise UserError(
-            f"config.model.d_model={options.d_model} must be a multiple of "
-            f"config.model.num_heads={options.num_heads} (or give key_size and value_size)"
-        )
-    key_size, _ = head_sizes(options)
-    positions.check(options.positions, options.score, key_size, options.max_distance)
+        return self.feed_forward_residual(x_BTD, feed_forward, train=train), state

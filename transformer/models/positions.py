@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
+from transformer.models.scores import SCORES
 
 Array = jax.Array
 # Relative positions, with the score functions that they go with: rotations keep their distance only
@@ -18,7 +19,10 @@ Array = jax.Array
 RELATIVE = {
     "rotary": ("scaled_dot", "dot", "cosine"),
     "shaw": ("scaled_dot", "dot", "general"),
+    "alibi": SCORES,
+    "t5": SCORES,
 }
+T5_BUCKETS = 32  # of distances, as in T5
 KINDS = ("interleaved", "concatenated", "halves", "learned", "none", *RELATIVE)
 
 
@@ -38,6 +42,12 @@ def check(kind: str, score: str, key_size: int, max_distance: int) -> None:
         raise UserError(
             "config.model.positions='shaw' needs config.model.max_distance of at least 1, where "
             "distances are clipped (16 in the paper's base)"
+        )
+    if kind == "t5" and max_distance <= T5_BUCKETS:
+        raise UserError(
+            "config.model.positions='t5' needs config.model.max_distance above "
+            f"{T5_BUCKETS}, from where on distances are in one bucket (128 in T5), found "
+            f"{max_distance}"
         )
 
 
@@ -100,6 +110,41 @@ def rotate(x_BTHK: Array, positions_BT: Array) -> Array:
     # (even, odd) is a vector of the plane, rotated counter-clockwise; pairs stay interleaved.
     rotated = jnp.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
     return rotated.reshape(x_BTHK.shape).astype(x_BTHK.dtype)
+
+
+def alibi(query_positions_BT: Array, key_positions_BS: Array, num_heads: int) -> Array:
+    """Returns what is added to scores_BHTS: -slope * |distance| (ALiBi, Press et al. 2022, 3).
+
+    The slopes of H heads are 2^(-8/H), 2^(-16/H), ..., 2^-8. Departure: the paper rounds numbers of
+    heads that are no power of two to one, and has distances to earlier keys only.
+    """
+    slopes_H = 2.0 ** (-8 * jnp.arange(1, num_heads + 1) / num_heads)
+    distance_BTS = jnp.abs(key_positions_BS[:, None, :] - query_positions_BT[:, :, None])
+    return -slopes_H[:, None, None] * distance_BTS[:, None]
+
+
+def t5_buckets(
+    query_positions_BT: Array, key_positions_BS: Array, max_distance: int, causal: bool
+) -> Array:
+    """Returns the bucket [B, T, S] of each key's distance (T5, Raffel et al. 2020, section 2.1).
+
+    Half of the buckets are for single distances 0, 1, 2, ..., the others are wider and wider, up to
+    `max_distance`; all farther keys are in the last. Causal, all 32 are for earlier keys. Otherwise
+    0 to 15 are for earlier keys and the query's own, 16 to 31 for later ones.
+    """
+    distance_BTS = query_positions_BT[:, :, None] - key_positions_BS[:, None, :]
+    first, size = 0, T5_BUCKETS
+    if not causal:
+        size //= 2
+        first = jnp.where(distance_BTS < 0, size, 0)
+        distance_BTS = jnp.abs(distance_BTS)
+    distance_BTS = jnp.maximum(distance_BTS, 0)
+    exact = size // 2
+    # Bucket exact + i begins at exact * (max_distance / exact)^(i / (size - exact)).
+    octaves = jnp.log(jnp.maximum(distance_BTS, exact) / exact) / math.log(max_distance / exact)
+    wide_BTS = exact + (octaves * (size - exact)).astype(jnp.int32)
+    bucket_BTS = jnp.where(distance_BTS < exact, distance_BTS, jnp.minimum(wide_BTS, size - 1))
+    return first + bucket_BTS
 
 
 def distance_rows(query_positions_BT: Array, key_positions_BS: Array, max_distance: int) -> Array:

@@ -1,53 +1,45 @@
 """Stacks of layers: the encoder and the decoder of all Transformers (paper 3.1, figure 1)."""
 
+import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import cache as kv_cache
-from transformer.models import layers
+from transformer.models import cache, fields, layer_options, layers, mixers
 from transformer.models.attention import KeysValues, MultiHeadAttention, View
-from transformer.models.cache import KVCache
-from transformer.models.layers import LayerOptions
+from transformer.models.cache import Cache, Queries
+from transformer.models.layer_options import LayerOptions
 
 Array = jax.Array
 
 
 class Sublayers(NamedTuple):
-    """Constructors of a model's sub-layers; each call makes one with params of its own."""
+    """Constructors of a stack's sub-layers; each call makes one with params of its own."""
 
-    self_attention: Callable[[], nn.Module]
-    cross_attention: Callable[[], nn.Module]
-    feed_forward: Callable[[], nn.Module]
-    residual: Callable[[], nn.Module]
-    final_norm: Callable[[], nn.Module]
+    self_attention: list[Callable[..., nn.Module]]  # of each layer, or another mixer
+    cross_attention: Callable[..., nn.Module]
+    feed_forward: Callable[..., nn.Module]
+    residual: Callable[..., nn.Module]
+    final_norm: Callable[..., nn.Module]
 
 
-def sublayers(options: LayerOptions, dtype: str) -> Sublayers:
-    """Returns the constructors of sub-layers with these options; activations have `dtype`."""
+def sublayers(options: LayerOptions, dtype: str, *, causal: bool) -> Sublayers:
+    """Returns the constructors of sub-layers with these options; activations have `dtype`.
+
+    `causal` says that no position sees a later one, as in a decoder.
+    """
     dtype = jnp.dtype(dtype)
-    key_size, value_size = layers.head_sizes(options)
-    attention = functools.partial(
-        MultiHeadAttention,
-        d_model=options.d_model,
-        num_heads=options.num_heads,
-        key_size=key_size,
-        value_size=value_size,
-        score=options.score,
-        use_bias=options.attention_bias,
-        dropout_rate=options.attention_dropout_rate,
-        dtype=dtype,
-    )
     # Only self-attention compares positions: from a target to a source there is no distance.
+    across = dataclasses.replace(options, positions="none")
     return Sublayers(
-        self_attention=functools.partial(
-            attention, positions=options.positions, max_distance=options.max_distance
+        self_attention=mixers.constructors(options, causal, dtype),
+        cross_attention=functools.partial(
+            MultiHeadAttention, options=across, causal=False, dtype=dtype
         ),
-        cross_attention=functools.partial(attention, positions="none", max_distance=0),
         feed_forward=functools.partial(layers.FeedForward, options=options, dtype=dtype),
         residual=functools.partial(layers.Residual, options=options, dtype=dtype),
         final_norm=functools.partial(layers.normalisation, options, dtype),
@@ -68,14 +60,14 @@ class Stack(nn.Module):
         make = self.sublayers
         self.layers = [
             layers.Layer(
-                self_attention=make.self_attention(),
+                self_attention=mixer(),
                 self_attention_residual=make.residual(),
                 cross_attention=make.cross_attention() if self.cross_attention else None,
                 cross_attention_residual=make.residual() if self.cross_attention else None,
                 feed_forward=make.feed_forward(),
                 feed_forward_residual=make.residual(),
             )
-            for _ in range(self.options.num_layers)
+            for mixer in make.self_attention
         ]
         if self.options.final_norm:
             self.norm = make.final_norm()
@@ -109,34 +101,67 @@ class Stack(nn.Module):
         """Projects a memory to the keys and values of each layer's cross-attention, for `step`."""
         return [layer.cross_attention.project(memory_BSD) for layer in self.layers]
 
-    def empty_cache(self, x_BTD: Array, room: int, num_beams: int) -> KVCache:
-        """Returns a KV cache of zeros for inputs like x, of which only the shape is used."""
-        # Only the shapes of these keys and values are read: XLA drops the products.
-        positions_BT = jnp.zeros(x_BTD.shape[:2], jnp.int32)
-        keys_values = [layer.self_attention.project(x_BTD, positions_BT) for layer in self.layers]
-        return kv_cache.empty_cache(keys_values, room, num_beams)
+    def empty_cache(self, x_BTD: Array, room: int, num_beams: int) -> Cache:
+        """Returns a cache for inputs like x, of which only the shape and the type are used."""
+        return Cache(
+            [layer.self_attention.empty_state(x_BTD, room, num_beams) for layer in self.layers],
+            cache.empty_ancestry(len(x_BTD), room, num_beams),
+        )
 
     def step(
         self,
         x_BQD: Array,
-        view: View,
+        queries: Queries,
         memories: list[KeysValues] | None,
         memory_view: View | None,
-        keys_values: list[KeysValues],
-        slot: Array,
-    ) -> tuple[Array, list[KeysValues]]:
-        """Returns the output [B, Q, D] of Q queries, and each layer's updated keys and values.
+        states: list,
+    ) -> tuple[Array, Cache]:
+        """Returns the output [B, Q, D] of Q queries, and the cache with each mixer's new state.
 
-        `memories` come from `project`. The mask of `view` says which slots of the KV cache each
-        query sees; the queries' keys and values are written to the slots from `slot` on.
+        `memories` come from `project`.
         """
         # A decoder-only model has no memories: None for each layer.
-        updated = []
-        for layer, memory, cache in zip(
-            self.layers, memories or [None] * self.options.num_layers, keys_values, strict=True
-        ):
-            x_BQD, cache = layer(
-                x_BQD, view, memory, memory_view, cache=cache, slot=slot, train=False
+        memories, updated = memories or [None] * len(self.layers), []
+        for layer, memory, state in zip(self.layers, memories, states, strict=True):
+            x_BQD, state = layer(
+                x_BQD,
+                queries.view,
+                memory,
+                memory_view,
+                queries=queries,
+                state=state,
+                train=False,
             )
-            updated.append(cache)
-        return self.norm(x_BQD) if self.options.final_norm else x_BQD, updated
+            updated.append(state)
+        x_BQD = self.norm(x_BQD) if self.options.final_norm else x_BQD
+        return x_BQD, Cache(updated, queries.ancestry_BWP)
+
+
+def multiply_adds(
+    options: LayerOptions, length: int, *, causal: bool, cross_attention: bool = False
+) -> int:
+    """Returns the multiply-adds of one of `length` positions in all layers of a stack."""
+    make = sublayers(options, "float32", causal=causal)
+    # Without a parent, which a model whose method calls this would be.
+    of_layer = make.feed_forward(parent=None).multiply_adds()
+    if cross_attention:
+        of_layer += make.cross_attention(parent=None).multiply_adds(length)
+    mixed = sum(mixer(parent=None).multiply_adds(length) for mixer in make.self_attention)
+    return mixed + options.num_layers * of_layer
+
+
+def patterns(model: nn.Module) -> list[str]:
+    """Returns the mixers of a model's stacks, as config.model names them."""
+    values = fields.values(model)
+    return [values["mixer"], values.get("decoder_mixer") or values["mixer"]]
+
+
+def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
+    """Raises UserError for an invalid field of a model; `rules` are those of its own fields."""
+    layer_options.check(model, rules)
+    mixers.check(model.options, *patterns(model))
+
+
+def take_packed_rows(model: nn.Module) -> bool:
+    """Returns whether all mixers of a model keep the texts of a packed row apart."""
+    return mixers.take_packed_rows(*patterns(model))

@@ -7,17 +7,23 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import cache as kv_cache
-from transformer.models import dense, fields, layers, stack
-from transformer.models.attention import KeysValues, View, same_segment, stacked_weights
-from transformer.models.cache import KVCache
-from transformer.models.layers import LayerOptions
+from transformer.models import cache as decoder_cache
+from transformer.models import dense, fields, layer_options, stack
+from transformer.models.attention import (
+    KeysValues,
+    View,
+    same_segment,
+    self_view,
+    stacked_weights,
+)
+from transformer.models.cache import Cache
+from transformer.models.layer_options import LayerOptions
 from transformer.models.positions import PositionEncoding, most_positions
 
 Array = jax.Array
 
 RULES = {
-    **layers.TEXT_RULES,
+    **layer_options.TEXT_RULES,
     "tied_embeddings": ("all", "target", "none"),
     "num_decoder_layers": "at least 0",
 }
@@ -34,6 +40,7 @@ class Transformer(nn.Module):
     target_vocab_size: int
     options: LayerOptions  # num_layers is that of the encoder
     num_decoder_layers: int  # 0: as many as in the encoder
+    decoder_mixer: str  # '': as in the encoder
     max_positions: int  # how many positions are learned; the others have no limit
     tied_embeddings: str  # which are one matrix: 'all'; 'target' and output; 'none'
     output_bias: bool  # of the logits
@@ -41,11 +48,13 @@ class Transformer(nn.Module):
 
     def setup(self) -> None:
         self._check()
-        sublayers = stack.sublayers(self.options, self.dtype)
-        self.encoder = stack.Stack(options=self.options, sublayers=sublayers)
+        encoder, decoder = self.options, self.decoder_options
+        self.encoder = stack.Stack(
+            options=encoder, sublayers=stack.sublayers(encoder, self.dtype, causal=False)
+        )
         self.decoder = stack.Stack(
-            options=dataclasses.replace(self.options, num_layers=self.decoder_depth),
-            sublayers=sublayers,
+            options=decoder,
+            sublayers=stack.sublayers(decoder, self.dtype, causal=True),
             cross_attention=True,
         )
 
@@ -94,12 +103,9 @@ class Transformer(nn.Module):
         """
         memory_BSD = self.encode(source, source_positions, source_segments, train=train)
         x_BTD = self._embed("target", target, target_positions, train=train)
-        # Causal within each pair. Segments 1 1 2 0, positions 0 1 0 0: rows 1000 1100 0010 0000.
-        mask_BTT = same_segment(target_segments, target_segments)
-        mask_BTT &= target_positions[:, :, None] >= target_positions[:, None, :]
+        view = self_view(target_positions, target_segments, causal=True)
         # Cross-attention: target segments 1 1 2 and source segments 1 2 2 give 100 100 011.
         memory_mask_BTS = same_segment(target_segments, source_segments)
-        view = View(mask_BTT, target_positions, target_positions)
         memory_view = View(memory_mask_BTS, target_positions, source_positions)
         return self.decoder(x_BTD, view, memory_BSD, memory_view, train=train)
 
@@ -114,19 +120,19 @@ class Transformer(nn.Module):
         """Returns the encoder's output [B, S, D], the memory; the inputs are those of `hidden`."""
         x_BSD = self._embed("source", source, source_positions, train=train)
         # Not causal: a source position sees its whole sentence, but not its neighbours in the row.
-        mask_BSS = same_segment(source_segments, source_segments)
-        return self.encoder(x_BSD, View(mask_BSS, source_positions, source_positions), train=train)
+        view = self_view(source_positions, source_segments, causal=False)
+        return self.encoder(x_BSD, view, train=train)
 
     def prepare(
         self, memory_BSD: Array, memory_mask_BS: Array, room: int, num_beams: int
-    ) -> tuple[tuple[list[KeysValues], Array], KVCache]:
+    ) -> tuple[tuple[list[KeysValues], Array], Cache]:
         """Returns the (memory, cache) that `step` takes; `room` is for target positions.
 
         Each row of `memory_BSD` is one sentence, from position 0 on. The memory is projected to the
         keys and values of each layer here, once. The W beams of a sentence share them and the KV
         cache.
         """
-        # One position is enough: only its shape and type are read, for the heads and their sizes.
+        # One position is enough: only its shape and type are read.
         cache = self.decoder.empty_cache(memory_BSD[:, :1], room, num_beams)
         return (self.decoder.project(memory_BSD), memory_mask_BS), cache
 
@@ -135,8 +141,8 @@ class Transformer(nn.Module):
         tokens_BWT: Array,
         position: Array,
         memory: tuple[list[KeysValues], Array],
-        cache: KVCache,
-    ) -> tuple[Array, KVCache]:
+        cache: Cache,
+    ) -> tuple[Array, Cache]:
         """Returns logits [B, W, T, V] after each of T further tokens of W beams, and the cache.
 
         `tokens` are the decoder's input from `position` on: START at 0, then what was generated. T
@@ -144,7 +150,7 @@ class Transformer(nn.Module):
         share the keys and values.
         """
         memories, memory_mask_BS = memory
-        queries = kv_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
+        queries = decoder_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
         positions_BQ = queries.view.query_positions_BT
         # Unpacked rows: source position s of every row is s.
         memory_positions_BS = jnp.broadcast_to(
@@ -154,23 +160,25 @@ class Transformer(nn.Module):
         memory_view = View(memory_mask_BS[:, None, :], positions_BQ, memory_positions_BS)
         # The positions of one row are those of all: sinusoids are computed once.
         x_BQD = self._embed("target", queries.tokens_BQ, positions_BQ[:1], train=False)
-        x_BQD, keys_values = self.decoder.step(
-            x_BQD, queries.view, memories, memory_view, cache.keys_values, queries.slot
-        )
-        logits_BWTV = queries.per_beam(self.logits(x_BQD))
-        return logits_BWTV, KVCache(keys_values, queries.ancestry_BWP)
+        x_BQD, cache = self.decoder.step(x_BQD, queries, memories, memory_view, cache.states)
+        return queries.per_beam(self.logits(x_BQD)), cache
 
     # Static: they are called outside `apply`, and use no params.
-    reorder = staticmethod(kv_cache.reorder)
-    grow = staticmethod(kv_cache.grow)
+    reorder = staticmethod(decoder_cache.reorder)
+    grow = staticmethod(decoder_cache.grow)
     attention_weights = staticmethod(stacked_weights)
 
     @property
-    def decoder_depth(self) -> int:
-        """Returns the number of the decoder's layers."""
-        return self.num_decoder_layers or self.options.num_layers
+    def decoder_options(self) -> LayerOptions:
+        """The options of the decoder's layers."""
+        return dataclasses.replace(
+            self.options,
+            num_layers=self.num_decoder_layers or self.options.num_layers,
+            mixer=self.decoder_mixer or self.options.mixer,
+        )
 
     position_limit = property(most_positions)
+    takes_packed_rows = property(stack.take_packed_rows)
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` rows of `length` positions per side.
@@ -178,11 +186,11 @@ class Transformer(nn.Module):
         A multiply-add is two. Only matrix products count, attention between all positions of a row,
         padding included; the backward pass is two forward passes, and `remat` is not counted.
         """
-        options = self.options
-        attention, rest = layers.multiply_adds(options, length)
-        encoder = options.num_layers * (attention + rest)
-        decoder = self.decoder_depth * (2 * attention + rest)
-        logits = options.d_model * self.target_vocab_size
+        encoder = stack.multiply_adds(self.options, length, causal=False)
+        decoder = stack.multiply_adds(
+            self.decoder_options, length, causal=True, cross_attention=True
+        )
+        logits = self.options.d_model * self.target_vocab_size
         # 3: forward, and the gradients of inputs and of weights. 2: a multiply and an add.
         return 3 * 2 * rows * length * (encoder + decoder + logits)
 
@@ -197,5 +205,5 @@ class Transformer(nn.Module):
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
-        layers.check(self, RULES)
+        stack.check(self, RULES)
         fields.check_shared_vocabulary(self, otherwise="tie the 'target' side only")

@@ -12,7 +12,7 @@ from transformer.models import fields
 CLASSES, VOCABULARY = 3, tiny.VOCABULARY
 OF_TRANSLATION = (
     *("source_vocab_size", "target_vocab_size", "tied_embeddings"),
-    *("num_decoder_layers", "output_bias"),
+    *("num_decoder_layers", "output_bias", "decoder_mixer"),
 )
 ENCODER = {name: x for name, x in tiny.ARGUMENTS.items() if name not in OF_TRANSLATION}
 SIZES = {"vocab_size": VOCABULARY, "num_classes": CLASSES}

@@ -7,7 +7,7 @@ import pytest
 from helpers import tiny
 
 from transformer.errors import UserError
-from transformer.models import fields, layers
+from transformer.models import fields, layer_options
 from transformer.tools.convert import ctranslate2_write, marian, marian_config
 from transformer.workdir import config_files
 
@@ -51,7 +51,7 @@ def test_a_field_that_a_form_does_not_know_is_refused(program, monkeypatch):
         check(fields.make(Forked, **fields.values(model)))
 
     @dataclasses.dataclass(frozen=True)
-    class MoreOptions(layers.LayerOptions):
+    class MoreOptions(layer_options.LayerOptions):
         window: int = 128
 
     options = MoreOptions(**vars(model.options))

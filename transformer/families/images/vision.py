@@ -8,9 +8,9 @@ import jax.numpy as jnp
 
 from transformer.errors import UserError
 from transformer.families.images import patches
-from transformer.models import dense, layers, stack
+from transformer.models import dense, stack
 from transformer.models.attention import View, stacked_weights
-from transformer.models.layers import LayerOptions
+from transformer.models.layer_options import LayerOptions
 
 Array = jax.Array
 RULES = {
@@ -60,7 +60,7 @@ class VisionTransformer(nn.Module):
             # The paper adds a learned position to the learned token: one vector is their sum.
             self.token = self.param("token", normal, (1, 1, D))
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
-        sublayers = stack.sublayers(self.options, self.dtype)
+        sublayers = stack.sublayers(self.options, self.dtype, causal=False)
         self.encoder = stack.Stack(options=self.options, sublayers=sublayers)
         # Zeros, as in the paper's code: all classes are equally likely at first.
         self.head = nn.Dense(self.num_classes, kernel_init=nn.initializers.zeros)
@@ -103,14 +103,14 @@ class VisionTransformer(nn.Module):
         num_patches = math.ceil(self.image_size / self.patch_size) ** 2
         positions = num_patches + (self.pooling == "token")
         D = self.options.d_model
-        encoder = self.options.num_layers * sum(layers.multiply_adds(self.options, positions))
+        encoder = stack.multiply_adds(self.options, positions, causal=False)
         stem = self.patch_size**2 * len(self.mean) * D
         head = D * self.num_classes
         return 3 * 2 * rows * (positions * encoder + num_patches * stem + head)
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
-        layers.check(self, RULES)
+        stack.check(self, RULES)
         if self.stem == "patches" and self.image_size % self.patch_size:
             raise UserError(
                 f"config.data.size={self.image_size} must be a multiple of "

@@ -7,11 +7,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import cache as kv_cache
-from transformer.models import dense, layers, stack
-from transformer.models.attention import View, same_segment, stacked_weights
-from transformer.models.cache import KVCache
-from transformer.models.layers import LayerOptions
+from transformer.models import cache as decoder_cache
+from transformer.models import dense, layer_options, stack
+from transformer.models.attention import self_view, stacked_weights
+from transformer.models.cache import Cache
+from transformer.models.layer_options import LayerOptions
 from transformer.models.positions import PositionEncoding, most_positions
 
 Array = jax.Array
@@ -31,10 +31,9 @@ class LanguageModel(nn.Module):
     dtype: str
 
     def setup(self) -> None:
-        layers.check(self, layers.TEXT_RULES)
-        self.decoder = stack.Stack(
-            options=self.options, sublayers=stack.sublayers(self.options, self.dtype)
-        )
+        stack.check(self, layer_options.TEXT_RULES)
+        sublayers = stack.sublayers(self.options, self.dtype, causal=True)
+        self.decoder = stack.Stack(options=self.options, sublayers=sublayers)
         D = self.options.d_model
         normal = nn.initializers.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
@@ -57,11 +56,8 @@ class LanguageModel(nn.Module):
         positions count from 0 in each text. A token attends to itself and to the tokens before it
         in its own text.
         """
-        # Causal within a text: segments 1 1 2 with positions 0 1 0 give the mask 100 110 001.
-        mask_BTT = same_segment(segments, segments)
-        mask_BTT &= positions[:, :, None] >= positions[:, None, :]
         x_BTD = self._embed(tokens, positions, train=train)
-        view = View(mask_BTT, positions, positions)
+        view = self_view(positions, segments, causal=True)
         return self.decoder(x_BTD, view, train=train)
 
     def logits(self, x_BTD: Array) -> Array:
@@ -76,42 +72,40 @@ class LanguageModel(nn.Module):
 
     def prepare(
         self, memory: tuple[()], memory_mask_BS: Array, room: int, num_beams: int
-    ) -> tuple[tuple[()], KVCache]:
+    ) -> tuple[tuple[()], Cache]:
         """Returns the memory, and a cache for `room` tokens; of `memory_mask` only B is used."""
         x_B1D = jnp.zeros((len(memory_mask_BS), 1, self.options.d_model), self.dtype)
         return memory, self.decoder.empty_cache(x_B1D, room, num_beams)
 
     def step(
-        self, tokens_BWT: Array, position: Array, memory: tuple[()], cache: KVCache
-    ) -> tuple[Array, KVCache]:
+        self, tokens_BWT: Array, position: Array, memory: tuple[()], cache: Cache
+    ) -> tuple[Array, Cache]:
         """Returns logits [B, W, T, V] after each of T further tokens of W beams, and the cache.
 
         `tokens` stand from `position` on. T is 1 to generate; a prompt can be one larger step.
         """
         del memory
-        queries = kv_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
+        queries = decoder_cache.queries(tokens_BWT, position, cache.ancestry_BWP)
         # One row of positions is enough: all rows are at the same positions.
         positions_1Q = queries.view.query_positions_BT[:1]
         x_BQD = self._embed(queries.tokens_BQ, positions_1Q, train=False)
-        x_BQD, keys_values = self.decoder.step(
-            x_BQD, queries.view, None, None, cache.keys_values, queries.slot
-        )
-        logits_BWTV = queries.per_beam(self.logits(x_BQD))
-        return logits_BWTV, KVCache(keys_values, queries.ancestry_BWP)
+        x_BQD, cache = self.decoder.step(x_BQD, queries, None, None, cache.states)
+        return queries.per_beam(self.logits(x_BQD)), cache
 
     # Static: they are called outside `apply`, and use no params.
-    reorder = staticmethod(kv_cache.reorder)
-    grow = staticmethod(kv_cache.grow)
+    reorder = staticmethod(decoder_cache.reorder)
+    grow = staticmethod(decoder_cache.grow)
     attention_weights = staticmethod(stacked_weights)
 
     position_limit = property(most_positions)
+    takes_packed_rows = property(stack.take_packed_rows)
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` rows of `length` tokens.
 
         The FLOPs are counted as in `Transformer.flops`.
         """
-        decoder = self.options.num_layers * sum(layers.multiply_adds(self.options, length))
+        decoder = stack.multiply_adds(self.options, length, causal=True)
         return 3 * 2 * rows * length * (decoder + self.options.d_model * self.vocab_size)
 
     def _embed(self, tokens_BT: Array, positions_BT: Array, *, train: bool) -> Array:

@@ -15,7 +15,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models.attention import Score, attend
+from transformer.models.attention import attend
+from transformer.models.scores import Score
 
 Array = jax.Array
 SCORES = {"additive": "additive", "dot": "dot", "general": "general", "concat": "additive"}

@@ -7,9 +7,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import dense, fields, layers, stack
-from transformer.models.attention import View, same_segment, stacked_weights
-from transformer.models.layers import ACTIVATIONS, LayerOptions
+from transformer.models import dense, fields, layer_options, stack
+from transformer.models.attention import self_view, stacked_weights
+from transformer.models.layer_options import ACTIVATIONS, LayerOptions
 from transformer.models.positions import PositionEncoding, most_positions
 
 Array = jax.Array
@@ -30,12 +30,12 @@ class TextEncoder(nn.Module):
     attention_weights = staticmethod(stacked_weights)
 
     def setup(self) -> None:
-        layers.check(self, layers.TEXT_RULES)
+        stack.check(self, layer_options.TEXT_RULES)
         D = self.options.d_model
         normal = nn.initializers.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
         self.add_positions = PositionEncoding(self.options.positions, self.max_positions)
-        sublayers = stack.sublayers(self.options, self.dtype)
+        sublayers = stack.sublayers(self.options, self.dtype, causal=False)
         self.encoder = stack.Stack(options=self.options, sublayers=sublayers)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 
@@ -49,14 +49,15 @@ class TextEncoder(nn.Module):
         x_BSD = self.add_positions(self.embedding(ids) * self.options.d_model**0.5, positions)
         x_BSD = self.dropout(x_BSD.astype(self.dtype), deterministic=not train)
         # The mask: a token sees its own text on both sides, and no padding.
-        view = View(same_segment(segments, segments), positions, positions)
+        view = self_view(positions, segments, causal=False)
         return self.encoder(x_BSD, view, train=train)
 
     position_limit = property(most_positions)
+    takes_packed_rows = property(stack.take_packed_rows)
 
     def encoder_flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step without the head: three forward passes."""
-        encoder = self.options.num_layers * sum(layers.multiply_adds(self.options, length))
+        encoder = stack.multiply_adds(self.options, length, causal=False)
         return 3 * 2 * rows * length * encoder
 
 

@@ -89,7 +89,7 @@ def write(
         ) from error
     options = model.options
     spec = transformer_spec.TransformerSpec.from_config(
-        (options.num_layers, model.decoder_depth),
+        (options.num_layers, model.decoder_options.num_layers),
         options.num_heads,
         pre_norm=options.norm == "pre",
         no_final_norm=not options.final_norm,

@@ -150,7 +150,7 @@ def config_of(
         "encoder_ffn_dim": options.d_ff,
         "decoder_ffn_dim": options.d_ff,
         "encoder_layers": options.num_layers,
-        "decoder_layers": model.decoder_depth,
+        "decoder_layers": model.decoder_options.num_layers,
         "num_hidden_layers": options.num_layers,
         "vocab_size": len(orders[0]),
         "decoder_vocab_size": len(orders[1]),

@@ -1,0 +1,191 @@
+"""Each mixer of the registry is held to what transformer/models/mixers.py says of a mixer.
+
+Here it is alone, over more positions than a window or a chunk has; test_models.py checks a small
+Transformer with it: padding, neighbours, causality, decoding.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conformance import tables, tiny_models
+from conformance.tiny_models import MIXERS
+from helpers import tiny
+from helpers.layers import products
+from jax.sharding import NamedSharding, PartitionSpec
+
+from transformer.models import attention, cache, mixers
+
+D, LONG = 16, 70
+TEXTS = (33, 25)  # lengths of the texts of a row; padding is behind them
+
+
+def cases(both_ways=False):
+    """Makes a test one of each mixer, or of each that an encoder can have."""
+    names = [name for name in tables.cases("MIXER", MIXERS) if not both_ways or is_both_ways(name)]
+    return pytest.mark.parametrize("name", names)
+
+
+def is_both_ways(name):
+    return getattr(mixers.parse(MIXERS[name])[0][0], "both_ways", True)
+
+
+@functools.cache
+def mixer_of(name, causal=True, dtype="float32"):
+    [(kind, fields)] = mixers.parse(MIXERS[name])
+    options = tiny.model(num_layers=1).options
+    return kind(options=options, causal=causal, dtype=jnp.dtype(dtype), **fields)
+
+
+@functools.cache
+def params_of(name, causal=True):
+    mixer, (x, view) = mixer_of(name, causal), row(TEXTS)
+    init = lambda key: mixer.init(key, x, view, train=False)
+    first, random = tiny.jit(init)(jax.random.key(0))["params"], np.random.default_rng(0)
+    # With noise on the first values, because biases begin as zeros.
+    return jax.tree.map(lambda p: np.float32(p + 0.2 * random.standard_normal(p.shape)), first)
+
+
+def row(lengths, causal=True, room=LONG, seed=1):
+    """Returns (x, view) of a row of texts of these lengths, then padding."""
+    lengths = [*lengths, room - sum(lengths)]
+    segments = np.repeat([*range(1, len(lengths)), 0], lengths)[None]
+    positions = np.concatenate([np.arange(n) for n in lengths])[None]
+    x = np.random.default_rng(seed).standard_normal((1, room, D)).astype(np.float32)
+    return x, attention.self_view(jnp.asarray(positions), jnp.asarray(segments), causal=causal)
+
+
+@functools.partial(tiny.jit, static_argnums=0)
+def mix(mixer, params, x, view):
+    return mixer.apply({"params": params}, x, view, train=False)
+
+
+def distance(found, expected):
+    """Returns the largest difference, NaN if there is one."""
+    return np.abs(np.asarray(found, np.float32) - np.asarray(expected, np.float32)).max()
+
+
+def test_every_mixer_has_a_tiny_one():
+    tables.check_names("MIXER", MIXERS, "a line NAME: PATTERN", "MIXERS of tiny_models.py")
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@cases()
+def test_texts_of_a_row_are_apart(name, causal):
+    if not (causal or is_both_ways(name)):
+        pytest.skip("an encoder cannot have it")
+    mixer, params = mixer_of(name, causal), params_of(name, causal)
+    if not getattr(mixer, "takes_packed_rows", True):
+        pytest.skip("it takes one text a row")
+    x, view = row(TEXTS, causal)
+    y = mix(mixer, params, x, view)
+    assert np.isfinite(y).all(), f"{name}: y is non-finite"
+    start = 0
+    for length in TEXTS:
+        alone = np.zeros_like(x)
+        alone[:, :length] = x[:, start : start + length]
+        expected = mix(mixer, params, alone, row([length], causal)[1])[:, :length]
+        assert distance(y[:, start : start + length], expected) < 2e-5, (
+            f"{name}: y of a text changes with the text before or after it in its row"
+        )
+        start += length
+
+
+@pytest.mark.parametrize("counts", [[1] * 12, [40, 1, 1, 20, 1]], ids=["single", "several"])
+@cases()
+def test_steps_are_all_positions_at_once(name, counts):
+    """Of three beams, each of which goes on from a random one behind every step."""
+    B, W, T, mixer, params = 2, 3, sum(counts), mixer_of(name), params_of(name)
+    random = np.random.default_rng(2)
+    x_BWTD = random.standard_normal((B, W, T, D)).astype(np.float32)
+
+    @tiny.jit
+    def begin(x_B1D):
+        state = mixer.apply({"params": params}, x_B1D, 8, W, method="empty_state")
+        return cache.Cache([state], cache.empty_ancestry(B, 8, W))
+
+    @tiny.jit
+    def step(x_BWTD, position, kept):
+        tokens = jnp.zeros(x_BWTD.shape[:3], jnp.int32)
+        queries = cache.queries(tokens, position, kept.ancestry_BWP)
+        x_BQD = queries.in_order(x_BWTD)
+        y_BQD, state = mixer.apply(
+            {"params": params}, x_BQD, queries, kept.states[0], method="step"
+        )
+        return queries.per_beam(y_BQD), cache.Cache([state], queries.ancestry_BWP)
+
+    kept, history, start = cache.grow(begin(x_BWTD[:, 0, :1]), LONG), x_BWTD[:, :, :0], 0
+    for count in counts:
+        new = x_BWTD[:, :, start : start + count]
+        history = np.concatenate([history, new], axis=2)
+        found, kept = step(new, start, kept)
+        start += count
+        padded = np.zeros((B * W, LONG, D), np.float32)
+        padded[:, :start] = history.reshape(B * W, start, D)
+        expected = mix(mixer, params, padded, row([start])[1])[:, start - count : start]
+        assert distance(found, expected.reshape(found.shape)) < 5e-5, (
+            f"{name}: a step of {count} that ends at position {start} is not the full pass"
+        )
+        parents = random.integers(0, W, (B, W))
+        history = np.take_along_axis(history, parents[:, :, None, None], axis=1)
+        kept = cache.reorder(kept, jnp.asarray(parents))
+
+
+@cases()
+def test_gradients_are_finite_and_stay_in_their_text(name):
+    mixer, params, (x, view) = mixer_of(name), params_of(name), row(TEXTS)
+
+    @tiny.jit
+    @functools.partial(jax.grad, argnums=(0, 1))
+    def gradient(params, x):
+        y = mixer.apply({"params": params}, x, view, train=False)
+        return (y[:, : TEXTS[0]] ** 2).sum()
+
+    by_params, by_x = gradient(params, x)
+    assert all(np.isfinite(g).all() for g in jax.tree.leaves((by_params, by_x))), (
+        f"{name}: a gradient is non-finite"
+    )
+    unused = [p for p, g in jax.tree.leaves_with_path(by_params) if not np.abs(g).max() > 1e-7]
+    assert not unused, f"{name}: {jax.tree_util.keystr(unused[0])} has no gradient"
+    if getattr(mixer, "takes_packed_rows", True):
+        assert not np.any(by_x[:, TEXTS[0] :]), f"{name}: a text has a gradient from another one"
+
+
+@cases()
+def test_bfloat16_is_close_to_float32(name):
+    x, view = row(TEXTS)
+    high = mix(mixer_of(name), params_of(name), x, view)[:, : sum(TEXTS)]
+    low = mix(mixer_of(name, dtype="bfloat16"), params_of(name), x.astype(jnp.bfloat16), view)
+    assert low.dtype == jnp.bfloat16, f"{name}: y in bfloat16 is {low.dtype}"
+    error = np.asarray(low[:, : sum(TEXTS)], np.float32) - high
+    share = np.sqrt((error**2).mean()) / np.std(high)
+    assert share < 0.03, f"{name}: y in bfloat16 is {share:.1%} off"
+
+
+@cases()
+def test_rows_on_eight_devices_are_those_on_one(name):
+    mixer, params, (_, view) = mixer_of(name), params_of(name), row(TEXTS)
+    x = np.concatenate([row(TEXTS, seed=seed)[0] for seed in range(8)])
+    view = jax.tree.map(lambda a: jnp.broadcast_to(a, (8, *a.shape[1:])), view)
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    sharded = jax.device_put((x, view), NamedSharding(mesh, PartitionSpec("data")))
+    assert distance(mix(mixer, params, *sharded), mix(mixer, params, x, view)) < 2e-5, (
+        f"{name}: y changes with the number of devices"
+    )
+
+
+@cases()
+def test_multiply_adds_are_those_of_its_products(name):
+    """Within a third: a program also multiplies what its masks leave out."""
+    mixer, params, (x, view) = mixer_of(name), params_of(name), row([LONG])
+    call = lambda params: mixer.apply({"params": params}, x, view, train=False)
+    counted = products(jax.make_jaxpr(call)(params).jaxpr) / 2 / LONG
+    assert mixer.multiply_adds(LONG) == pytest.approx(counted, rel=1 / 3), (
+        f"{name}: multiply_adds({LONG}) is {mixer.multiply_adds(LONG)}, products are {counted:.0f}"
+    )
+
+
+def test_a_mixer_is_in_a_model_of_its_own_name():
+    assert all(f"transformer/{name}" in tiny_models.TINY for name in MIXERS)

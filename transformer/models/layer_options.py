@@ -1,0 +1,89 @@
+"""The hyper-parameters of the layers of all Transformers, and their checks.
+
+A model has a field `options: LayerOptions`, and calls `stack.check` first. A new hyper-parameter of
+the layers is a field of LayerOptions and a key of configs/_layers.py.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+
+import flax.linen as nn
+
+from transformer.errors import UserError
+from transformer.models import fields, positions
+from transformer.models.scores import SCORES
+
+ACTIVATIONS = {
+    "relu": nn.relu,
+    "gelu": functools.partial(nn.gelu, approximate=False),
+    "gelu_tanh": nn.gelu,  # the approximation by tanh, which GPT-2 has
+    "silu": nn.silu,  # x * sigmoid(x), also called swish
+    "sigmoid": nn.sigmoid,
+}
+DTYPES = ("float32", "bfloat16")
+RULES = {
+    "score": SCORES,
+    "positions": positions.KINDS,
+    "norm": ("post", "pre"),
+    "norm_kind": ("layer", "rms", "none"),
+    "activation": tuple(ACTIVATIONS),
+    **dict.fromkeys(("d_model", "d_ff", "num_heads", "num_layers"), "at least 1"),
+    **dict.fromkeys(("key_size", "value_size", "norm_epsilon", "max_distance"), "at least 0"),
+    "dropout_rate": "at least 0 and below 1",
+    "attention_dropout_rate": "at least 0 and below 1",
+    "activation_dropout_rate": "at least 0 and below 1",
+    "dtype": DTYPES,
+}
+# Further ones of models of texts: sinusoids are two by two, and 4 of them the fewest.
+TEXT_RULES = {"d_model": "even and at least 4", "max_positions": "at least 0"}
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerOptions:
+    """The hyper-parameters of a stack of layers; configs/_layers.py has the paper's values."""
+
+    d_model: int
+    d_ff: int
+    num_heads: int
+    num_layers: int
+    key_size: int  # of one head; 0: d_model / num_heads
+    value_size: int  # likewise
+    mixer: str  # of each layer: 'attention' (the paper's), or a pattern of mixers.py
+    score: str  # 'scaled_dot' (the paper's), or another of scores.SCORES
+    norm: str  # 'post' (the paper's) or 'pre'
+    norm_kind: str  # 'layer' (the paper's), 'rms' or 'none'
+    final_norm: bool  # one more normalisation on top, as pre-norm needs; the paper has none
+    norm_epsilon: float
+    residual: bool  # False: without residual connections
+    positions: str  # 'interleaved' sinusoids (the paper's), or another of positions.KINDS
+    max_distance: int  # of 'shaw' and 't5': farther keys count as this far
+    activation: str  # 'relu' (the paper's), or another of ACTIVATIONS
+    gated: bool  # activations of the feed-forward network times a third linear map
+    attention_bias: bool
+    dropout_rate: float  # of sub-layers' outputs and of the embedded input
+    attention_dropout_rate: float
+    activation_dropout_rate: float  # inside the feed-forward network
+    remat: bool  # in training, compute each layer's activations again in the backward pass
+
+
+def head_sizes(options: LayerOptions) -> tuple[int, int]:
+    """Returns (K, C), the sizes of one head's keys and values; a field of 0 is d_model / heads."""
+    size = options.d_model // options.num_heads
+    return options.key_size or size, options.value_size or size
+
+
+def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
+    """Raises UserError for an invalid field of a model; `rules` are those of its own fields."""
+    options = model.options
+    if options.positions == "learned" and "max_positions" in rules:
+        rules = {**rules, "max_positions": "at least 1"}
+    fields.check(model, {**RULES, **rules})
+    sizes_given = options.key_size and options.value_size
+    if options.d_model % options.num_heads and not sizes_given:
+        raise UserError(
+            f"config.model.d_model={options.d_model} must be a multiple of "
+            f"config.model.num_heads={options.num_heads} (or give key_size and value_size)"
+        )
+    key_size, _ = head_sizes(options)
+    positions.check(options.positions, options.score, key_size, options.max_distance)
