@@ -97,6 +97,8 @@ DECAY = {"name": "cosine_decay_schedule", "init_value": 1.0, "decay_steps": 0}
     ("name", "arguments", "schedule", "words"),
     [
         ("adma", {}, CONSTANT, ".name must be an optimizer of optax .* found 'adma'"),
+        ("Muon", {}, CONSTANT, r".* found 'Muon'; did you mean muon\?"),
+        ("scale_by_adam", {}, CONSTANT, ".* found 'scale_by_adam'(?!; did)"),
         *((name, {}, CONSTANT, f".* found '{name}'") for name in ("tree", "chain")),
         ("schedule_free_adamw", {}, CONSTANT, ".* found 'schedule_free_adamw'"),
         ("lion", {"eps": 1e-9}, CONSTANT, ".arguments.eps: lion has no such argument; .*b1"),

@@ -72,19 +72,16 @@ def make_optimizer(
     not count. Parameters below the prefixes of paths in `frozen` are not updated, and have no
     state.
     """
-    make = getattr(optax, name, None) or getattr(optax.contrib, name, None)
-    # Schedule-free optimizers would have to be evaluated with other params than those in training;
-    # names that begin with scale_by are parts of an optimizer.
-    usable = callable(make) and not name.startswith(("schedule_free", "scale_by"))
-    if not usable or "learning_rate" not in inspect.signature(make).parameters:
-        hint = did_you_mean(name.lower(), dir(optax))
+    optimizers = _optimizers()
+    if name not in optimizers:
+        hint = did_you_mean(name.lower(), optimizers)
         raise UserError(
             "config.optimizer.name must be an optimizer of optax with a learning rate, such as "
             f"adam, adamw, sgd, lion, adafactor or muon, found {name!r}{hint}"
         )
-    if make is optax.contrib.muon:
+    if name == "muon":
         arguments = {"muon_weight_dimension_numbers": hidden_matrices, **arguments}
-    make = _bound(make, "config.optimizer.arguments", arguments, later="learning_rate")
+    make = _bound(optimizers[name], "config.optimizer.arguments", arguments, later="learning_rate")
     # Optax counts the updates before this one: update 1 has count 0.
     optimizer = make(learning_rate=lambda count: schedule(count + 1))
     if clip_norm:
@@ -94,6 +91,19 @@ def make_optimizer(
     # Not optax.masked, which passes a frozen parameter's gradient on as its update.
     parts = {"trained": optimizer, "frozen": optax.set_to_zero()}
     return optax.multi_transform(parts, functools.partial(_parts, param_paths.prefixes(frozen)))
+
+
+def _optimizers() -> dict[str, Callable]:
+    """Returns {name: function} of the optimizers of optax that have a learning rate."""
+    # Schedule-free optimizers would have to be evaluated with other params than those in training;
+    # names that begin with scale_by are parts of an optimizer, those with capitals are types.
+    unusable = ("schedule_free", "scale_by", "_")
+    return {
+        name: make
+        for name, make in {**vars(optax.contrib), **vars(optax)}.items()
+        if callable(make) and name.islower() and not name.startswith(unusable)
+        if "learning_rate" in inspect.signature(make).parameters
+    }
 
 
 def hidden_matrices(params: Tree) -> Tree:
