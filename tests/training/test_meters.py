@@ -82,8 +82,19 @@ def test_steps_that_are_read_at_once_share_their_time(logged, monkeypatch):
         now[0] += 10
         return 2 if step < 4 else 0
 
-    seconds = [values["step_seconds"] for values in logged(lag=lag).values()]
+    def laps(every):
+        """Returns the seconds and the tokens of a lap's mean step, for each line."""
+        lines = logged(lag=lag, every=every, weight=lambda step: 10 * step).values()
+        seconds = [values["step_seconds"] for values in lines]
+        return seconds, [x["tokens_per_second"] * s for x, s in zip(lines, seconds, strict=True)]
+
+    seconds, tokens = laps(every=1)
     assert seconds == pytest.approx([30, 10 / 3, 10 / 3, 10 / 3, 10])
+    assert tokens == pytest.approx([10, 30, 30, 30, 50])
+    # The lap that the line of step 2 ends has the steps 1 to 4; the line of step 4 repeats it.
+    seconds, tokens = laps(every=2)
+    assert seconds == pytest.approx([10, 10])
+    assert tokens == pytest.approx([25, 25])
 
 
 def test_means_are_over_tokens_and_padding_over_positions(logged):

@@ -78,20 +78,23 @@ class Meters:
         # Queue: with lag 2, steps 7 8 9 make 7 ready; lag 0 empties it.
         ready = [self._late.popleft() for _ in range(len(self._late) - lag)]
         jax.block_until_ready(ready)
-        for i, (step, metrics) in enumerate(ready):
-            self._log_step(step, metrics, ahead=len(ready) - 1 - i)
+        # All of them took this lap's time: they count in its rates, which each of their lines has.
+        self._lap += [(float(x["weight"]), x.pop("seconds_at_peak")) for _, x in ready]
+        last = len(ready) - 1
+        logged = [self._log_step(*late, ahead=last - i) for i, late in enumerate(ready)]
+        if any(logged):
+            self._lap.clear()
 
-    def _log_step(self, step: int, metrics: dict, *, ahead: int) -> None:
-        """Checks a step's metrics for anomalies, and logs them if the step is due.
+    def _log_step(self, step: int, metrics: dict, *, ahead: int) -> bool:
+        """Checks a step's metrics for anomalies, logs them if the step is due, and returns whether.
 
         `ahead` further steps are read together with it: the elapsed time is divided among them.
         """
         metrics = {name: float(value) for name, value in metrics.items()}
-        self._lap.append((metrics["weight"], metrics.pop("seconds_at_peak")))
         self._progress.advance()
         # `check` logs a skipped update itself.
         if not self._anomalies.check(step, metrics) or step % self._every:
-            return
+            return False
         weight, unit = metrics.pop("weight"), self._task.unit
         rates = {name: metrics.pop(name) for name in ("gradient_norm", "learning_rate")}
         skipped, positions = int(metrics.pop("skipped")), metrics.pop("positions")
@@ -108,12 +111,12 @@ class Meters:
             values["padding"] = 1 - filled / positions
         # Rates are of the lap, as its times are: batches of other lengths have other weights.
         lap_weight, lap_at_peak = map(statistics.fmean, zip(*self._lap, strict=True))
-        self._lap.clear()
         values |= {f"{unit}s_per_second": lap_weight / times["step_seconds"], **times}
         if lap_at_peak:
             values["mfu"] = lap_at_peak / times["step_seconds"]
         self._log.write("train", step, values)
         self._progress.show(means, values, unit)
+        return True
 
     def validation(self, step: int, scores: dict, is_best: bool) -> None:
         """Logs the scores of a validation; the line in the log marks the validation as done."""
