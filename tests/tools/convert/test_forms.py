@@ -57,15 +57,16 @@ def test_a_field_that_a_form_does_not_know_is_refused(program, monkeypatch):
     options = MoreOptions(**vars(model.options))
     with pytest.raises(UserError, match=r"cannot represent config.model.window=128: use [^\n]*$"):
         check(model.clone(options=options))
-    # By the default of its key in the configs it changes nothing.
-    paper = config_files.default_config().copy_and_resolve_references()
-    paper.model.window = 128
-    monkeypatch.setattr(config_files, "default_config", lambda task: paper)
-    check(model.clone(options=options))
-    with pytest.raises(
-        UserError, match=r"config.model.window=64, only 128: use [^\n]*=safetensors$"
-    ):
-        check(model.clone(options=dataclasses.replace(options, window=64)))
+    # By a default of its key that is off it changes nothing, by another it may.
+    defaults = config_files.default_config().copy_and_resolve_references()
+    monkeypatch.setattr(config_files, "default_config", lambda task: defaults)
+    defaults.model.window = 0
+    check(model.clone(options=dataclasses.replace(options, window=0)))
+    with pytest.raises(UserError, match=r"window=128, only 0: use [^\n]*=safetensors$"):
+        check(model.clone(options=options))
+    defaults.model.window = 128
+    with pytest.raises(UserError, match=r"window=128: use [^\n]*=safetensors$"):
+        check(model.clone(options=options))
 
 
 NAMES = {

@@ -54,10 +54,7 @@ def check(model: nn.Module) -> None:
     """Raises UserError for a model that cannot be exported to CTranslate2."""
     allowed = {
         "norm": ("post", "pre"),
-        "norm_kind": ("layer",),
         "final_norm": (False, True),
-        "residual": (True,),
-        "score": ("scaled_dot",),
         "positions": ("interleaved", "halves", "concatenated", "learned"),
         "activation": tuple(ACTIVATIONS),
     }

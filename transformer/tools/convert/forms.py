@@ -37,21 +37,30 @@ ANY = {
     "dtype",
     "remat",
 }
+# Fields that no program can represent with another value than the paper's.
+PAPER = {
+    "norm_kind": ("layer",),
+    "residual": (True,),
+    "score": ("scaled_dot",),
+    "mixer": ("attention",),
+}
 
 
 def check(model: nn.Module, program: str, allowed: dict[str, tuple], formats: str) -> None:
     """Raises UserError for a model that another program cannot represent.
 
-    `allowed` has {field: the values that the program can represent}; a field that is neither there
-    nor in ANY must have the paper's value. The message proposes `formats`, values of
-    config.export.format, where a field of `allowed` has another value. The program's heads have
-    the size d_model / num_heads.
+    `allowed` has {field: the values that the program can represent}, of fields that are neither in
+    ANY nor in PAPER. A field that is in none of them must have its default, and this must be False,
+    0 or "". The message proposes `formats`, values of config.export.format, where a field of
+    `allowed` has another value. The program's heads have the size d_model / num_heads.
     """
-    paper = config_files.default_config("translation").model
-    # A field that is not known here, but in the configs, is one that a fork has added: by its
-    # default the model stays the paper's.
+    # A field that only the configs know is one that a fork has added: by a default that is off, the
+    # model stays the paper's.
+    defaults = config_files.default_config("translation").model
+    off = {name: (value,) for name, value in defaults.items() if not value}
+    known = {**off, **PAPER, **allowed}
     for name, value in fields.values(model).items():
-        values = allowed.get(name, (paper[name],) if name in paper else ())
+        values = known.get(name, ())
         if name not in ANY and value not in values:
             only = f", only {', '.join(map(repr, values))}" if values else ""
             raise UserError(

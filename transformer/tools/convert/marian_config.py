@@ -174,10 +174,7 @@ def check(model: nn.Module) -> None:
     """Raises UserError for a model that Marian cannot represent; warns of another epsilon."""
     allowed = {
         "norm": ("post",),
-        "norm_kind": ("layer",),
         "final_norm": (False,),
-        "residual": (True,),
-        "score": ("scaled_dot",),
         "positions": ("interleaved", "halves"),
         "activation": tuple(ACTIVATIONS.values()),
     }
