@@ -34,6 +34,16 @@ def test_a_bias_of_heads_is_a_vector_and_a_table_is_as_it_is():
     assert matrices.to_foreign("target_embedding/embedding", bias) is bias
 
 
+@pytest.mark.parametrize("count", [64, 4096])
+def test_sinusoids_are_recognised_in_bfloat16(count):
+    """And where another program computed the angles in float64."""
+    angles = np.arange(count)[:, None] / 10000 ** (np.arange(256) / 256)
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    rounded = table.astype("bfloat16").astype(np.float32)
+    assert matrices.are_sinusoids(rounded, 512, first=0)
+    assert not matrices.are_sinusoids(rounded + np.float32(0.01), 512, first=0)
+
+
 CHANGES = {
     "paper": {},
     "untied": {"tied_embeddings": "none", "output_bias": True},

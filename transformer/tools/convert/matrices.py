@@ -42,9 +42,10 @@ def are_sinusoids(table: np.ndarray, d_model: int, first: int) -> bool:
     """Returns whether a table [P, D] has the sinusoids in 'halves' from position `first` on."""
     if table.ndim != 2 or table.shape[1] != d_model or not len(table):
         return False
-    # The tolerance covers a table in bfloat16, whose values are off by up to 2^-9.
+    # The tolerance covers a table in bfloat16, whose values are off by up to 2^-9 (0.002), and the
+    # angles of far positions, which float32 rounds: waves are off by 0.001 at position 16,000.
     waves_1PD = sinusoids(np.arange(len(table))[None], d_model, "halves")
-    return np.allclose(table[first:], waves_1PD[0, first:], atol=2e-3)
+    return np.allclose(table[first:], waves_1PD[0, first:], atol=4e-3)
 
 
 def halves(params: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
