@@ -9,9 +9,9 @@ The modes, all of registry.py; DIR is runs/CONFIG by default, and may be gs://BU
 MODES
 
 Any key of a config can be set: --config.model.d_model=256 --config.train.num_steps=1000. To see the
-keys and their values: python launch.py --config=configs/parallel_text.py --help. What they mean
-stands in configs/TASK.py, such as translation.py, _layers.py and _run.py. A mode may have keys of
-its own: python launch.py --mode=align --workdir=DIR --help shows those, too. A config is
+keys and their values: python launch.py --config=configs/parallel_text.py --help. What they mean is
+in configs/TASK.py (such as translation.py), configs/_layers.py and configs/_run.py. A mode may have
+keys of its own: python launch.py --mode=align --workdir=DIR --help shows those, too. A config is
 Python code that is executed: only use configs that you trust.
 
 What starts from a trained workdir takes the config from there, except the keys that belong to a

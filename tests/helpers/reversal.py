@@ -133,7 +133,7 @@ def trained(steps=1500):
     return values
 
 
-def write_workdir(folder, params=None, step=7):
+def write_workdir(folder, params=None, step=7, keep=1):
     """A run as training would have left it, by default one that can reverse."""
     config, values = wmt_base.get_config(), fields.values(model())
     config.model.update({name: values[name] for name in config.model})
@@ -145,6 +145,6 @@ def write_workdir(folder, params=None, step=7):
     paths.write_file(folder / "config.json", config.to_json().encode())
     paths.write_file(folder / "vocabulary" / "shared.model", vocabulary_model())
     identity = {"vocabulary": vocabulary().fingerprint}
-    saved = manager.Checkpoints(folder, keep=1, every=1, identity=identity, best_is="highest")
+    saved = manager.Checkpoints(folder, keep=keep, every=1, identity=identity, best_is="highest")
     saved.save(step, parameters() if params is None else params, {"count": np.zeros(1)})
     saved.close()

@@ -99,9 +99,11 @@ def test_what_cannot_track_is_one_line(tmp_path, monkeypatch):
         raise RuntimeError("no API key")
 
     monkeypatch.setitem(trackers.TRACKERS, "wandb", no_login)
-    opened = Tracker("run-7", lambda *_: None, lambda: None)
+    closed = []
+    opened = Tracker("run-7", lambda *_: None, lambda: closed.append("run-7"))
     monkeypatch.setitem(trackers.TRACKERS, "mlflow", lambda *_: opened)
     with pytest.raises(UserError, match="wandb did not start: no API key"):
         trackers.start("mlflow,wandb", tmp_path, CONFIG)
+    assert closed == ["run-7"]
     # Started again, it goes on in the run that was opened.
     assert json.loads((tmp_path / trackers.IDS).read_text()) == {"mlflow": "run-7"}

@@ -107,6 +107,6 @@ def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> Trained:
         average_last=options.evaluate.average_last,
         every=config.train.save_every,
     )
-    numbers = ", ".join(map(str, steps))
-    logging.info("%s: %s weights, of step %s", folder, options.evaluate.weights, numbers)
+    noun, numbers = "steps" if len(steps) > 1 else "step", ", ".join(map(str, steps))
+    logging.info("%s: %s weights, of %s %s", folder, options.evaluate.weights, noun, numbers)
     return Trained(model, layout.local_replicas(params), steps, max(steps))

@@ -26,7 +26,7 @@ REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an
 class Log:
     """Appends to WORKDIR/metrics.jsonl, one JSON object a line, to TensorBoard and trackers.
 
-    Each line has 'step', at which the loss or the scored params were, and 'kind': 'train',
+    Each line has 'step', the step of the loss or of the scored params, and 'kind': 'train',
     'validation' or, for the final score, its split (final_SPLIT if that would be one of KINDS). On
     resuming from `step`, later lines are cut, and so is a final score, which is logged again when
     the run ends: the log of a resumed run equals that of an uninterrupted one, except for times. Of

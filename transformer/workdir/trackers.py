@@ -75,6 +75,7 @@ def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
         try:
             trackers.append(TRACKERS[name](ids.get(name), workdir, config))
         except Exception as error:  # whatever a service answers
+            close(trackers)
             raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
         # Written for each: should the next one not start, a second try goes on in this one's run.
         ids[name] = trackers[-1].id
