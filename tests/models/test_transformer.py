@@ -141,13 +141,15 @@ def test_every_option_builds_runs_and_matters(changes):
     assert got.dtype == np.float32
     assert np.isfinite(got).all()
 
-    # With the values of all params that the plain model has, too: the others must matter.
-    plain = tiny.model(num_layers=1)
-    if got.shape[-1] == plain.target_vocab_size:
-        shared = flatten_dict(tiny.parameters(plain, inputs))
-        for path, value in flatten_dict(parameters).items():
-            if np.shape(shared.get(path)) == value.shape:
-                shared[path] = value
+    # With the values of all params that the plain model has, too: the others must matter. Its
+    # LayerNorm in the place of RMSNorm has that scale, in the place of none the scale 1.
+    plain, params, shared = tiny.model(num_layers=1), flatten_dict(parameters), {}
+    shapes = flatten_dict(tiny.shapes(plain, inputs))
+    for path, leaf in shapes.items():
+        neutral = np.full(leaf.shape, path[-1] == "scale", np.float32)
+        in_rms_norm = (*path[:-2], "rms_norm", path[-1])
+        shared[path] = params.get(path, params.get(in_rms_norm, neutral))
+    if all(shared[path].shape == leaf.shape for path, leaf in shapes.items()):
         difference = np.abs(got - logits(plain, unflatten_dict(shared), inputs))
         assert difference[batch["weights"] > 0].max() > 1e-3
 
