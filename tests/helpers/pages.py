@@ -21,7 +21,7 @@ from transformer.workdir import config_files
 ROOT = Path(__file__).resolve().parents[2]
 # What docs/forking.md tells the reader to write.
 TO_WRITE = {"configs/three_layers.py", "configs/mixer.py", "configs/toy.py", "models/mixer.py"}
-TO_WRITE |= {"tasks/toy.py", "loss.z_loss", "transformer/gated"}
+TO_WRITE |= {"tasks/toy.py", "loss.z_loss", "transformer/capped", "configs/mine.py"}
 PLACEHOLDER = re.compile(r"\b(?:test_)?[A-Z]{4,}\.|\.\.\.")  # TASK.py, test_FILE.py, ...
 
 NAME = r"(?<![\w/.])[\w/.-]*\w\.(?:py|md|css|js)\b"

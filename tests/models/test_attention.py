@@ -11,7 +11,7 @@ from helpers import tiny
 from helpers.layers import assert_glorot_uniform, randomised
 
 from configs import _layers
-from transformer.models import attention
+from transformer.models import attention, positions
 from transformer.models.layer_options import LayerOptions
 
 D, H, K, C = 64, 4, 8, 16
@@ -34,8 +34,8 @@ def attention_layer(dtype=jnp.float32, **changes):
 
 def view_of(mask):
     """Positions count from 0 in queries and keys."""
-    (B, T, S), positions = mask.shape, lambda *shape: jnp.broadcast_to(jnp.arange(shape[1]), shape)
-    return attention.View(mask, positions(B, T), positions(B, S))
+    (B, T, S), count = mask.shape, lambda *shape: jnp.broadcast_to(jnp.arange(shape[1]), shape)
+    return attention.View(mask, count(B, T), count(B, S))
 
 
 def attend_to(module, queries, memory, mask, view=None, *, train=False):
@@ -210,8 +210,8 @@ def test_attention_dropout_drops_weights_and_sows_them_whole(arrays):
 def scattered(mask, seed=5):
     """A view whose positions are not the places in the arrays, and may be far apart."""
     (B, T, S), random = mask.shape, np.random.default_rng(seed)
-    positions = lambda *shape: jnp.asarray(random.integers(0, 20, shape))
-    return attention.View(mask, positions(B, T), positions(B, S))
+    draw = lambda *shape: jnp.asarray(random.integers(0, 20, shape))
+    return attention.View(mask, draw(B, T), draw(B, S))
 
 
 @pytest.mark.parametrize("score", ["scaled_dot", "dot", "general"])
@@ -242,7 +242,28 @@ def test_shaw_is_equations_3_and_4(arrays, score):
     np.testing.assert_allclose(got, expected, atol=3e-5)
 
 
+@pytest.mark.parametrize("kind", ["alibi", "t5"])
+def test_biases_are_added_to_the_scores(arrays, kind):
+    """The weights are those of plain attention times exp(bias), normalised again."""
+    view = scattered(arrays[2])
+    module = attention_layer(positions=kind, max_distance=40)
+    variables = randomised(init_attention(module, jax.random.key(0), *arrays))
+    sow = lambda module: apply_attention(module, variables, *arrays, view, mutable="intermediates")[
+        1
+    ]["intermediates"]["attention"][0]
+    at = view.query_positions_BT, view.key_positions_BS
+    if kind == "alibi":
+        bias = positions.alibi(*at, H)
+    else:
+        table = variables["params"]["distance_bias"]
+        bias = np.moveaxis(table[:, positions.t5_buckets(*at, 40, False)], 0, 1)
+    expected = sow(attention_layer()) * np.exp(bias)
+    expected /= np.maximum(expected.sum(axis=-1, keepdims=True), 1e-30)
+    np.testing.assert_allclose(sow(module), expected, atol=1e-6)
+
+
 RELATIVE = [{"positions": "rotary"}, {"positions": "shaw", "max_distance": 3}]
+RELATIVE += [{"positions": "alibi"}, {"positions": "t5", "max_distance": 40}]
 
 
 @pytest.mark.parametrize("changes", RELATIVE, ids=str)

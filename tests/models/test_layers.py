@@ -40,6 +40,19 @@ def test_feed_forward_is_equation_2(activation):
     np.testing.assert_allclose(module.apply(variables, x, train=False), expected, atol=2e-5)
 
 
+def test_a_gate_multiplies_the_activations():
+    """Shazeer 2020, equation 6, with biases: GLU by its sigmoid."""
+    x = np.random.default_rng(5).standard_normal((2, 3, D)).astype(np.float32)
+    module = feed_forward_layer(activation="sigmoid", gated=True)
+    variables = randomised(module.init(jax.random.key(0), x, train=False))
+    inner, gate, outer = (
+        lambda x, p=variables["params"][name]: np.float64(x) @ p["kernel"] + p["bias"]
+        for name in ("inner", "gate", "outer")
+    )
+    expected = outer(1 / (1 + np.exp(-inner(x))) * gate(x))
+    np.testing.assert_allclose(module.apply(variables, x, train=False), expected, atol=2e-5)
+
+
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("kind", ["layer", "rms", "none"])
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -68,6 +68,7 @@ def test_memory_belongs_to_sentences_and_cache_to_beams():
 
 
 RELATIVE = [{"positions": "rotary"}, {"positions": "shaw", "max_distance": 3}]
+RELATIVE += [{"positions": "alibi"}, {"positions": "t5", "max_distance": 40}]
 
 
 @pytest.mark.parametrize("changes", RELATIVE, ids=str)
@@ -166,6 +167,8 @@ def test_every_option_builds_runs_and_matters(changes):
         ({"positions": "shaw"}, "positions='shaw' needs config.model.max_distance"),
         ({"max_distance": -1}, "max_distance must be at least 0"),
         ({"positions": "rotary", "key_size": 5}, "positions='rotary' .* be even, found 5"),
+        ({"positions": "t5", "max_distance": 32}, "positions='t5' needs .*above 32.* found 32"),
+        ({"positions": "rotary", "mixer": "average"}, "positions='rotary' is read by attention"),
         ({"positions": "rotary", "score": "general"}, "score='general' does not go with .*rotary"),
         ({"positions": "shaw", "max_distance": 2, "score": "cosine"}, "score='cosine' does not go"),
     ],
@@ -224,6 +227,7 @@ def closed_formula(
     attention_bias,
     max_distance,
     norm_kind,
+    gated,
     **_,
 ):
     """How many parameters there are, from the paper's figure 1."""
@@ -232,7 +236,7 @@ def closed_formula(
     attention = 2 * D * H * K + D * H * C + H * C * D
     if attention_bias:
         attention += 2 * H * K + H * C + D
-    network = D * F + F + F * D + D
+    network = (1 + gated) * (D * F + F) + F * D + D
     norm = {"layer": 2 * D, "rms": D, "none": 0}[norm_kind]
     encoder_layer = attention + network + 2 * norm
     decoder_layer = 2 * attention + network + 3 * norm
@@ -241,6 +245,7 @@ def closed_formula(
     total += source_vocab_size * D * (tied_embeddings != "all")
     total += target_vocab_size * D * (tied_embeddings == "none")
     total += 2 * L * (2 * max_distance + 1) * H * (K + C) * (positions == "shaw")
+    total += 2 * L * 32 * H * (positions == "t5")
     return total + 2 * max_positions * D * (positions == "learned")
 
 
@@ -279,6 +284,8 @@ def test_parameter_counts_of_the_paper(arguments, expected):
         {"positions": "learned", "max_positions": 50},
         {"positions": "shaw", "max_distance": 16},
         {"positions": "rotary", "norm_kind": "rms", "final_norm": True},
+        {"positions": "t5", "max_distance": 128, "gated": True},
+        {"positions": "alibi"},
         {"positions": "none", "norm_kind": "none", "final_norm": True, "residual": False},
         {"tied_embeddings": "target", "source_vocab_size": 30_000},
         {"tied_embeddings": "none", "source_vocab_size": 30_000},
@@ -296,7 +303,7 @@ def test_parameter_counts_of_variants(changes):
     [
         *({}, {"num_layers": 3}, {"key_size": 3, "value_size": 7}, {"tied_embeddings": "none"}),
         *({"score": "general"}, {"score": "additive"}, {"score": "cosine"}),
-        {"positions": "shaw", "max_distance": 2},
+        *({"positions": "shaw", "max_distance": 2}, {"positions": "alibi"}, {"gated": True}),
     ],
     ids=str,
 )

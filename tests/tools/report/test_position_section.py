@@ -73,6 +73,29 @@ def test_the_keys_of_distances(tmp_path):
     assert cells(plot)["decoder 2.2", -2] == pytest.approx(expected, abs=1e-3)
 
 
+def test_slopes_of_distances(tmp_path):
+    _, plot = section(tmp_path, {}, positions="alibi", num_heads=4).parts
+    # Slopes 1/4, 1/16, 1/64, 1/256; the largest value is 19 away from the first head.
+    assert cells(plot)["head 1", -19] == -1
+    assert cells(plot)["head 2", 5] == pytest.approx(-5 / 16 / (19 / 4), abs=1e-3)
+
+
+def test_learned_biases_of_distances(tmp_path):
+    bias_HR = np.random.default_rng(0).standard_normal((2, 32))
+    layer = {"self_attention": {"distance_bias": bias_HR}}
+    params = {"encoder": {"layers_0": layer}, "decoder": {"layers_0": layer}}
+    _, plot = section(tmp_path, params, positions="t5", max_distance=128).parts
+    found = cells(plot)
+    # Distances up to 15 have a bucket each in a decoder; in an encoder later words begin at 16.
+    assert found["decoder 1.2", -12] / found["decoder 1.2", -3] == pytest.approx(
+        bias_HR[1, 12] / bias_HR[1, 3], rel=0.02
+    )
+    assert found["decoder 1.2", 4] == 0
+    assert found["encoder 1.1", 4] / found["encoder 1.1", -4] == pytest.approx(
+        bias_HR[0, 20] / bias_HR[0, 4], rel=0.02
+    )
+
+
 def test_none_is_said_and_a_recurrent_model_is_left_out(tmp_path):
     assert len(section(tmp_path, {}, positions="none").parts) == 1
     run = workdirs.load(tmp_path / "run")

@@ -34,9 +34,19 @@ ABOUT = {
         "distance; farther ones share those of the farthest. The longer a distance's key, the more "
         "it can change a score."
     ),
+    "alibi": (
+        "ALiBi (Press et al. 2022): the farther a key is from a query, the more is subtracted from "
+        "its score, in proportion to the distance and to a slope of the head's own. Nothing is "
+        "learned."
+    ),
+    "t5": (
+        "T5's bias (Raffel et al. 2020): each head has learned what is added to the score of a key "
+        "at each distance; far distances share a value. A decoder sees no later words."
+    ),
     "none": (
         "This model has no positions: self-attention sees a set of words, whose order makes no "
-        "difference, but where a mask hides what comes later."
+        "difference, but where a mask hides what comes later, or another mixer of words has an "
+        "order of its own."
     ),
 }
 
@@ -50,6 +60,8 @@ def section(loaded: Inside) -> Section | None:
     plots = []
     if kind == "shaw":
         plots = [_distances(params, model.max_distance)]
+    elif kind in ("alibi", "t5"):
+        plots = [_biases(kind, params, model)]
     elif "position_grid" in params:
         plots = [_grid(np.asarray(params["position_grid"]))]
     elif kind != "none":
@@ -111,6 +123,29 @@ def _distances(params: Tree, max_distance: int) -> Plot:
     axes = {"layer and head": lengths, "distance": range(-max_distance, max_distance + 1)}
     about = "Length of the key of each distance; a negative distance is of words before."
     return _heat_map("Distances", list(lengths.values()), about, axes)
+
+
+def _biases(kind: str, params: Tree, model: ConfigDict) -> Plot:
+    """Returns a heat map of what is added to a score at each distance, a row a head."""
+    shown = np.arange(1 - POSITIONS // 2, POSITIONS // 2)
+    query, keys = np.zeros((1, 1), int), shown[None]
+    if kind == "alibi":
+        biases_HS = np.asarray(positions.alibi(query, keys, model.num_heads))[0, :, 0]
+        rows = {f"head {head}": bias for head, bias in enumerate(biases_HS, start=1)}
+    else:
+        rows = {}
+        for (half, layer, *_, name), bias_HR in traverse_util.flatten_dict(params).items():
+            if name == "distance_bias":
+                causal, number = half == "decoder", int(layer.removeprefix("layers_")) + 1
+                buckets = positions.t5_buckets(query, keys, model.max_distance, causal)
+                biases_HS = np.asarray(bias_HR)[:, buckets[0, 0]]
+                for head, bias in enumerate(
+                    biases_HS * np.where(causal, shown <= 0, True), start=1
+                ):
+                    rows[f"{half} {number}.{head}"] = bias
+    axes = {"layer and head": rows, "distance": shown.tolist()}
+    about = "What is added to the score of a key; a negative distance is of words before."
+    return _heat_map("Distances", list(rows.values()), about, axes)
 
 
 def _heat_map(title: str, matrix: Sequence[np.ndarray], about: str, axes: Mapping) -> Plot:

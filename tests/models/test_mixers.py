@@ -1,0 +1,104 @@
+"""The pattern of a stack's mixers: what it may say, and which layer has which."""
+
+import flax.linen as nn
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer import registry
+from transformer.errors import UserError
+from transformer.models import mixers
+from transformer.tasks import attention_weights
+
+
+class Window(nn.Module):
+    """A mixer by its fields alone."""
+
+    options: object
+    causal: bool
+    dtype: object
+    size: int
+    share: float
+
+    both_ways = False
+    takes_packed_rows = False
+
+
+@pytest.fixture(autouse=True)
+def _window(monkeypatch):
+    monkeypatch.setitem(registry.MIXERS, "window", f"{__name__}:Window")
+    monkeypatch.setattr(registry, "load", lambda code: by_code(code))
+
+
+def by_code(code, load=registry.load):
+    return Window if code.endswith(":Window") else load(code)
+
+
+def made(pattern, num_layers, causal=True):
+    options = tiny.model(mixer=pattern, num_layers=num_layers).options
+    return [make(parent=None) for make in mixers.constructors(options, causal, jnp.float32)]
+
+
+def test_layers_repeat_the_pattern():
+    layers = made("window(size=3, share=0.5),attention,attention", 5)
+    kinds = [type(layer).__name__ for layer in layers]
+    assert kinds == ["Window", "SelfAttention", "SelfAttention", "Window", "SelfAttention"]
+    assert (layers[3].size, layers[3].share, layers[3].causal) == (3, 0.5, True)
+    assert [type(layer) for layer in made("attention", 2)] == [mixers.SelfAttention] * 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("", "must be mixers with their fields"),
+        ("window(3, 0.5)", "must be mixers with their fields"),
+        ("window(size=f(x), share=0.5)", "must be mixers with their fields"),
+        ("window(size=3", "must be mixers with their fields"),
+        ("a b", "must be mixers with their fields"),
+        ("atention", "must name one of attention, .* found 'atention'; did you mean attention?"),
+        ("window", r"is written window\(size=INT, share=FLOAT\), found window\(\)"),
+        ("window(size=3)", r"is written window\(size=INT, share=FLOAT\), found window\(size=3\)"),
+        ("window(size=3.0, share=0.5)", r"found window\(size=3.0, share=0.5\)"),
+        ("attention(heads=3)", r"is written attention, found attention\(heads=3\)"),
+    ],
+)
+def test_a_wrong_pattern_is_one_line(pattern, message):
+    with pytest.raises(UserError, match=rf"^config\.model\.mixer.*{message}"):
+        made(pattern, 2)
+
+
+def test_an_encoder_refuses_a_mixer_that_reads_one_way():
+    with pytest.raises(UserError, match=r"Window reads earlier positions only.*decoder_mixer"):
+        made("attention,window(size=3, share=0.5)", 2, causal=False)
+
+
+def test_a_model_takes_packed_rows_if_all_its_mixers_do():
+    window = "attention,window(size=3, share=0.5)"
+    assert tiny.model().takes_packed_rows
+    assert not tiny.model(mixer=window).takes_packed_rows
+    assert not tiny.model(decoder_mixer=window).takes_packed_rows
+
+
+def test_the_decoder_may_have_a_mixer_of_its_own():
+    model = tiny.model(decoder_mixer="average,attention", num_layers=1, num_decoder_layers=2)
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    shapes = tiny.shapes(model, inputs)
+    names = lambda half, i: set(shapes[half][f"layers_{i}"]["self_attention"])
+    assert names("decoder", 0) == {"inner"}
+    assert names("encoder", 0) == names("decoder", 1) == {"query", "key", "value", "output"}
+    assert model.flops(1, 8) != tiny.model(num_layers=1, num_decoder_layers=2).flops(1, 8)
+
+
+def test_layers_without_attention_have_weights_of_zero():
+    """So that the number of a picture's layer is that of the model's."""
+    model = tiny.model(mixer="average,attention")
+    inputs = tiny.unpacked(tiny.pairs())["inputs"]
+    params = tiny.parameters(model, inputs)
+    weights = attention_weights.batch_weights(params, inputs, model=model)
+    assert {name: len(x) for name, x in weights.items()} == {"encoder": 2, "decoder": 2, "cross": 2}
+    assert not np.any(weights["decoder"][0])
+    assert np.any(weights["decoder"][1])
+    model = tiny.model(mixer="average")
+    params = tiny.parameters(model, inputs)
+    assert set(attention_weights.batch_weights(params, inputs, model=model)) == {"cross"}
