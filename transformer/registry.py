@@ -39,6 +39,7 @@ MODELS = {
 MIXERS = {
     "attention": "transformer.models.mixers:SelfAttention",
     "average": "transformer.families.mixers.average:Average",
+    "lstm": "transformer.families.mixers.recurrence:Lstm",
 }
 
 # {config.task: a module, see transformer/tasks/__init__.py}; its keys are in configs/TASK.py

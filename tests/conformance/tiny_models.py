@@ -135,6 +135,7 @@ TINY = {
 MIXERS = {
     "attention": "attention",
     "average": "average",
+    "lstm": "lstm(forget_bias=1.0)",
 }
 
 

@@ -1,5 +1,5 @@
 """Token mixers that can be in the place of self-attention: config.model.mixer names them.
 
 transformer/models/mixers.py says what a mixer is. average.py is the smallest and the one to start
-from.
+from. recurrence.py (LSTM) is what the paper's table 1 compares attention with.
 """

@@ -1,0 +1,66 @@
+"""The LSTM layer against its equations, position by position."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+
+from transformer.errors import UserError
+from transformer.families.mixers import recurrence
+from transformer.models import attention
+
+D, T = 6, 7
+
+
+def lstm(causal):
+    options = tiny.model(d_model=D).options
+    return recurrence.Lstm(options=options, causal=causal, dtype=jnp.float32, forget_bias=0.5)
+
+
+def read(x_TD, kernel, bias, recurrent):
+    """One direction of one text: h of each position."""
+    sigmoid = lambda z: 1 / (1 + np.exp(-z))
+    c = h = np.zeros(len(recurrent))
+    outputs = []
+    for x in x_TD:
+        i, f, o, g = np.split(x @ kernel + bias + h @ recurrent, 4)
+        c = sigmoid(f + 0.5) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        outputs.append(h)
+    return np.array(outputs)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_an_lstm_is_its_equations(causal):
+    random, mixer = np.random.default_rng(0), lstm(causal)
+    x = random.standard_normal((1, T, D))
+    view = attention.self_view(jnp.arange(T)[None], jnp.ones((1, T), int), causal=causal)
+    params = tiny.jit(lambda key: mixer.init(key, jnp.float32(x), view, train=False))(
+        np.array([0, 1], np.uint32)
+    )["params"]
+    kernel = np.float64(params["inner"]["kernel"])
+    bias = random.standard_normal(kernel.shape[1])
+    params["inner"]["bias"] = jnp.float32(bias)
+    found = mixer.apply({"params": params}, jnp.float32(x), view, train=False)[0]
+
+    # The columns of an encoder are those of the forward direction, then of the backward one.
+    half = 4 * D if causal else 2 * D
+    forward = read(x[0], kernel[:, :half], bias[:half], np.float64(params["forward_recurrent"]))
+    expected = forward
+    if not causal:
+        recurrent = np.float64(params["backward_recurrent"])
+        backward = read(x[0, ::-1], kernel[:, half:], bias[half:], recurrent)[::-1]
+        expected = np.concatenate([forward, backward], axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_each_gate_begins_with_an_orthogonal_matrix():
+    gates = recurrence._orthogonal(np.array([0, 1], np.uint32), (5, 20))
+    for gate in np.split(np.asarray(gates), 4, axis=1):
+        np.testing.assert_allclose(gate @ gate.T, np.eye(5), atol=1e-5)
+
+
+def test_an_encoder_needs_two_halves():
+    mixer = recurrence.Lstm(tiny.model(d_model=5).options, False, jnp.float32, 1.0)
+    with pytest.raises(UserError, match=r"config\.model\.d_model must be even"):
+        mixer.init(np.array([0, 1], np.uint32), jnp.ones((1, 2, 5)), None, train=False)
