@@ -38,6 +38,7 @@ MODELS = {
 # {a name in config.model.mixer: a Flax module's class, see transformer/models/mixers.py}
 MIXERS = {
     "attention": "transformer.models.mixers:SelfAttention",
+    "grouped_query": "transformer.families.mixers.grouped_query:GroupedQuery",
     "average": "transformer.families.mixers.average:Average",
     "lstm": "transformer.families.mixers.recurrence:Lstm",
 }

@@ -134,6 +134,7 @@ TINY = {
 
 MIXERS = {
     "attention": "attention",
+    "grouped_query": "grouped_query(num_key_heads=1)",
     "average": "average",
     "lstm": "lstm(forget_bias=1.0)",
 }

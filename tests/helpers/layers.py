@@ -1,4 +1,4 @@
-"""First values of a layer, and others in their place; the FLOPs of a program."""
+"""First values of a layer, and others in their place; the FLOPs and the arrays of a program."""
 
 import math
 
@@ -36,3 +36,15 @@ def products(jaxpr):
         times = equation.params["length"] if name == "scan" else 1
         total += times * sum(products(x) for x in called if isinstance(x, jax.extend.core.Jaxpr))
     return total
+
+
+def intermediates(jaxpr):
+    """Yields what every equation of a program computes, and those of the programs it calls."""
+    for equation in jaxpr.eqns:
+        yield from (x.aval for x in equation.outvars)
+        for value in jax.tree.leaves(
+            list(equation.params.values()), is_leaf=lambda x: hasattr(x, "jaxpr")
+        ):
+            called = getattr(value, "jaxpr", value)
+            if isinstance(called, jax.extend.core.Jaxpr):
+                yield from intermediates(called)

@@ -1,5 +1,6 @@
 """Token mixers that can be in the place of self-attention: config.model.mixer names them.
 
 transformer/models/mixers.py says what a mixer is. average.py is the smallest and the one to start
-from. recurrence.py (LSTM) is what the paper's table 1 compares attention with.
+from. grouped_query.py and local.py are self-attention with fewer keys. recurrence.py (LSTM) is what
+the paper's table 1 compares attention with.
 """

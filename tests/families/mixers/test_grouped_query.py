@@ -1,0 +1,144 @@
+"""Grouped-query attention against a loop over its heads, and attention with repeated keys."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+from helpers.layers import intermediates, randomised
+
+from transformer.errors import UserError
+from transformer.models import attention, cache, mixers, positions
+from transformer.models.scores import SCORES
+
+D, H, K, C, T = 16, 4, 6, 5, 9
+SIZES = {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
+
+
+def mixer(pattern="grouped_query(num_key_heads=2)", causal=True, **changes):
+    [(kind, fields)] = mixers.parse(pattern)
+    options = tiny.model(**SIZES, **changes).options
+    return kind(options=options, causal=causal, dtype=jnp.float32, **fields)
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    """(x, view) of a row of two texts and padding, and of a row of one."""
+    x = np.random.default_rng(0).standard_normal((2, T, D)).astype(np.float32)
+    segments = jnp.asarray([[1, 1, 1, 1, 2, 2, 2, 0, 0], [1] * T])
+    places = jnp.asarray([[0, 1, 2, 3, 0, 1, 2, 0, 0], range(T)])
+    return x, attention.self_view(places, segments, causal=True)
+
+
+def params_of(module, x, view):
+    init = tiny.jit(functools.partial(module.init, train=False))
+    return randomised(init(jax.random.key(0), x, view)["params"])
+
+
+@functools.partial(tiny.jit, static_argnums=0)
+def mix(module, params, x, view):
+    """Returns the output and the attention weights."""
+    apply = functools.partial(module.apply, mutable="intermediates", train=False)
+    y, sown = apply({"params": params}, x, view)
+    return y, sown["intermediates"]["attention"][0]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_a_head_of_queries_attends_to_the_keys_of_its_group(inputs, groups):
+    """Shazeer 2019, section 3, where groups = 1; heads in a row are a group."""
+    (x, view), module = inputs, mixer(f"grouped_query(num_key_heads={groups})", attention_bias=True)
+    params = params_of(module, x, view)
+    p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+    expected, expected_weights = np.zeros(x.shape), np.zeros((2, H, T, T))
+    for b, h in itertools.product(range(2), range(H)):
+        g = h * groups // H
+        project = lambda name, i: x[b] @ p[name]["kernel"][:, i] + p[name]["bias"][i]  # noqa: B023
+        q, k, v = project("query", h), project("key", g), project("value", g)
+        for t in range(T):
+            seen = np.flatnonzero(view.mask_BTS[b, t])
+            e = np.exp([q[t] @ k[s] / np.sqrt(K) for s in seen])
+            expected_weights[b, h, t, seen] = e / e.sum()
+        expected[b] += expected_weights[b, h] @ v @ p["output"]["kernel"][h]
+    expected += p["output"]["bias"]
+    y, weights = mix(module, params, x, view)
+    np.testing.assert_allclose(y, expected, atol=2e-5)
+    np.testing.assert_allclose(weights, expected_weights, atol=2e-6)
+
+
+def repeated(params, times):
+    """Returns the params of attention in which each head of keys is there so many times."""
+    repeat = lambda path, p: np.repeat(p, times, axis=axes.get(path[0].key, 0))
+    axes = {"key": 1, "value": 1}  # kernels are [D, H, K]; tables and params of scores [H, ...]
+    kept = {name: params[name] for name in ("query", "output")}
+    return jax.tree_util.tree_map_with_path(repeat, {**params, **kept}) | kept
+
+
+RELATIVE = [
+    {"positions": "shaw", "max_distance": 2},
+    {"positions": "shaw", "max_distance": 2, "score": "general"},
+    {"positions": "rotary"},
+    {"positions": "rotary", "score": "cosine"},
+    {"positions": "alibi"},
+    {"positions": "t5", "max_distance": 40},
+]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(
+    "changes",
+    [*RELATIVE, *({"score": score} for score in SCORES)],
+    ids=lambda x: " ".join(str(value) for value in x.values()),
+)
+def test_it_is_attention_whose_keys_are_repeated(inputs, monkeypatch, changes, causal):
+    (x, view), module = inputs, mixer(**changes, causal=causal)
+    if not causal:  # a mask that is not one for all queries, as in vision.py
+        view = view._replace(mask_BTS=view.mask_BTS[:, -3:-2] | True)
+    params = params_of(module, x, view)
+    found = mix(module, params, x, view)
+    slopes = positions.alibi
+    each_twice = lambda q, k, heads: jnp.repeat(slopes(q, k, heads // 2), 2, axis=1)
+    monkeypatch.setattr(positions, "alibi", each_twice)
+    plain = mixer("attention", **changes, causal=causal)
+    expected = mix(plain, repeated(params, 2), x, view)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=3e-6), found, expected)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_cache_has_the_heads_of_keys_only_and_a_step_repeats_none(inputs, groups):
+    (x, view), room, beams = inputs, 64, 3
+    module = mixer(f"grouped_query(num_key_heads={groups})")
+    params = params_of(module, x, view)
+    apply = functools.partial(module.apply, {"params": params})
+    state = apply(x[:, :1], room, beams, method="empty_state")
+    assert state.keys_BHKN.shape == (2, groups, K, room * beams)
+    assert state.values_BHNC.shape == (2, groups, room * beams, C)
+
+    def step(x_BQD, state):
+        tokens, ancestry = jnp.zeros((2, beams, 1), int), cache.empty_ancestry(2, room, beams)
+        return apply(x_BQD, cache.queries(tokens, 5, ancestry), state, method="step")
+
+    program = jax.make_jaxpr(step)(x[:, :beams], state).jaxpr
+    shapes = {x.shape for x in intermediates(program)}
+    assert state.keys_BHKN.shape in shapes
+    assert not {(2, H, K, room * beams), (2, H, room * beams, C)} & shapes
+    of_scores = 2 * H * beams * room * beams
+    assert max(np.prod(shape) for shape in shapes) == max(of_scores, state.keys_BHKN.size)
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (0, "config.model.mixer.num_key_heads must be at least 1, found 0"),
+        (3, "config.model.mixer.num_key_heads=3 must divide config.model.num_heads=4"),
+        (8, "config.model.mixer.num_key_heads=8 must divide config.model.num_heads=4"),
+    ],
+)
+def test_groups_that_cannot_be(inputs, groups, message):
+    with pytest.raises(UserError) as error:
+        mixer(f"grouped_query(num_key_heads={groups})").init(
+            jax.random.key(0), *inputs, train=False
+        )
+    assert str(error.value) == message
