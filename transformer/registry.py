@@ -39,6 +39,7 @@ MODELS = {
 MIXERS = {
     "attention": "transformer.models.mixers:SelfAttention",
     "grouped_query": "transformer.families.mixers.grouped_query:GroupedQuery",
+    "local": "transformer.families.mixers.local:Local",
     "average": "transformer.families.mixers.average:Average",
     "lstm": "transformer.families.mixers.recurrence:Lstm",
 }

@@ -135,6 +135,7 @@ TINY = {
 MIXERS = {
     "attention": "attention",
     "grouped_query": "grouped_query(num_key_heads=1)",
+    "local": "local(window=5)",
     "average": "average",
     "lstm": "lstm(forget_bias=1.0)",
 }

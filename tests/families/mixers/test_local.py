@@ -1,0 +1,273 @@
+"""Restricted self-attention against a loop over the positions that are near; rows and steps."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import tiny
+from helpers.layers import intermediates, products, randomised
+
+from transformer.errors import UserError
+from transformer.families.mixers import local
+from transformer.models import attention, cache, mixers
+from transformer.models.scores import SCORES
+
+D, H, K, C = 16, 2, 6, 5
+SIZES = {"d_model": D, "num_heads": H, "key_size": K, "value_size": C}
+BOTH = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both ways"])
+
+
+def mixer(pattern="local(window=5)", causal=True, dtype="float32", **changes):
+    [(kind, fields)] = mixers.parse(pattern)
+    options = tiny.model(**SIZES, **changes).options
+    return kind(options=options, causal=causal, dtype=jnp.dtype(dtype), **fields)
+
+
+def row(lengths, room, causal=True):
+    """Returns (x, view) of a row of texts of these lengths, then padding."""
+    lengths = [*lengths, room - sum(lengths)]
+    segments = np.repeat([*range(1, len(lengths)), 0], lengths)[None]
+    places = np.concatenate([np.arange(n) for n in lengths])[None]
+    x = np.random.default_rng(1).standard_normal((1, room, D)).astype(np.float32)
+    return x, attention.self_view(jnp.asarray(places), jnp.asarray(segments), causal=causal)
+
+
+def params_of(module):
+    """Random params; a short row makes all that a long one needs."""
+    init = tiny.jit(functools.partial(module.init, train=False))
+    return randomised(init(jax.random.key(0), *row([3], 4))["params"])
+
+
+@functools.partial(tiny.jit, static_argnums=0)
+def mix(module, params, x, view):
+    """Returns the output and what is sown."""
+    apply = functools.partial(module.apply, mutable="intermediates", train=False)
+    y, sown = apply({"params": params}, x, view)
+    return y, sown.get("intermediates", {})
+
+
+def naive(params, x, lengths, window, causal):
+    """softmax(q k^T / sqrt(d_k)) v (equation 1) of each position over its neighbourhood."""
+    p = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+    y, start = np.zeros(x.shape), 0
+    for length in lengths:
+        text = x[start : start + length]
+        for h in range(H):
+            q, k, v = (text @ p[name]["kernel"][:, h] for name in ("query", "key", "value"))
+            for t in range(length):
+                near = slice(max(0, t - window + 1), t + 1 if causal else t + window)
+                e = np.exp(q[t] @ k[near].T / np.sqrt(K))
+                y[start + t] += e / e.sum() @ v[near] @ p["output"]["kernel"][h]
+        start += length
+    return y
+
+
+@BOTH
+@pytest.mark.parametrize("room", [20, 97], ids=["short", "long"])
+@pytest.mark.parametrize("window", [1, 4, 16, 23])
+def test_a_position_attends_to_those_less_than_window_away(window, room, causal):
+    lengths = [room // 2, room // 3]  # of two texts, the first of which ends inside a block
+    module, (x, view) = mixer(f"local(window={window})", causal), row(lengths, room, causal)
+    params = params_of(module)
+    y, _ = mix(module, params, x, view)
+    real = sum(lengths)
+    expected = naive(params, x[0], lengths, window, causal)
+    np.testing.assert_allclose(y[0, :real], expected[:real], atol=2e-5)
+    assert np.isfinite(y).all()
+
+
+RELATIVE = [
+    {"positions": "shaw", "max_distance": 3},
+    {"positions": "rotary"},
+    {"positions": "alibi"},
+    {"positions": "t5", "max_distance": 40},
+]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "changes",
+    [*RELATIVE, *({"score": score} for score in SCORES)],
+    ids=lambda changes: str(next(iter(changes.values()))),
+)
+def test_blocks_are_attention_with_a_mask(changes, causal):
+    lengths, room = [33, 25], 70
+    module, (x, view) = mixer(**changes, causal=causal), row(lengths, room, causal)
+    params = params_of(module)
+    places = view.query_positions_BT
+    near = abs(places[:, :, None] - places[:, None, :]) < 5
+    masked = view._replace(mask_BTS=view.mask_BTS & near)
+    expected, _ = mix(mixer("attention", **changes, causal=causal), params, x, masked)
+    found, _ = mix(module, params, x, view)
+    real = sum(lengths)
+    np.testing.assert_allclose(found[:, :real], expected[:, :real], atol=5e-6)
+
+
+def test_one_row_of_a_view_is_that_of_all_and_without_segments_one_text():
+    module, (x, view) = mixer(causal=False), row([70], 70, causal=False)
+    params, rows = params_of(module), np.concatenate([x, -x, 2 * x])
+    expected = mix(module, params, rows, jax.tree.map(lambda a: jnp.repeat(a, 3, axis=0), view))[0]
+    np.testing.assert_array_equal(mix(module, params, rows, view)[0], expected)
+    # As in vision.py: one mask for all queries, too.
+    all_of_it = view._replace(segments_BT=None, mask_BTS=jnp.ones((1, 1, 70), bool))
+    np.testing.assert_array_equal(mix(module, params, rows, all_of_it)[0], expected)
+    short = mix(module, params, x[:, :40], row([40], 40, causal=False)[1])[0]
+    all_of_it = attention.View(jnp.ones((1, 1, 40), bool), *[view.key_positions_BS[:, :40]] * 2)
+    np.testing.assert_array_equal(mix(module, params, x[:, :40], all_of_it)[0], short)
+
+
+def test_the_example_of_blocks():
+    rows = local.blocks(jnp.array([[1, 2, 3]]), axis=1, size=2, before=1)
+    np.testing.assert_array_equal(rows, [[0, 0, 1, 2], [1, 2, 3, 0]])
+    x = np.arange(2 * 3 * 5 * 2).reshape(2, 3, 5, 2)
+    rows = np.asarray(local.blocks(jnp.asarray(x), axis=2, size=2, before=1, after=1))
+    assert rows.shape == (6, 3, 6, 2)
+    np.testing.assert_array_equal(rows[4], np.concatenate([x[1], 0 * x[1, :, :1]], axis=1))
+
+
+@BOTH
+def test_time_and_memory_are_linear_in_the_length(causal):
+    module, window = mixer("local(window=16)", causal), 16
+    params = params_of(module)
+
+    def program(length):
+        x, view = row([length], length, causal)
+        loss = lambda params: module.apply({"params": params}, x, view, train=False).sum()
+        return jax.make_jaxpr(jax.grad(loss))(params).jaxpr
+
+    short, long = program(1024), program(2048)
+    assert max(x.size for x in intermediates(short)) < 1024**2 / 4
+    assert products(long) == 2 * products(short)
+    largest = [max(x.size for x in intermediates(jaxpr)) for jaxpr in (short, long)]
+    assert largest[1] == 2 * largest[0]
+    keys = window * (2 if causal else 3)
+    assert module.multiply_adds(2048) == mixer("attention").multiply_adds(keys)
+    assert module.multiply_adds(20) == mixer("attention").multiply_adds(20)
+
+
+def test_a_compiled_step_has_no_mask_of_all_positions():
+    """Where no mixer reads that of the view, though activations are computed again."""
+    model = tiny.model(mixer="local(window=16)", num_layers=2, remat=True)
+    inputs = tiny.batch([tiny.pairs([(1024, 8)])[0:1]], 1024, 8)["inputs"]
+    source = [inputs[name] for name in ("source", "source_positions", "source_segments")]
+    shapes = tiny.shapes(model, tiny.unpacked(tiny.pairs())["inputs"])
+
+    def loss(params, source):
+        encode = functools.partial(model.apply, method="encode", train=True)
+        return encode({"params": params}, *source).sum()
+
+    compiled = jax.jit(jax.grad(loss)).lower(shapes, source).compile()
+    assert "1024,1024]" not in compiled.as_text()
+
+
+def test_only_short_rows_sow_weights():
+    module = mixer()
+    params = params_of(module)
+    _, sown = mix(module, params, *row([20], 32))
+    [weights] = sown["attention"]
+    assert weights.shape == (1, H, 32, 32)
+    t, s = np.mgrid[:32, :32]
+    seen = (t < 20) & (s <= t) & (t - s < 5)
+    np.testing.assert_array_equal(np.asarray(weights) > 0, np.broadcast_to(seen, weights.shape))
+    assert not mix(module, params, *row([20], 33))[1]
+
+
+def test_weights_of_blocks_are_dropped_out():
+    module, (x, view) = mixer(attention_dropout_rate=0.5), row([70], 70)
+    params = params_of(module)
+    drop = functools.partial(module.apply, {"params": params}, x, view, train=True)
+    apply = tiny.jit(lambda rngs: drop(rngs=rngs))
+    first, again, other = (apply({"dropout": jax.random.key(i)}) for i in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-2
+
+
+# Decoding
+
+
+STEPS = {
+    "single": [1] * 13,
+    "several": [2, 1, 3, 1, 1, 4, 2, 5, 1],
+    "more than the window": [7, 1, 12, 3, 30, 1],
+}
+
+
+@pytest.mark.parametrize(
+    ("counts", "window", "changes"),
+    [
+        *((counts, window, {}) for counts in STEPS for window in (1, 5, 64)),
+        *(("more than the window", 5, changes) for changes in RELATIVE),
+    ],
+    ids=str,
+)
+def test_steps_of_reordered_beams_are_the_whole_rows(counts, window, changes):
+    """Of three beams, whose histories are exchanged behind every step; the ring alone is kept."""
+    counts = STEPS[counts]
+    B, W, room, random = 2, 3, 60, np.random.default_rng(2)
+    module = mixer(f"local(window={window})", **changes)
+    params = params_of(module)
+    apply = functools.partial(module.apply, {"params": params})
+
+    @tiny.jit
+    def step(x_BWTD, position, kept):
+        queries = cache.queries(jnp.zeros(x_BWTD.shape[:3], int), position, kept.ancestry_BWP)
+        x_BQD = queries.in_order(x_BWTD)
+        y_BQD, state = apply(x_BQD, queries, kept.states[0], method="step")
+        return queries.per_beam(y_BQD), cache.Cache([state], queries.ancestry_BWP)
+
+    x_BWTD = random.standard_normal((B, W, sum(counts), D)).astype(np.float32)
+    begin = lambda x_B1D: apply(x_B1D, 8, W, method="empty_state")
+    state = tiny.jit(begin)(x_BWTD[:, 0, :1])
+    kept = cache.grow(cache.Cache([state], cache.empty_ancestry(B, 8, W)), room)
+    history, start = x_BWTD[:, :, :0], 0
+    for count in counts:
+        new = x_BWTD[:, :, start : start + count]
+        history = np.concatenate([history, new], axis=2)
+        found, kept = step(new, start, kept)
+        assert kept.states[0].keys_BHKN.shape == (B, H, K, window * W)
+        assert kept.states[0].values_BHNC.shape == (B, H, window * W, C)
+        start += count
+        rows = np.zeros((B * W, room, D), np.float32)
+        rows[:, :start] = history.reshape(B * W, start, D)
+        expected = mix(module, params, rows, row([start], room)[1])[0][:, start - count : start]
+        np.testing.assert_allclose(found, expected.reshape(found.shape), atol=2e-5)
+        parents = random.integers(0, W, (B, W))
+        history = np.take_along_axis(history, parents[:, :, None, None], axis=1)
+        moved = cache.reorder(kept, jnp.asarray(parents))
+        assert moved.states[0] is kept.states[0]
+        kept = moved
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_position_is_written_over_the_oldest_one(dtype):
+    """Every other bit of the ring stays, whether one token is written or several."""
+    module, W = mixer(dtype=dtype), 2
+    params = params_of(module)
+    x = np.random.default_rng(3).standard_normal((1, 3 * W, D)).astype(dtype)
+
+    @functools.partial(tiny.jit, static_argnums=1)
+    def write(x, count):
+        apply = functools.partial(module.apply, {"params": params})
+        empty = apply(x[:, :1], 8, W, method="empty_state")
+        old = local.Ring(*(jnp.full_like(a, 7) for a in empty))
+        queries = cache.queries(jnp.zeros((1, W, count), int), 8, cache.empty_ancestry(1, 12, W))
+        return apply(x[:, : count * W], queries, old, method="step")[1]
+
+    def changed(count):
+        ring = write(x, count)
+        assert ring.keys_BHKN.dtype == ring.values_BHNC.dtype == jnp.dtype(dtype)
+        keys, values = np.asarray(ring.keys_BHKN != 7), np.asarray(ring.values_BHNC != 7)
+        np.testing.assert_array_equal(keys.any((0, 1, 2)), values.any((0, 1, 3)))
+        return np.flatnonzero(keys.any((0, 1, 2))).tolist()
+
+    # Position 8 is in place 3 of 5, slots 6 and 7; position 9 in 8 and 9, position 10 in 0 and 1.
+    assert changed(1) == [6, 7]
+    assert changed(3) == [0, 1, 6, 7, 8, 9]
+
+
+def test_a_window_is_at_least_the_position_itself():
+    with pytest.raises(UserError) as error:
+        mixer("local(window=0)").init(jax.random.key(0), *row([3], 4), train=False)
+    assert str(error.value) == "config.model.mixer.window must be at least 1, found 0"
