@@ -40,6 +40,7 @@ MIXERS = {
     "attention": "transformer.models.mixers:SelfAttention",
     "grouped_query": "transformer.families.mixers.grouped_query:GroupedQuery",
     "local": "transformer.families.mixers.local:Local",
+    "convolution": "transformer.families.mixers.convolution:Convolution",
     "average": "transformer.families.mixers.average:Average",
     "lstm": "transformer.families.mixers.recurrence:Lstm",
 }

@@ -136,6 +136,7 @@ MIXERS = {
     "attention": "attention",
     "grouped_query": "grouped_query(num_key_heads=1)",
     "local": "local(window=5)",
+    "convolution": "convolution(width=3)",
     "average": "average",
     "lstm": "lstm(forget_bias=1.0)",
 }
