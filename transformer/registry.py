@@ -41,6 +41,8 @@ MIXERS = {
     "grouped_query": "transformer.families.mixers.grouped_query:GroupedQuery",
     "local": "transformer.families.mixers.local:Local",
     "convolution": "transformer.families.mixers.convolution:Convolution",
+    "light_convolution": "transformer.families.mixers.light_convolution:LightConvolution",
+    "dynamic_convolution": "transformer.families.mixers.light_convolution:DynamicConvolution",
     "average": "transformer.families.mixers.average:Average",
     "lstm": "transformer.families.mixers.recurrence:Lstm",
 }

@@ -137,6 +137,8 @@ MIXERS = {
     "grouped_query": "grouped_query(num_key_heads=1)",
     "local": "local(window=5)",
     "convolution": "convolution(width=3)",
+    "light_convolution": "light_convolution(width=5)",
+    "dynamic_convolution": "dynamic_convolution(width=4)",
     "average": "average",
     "lstm": "lstm(forget_bias=1.0)",
 }
