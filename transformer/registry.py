@@ -15,10 +15,12 @@ class Mode(NamedTuple):
     code: str
     about: str  # what it does, one sentence for --help
     arguments: str = "--workdir=DIR"  # of --mode=NAME, for --help
-    start: str = "workdir"  # of a run; or 'config', 'workdirs' (several), 'foreign' (of no run)
+    # A run's 'workdir'; or 'config', 'workdirs' (several), 'foreign' (of no run), 'configs' (a file
+    # that names several).
+    start: str = "workdir"
     keys: str = ""  # "module:function" of the keys that only this mode reads; imports no JAX
     tasks: tuple[str, ...] = ()  # the tasks that have it; (): all
-    folder: bool = False  # takes --mode=NAME FOLDER, and gets (folder, workdir) as its workdir
+    folder: bool = False  # takes --mode=NAME FOLDER, or a FILE; its workdir is (FOLDER, workdir)
     reads_input: bool = False  # reads standard input
     collective: bool = False  # all processes of a run call it together; others run in one process
 
