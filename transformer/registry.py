@@ -129,6 +129,14 @@ MODES = {
         start="workdirs",
         keys="transformer.tools.compare.compare_keys:keys",
     ),
+    "sweep": Mode(
+        "transformer.tools.sweep.sweep:sweep",
+        "Trains all rows and seeds of FILE (docs/comparing.md), or goes on; ends with one table.",
+        arguments="FILE [--workdir=DIR] [--config.sweep.processes=2]",
+        start="configs",
+        keys="transformer.tools.sweep.sweep_keys:keys",
+        folder=True,
+    ),
     "import": Mode(
         "transformer.tools.convert.import_model:import_model",
         "Makes a workdir of a model of Hugging Face's Marian, or of an exported one.",
