@@ -19,9 +19,9 @@ machine (compilation_cache, data.data_dir, parallel, evaluate.ensemble, train.in
 vocabulary.model) and a mode's own: these have their defaults unless set on the command line.
 
 Results go to standard output, everything else to standard error. Exit status: 0 done; 2 a mistake
-of the user, explained in one line; 143 training was signalled to stop (SIGTERM, SIGHUP, SIGUSR1,
-Ctrl-C) and has saved a checkpoint, so that the same command resumes it; 130 interrupted by Ctrl-C:
-any other mode, or training before its first step; 1 any other failure.
+of the user, explained in one line; 143 training, or a sweep of it, was signalled to stop (SIGTERM,
+SIGHUP, SIGUSR1, Ctrl-C) and has saved a checkpoint, so that the same command resumes it; 130
+interrupted by Ctrl-C: any other mode, or training before its first step; 1 any other failure.
 """
 
 import gc

@@ -19,8 +19,9 @@ from collections.abc import Iterable
 
 IMPORTED_BY = {
     "families/labels": ["families/texts", "families/images"],
-    "tools/pages": ["tools/report", "tools/compare", "tools/convert", "tools/audit"],
+    "tools/pages": [f"tools/{x}" for x in ("report", "compare", "convert", "audit", "sweep")],
 }
+ONLY_FOR = {"tools/sweep": "configs/sweeps"}
 IMPORTERS = ("configs", "tests", "benchmarks")
 OF_THE_WHOLE = (
     "docs/tour.md",
@@ -37,6 +38,9 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     for folder in folders:
         shutil.rmtree(root / "transformer" / folder)
         shutil.rmtree(root / "tests" / folder, ignore_errors=True)
+    for folder, place in ONLY_FOR.items():
+        if not (root / "transformer" / folder).exists():
+            shutil.rmtree(root / place, ignore_errors=True)
     shutil.rmtree(root / "docs" / "tour", ignore_errors=True)
     for file in OF_THE_WHOLE:
         (root / file).unlink(missing_ok=True)

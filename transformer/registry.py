@@ -15,10 +15,12 @@ class Mode(NamedTuple):
     code: str
     about: str  # what it does, one sentence for --help
     arguments: str = "--workdir=DIR"  # of --mode=NAME, for --help
-    start: str = "workdir"  # of a run; or 'config', 'workdirs' (several), 'foreign' (of no run)
+    # A run's 'workdir'; or 'config', 'workdirs' (several), 'foreign' (of no run), 'configs' (a file
+    # that names several).
+    start: str = "workdir"
     keys: str = ""  # "module:function" of the keys that only this mode reads; imports no JAX
     tasks: tuple[str, ...] = ()  # the tasks that have it; (): all
-    folder: bool = False  # takes --mode=NAME FOLDER, and gets (folder, workdir) as its workdir
+    folder: bool = False  # takes --mode=NAME FOLDER, or a FILE; its workdir is (FOLDER, workdir)
     reads_input: bool = False  # reads standard input
     collective: bool = False  # all processes of a run call it together; others run in one process
 
@@ -132,6 +134,14 @@ MODES = {
         arguments="DIR DIR ... [--config.compare.set=SET]",
         start="workdirs",
         keys="transformer.tools.compare.compare_keys:keys",
+    ),
+    "sweep": Mode(
+        "transformer.tools.sweep.sweep:sweep",
+        "Trains all rows and seeds of FILE (docs/comparing.md), or goes on; ends with one table.",
+        arguments="FILE [--workdir=DIR] [--config.sweep.processes=2]",
+        start="configs",
+        keys="transformer.tools.sweep.sweep_keys:keys",
+        folder=True,
     ),
     "import": Mode(
         "transformer.tools.convert.import_model:import_model",

@@ -181,6 +181,20 @@ def test_a_mode_has_its_own_keys_and_no_other_has_them(tmp_path):
     assert said.endswith("is read by --mode=align only")
 
 
+def test_a_mode_of_several_configs_gets_what_is_set_for_them(monkeypatch):
+    own = OWN_MODE._replace(start="configs", folder=True, arguments="FILE")
+    monkeypatch.setitem(registry.MODES, "mine", own)
+    keys = ("--config.model.d_model=8", "--noconfig.data.pack")
+    _, places, config = typed("--mode=mine", "a/b.toml", *keys, "--config.mine.num_devices=3")
+    assert places == (Path("a/b.toml"), Path("runs/b"))
+    assert (config.arguments, config.mine.num_devices, config.mine.bandwidth) == (keys, 3, 0.4)
+    assert typed("--mode=mine", "b.toml", "--workdir=c")[1] == (Path("b.toml"), Path("c"))
+    for wrong in ([], ["a", "b"], ["a", TEXT]):
+        assert "expected --mode=mine FILE, found" in mistake("--mode=mine", *wrong)
+    said = mistake("--mode=mine", "b.toml", "--config.mine.num_device=3")
+    assert said.endswith("no key config.mine.num_device; did you mean config.mine.num_devices?")
+
+
 @pytest.mark.usefixtures("own_mode")
 def test_a_config_file_may_set_a_modes_keys(tmp_path):
     config = "from configs import parallel_text\n\n\ndef get_config():\n    "

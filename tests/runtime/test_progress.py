@@ -52,6 +52,12 @@ def clock(monkeypatch):
             "4 lines in 4.0 s, 1.0 a second",
         ),
         (
+            {"total": 9, "note": lambda: "1 of 2 runs"},
+            0,
+            [(2, 4)],
+            "4 lines, 2.0 a second, 2 s left, 1 of 2 runs; 4 lines in 2.0 s, 2.0 a second",
+        ),
+        (
             {"total": 200},  # the rate is that of all lines
             1.5,
             [(0.01, 1)] * 98 + [(1, 1), (0.02, 1)],
@@ -120,6 +126,11 @@ def test_progress_is_a_bar_on_a_terminal(open_terminal, caplog, capsys):
     shown, _ = open_terminal()
     list(with_progress(range(3), "translate", total=3))
     assert re.match(r"\rtranslate:   0%\| +\| 0/3 \[", shown())
+    with counter("score", note=lambda: "1 of 2 runs"):
+        seen = ""
+        while "1 of 2 runs" not in seen:
+            seen += shown()
+    caplog.records.pop()
     [line] = [record.getMessage() for record in caplog.records]
     assert line.startswith("translate: 3 lines in ")
     assert capsys.readouterr().out == ""

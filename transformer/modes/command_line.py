@@ -30,7 +30,9 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
     """Parses the command line into (mode, workdir, config); UserError for a mistake in it.
 
     For a mode that starts from several workdirs, workdir is the tuple of them, and config is that
-    of the first. For a mode that takes a folder, workdir is (folder, workdir).
+    of the first. For a mode that takes a folder, workdir is (folder, workdir). For a mode that
+    starts from a file of several configs, config has the keys of the mode, and `arguments`, those
+    that set keys of the file's configs.
     """
     values = flags.FlagValues()
     for name, default in (("config", ""), ("mode", "train"), ("workdir", "")):
@@ -63,6 +65,8 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         # configs/base.py:flickr trains in runs/base-flickr.
         name, _, variant = Path(file).name.partition(":")
         workdir = "runs/" + "-".join(filter(None, [name.removesuffix(".py"), variant]))
+    if start == "configs" and not workdir:
+        workdir = f"runs/{Path(folders[0]).stem}"
     # The workdir is the last of the places: (FOLDER, WORKDIR), or several workdirs.
     places = tuple(map(paths.path, filter(None, [*folders, workdir])))
     run_config.check_workdir(places[-1])
@@ -72,6 +76,11 @@ def parse(arguments: list[str]) -> tuple[str, Path | tuple[Path, ...], ConfigDic
         config = resumed_config(places[0], overrides)
     elif start == "foreign":
         config = imported_config(places[0], overrides)
+    elif start == "configs":
+        own = tuple(f"{group}." for group in mode_keys(mode))
+        arguments = tuple(x for x in overrides if not key_of(x).startswith(own))
+        overrides = [x for x in overrides if x not in arguments]
+        config = ConfigDict({"arguments": arguments, "compilation_cache": ""})
     else:
         config = trained_config(places[0] if start == "workdirs" else places[-1], overrides)
     config = override(config, overrides, mode)
@@ -94,6 +103,8 @@ def check_start(mode: str, file: str, workdir: str, folders: list[str]) -> None:
     elif start == "workdirs":
         different = {paths.path(folder) for folder in folders}
         is_right = len(different) == len(folders) > 1 and not file and not workdir
+    elif start == "configs":
+        is_right = len(folders) == 1 and not file
     else:
         is_right = workdir and not file and len(folders) == MODES[mode].folder
     if not is_right:

@@ -30,13 +30,18 @@ def progress(
 
 @contextlib.contextmanager
 def counter(
-    what: str, *, total: int | None = None, unit: str = "line"
+    what: str,
+    *,
+    total: int | None = None,
+    unit: str = "line",
+    note: Callable[[], str] = lambda: "",
 ) -> Iterator[Callable[[int], None]]:
     """Yields a function `advance(count)` that shows the progress of a job over lines, or `unit`s.
 
     If standard error is a terminal, it shows a bar, which also says when JAX is compiling;
     otherwise it logs a line every REPORT_SECONDS. Both have the number of units done, units a
-    second and, if the total is known, the time left. At the end, a summary is logged.
+    second, if the total is known the time left, and what `note()` returns. At the end, a summary is
+    logged.
     """
     start = shown = time.perf_counter()
     done = 0
@@ -49,9 +54,10 @@ def counter(
         if bar.disable and now - shown > REPORT_SECONDS:
             shown, rate = now, done / (now - start)
             left = f", {duration((total - done) / rate)} left" if total and done else ""
+            left += f", {note()}" if note() else ""
             logging.info("%s: %s, %s a second%s", what, quantity(done, unit), _rounded(rate), left)
 
-    with _bar(desc=what, total=total, unit=f" {unit}s") as bar:
+    with _bar(note, desc=what, total=total, unit=f" {unit}s") as bar:
         yield advance
     seconds = time.perf_counter() - start
     units, rate = quantity(done, unit), _rounded(done / seconds)
@@ -70,13 +76,13 @@ def waiting(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _bar(**options: Any) -> Iterator[tqdm.tqdm]:
+def _bar(note: Callable[[], str] = lambda: "", **options: Any) -> Iterator[tqdm.tqdm]:
     """Shows a bar on a terminal, redrawn every half second: its time goes on between updates."""
     done = threading.Event()
 
     def redraw() -> None:
         while not done.wait(0.5):
-            bar.set_postfix_str("compiling" if compiling() else "")
+            bar.set_postfix_str("compiling" if compiling() else note())
 
     # A thread, because the calling one is inside XLA while a program compiles.
     thread = threading.Thread(target=redraw, daemon=True)

@@ -14,7 +14,6 @@ from transformer.tools.compare import comparison, comparison_page
 from transformer.tools.compare import comparison_tables as tables
 from transformer.tools.compare.comparison import Comparison
 from transformer.tools.pages import charts, evaluated, measures, page, run
-from transformer.tools.pages.page import Table
 
 ITEMS = 3  # lines shown on a terminal; the page has config.compare.sentences
 RULES = {"resamples": "at least 100", "sentences": "at least 0"}
@@ -76,7 +75,7 @@ def _text(compared: Comparison) -> str:
     shown = [tables.score_table(compared), tables.further_table(compared)]
     if compared.lengths:
         shown.append(tables.length_table(compared, "bleu"))
-    blocks += [_aligned(table) for table in shown]
+    blocks += [page.text(table) for table in shown]
     for item in compared.items[:ITEMS]:
         texts = dict(item.line)
         for name, output, score in zip(compared.names, item.outputs, item.scores, strict=True):
@@ -85,18 +84,7 @@ def _text(compared: Comparison) -> str:
         rows = [f"  {name:<{width}}  {text}" for name, text in texts.items()]
         blocks.append("\n".join([f"line {item.number}", *rows]))
     if compared.config:
-        blocks.append(_aligned(tables.config_table(compared)))
+        blocks.append(page.text(tables.config_table(compared)))
     else:
         blocks.append("The configs are the same.")
     return "\n\n".join(blocks)
-
-
-def _aligned(table: Table) -> str:
-    """Returns a table as text; the first column is aligned left, the others right."""
-    # zip turns rows into columns: a column is as wide as its longest text.
-    columns = zip(table.columns, *table.rows, strict=True)
-    padded = []
-    for i, column in enumerate(columns):
-        width = max(map(len, column))
-        padded.append([x.rjust(width) if i else x.ljust(width) for x in column])
-    return "\n".join("  ".join(row) for row in zip(*padded, strict=True))

@@ -147,6 +147,17 @@ def _templates() -> jinja2.Environment:
     return environment
 
 
+def text(table: Table) -> str:
+    """Returns a table whose cells are texts for a terminal; the first column is aligned left."""
+    # zip turns rows into columns: a column is as wide as its longest text.
+    columns = zip(table.columns, *table.rows, strict=True)
+    padded = []
+    for i, column in enumerate(columns):
+        width = max(map(len, column))
+        padded.append([x.rjust(width) if i else x.ljust(width) for x in column])
+    return "\n".join("  ".join(row) for row in zip(*padded, strict=True))
+
+
 def _groups(section: Section) -> list[tuple[str, list[Part]]]:
     """Groups neighbouring parts of one kind, [("Plot", [plot, plot]), ("str", [text]), ...]."""
     kinds = itertools.groupby(section.parts, key=lambda part: type(part).__name__)

@@ -1,5 +1,6 @@
 """Reads the logs and results of a workdir, whose run may be finished or not."""
 
+import itertools
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,6 +114,20 @@ def _lines(file: Path) -> list[str]:
     """Returns a file's lines; an incomplete last line, without a newline, is left out."""
     # split("\n"), because splitlines also splits at characters that a sentence may contain.
     return file.read_bytes().decode(errors="replace").split("\n")[:-1]
+
+
+def trained_for(run: Run) -> tuple[int, float]:
+    """Returns the number of steps that a run has logged, and their seconds without validations."""
+    lines = run.logged("train")
+    # The last steps may be in no training line, only in that of the validation after them.
+    last = max((line["step"] for line in [*lines, *run.logged("validation")]), default=0)
+    # A line's step_seconds is the mean since the line before: lines of steps 100 and 250 stand for
+    # 100 and 150 steps.
+    ends = itertools.pairwise([0, *(line["step"] for line in lines[:-1]), last][: len(lines) + 1])
+    seconds = 0.0
+    for (before, step), line in zip(ends, lines, strict=True):
+        seconds += (step - before) * line.get("step_seconds", 0.0)
+    return last, seconds
 
 
 def num_parameters(run: Run) -> int:

@@ -1,7 +1,5 @@
 """Shows a run in a few lines: task, model, data, devices, time, the best score."""
 
-import itertools
-
 from sacrebleu.metrics import BLEU, CHRF
 
 from transformer.errors import UserError, quantity
@@ -10,7 +8,7 @@ from transformer.tasks.task import load_task
 from transformer.tools.pages import measures
 from transformer.tools.pages.evaluated import tokenizer
 from transformer.tools.pages.page import Section
-from transformer.tools.pages.run import Evaluation, Run, num_parameters
+from transformer.tools.pages.run import Evaluation, Run, num_parameters, trained_for
 
 
 def section(run: Run) -> Section:
@@ -72,17 +70,9 @@ def _model(run: Run) -> str:
 
 def _training(run: Run) -> str:
     """Returns the number of steps, their time, and when training began and was resumed."""
-    lines = run.logged("train")
-    if not lines:
+    if not run.logged("train"):
         return "no step is logged"
-    # The last steps may be in no training line, only in that of the validation after them.
-    last = max(line["step"] for line in [*lines, *run.logged("validation")])
-    # A line's step_seconds is the mean since the line before: lines of steps 100 and 250 stand for
-    # 100 and 150 steps.
-    ends = itertools.pairwise([0, *(line["step"] for line in lines[:-1]), last])
-    seconds = 0.0
-    for (before, step), line in zip(ends, lines, strict=True):
-        seconds += (step - before) * line.get("step_seconds", 0.0)
+    last, seconds = trained_for(run)
     words = f"{last:,} of {run.config.train.num_steps:,} steps, "
     words += f"{progress.duration(seconds)} without validations"
     if run.starts:

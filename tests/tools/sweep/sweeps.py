@@ -1,0 +1,35 @@
+"""Sweeps whose runs are those of fake_launch.py."""
+
+import sys
+from pathlib import Path
+
+from transformer.tools.sweep import children, slots, sweep_file
+
+FAKE = Path(__file__).with_name("fake_launch.py")
+BASE = """
+config = "configs/parallel_text.py"
+[overrides]
+train.num_steps = 20
+"""
+
+
+def fake(patch, environments=({},)):
+    """Makes sweeps start FAKE, and look at it often."""
+    patch.setattr(children, "LAUNCH", FAKE)
+    patch.setattr(children, "POLL_SECONDS", 0.02)
+    patch.setattr(slots, "environments", lambda processes: list(environments))
+    # Half of the time of a process that does next to nothing.
+    patch.setattr(sys, "executable", sys._base_executable)
+
+
+def read(folder, text, *arguments, base=BASE):
+    """The rows of a file with this text, behind that of `base`."""
+    file = folder / "some.toml"
+    file.write_text(base + text)
+    return sweep_file.read(file, folder / "sweep", arguments)
+
+
+def runs(folder, text, *arguments):
+    """The runs of `read`, in order."""
+    (folder / "sweep").mkdir(exist_ok=True)
+    return [run for row in read(folder, text, *arguments) for run in row.runs]

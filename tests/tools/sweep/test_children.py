@@ -1,0 +1,106 @@
+"""Runs in processes of their own: how many at a time, what they get, and how they are stopped."""
+
+import json
+import time
+
+import pytest
+from tools.sweep import sweeps
+
+from transformer.tools.sweep import children
+
+FOUR = "[rows.base]\nseeds = [0, 1, 2]\n[rows.bad]\n[rows.last]\n"
+
+
+@pytest.fixture
+def run_all(monkeypatch):
+    """A function of runs and environments: (names in the order in which they ended, their statuses,
+    the steps that were shown)."""
+    sweeps.fake(monkeypatch)
+
+    def run(runs, environments=({},), should_stop=lambda: False):
+        statuses, steps = {}, []
+        children.run_all(
+            runs,
+            environments,
+            should_stop=should_stop,
+            advance=steps.append,
+            ended=lambda run, status: statuses.update({run.name: status}),
+        )
+        return statuses, sum(steps)
+
+    return run
+
+
+def printed(run):
+    return json.loads(run.log.read_text().splitlines()[-1])
+
+
+def test_a_failed_run_stops_no_other(run_all, tmp_path):
+    runs = sweeps.runs(tmp_path, FOUR)
+    statuses, steps = run_all(runs)
+    assert [*statuses.items()] == [
+        *((f"base-seed{seed}", 0) for seed in range(3)),
+        *(("bad-seed0", 2), ("last-seed0", 0)),
+    ]
+    assert steps == 4 * 20
+    assert children.last_line(runs[3]).endswith("bad-seed0: nothing but trouble")
+    assert children.last_line(runs[0]).startswith("{")
+    assert [children.newest_step(run) for run in runs[2:]] == [20, 0, 20]
+
+
+def test_each_process_has_its_environment(run_all, tmp_path, monkeypatch):
+    """And none thinks that it is one of several that Slurm has started."""
+    monkeypatch.setenv("SLURM_STEP_NODELIST", "node[1-2]")
+    runs = sweeps.runs(tmp_path, FOUR.replace("[rows.bad]\n", ""))
+    run_all(runs, [{"GPU": "0"}, {"GPU": "1"}])
+    seen = [printed(run)["env"] for run in runs]
+    assert {x["GPU"] for x in seen} == {"0", "1"}
+    assert {x["SLURM_STEP_NODELIST"] for x in seen} == {None}
+
+
+def test_no_more_run_than_there_are_environments(run_all, tmp_path, monkeypatch):
+    counts, running, real = [], set(), children.subprocess.Popen
+
+    def popen(*arguments, **options):
+        process = real(*arguments, **options)
+        running.add(process)
+        counts.append(sum(x.poll() is None for x in running))
+        return process
+
+    monkeypatch.setattr(children.subprocess, "Popen", popen)
+    run_all(sweeps.runs(tmp_path, FOUR), [{}, {}])
+    assert max(counts) == 2
+
+
+def test_a_signal_reaches_those_that_run_and_starts_no_other(run_all, tmp_path):
+    runs = sweeps.runs(tmp_path, "[rows.slow]\nseeds = [0, 1, 2]\n[rows.base]\n")
+    waits = [run.workdir / "waits" for run in runs[:2]]
+    statuses, steps = run_all(runs, [{}, {}], lambda: all(file.exists() for file in waits))
+    assert statuses == {"slow-seed0": 143, "slow-seed1": 143}
+    assert set(statuses.values()) <= {*children.STOPPED}
+    assert steps == 2 * 10
+    assert not runs[2].workdir.exists()
+    statuses, steps = run_all(runs[:2])  # goes on
+    assert statuses == {"slow-seed0": 0, "slow-seed1": 0}
+    assert steps == 2 * 10  # of each, the second half
+
+
+def test_an_error_leaves_no_process(run_all, tmp_path):
+    runs = sweeps.runs(tmp_path, "[rows.slow]\n")
+
+    def fail():
+        if (runs[0].workdir / "waits").exists():
+            raise OSError(28, "No space left on device")
+        return False
+
+    with pytest.raises(OSError, match="No space"):
+        run_all(runs, should_stop=fail)
+    started = time.perf_counter()
+    while "Terminated" not in runs[0].log.read_text():  # the fake's own word
+        assert time.perf_counter() - started < 20
+        time.sleep(0.02)
+
+
+def test_statuses_in_words():
+    assert children.in_words(2) == "exit status 2"
+    assert children.in_words(-9) == "killed by SIGKILL"

@@ -1,0 +1,62 @@
+"""What a run has left, and whether it is that of the config of today."""
+
+import json
+
+import pytest
+from tools.pages import workdirs
+from tools.sweep.sweeps import runs
+
+from transformer.errors import UserError
+from transformer.tools.sweep import outcomes
+from transformer.workdir import log
+
+TEST = {"kind": "test", "step": 100, "split": "test", "set": "test", "bleu": 9.0, "loss": 1.0}
+CHECKPOINT = "checkpoints/100/checksums.json"
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """A run with a log, a result and a checkpoint, and its config.json as training writes it."""
+    [run] = runs(tmp_path, "[rows.base]")
+    lines, starts = [*workdirs.lines(), TEST], [{"step": 0, "time": "2026-11-25"}]
+    workdirs.write(run.workdir, log=lines, starts=starts)
+    values = {**run.config.copy_and_resolve_references().to_dict(), "versions": {"jax": "0.1"}}
+    values["vocabulary"]["fingerprint"] = "abc"  # which preparing fills in
+    (run.workdir / "config.json").write_text(json.dumps(values))
+    (run.workdir / CHECKPOINT).parent.mkdir(parents=True)
+    (run.workdir / CHECKPOINT).touch()
+    return run
+
+
+def test_a_finished_run(finished):
+    outcome = outcomes.read(finished, "")
+    assert (outcome.parameters, outcome.steps, outcome.seconds) == (1234567, 200, 20.0)
+    assert outcome.scores == {"bleu": 9.0, "loss": 1.0}
+    failed = outcomes.read(finished, "out of memory")
+    assert (failed.failure, failed.scores, failed.steps) == ("out of memory", {}, 0)
+
+
+def test_a_run_without_its_last_line_is_unfinished(finished):
+    assert outcomes.result(finished) == TEST
+    log.Log(finished.workdir, 150).close()  # as resuming does
+    assert outcomes.result(finished) == {}
+    # A text without a test split is scored on its validation split.
+    other = TEST | {"kind": "final_validation", "split": "validation"}
+    with open(finished.workdir / "metrics.jsonl", "a") as file:
+        file.write(json.dumps(other) + "\n")
+    assert outcomes.result(finished) == other
+
+
+def test_a_run_of_another_config_is_refused(finished, tmp_path):
+    outcomes.check_unchanged(finished)
+    [moved] = runs(tmp_path, "[rows.base]", "--config.data.data_dir=elsewhere")
+    outcomes.check_unchanged(moved)
+    [longer] = runs(tmp_path, "[rows.base]", "--config.train.num_steps=30")
+    words = r"base-seed0 was trained with config\.train\.num_steps=20, now it is 30: .*workdir"
+    with pytest.raises(UserError, match=words):
+        outcomes.check_unchanged(longer)
+    (finished.workdir / CHECKPOINT).unlink()  # a result alone is used, too
+    with pytest.raises(UserError, match=words):
+        outcomes.check_unchanged(longer)
+    (finished.workdir / "metrics.jsonl").unlink()  # nothing is used: training begins anew
+    outcomes.check_unchanged(longer)

@@ -1,0 +1,122 @@
+"""Runs launch.py in several processes at the same time, and passes a signal on to them."""
+
+import collections
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from transformer.distributed.processes import CLUSTER_VARIABLES
+from transformer.tools.sweep.sweep_file import Run
+from transformer.workdir import log
+from transformer.workdir.config_files import HERE
+
+LAUNCH = HERE / "launch.py"
+POLL_SECONDS = 0.5
+TAIL_BYTES = 1 << 16  # of a log, which have its newest line
+
+# Exit statuses of a run that was signalled: after saving, or before its first step.
+STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM, 128 + signal.SIGINT)
+
+
+@dataclasses.dataclass
+class Child:
+    """A run's process, and the newest step that it has been seen at."""
+
+    run: Run
+    environment: dict[str, str]
+    process: subprocess.Popen
+    step: int
+
+
+def run_all(
+    runs: Sequence[Run],
+    environments: Sequence[dict[str, str]],
+    *,
+    should_stop: Callable[[], bool],
+    advance: Callable[[int], None],
+    ended: Callable[[Run, int], None],
+) -> None:
+    """Runs all, as many at the same time as there are environments, until `should_stop()`.
+
+    Then sends SIGTERM to those that are running, which save, and waits for them. Calls
+    `advance(steps)` as steps are logged, and `ended(run, exit status)` for each run that was
+    started.
+    """
+    waiting, free = collections.deque(runs), collections.deque(environments)
+    running, signalled = [], False
+    try:
+        while running or (waiting and not should_stop()):
+            while waiting and free and not should_stop():
+                running.append(_start(waiting.popleft(), free.popleft()))
+            if should_stop() and not signalled:
+                signalled = True
+                _terminate(running)
+            time.sleep(POLL_SECONDS)
+            for child in list(running):
+                status = child.process.poll()
+                # A run that is done may have ended early; one that resumes logs some steps again.
+                run, step = child.run, newest_step(child.run)
+                if status == 0:
+                    step = run.config.train.num_steps
+                advance(max(step - child.step, 0))
+                child.step = max(step, child.step)
+                if status is not None:
+                    running.remove(child)
+                    free.append(child.environment)
+                    ended(run, status)
+    finally:
+        _terminate(running)  # those that an error leaves
+
+
+def _start(run: Run, environment: dict[str, str]) -> Child:
+    """Starts a run, whose output is appended to `run.log`."""
+    # One process a run, also where the sweep's own was started by Slurm or the like.
+    inherited = {name: x for name, x in os.environ.items() if name not in CLUSTER_VARIABLES}
+    with open(run.log, "ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, str(LAUNCH), *run.arguments],
+            env={**inherited, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # A terminal's Ctrl-C would go to all its processes: `run_all` alone passes it on.
+            start_new_session=True,
+        )
+    return Child(run, environment, process, newest_step(run))
+
+
+def _terminate(running: Sequence[Child]) -> None:
+    for child in running:
+        child.process.terminate()
+
+
+def newest_step(run: Run) -> int:
+    """Returns the newest step in a run's metrics.jsonl, 0 if it has none."""
+    file = run.workdir / log.METRICS
+    steps = re.findall(rb'"step": (\d+)', _tail(file))
+    return max(map(int, steps), default=0)
+
+
+def last_line(run: Run) -> str:
+    """Returns the last line that a run's process has printed."""
+    lines = _tail(run.log).decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+
+
+def _tail(file: Path) -> bytes:
+    if not file.exists():
+        return b""
+    with open(file, "rb") as content:
+        content.seek(max(0, os.fstat(content.fileno()).st_size - TAIL_BYTES))
+        return content.read()
+
+
+def in_words(status: int) -> str:
+    """Returns an exit status as text: 'exit status 1', 'killed by SIGKILL'."""
+    return f"exit status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"

@@ -1,0 +1,124 @@
+"""--mode=sweep FILE: trains rows of configs with several seeds, and makes one table of them."""
+
+import json
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+from ml_collections import ConfigDict
+
+from transformer.checkpoints import store
+from transformer.distributed.processes import stop_signals
+from transformer.errors import UserError, check_values, quantity
+from transformer.modes import lines
+from transformer.runtime import json_files, lock, paths, progress
+from transformer.tasks.task import load_task
+from transformer.tools.pages import measures, page
+from transformer.tools.sweep import children, outcomes, p_values, slots, sweep_file, sweep_page
+from transformer.tools.sweep import sweep_tables as tables
+from transformer.tools.sweep.sweep_file import Row, Run
+
+
+def sweep(config: ConfigDict, places: tuple[Path, Path]) -> None:
+    """Trains what is missing of a file's runs in WORKDIR/ROW-seedK, and writes their table.
+
+    A finished run is not trained again, an interrupted one is resumed, and one that fails stops no
+    other: then the exit status is 1, after the table. If signalled to stop (SIGTERM, SIGHUP,
+    SIGUSR1, Ctrl-C), passes it on, waits until the runs have saved, and exits with status 143: the
+    same command goes on. UserError, before anything is trained, for a mistake in any row, and for a
+    run whose config has changed since it was begun.
+    """
+    file, workdir = places
+    check_values("sweep", config.sweep, {"processes": "at least 0"})
+    if paths.in_bucket(workdir):
+        raise UserError(f"--workdir={workdir} must be a folder on a disk: --mode=sweep writes logs")
+    store.check_path(workdir)
+    # The devices are for the runs: this process would take three quarters of a GPU's memory.
+    jax.config.update("jax_platforms", "cpu")
+    rows = sweep_file.read(file, workdir, config.arguments)
+    runs = [run for row in rows for run in row.runs]
+    for run in runs:
+        outcomes.check_unchanged(run)
+    with lock.locked(workdir):
+        statuses = train(runs, config.sweep.processes)
+        failures = {run.name: failure(run, statuses.get(run.name, 0)) for run in runs}
+        show(rows, failures, file, workdir)
+    failed = {name: why for name, why in failures.items() if why}
+    for name, why in failed.items():
+        logging.error("%s has no result: %s", name, why)
+    if failed:
+        stopped = all(statuses[name] in children.STOPPED for name in failed)
+        sys.exit(128 + signal.SIGTERM if stopped else 1)
+
+
+def train(runs: Sequence[Run], processes: int) -> dict[str, int]:
+    """Trains the runs that have no result; returns the exit status of each by its name.
+
+    Exits with status 143 if signalled to stop.
+    """
+    statuses, missing = {}, [run for run in runs if not outcomes.result(run)]
+    done = len(runs) - len(missing)
+    logging.info("%s, %d of them finished", quantity(len(runs), "run"), done)
+    if not missing:
+        return statuses
+    environments = slots.environments(processes)
+    folder = missing[0].workdir.parent
+    logging.info("%d at a time, with their logs in %s/RUN.log", len(environments), folder)
+
+    def ended(run: Run, status: int) -> None:
+        nonlocal done
+        statuses[run.name] = status
+        why = failure(run, status)
+        done += not why
+        logging.info("%s: %s; %s", run.name, why or score(run), finished())
+
+    finished = lambda: f"{done} of {len(runs)} runs finished"
+    steps = [max(x.config.train.num_steps - children.newest_step(x), 0) for x in missing]
+    counter = progress.counter("sweep", total=sum(steps), unit="step", note=finished)
+    with stop_signals() as signalled, counter as advance:
+        children.run_all(missing, environments, should_stop=signalled, advance=advance, ended=ended)
+    if signalled():
+        logging.info("stopped; the same command goes on")
+        sys.exit(128 + signal.SIGTERM)
+    return statuses
+
+
+def failure(run: Run, status: int) -> str:
+    """Says why a run has no result, by its exit status and last line; "" if it has one."""
+    if outcomes.result(run):
+        return ""
+    return f"{children.in_words(status)}: {children.last_line(run)} ({run.log})"
+
+
+def score(run: Run) -> str:
+    """Returns the score of a finished run as text: 'BLEU 38.70'."""
+    name = load_task(run.config.task).SCORE["best_by"]
+    return f"{measures.name_of(name)} {measures.in_digits(name, outcomes.result(run)[name])}"
+
+
+def show(rows: Sequence[Row], failures: dict[str, str], file: Path, workdir: Path) -> None:
+    """Writes sweep.json and sweep.html, and prints the table, or into a pipe the line of JSON."""
+    # The same in all rows, as `sweep_file.read` has checked.
+    found = load_task(rows[0].runs[0].config.task).SCORE
+    best_by, best_is = found["best_by"], found["best_is"]
+    of_rows = [[outcomes.read(run, failures[run.name]) for run in row.runs] for row in rows]
+    p = p_values.against_first(of_rows, best_by)
+    summaries = [tables.Summary(*each) for each in zip(rows, of_rows, p, strict=True)]
+    values = {"file": str(file)} | tables.values(summaries, best_by, best_is)
+    line = lines.to_json(values)  # without NaN, which JSON lacks
+    json_files.write(workdir / "sweep.json", json.loads(line))
+    html = page.html(file.stem, sweep_page.sections(summaries, best_by, best_is))
+    paths.write_file(workdir / "sweep.html", html.encode("utf-8", "replace"))
+    logging.info("the page is %s", workdir / "sweep.html")
+    shown = [f(summaries, best_by) for f in (tables.score_table, tables.further_table)]
+    about = "\n".join(tables.about(summaries, best_by, best_is))
+    text = "\n\n".join([about, *map(page.text, shown)])
+    if sys.stdout.isatty():
+        print(text, flush=True)
+    else:
+        # Standard output has the line of JSON alone, for programs: the tables go to the log.
+        logging.info("\n\n%s\n", text)
+        lines.write(sys.stdout.buffer, line)
