@@ -19,6 +19,7 @@ from collections.abc import Iterable
 
 NEEDED_BY = {
     "families/labels": ["families/texts", "families/images"],
+    "families/language_model": ["families/memory"],  # the model of its config
     "tools/pages": ["tools/report", "tools/compare", "tools/convert", "tools/audit"],
 }
 IMPORTERS = ("configs", "tests", "benchmarks")
