@@ -3,7 +3,7 @@
     python tests/without.py families tools      # leaves the core
     python tests/without.py families/images
 
-What imports a deleted folder goes with it: without families/labels there are no classifiers. So do
+What needs a deleted folder goes with it: without families/labels there are no classifiers. So do
 its entries in registry.py, its configs, tests and benchmarks, and what describes the whole project:
 the tour, and the test that README.md and docs/ are true. README.md, docs/, requirements.txt and
 docstrings that name what is gone are left to you; git restores what was committed.
@@ -17,8 +17,9 @@ import shutil
 import sys
 from collections.abc import Iterable
 
-IMPORTED_BY = {
+NEEDED_BY = {
     "families/labels": ["families/texts", "families/images"],
+    "families/language_model": ["families/memory"],  # the model of its config
     "tools/pages": [f"tools/{x}" for x in ("report", "compare", "convert", "audit", "sweep")],
 }
 ONLY_FOR = {"tools/sweep": "configs/sweeps"}
@@ -34,7 +35,8 @@ OF_THE_WHOLE = (
 
 def without(root: pathlib.Path, names: list[str]) -> None:
     """Deletes folders of transformer/, such as 'tools' or 'tools/plan', in the tree `root`."""
-    folders = {*names, *(x for name in names for x in IMPORTED_BY.get(name, []))}
+    needed_by = (x for name in names for x in NEEDED_BY.get(name, []))
+    folders = {*names, *(x for x in needed_by if (root / "transformer" / x).exists())}
     for folder in folders:
         shutil.rmtree(root / "transformer" / folder)
         shutil.rmtree(root / "tests" / folder, ignore_errors=True)

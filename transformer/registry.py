@@ -56,6 +56,7 @@ TASKS = {
     "classification": "transformer.families.texts.classification",
     "masked_language": "transformer.families.texts.masked_language",
     "image_classification": "transformer.families.images.image_classification",
+    "memory": "transformer.families.memory.memory_task",
 }
 
 # {config.data.corpus: a function () -> RecordsConfig} of sentence pairs that are generated

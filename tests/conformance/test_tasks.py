@@ -156,24 +156,25 @@ def test_rows_that_devices_add_are_not_scored(run, monkeypatch):
 def test_outputs_are_in_the_order_of_the_items(run, tmp_path):
     """The first line of each file of a split becomes the last; so do the outputs for it."""
 
-    def outputs_of(directory):
-        config = run.config.copy_and_resolve_references()
-        config.data.directory = str(directory)
+    def outputs_of(config):
         evaluation = run.module.evaluator(config, run.workdir, run.task.model, "validation")
         outputs = evaluation.score(run.params)[1]
         changed = [name for name, lines in evaluation.dataset.items() if outputs[name] != lines]
         assert not changed, f"{run.name}: the outputs {changed} are not those of the dataset"
         return evaluation, outputs
 
-    evaluation, outputs = outputs_of(run.config.data.directory)
+    evaluation, outputs = outputs_of(run.config)
     lengths = {name: len(outputs[name]) for name in evaluation.columns.values()}
     assert len(set(lengths.values())) <= 1, f"{run.name}: outputs have {lengths} lines"
     if "output" not in evaluation.columns or not is_text(evaluation.files):
-        return  # it predicts no item by itself, as a language model, or its order is not the files'
+        # It predicts no item by itself, as a language model, or its order is not that of files.
+        return
     for file in map(pathlib.Path, evaluation.files):
         first, *others = file.read_bytes().splitlines(keepends=True)
         (tmp_path / file.name).write_bytes(b"".join([*others, first]))
-    _, rotated = outputs_of(tmp_path)
+    config = run.config.copy_and_resolve_references()
+    config.data.directory = str(tmp_path)
+    _, rotated = outputs_of(config)
     name = evaluation.columns["output"]
     assert len(set(outputs[name])) > 1, f"{run.name}: all outputs are equal, in any order"
     assert rotated[name] == [*outputs[name][1:], outputs[name][0]], (
@@ -182,8 +183,8 @@ def test_outputs_are_in_the_order_of_the_items(run, tmp_path):
 
 
 def is_text(files):
-    """Returns whether a split's items are the lines of these files."""
-    return all(b"\0" not in pathlib.Path(file).read_bytes() for file in files)
+    """Returns whether a split's items are the lines of these files; without files they are not."""
+    return bool(files) and all(b"\0" not in pathlib.Path(file).read_bytes() for file in files)
 
 
 def test_what_a_model_sows_is_in_the_loss(run):

@@ -77,10 +77,18 @@ def image_classification(folder):
     return changed("image_classification", {**LAYERS, **values})
 
 
+def memory(folder):
+    del folder  # nothing is read
+    values = {"data.symbols": 6, "data.min_length": 2, "data.max_length": 6}
+    values |= {"data.batch_tokens": 8 * 12, "data.test_lengths": (4, 6, 8), "data.test_items": 5}
+    return changed("memory", {**LAYERS, **values, "evaluate.batch_tokens": 40})
+
+
 TINY = {
     "translation": translation,
     "language_modelling": language_modelling,
     "classification": classification,
     "masked_language": masked_language,
     "image_classification": image_classification,
+    "memory": memory,
 }

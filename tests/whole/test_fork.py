@@ -70,6 +70,11 @@ def test_each_family_and_tool_can_be_deleted(tmp_path):
         without(copy(tmp_path / name), [name])
         trees.append(str(tmp_path / name))
         assert not (tmp_path / name / "transformer" / name).exists()
+    tree = copy(tmp_path / "one after the other")
+    for name in FOLDERS:
+        if (tree / "transformer" / name).exists():  # not gone with what it needs
+            without(tree, [name])
+    trees.append(str(tree))
     command = [sys.executable, "-W", "ignore", "-c", IMPORT_ALL, *trees]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert (ran.stdout, ran.returncode) == ("", 0), ran.stderr

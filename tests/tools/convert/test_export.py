@@ -99,6 +99,13 @@ def test_what_cannot_be_exported_is_said_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_task_without_a_vocabulary_is_not_exported(tiny_run, tmp_path):
+    config = config_of(tiny_run, task="toy")
+    del config.vocabulary
+    with pytest.raises(UserError, match="needs a vocabulary, and the task 'toy' has none"):
+        export(config, (tmp_path / "model", tiny_run.workdir))
+
+
 def restored(folder, target):
     """The workdir that --mode=import makes of an exported folder: its config, model and params."""
     arguments = ["--mode=import", str(folder), f"--workdir={target}"]

@@ -50,6 +50,8 @@ def check(config: ConfigDict, folder: Path) -> None:
         )
     if config.evaluate.ensemble:
         raise UserError("--mode=export needs a single model: leave config.evaluate.ensemble empty")
+    if "vocabulary" not in config:
+        raise UserError(f"--mode=export needs a vocabulary, and the task {config.task!r} has none")
     if options.format != "safetensors" and config.architecture != "transformer":
         raise UserError(
             f"config.architecture={config.architecture!r} cannot be exported as {options.format}: "

@@ -1,0 +1,213 @@
+"""The task of remembering: copying or associative recall, trained short and tested long.
+
+Nothing is read: an item of training is a function of (seed, t, item), one of validation or test of
+(split, length, item), the same for all runs. Scores are accuracies by length.
+"""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import flax.linen as nn
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+
+from transformer.data.batches import Batches
+from transformer.data.packing import Rows
+from transformer.errors import UserError, check_values
+from transformer.families.memory import problems
+from transformer.families.memory.problems import PROBLEMS, Item
+from transformer.tasks import losses, trained
+from transformer.tasks.evaluation import Evaluation, SplitSums, never
+from transformer.tasks.task import Task, abstract_params, build_model, make_task
+
+Tree = dict
+
+FREE = ()
+# 'accuracy' is that of the lengths that training has. Chosen by longer ones, the best params would
+# have been fitted to them, and their accuracy would not say what a model makes of unseen lengths.
+SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "answer"}
+SPLITS = ("train", "validation", "test")  # their numbers keep their items apart
+RULES = {
+    "problem": tuple(PROBLEMS),
+    "symbols": "at least 2",
+    "min_length": "at least 2",
+    "test_items": "at least 1",
+}
+# An answer is certain, so that smoothing has no use here; and the logits are small.
+LOSS = {"label_smoothing": 0.0, "smoothed_over": "all_classes", "blocks": 1}
+model = build_model
+
+
+def check(config: ConfigDict) -> None:
+    """Raises UserError for invalid values, before anything is written or compiled."""
+    data = config.data
+    check_values("data", data, RULES)
+    check_values("data", data, {"max_length": f"at least {data.min_length}"})
+    check_values("evaluate", config.evaluate, {"split": SPLITS[1:], "batch_tokens": "at least 1"})
+    lengths = data.test_lengths
+    if any(type(length) is not int or length < 2 for length in lengths):
+        raise UserError(f"config.data.test_lengths must be integers of 2 or more, found {lengths}")
+    if not tested_lengths(config, "validation"):
+        raise UserError(
+            f"config.data.test_lengths={lengths} must have a length of at most "
+            f"config.data.max_length={data.max_length}, by which validation chooses the best params"
+        )
+    if data.batch_tokens < (row := row_length(config, data.max_length)):
+        raise UserError(
+            f"config.data.batch_tokens={data.batch_tokens} is less than one row of {row} tokens, "
+            f"of config.data.max_length={data.max_length}"
+        )
+    checked = model(config, sizes(config, None))
+    longest = max(data.max_length, *lengths)
+    positions = row_length(config, longest)
+    for scored in (checked, *(member for _, _, member in trained.ensemble(config))):
+        if (limit := getattr(scored, "position_limit", positions)) < positions:
+            raise UserError(
+                f"config.model.max_positions={limit} learned positions are fewer than the "
+                f"{positions} of an item of length {longest} (config.data.test_lengths); other "
+                "config.model.positions have no limit"
+            )
+    abstract_params(checked, example(config, 1))
+
+
+def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
+    """Returns the config: there is nothing to build."""
+    del folder, saved_config
+    return config
+
+
+def identity(config: ConfigDict) -> dict[str, str]:
+    """Returns what ids mean: the problem and its number of symbols."""
+    return {"problem": f"{config.data.problem} of {config.data.symbols} symbols"}
+
+
+def sizes(config: ConfigDict, folder: Path | None) -> dict[str, int]:
+    """Returns {'vocab_size'}: the alphabets of the problem, padding and the separator."""
+    del folder
+    alphabets = len(PROBLEMS[config.data.problem].prefixes)
+    return {"vocab_size": problems.FIRST_SYMBOL + alphabets * config.data.symbols}
+
+
+def example(config: ConfigDict, rows: int) -> dict:
+    """Returns a batch of jax.ShapeDtypeStruct; `rows` 0: a full batch of training."""
+    length = row_length(config, config.data.max_length)
+    return problems.example(rows or config.data.batch_tokens // length, length)
+
+
+def row_length(config: ConfigDict, length: int) -> int:
+    """Returns the tokens of an item of this length."""
+    return problems.row_length(PROBLEMS[config.data.problem], length, config.data.symbols)
+
+
+def loss(config: ConfigDict, model: nn.Module) -> Callable:
+    """Returns the training loss, (params, batch, *, rng) -> {name: sum over the answers}."""
+    return functools.partial(_training_loss, model=model)
+
+
+def _training_loss(params: Tree, batch: dict, *, rng: jax.Array, model: nn.Module) -> dict:
+    sums = losses.token_loss(params, batch, model=model, rng=rng, **LOSS)
+    # The weights count answers only, which does not say how full the rows are.
+    return {**sums, "filled": (batch["inputs"]["segments"] > 0).sum()}
+
+
+def build(config: ConfigDict, folder: Path) -> Task:
+    """Builds the `Task` of a prepared workdir."""
+    data, problem = config.data, PROBLEMS[config.data.problem]
+    trained_model = model(config, sizes(config, folder))
+
+    def draw(seed: int, t: int, i: int) -> Item:
+        """Returns item i of batch t, of a random length."""
+        random = np.random.default_rng((SPLITS.index("train"), seed, t, i))
+        length = int(random.integers(data.min_length, data.max_length + 1))
+        return problem.draw(random, length, data.symbols)
+
+    room = row_length(config, data.max_length)
+    count = data.batch_tokens // room
+    # An epoch is a batch: no item comes twice.
+    rows = Rows(room, np.arange(count), np.arange(count + 1))
+    assemble = functools.partial(problems.assemble, draw)
+    batches = Batches([rows], data.batch_tokens, config.train.seed, assemble)
+    validation = evaluator(config, folder, trained_model, "validation")
+    about = (
+        f"{data.problem} of {data.symbols} symbols, lengths {data.min_length} to "
+        f"{data.max_length}, {count} new items a batch"
+    )
+    return make_task(config, trained_model, batches, validation, about)
+
+
+def tested_lengths(config: ConfigDict, split: str) -> list[int]:
+    """Returns the lengths of a split: of 'validation' those that training has, of 'test' all."""
+    longest = config.data.max_length if split == "validation" else np.inf
+    return [length for length in config.data.test_lengths if length <= longest]
+
+
+def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
+    """Returns the evaluator of 'validation', or of 'final', the split of the final score.
+
+    An answer is right if its token has the largest logit. Scores are shares of right answers:
+    'accuracy_32' of each length, and 'accuracy' of those that training has; and their mean nats,
+    'loss'. Outputs are 'item', 'answer' and 'prediction', a line an item.
+    """
+    del folder
+    data, problem = config.data, PROBLEMS[config.data.problem]
+    split = config.evaluate.split if split == "final" else split
+    lengths, count = tested_lengths(config, split), data.test_items
+
+    drawn, groups = [], []
+    for length in lengths:
+        # Items are numbered through: 64 of length 32 are 0 to 63, those of length 64 begin at 64.
+        numbers = len(drawn) + np.arange(count)
+        groups.append(Rows(row_length(config, length), numbers, np.arange(count + 1)))
+        for i in range(count):
+            random = np.random.default_rng((SPLITS.index(split), length, i))
+            drawn.append(problem.draw(random, length, data.symbols))
+    assemble = functools.partial(problems.assemble, lambda _, t, i: drawn[i])
+    answers = SplitSums(
+        Batches(groups, config.evaluate.batch_tokens, None, assemble),
+        functools.partial(_outcome, model=model),
+        what=f"score {split}",
+        remedy="lower config.evaluate.batch_tokens",
+    )
+    items, expected = zip(*drawn, strict=True)
+    text = functools.partial(problems.text, problem=problem, symbols=data.symbols)
+    dataset = {"item": [*map(text, items)], "answer": [*map(text, expected)]}
+    sizes = [len(x) for x in expected]  # the answers of each item
+    length_of_answer = np.repeat(np.repeat(lengths, count), sizes)
+
+    def score(params: Tree, should_stop: Callable[[], bool] = never) -> tuple | None:
+        if (outcome := answers.score(params, should_stop)) is None:
+            return None
+        _, [predicted, nats] = outcome
+        right = predicted == np.concatenate(expected)
+        seen = length_of_answer <= data.max_length
+        scores = {"accuracy": float(right[seen].mean()), "loss": float(nats[seen].mean())}
+        for length in lengths:
+            scores[f"accuracy_{length}"] = float(right[length_of_answer == length].mean())
+        # Where the answers of an item end, those of the next begin.
+        predictions = np.split(predicted, np.cumsum(sizes)[:-1])
+        return scores, {**dataset, "prediction": [*map(text, predictions)]}
+
+    def rows(scores: dict) -> dict[str, str]:
+        by_length = {f"length {x}": f"{scores[f'accuracy_{x}']:.2%}" for x in lengths}
+        words = f"{scores['accuracy']:.2%} of the answers at lengths up to {data.max_length}"
+        return {"accuracy": words, **by_length}
+
+    return Evaluation(
+        split=split,
+        files=[],
+        dataset=dataset,
+        settings={"items": len(items)},
+        columns={"input": "item", "reference": "answer", "output": "prediction"},
+        score=score,
+        rehearse=answers.rehearse,
+        rows=rows,
+    )
+
+
+@functools.partial(jax.jit, static_argnames="model")
+def _outcome(params: Tree, batch: dict, *, model: nn.Module) -> tuple[dict, tuple]:
+    """Returns no sums, and the prediction and the nats of each position [B, T]."""
+    logits_BTV, _ = losses.forward(model, params, batch, train=False)
+    return {}, (logits_BTV.argmax(axis=-1), losses.token_nats(logits_BTV, batch["targets"]))
