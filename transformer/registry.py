@@ -47,6 +47,7 @@ MIXERS = {
     "dynamic_convolution": "transformer.families.mixers.light_convolution:DynamicConvolution",
     "average": "transformer.families.mixers.average:Average",
     "lstm": "transformer.families.mixers.recurrence:Lstm",
+    "gated_linear": "transformer.families.mixers.gated_linear:GatedLinear",
 }
 
 # {config.task: a module, see transformer/tasks/__init__.py}; its keys are in configs/TASK.py

@@ -141,6 +141,7 @@ MIXERS = {
     "dynamic_convolution": "dynamic_convolution(width=4)",
     "average": "average",
     "lstm": "lstm(forget_bias=1.0)",
+    "gated_linear": "gated_linear(chunk=16)",
 }
 
 

@@ -1,0 +1,91 @@
+"""Mixers alone: with random params, on rows of packed texts, beside a loop over one text."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from helpers import tiny
+
+from transformer.models import attention, mixers
+
+D = tiny.ARGUMENTS["d_model"]
+LENGTHS = [(7, 1, 9, 17), (20, 13), (0, 5, 29)]  # of the texts of each row
+
+
+def mixer(pattern, causal=True):
+    [make] = mixers.constructors(tiny.model(num_layers=1, mixer=pattern).options, causal, "float32")
+    return make()
+
+
+def rows(lengths=LENGTHS, room=36):
+    """Returns (x, segments); padding is behind the texts."""
+    segments = np.zeros((len(lengths), room), np.int32)
+    for row, of_row in zip(segments, lengths, strict=True):
+        row[: sum(of_row)] = np.repeat(1 + np.arange(len(of_row)), of_row)
+    x = np.random.default_rng(0).standard_normal((*segments.shape, D)).astype(np.float32)
+    return x, segments
+
+
+def params_of(mixer, noise=0.3):
+    """Returns first values with noise, because some biases are zeros at first."""
+    inputs, random = (np.zeros((1, 1, D)), np.ones((1, 1), np.int32)), np.random.default_rng(0)
+    init = lambda key: mixer.init(key, *_call(*inputs), train=False)["params"]
+    add = lambda p: np.float32(p + noise * random.standard_normal(p.shape))
+    return jax.tree.map(add, tiny.jit(init)(jax.random.key(0)))
+
+
+def apply(mixer, params, x, segments):
+    return mixer.apply({"params": params}, *_call(x, segments), train=False)
+
+
+mix = functools.partial(tiny.jit, static_argnums=0)(apply)
+
+
+def differentiate(mixer, params, x, segments):
+    """Returns the gradients of params and x, for a sum with a weight of its own for each output."""
+
+    def loss(params, x):
+        y = apply(mixer, params, x, segments)
+        return jnp.vdot(y, jnp.cos(jnp.arange(y.size)))
+
+    return jax.grad(loss, argnums=(0, 1))(params, x)
+
+
+gradients = functools.partial(tiny.jit, static_argnums=0)(differentiate)
+
+
+def memory(mixer, length):
+    """The bytes of the temporary arrays that the gradient of one text needs."""
+    inputs = np.zeros((1, length, D), np.float32), np.ones((1, length), np.int32)
+    # A function of its own, because jit remembers what it has traced.
+    program = jax.jit(lambda params, *inputs: differentiate(mixer, params, *inputs))
+    compiled = program.lower(params_of(mixer), *inputs).compile()
+    return compiled.memory_analysis().temp_size_in_bytes
+
+
+def _call(x, segments):
+    """The view has no mask and no positions, of which a recurrence has no use."""
+    return jnp.asarray(x, jnp.float32), attention.View(None, None, None, segments)
+
+
+def one_by_one(naive, params, x, segments):
+    """Applies naive(params, x [T, D]) to each text, in float64; padding is NaN."""
+    wide = lambda tree: jax.tree.map(lambda p: np.asarray(p, np.float64), tree)
+    y = np.full(x.shape, np.nan)
+    for row in range(len(x)):
+        for text in range(1, segments[row].max() + 1):
+            here = row, segments[row] == text
+            if here[1].any():
+                y[here] = naive(wide(params), wide(x[here]))
+    return y
+
+
+def assert_close(found, expected, share=1e-5):
+    """Compares arrays of two trees, up to a share of each array's largest value."""
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=share * np.abs(y).max())
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))

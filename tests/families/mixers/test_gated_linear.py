@@ -1,0 +1,95 @@
+import functools
+
+import jax
+import numpy as np
+import pytest
+from families.mixers import packed_texts
+from families.mixers.packed_texts import params_of, rows, sigmoid
+
+from transformer.errors import UserError
+
+H, K, C = 2, 6, 5
+EPSILON = 1e-6
+
+
+def read(gates, q, k, v, x):
+    """Returns o_t = q_t S_t, where S_t = diag(alpha_t) S_{t-1} + k_t^T v_t."""
+    low, high = gates["layers_0"], gates["layers_1"]
+    alpha = sigmoid(x @ low["kernel"] @ high["kernel"] + high["bias"]) ** (1 / 16)
+    alpha = np.maximum(alpha, np.exp(-2)).reshape(-1, H, K)
+    S, o = np.zeros((H, K, C)), np.zeros((len(x), H, C))
+    for t in range(len(x)):
+        for h in range(H):
+            S[h] = np.diag(alpha[t, h]) @ S[h] + np.outer(k[t, h], v[t, h])
+            o[t, h] = q[t, h] @ S[h]
+    return o
+
+
+def naive(p, x, causal=True):
+    q, k, v = (np.einsum("TD,DHK->THK", x, p[name]["kernel"]) for name in ("query", "key", "value"))
+    o = read(p["decay"], q, k, v, x)
+    if not causal:
+        o += read(p["backward_decay"], q[::-1], k[::-1], v[::-1], x[::-1])[::-1]
+    o = (o - o.mean(-1, keepdims=True)) / np.sqrt(o.var(-1, keepdims=True) + EPSILON)
+    o = o * p["norm"]["scale"] + p["norm"]["bias"]
+    r = (x @ p["gate"]["kernel"] + p["gate"]["bias"]).reshape(o.shape)
+    return np.einsum("THC,HCD->TD", r * sigmoid(r) * o, p["output"]["kernel"])
+
+
+def with_gates(params, bias):
+    """Gates sigmoid(bias + ...)^(1/16)."""
+    decay = {**params["decay"], "layers_1": {**params["decay"]["layers_1"]}}
+    decay["layers_1"]["bias"] = np.full(H * K, bias, np.float32)
+    return {**params, "decay": decay}
+
+
+@functools.cache
+def mixer(chunk=8, causal=True):
+    return packed_texts.mixer(f"gated_linear(chunk={chunk})", causal)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_it_is_the_recurrence_of_the_paper(causal):
+    tried, (x, segments) = mixer(causal=causal), rows()
+    params = params_of(tried)
+    expected = packed_texts.one_by_one(functools.partial(naive, causal=causal), params, x, segments)
+    y = packed_texts.mix(tried, params, x, segments)
+    packed_texts.assert_close(y[segments > 0], expected[segments > 0])
+    assert np.isfinite(y).all()
+
+
+def test_a_row_without_segments_is_one_text():
+    tried, (x, _) = mixer(causal=False), rows()
+    y = packed_texts.mix(tried, params_of(tried), x, None)
+    expected = packed_texts.mix(tried, params_of(tried), x, np.ones(x.shape[:2], np.int32))
+    np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 32])
+def test_the_chunk_changes_nothing(chunk):
+    params, inputs = params_of(mixer()), rows()
+    for compute in (packed_texts.mix, packed_texts.gradients):
+        found, expected = (compute(mixer(size), params, *inputs) for size in (chunk, 8))
+        packed_texts.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("bias", [-100.0, 100.0], ids=["strongest", "none"])
+def test_long_texts_with_extreme_decays(bias):
+    """The strongest decay has factors of exp(64) in a chunk; without one, sums are of all."""
+    params, inputs = with_gates(params_of(mixer(32)), bias), rows([(3000,)], 3000)
+    expected = packed_texts.one_by_one(naive, params, *inputs)
+    y = packed_texts.mix(mixer(32), params, *inputs)
+    packed_texts.assert_close(y, expected)
+    for gradient in jax.tree.leaves(packed_texts.gradients(mixer(32), params, *inputs)):
+        assert np.isfinite(gradient).all()
+
+
+def test_memory_grows_with_the_length_not_its_square():
+    assert packed_texts.memory(mixer(16), 4096) < 2.2 * packed_texts.memory(mixer(16), 2048)
+
+
+@pytest.mark.parametrize("chunk", [0, 33])
+def test_a_chunk_that_cannot_be(chunk):
+    message = "config.model.mixer.chunk must be at least 1 and at most 32, found"
+    with pytest.raises(UserError, match=message):
+        params_of(mixer(chunk))

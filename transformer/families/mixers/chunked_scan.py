@@ -1,0 +1,73 @@
+"""What recurrent mixers share: where texts start, a scan over chunks, and a step of beams."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from transformer.models.cache import PerBeam, Queries
+
+Array = jax.Array
+Tree = Any
+
+
+def text_starts(x_BTD: Array, segments_BT: Array | None) -> Array:
+    """Returns where a row goes on with another text, or with padding: bool [B, T].
+
+    Segments 1 1 2 2 0 give 0 0 1 0 1. The first position is none: it continues the state that the
+    scan begins with.
+    """
+    if segments_BT is None:
+        return jnp.zeros(x_BTD.shape[:2], bool)
+    return jnp.diff(segments_BT, axis=1, prepend=segments_BT[:, :1]) != 0
+
+
+def reverse(arrays: Tree) -> Tree:
+    """Returns arrays [B, T, ...] from the last position to the first."""
+    return jax.tree.map(lambda x: jnp.flip(x, axis=1), arrays)
+
+
+def scan_chunks(function: Callable, state: Tree, arrays: Tree, chunk: int) -> tuple[Tree, Array]:
+    """Applies function(state, arrays) -> (state, y) to one chunk of positions after the other.
+
+    The arrays are [B, T, ...], those of a call [B, chunk, ...]. Zeros (and False) fill up the last
+    chunk, and must leave the state as it is. Returns the last state and y [B, T, ...].
+
+    The backward pass computes each chunk again: only the arrays and the states between chunks are
+    kept for it.
+    """
+    T = jax.tree.leaves(arrays)[0].shape[1]
+    # A step of decoding may have few positions: these are one chunk.
+    chunk = min(T, chunk)
+    split = functools.partial(_split, chunk=chunk, count=-(-T // chunk))
+    # What prevents XLA from merging the two computations is not needed in a loop, and costs time.
+    function = jax.checkpoint(function, prevent_cse=False)
+    state, y = jax.lax.scan(function, state, jax.tree.map(split, arrays))
+    # [n, B, chunk, ...] -> [B, n * chunk, ...], of which the first T are asked for.
+    count, B, _, *rest = y.shape
+    return state, y.swapaxes(0, 1).reshape(B, count * chunk, *rest)[:, :T]
+
+
+def _split(x: Array, chunk: int, count: int) -> Array:
+    """Returns x [B, T, ...] as [count, B, chunk, ...]: lax.scan loops over the first axis."""
+    B, T, *rest = x.shape
+    padding = [(0, 0), (0, count * chunk - T), *[(0, 0)] * len(rest)]
+    return jnp.pad(x, padding).reshape(B, count, chunk, *rest).swapaxes(0, 1)
+
+
+def step_beams(
+    function: Callable, x_BQD: Array, queries: Queries, state: PerBeam
+) -> tuple[Array, PerBeam]:
+    """Continues the rows of all beams: function(x [B * W, T, D], arrays [B * W, ...]) -> both.
+
+    Returns the outputs in the order of the queries, and the new state.
+    """
+    x_BWTD = queries.per_beam(x_BQD)
+    beams = x_BWTD.shape[:2]
+    # Row b * W + w is beam w of sentence b.
+    as_rows = lambda x: x.reshape(-1, *x.shape[2:])
+    as_beams = lambda x: x.reshape(*beams, *x.shape[1:])
+    y, arrays = function(as_rows(x_BWTD), jax.tree.map(as_rows, state.arrays))
+    return queries.in_order(as_beams(y)), PerBeam(jax.tree.map(as_beams, arrays))
