@@ -48,6 +48,7 @@ MIXERS = {
     "average": "transformer.families.mixers.average:Average",
     "lstm": "transformer.families.mixers.recurrence:Lstm",
     "gated_linear": "transformer.families.mixers.gated_linear:GatedLinear",
+    "state_space": "transformer.families.mixers.state_space:StateSpace",
 }
 
 # {config.task: a module, see transformer/tasks/__init__.py}; its keys are in configs/TASK.py

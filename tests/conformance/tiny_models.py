@@ -142,6 +142,7 @@ MIXERS = {
     "average": "average",
     "lstm": "lstm(forget_bias=1.0)",
     "gated_linear": "gated_linear(chunk=16)",
+    "state_space": "state_space(state_size=3,expand=2,width=4)",
 }
 
 
