@@ -3,6 +3,24 @@
     python launch.py --config=configs/memory.py --workdir=runs/copy
     python launch.py --config=configs/memory.py:recall --workdir=runs/recall \
         --config.model.positions=rotary
+
+Hardware: one CPU core for two and a half minutes. Measured, the accuracy at each length, of which
+training has those up to 32; evaluations.jsonl of each run has its own as accuracy_32, ...
+
+                               32      64     128     256     512
+    copy    interleaved      0.991   0.112   0.056   0.032   0.033
+            rotary           0.998   0.033   0.029   0.032   0.031
+            alibi            0.997   0.995   0.937   0.702   0.385
+            none             0.587   0.146   0.071   0.051   0.041
+            average          0.276   0.041   0.044   0.034   0.034
+    recall  interleaved      1.000   0.499   0.409   0.401   0.376
+            rotary           1.000   0.841   0.480   0.282   0.113
+            alibi            0.999   0.989   0.983   0.989   0.989
+            none             0.635   0.362   0.323   0.287   0.286
+            average          0.143   0.059   0.053   0.038   0.040
+
+'average' is the mixer, with interleaved positions; copying with 'none' was still being learnt at
+the last step. By chance the accuracy is 0.031.
 """
 
 from ml_collections import ConfigDict
