@@ -16,7 +16,7 @@ def get_config() -> ConfigDict:
     model.value_size = 0  # of a head's values; 0: d_model / num_heads
     # What mixes the positions of a text: 'attention', another mixer with its fields, such as
     # 'local(window=16)', or a pattern that the layers repeat: 'local(window=16),attention'
-    # (models/mixers.py; configs/multi30k_mixers.py has one of each).
+    # (docs/table1.md lists them, models/mixers.py says what one is).
     model.mixer = "attention"
     model.score = "scaled_dot"  # or 'dot', 'general', 'additive', 'cosine' (scores.py)
     model.norm = "post"  # LayerNorm after each residual; 'pre': before each sublayer

@@ -59,9 +59,7 @@ def get_config(variant: str = "copy") -> ConfigDict:
     config.model.norm = "pre"
     config.model.final_norm = True
     config.model.dropout_rate = 0.0  # an item does not come twice: nothing can be memorised
-    config.model.max_positions = (
-        1024  # rows of the table of learned positions, for a row of copying
-    )
+    config.model.max_positions = 1024  # of learned positions; the longest copy has 1,024
     config.model.tied_embeddings = True  # embedding and output are one matrix
 
     config.optimizer.name = "adamw"

@@ -1,10 +1,13 @@
 """What README.md, CONTRIBUTING.md and docs/ name exists, and their commands parse."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from helpers import pages
+
+from benchmarks import table1
 
 DOCS = sorted(f"docs/{path.name}" for path in pages.ROOT.glob("docs/*.md"))
 PAGES = {name: (pages.ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", *DOCS)}
@@ -72,3 +75,8 @@ def test_keys_and_commands_that_do_not_parse_are_wrong(tmp_path, monkeypatch):
     assert list(map(pages.mistake, pages.commands(right))) == ["", "", ""]
     assert len(pages.commands(wrong)) == 4
     assert all(map(pages.mistake, pages.commands(wrong)))
+
+
+def test_the_tables_of_table_1_are_those_of_its_results():
+    found = json.loads(table1.RESULTS.read_text())["kinds"]
+    assert table1.filled(PAGES["docs/table1.md"], found) == PAGES["docs/table1.md"]

@@ -22,7 +22,6 @@ NEEDED_BY = {
     "families/language_model": ["families/memory"],  # the model of its config
     "tools/pages": [f"tools/{x}" for x in ("report", "compare", "convert", "audit", "sweep")],
 }
-ONLY_FOR = {"tools/sweep": "configs/sweeps"}
 IMPORTERS = ("configs", "tests", "benchmarks")
 OF_THE_WHOLE = (
     "docs/tour.md",
@@ -40,9 +39,6 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     for folder in folders:
         shutil.rmtree(root / "transformer" / folder)
         shutil.rmtree(root / "tests" / folder, ignore_errors=True)
-    for folder, place in ONLY_FOR.items():
-        if not (root / "transformer" / folder).exists():
-            shutil.rmtree(root / place, ignore_errors=True)
     shutil.rmtree(root / "docs" / "tour", ignore_errors=True)
     for file in OF_THE_WHOLE:
         (root / file).unlink(missing_ok=True)
@@ -51,6 +47,7 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     entries = delete_entries(root / "transformer" / "registry.py", packages)
     configs = delete_configs(root / "configs", entries)
     delete_importers(root, (*packages, *modules, *configs))  # tests/families is `families` to tests
+    delete_sweeps(root, entries)
 
 
 def delete_entries(registry: pathlib.Path, packages: tuple[str, ...]) -> set[str]:
@@ -76,6 +73,17 @@ def delete_configs(folder: pathlib.Path, names: set[str]) -> list[str]:
     for file in gone:
         file.unlink()
     return [f"configs.{file.stem}." for file in gone]
+
+
+def delete_sweeps(root: pathlib.Path, names: set[str]) -> None:
+    """Deletes the sweeps whose mixers have these names, or whose configs have gone; without the
+    sweep, all of them."""
+    for file in root.glob("configs/sweeps/*.toml"):
+        text = file.read_text()
+        mixers = {*re.findall(r'model\.mixer = "(\w+)', text)}
+        configs = [root / path for path in re.findall(r'"(configs/\w+\.py)', text)]
+        if {"sweep", *mixers} & names or not all(path.exists() for path in configs):
+            file.unlink()
 
 
 def delete_importers(root: pathlib.Path, gone: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from docs.tour import picture
 
 STEPS = (
     *("tokens", "bottleneck", "attention", "scaling", "heads", "masking", "positions", "order"),
-    *("residuals", "training", "beam", "gpt", "bert", "vit"),
+    *("residuals", "training", "beam", "gpt", "bert", "vit", "mixers"),
 )
 PICTURES = Path("runs/tour")  # not docs/pictures, which has those of the page
 

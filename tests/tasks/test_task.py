@@ -9,6 +9,7 @@ from transformer import registry
 from transformer.errors import UserError
 from transformer.tasks import translation
 from transformer.tasks.task import abstract_params, init_params, load_task
+from transformer.workdir import config_files
 
 
 def test_a_task_is_found_by_its_name(monkeypatch):
@@ -39,3 +40,18 @@ def test_params_are_a_function_of_the_model_and_the_key():
 def test_abstract_params_take_no_memory():
     described = abstract_params(toy_task.Linear(10**12), toy_task.example(None, 1))
     assert described["inner"]["kernel"].shape == (8, 10**12)
+
+
+@pytest.mark.parametrize("name", ["multi30k_rnn", "korean_reviews_pretraining"])
+def test_a_model_that_would_mix_the_texts_of_a_row_gets_no_packed_ones(name, monkeypatch):
+    config = config_files.load_config(f"configs/{name}.py")
+    config.data.pack = True
+    if name != "multi30k_rnn":
+        average = registry.load(registry.MIXERS["average"])
+        monkeypatch.setattr(average, "takes_packed_rows", False, raising=False)
+        config.model.mixer = "average,attention"
+    task = load_task(config.task)
+    with pytest.raises(UserError, match=r"^config\.data\.pack=True: .* takes one text a row only"):
+        task.check(config)
+    config.data.pack = False
+    task.check(config)

@@ -66,7 +66,7 @@ class SelfAttention(MultiHeadAttention):
 
 def constructors(
     options: LayerOptions, causal: bool, dtype: jnp.dtype
-) -> list[Callable[..., nn.Module]]:
+) -> tuple[Callable[..., nn.Module], ...]:
     """Returns the constructor of each layer's mixer, by the pattern `options.mixer`.
 
     UserError for a pattern that names no mixers, or one that cannot be in such a stack.
@@ -81,10 +81,10 @@ def constructors(
             )
     given = {"options": options, "causal": causal, "dtype": dtype}
     # Layer i has element i of the pattern, which is repeated: a,a,b is a,a,b,a,a,b in six layers.
-    return [
+    return tuple(
         functools.partial(mixer, **given, **arguments)
         for mixer, arguments in (pattern[i % len(pattern)] for i in range(options.num_layers))
-    ]
+    )
 
 
 def parse(pattern: str) -> list[tuple[type[nn.Module], dict[str, Any]]]:

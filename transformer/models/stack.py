@@ -20,7 +20,7 @@ Array = jax.Array
 class Sublayers(NamedTuple):
     """Constructors of a stack's sub-layers; each call makes one with params of its own."""
 
-    self_attention: list[Callable[..., nn.Module]]  # of each layer, or another mixer
+    self_attention: tuple[Callable[..., nn.Module], ...]  # of each layer, or another mixer
     cross_attention: Callable[..., nn.Module]
     feed_forward: Callable[..., nn.Module]
     residual: Callable[..., nn.Module]

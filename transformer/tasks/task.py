@@ -103,6 +103,15 @@ def check_positions(model: nn.Module, key: str, length: int) -> None:
         )
 
 
+def check_packing(model: nn.Module, pack: bool) -> None:
+    """Raises UserError if rows are packed, but the model would mix the texts of a row."""
+    if pack and not getattr(model, "takes_packed_rows", True):
+        raise UserError(
+            f"config.data.pack=True: {type(model).__name__} or one of its mixers takes one text a "
+            "row only; set it to False"
+        )
+
+
 def init_params(model: nn.Module, example: dict, rng: jax.Array) -> Tree:
     """Returns random params, a function of the model and the key alone.
 

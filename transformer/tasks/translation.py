@@ -26,6 +26,7 @@ from transformer.tasks.task import (
     Task,
     abstract_params,
     build_model,
+    check_packing,
     check_positions,
     check_section,
     make_task,
@@ -167,11 +168,7 @@ def check(config: ConfigDict) -> None:
     checked = model(config, toy)
     # Not row_length: positions restart in each sentence, and a row of one pair may be longer.
     check_positions(checked, "data.max_length", data.max_length)
-    if data.pack and not getattr(checked, "takes_packed_rows", True):
-        raise UserError(
-            f"config.data.pack=True: {type(checked).__name__} takes rows of one sentence pair; set "
-            "it to False"
-        )
+    check_packing(checked, data.pack)
     abstract_params(checked, example(config, 1))
     losses.check_blocks(checked, config.loss.blocks)
     Translator(checked, None, **decode)

@@ -2,14 +2,17 @@
 
 import ast
 import inspect
+import re
 import textwrap
 from pathlib import Path
 
+import jax
 import pytest
 from tools.sweep.sweeps import BASE, read
 
 from transformer.errors import UserError
 from transformer.modes import command_line
+from transformer.tasks.task import abstract_params, load_task
 from transformer.tools.sweep import sweep_file
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,6 +49,36 @@ def test_rows_become_command_lines(tmp_path):
     assert (base.runs[0].config.model.d_model, config.optimizer.schedule.factor) == (64, 2.0)
 
 
+def project_rows(file, folder):
+    """The rows of a file of configs/sweeps, by the command in its comment."""
+    assert f"--mode=sweep configs/sweeps/{file.name}" in file.read_text()
+    needs_data = "--config.data.directory=" in file.read_text()
+    arguments = ["--config.data.directory=x"] if needs_data else []
+    return sweep_file.read(file.relative_to(ROOT), folder, arguments)
+
+
+FILES = sorted(ROOT.glob("configs/sweeps/*.toml"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_sweeps_of_the_project_can_be_trained(file, tmp_path):
+    """Where a file says so, the models of all rows are of one size."""
+    counts = {}
+    for row in project_rows(file, tmp_path):
+        config = row.runs[0].config
+        task = load_task(config.task)
+        model = task.model(config, task.sizes(config, None))
+        params = jax.tree.leaves(abstract_params(model, task.example(config, 1)))
+        counts[row.name] = sum(x.size for x in params)
+    said = re.search(
+        r"as many parameters as the\s+(?:# )?first within ([\d.]+) %", file.read_text()
+    )
+    first = next(iter(counts.values()))
+    off = {name: abs(count / first - 1) for name, count in counts.items()}
+    assert not said or max(off.values()) < float(said[1]) / 100, off
+
+
 def test_a_row_may_have_another_config_and_a_variant(tmp_path):
     row = '[rows.a]\nconfig = "configs/wmt_base.py:t2t_v3"\nseeds = [5]\n'
     [row] = read(tmp_path, row)
@@ -62,15 +95,13 @@ def test_the_example_of_the_docstring_is_one(tmp_path):
     assert rotary.runs[0].config.model.positions == "rotary"
 
 
-def test_the_sweeps_of_the_project_are_read(tmp_path, monkeypatch):
-    """From any folder."""
+def test_the_ablations_are_the_variants_of_their_config(tmp_path, monkeypatch):
+    """Read from any folder."""
     monkeypatch.chdir(tmp_path)
-    for file in ROOT.glob("configs/sweeps/*.toml"):
-        rows = sweep_file.read(file.relative_to(ROOT), tmp_path, ["--config.data.directory=x"])
-        assert f"--mode=sweep configs/sweeps/{file.name}" in file.read_text()
-        tree = ast.parse((ROOT / "configs" / "multi30k_ablations.py").read_text())
-        [variants] = [x.value for x in tree.body if isinstance(x, ast.Assign)]
-        assert [row.name for row in rows] == [key.value for key in variants.keys]
+    rows = project_rows(ROOT / "configs" / "sweeps" / "ablations.toml", tmp_path)
+    tree = ast.parse((ROOT / "configs" / "multi30k_ablations.py").read_text())
+    [variants] = [x.value for x in tree.body if isinstance(x, ast.Assign)]
+    assert [row.name for row in rows] == [key.value for key in variants.keys]
 
 
 @pytest.mark.parametrize(

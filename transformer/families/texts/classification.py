@@ -17,7 +17,14 @@ from transformer.families.texts import labelled_text, texts
 from transformer.families.texts.labelled_text import LabelledText
 from transformer.tasks import splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation
-from transformer.tasks.task import Task, abstract_params, build_model, check_section, make_task
+from transformer.tasks.task import (
+    Task,
+    abstract_params,
+    build_model,
+    check_packing,
+    check_section,
+    make_task,
+)
 
 FREE = ("data.num_classes", "classify.")
 SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "text"}
@@ -51,6 +58,7 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
     # The model checks its own values when it is built; `abstract_params` traces it, without arrays.
     checked = build_model(config, sizes(config, None))
     trained.check_all_positions(config, checked, "data.max_length")
+    check_packing(checked, data.get("pack", False))
     abstract_params(checked, example(config, 1))
 
 

@@ -1,0 +1,441 @@
+"""Table 1 of the paper, measured: cost of a layer by length and width, for each token mixer.
+
+    python -m benchmarks.table1          # measures all, in an hour on two cores; writes the page
+    python -m benchmarks.table1 --page   # writes the page again, from docs/table1.json
+    python -m benchmarks.table1 --kinds attention,local --lengths 64,256 --json /tmp/some.json
+
+Each mixer has a process of its own. A layer is the mixer alone, causal, without residual connection
+and feed-forward network; a step is that of a language model of two layers. FLOPs are counted in the
+compiled program, loops as often as they run. What would take more than --gigabytes or --patience is
+left out, and nothing is extrapolated. docs/table1.md, whose tables and picture are made from
+docs/table1.json, says what is seen.
+"""
+
+import argparse
+import functools
+import json
+import math
+import os
+import re
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks import yardstick
+
+PAGE = Path(__file__).parents[1] / "docs" / "table1.md"
+RESULTS, PICTURE = PAGE.with_suffix(".json"), PAGE.parent / "pictures" / "table1.svg"
+LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+POSITIONS = (16, 64, 256, 1024, 4096, 8192)  # at which a token is decoded
+WIDTHS = (64, 128, 256, 512)
+WIDTH, HEAD, BEAMS, STEP_POSITIONS = 256, 64, 4, 4096
+
+
+class Kind(NamedTuple):
+    """A row of the table: a mixer, and what is known of its cost; n is the length, d the width."""
+
+    mixer: str
+    cost: str
+    sequential: str
+    path: str
+    exponents: tuple[int, int]  # of n and of d, where the named cost is all there is
+
+
+KINDS = {
+    "attention": Kind("attention", "n^2 d", "1", "1", (2, 1)),
+    "multi-query": Kind("grouped_query(num_key_heads=1)", "n^2 d", "1", "1", (2, 1)),
+    "local attention": Kind("local(window=64)", "r n d", "1", "n / r", (1, 1)),
+    "LSTM": Kind("lstm(forget_bias=1.0)", "n d^2", "n", "n", (1, 2)),
+    "convolution": Kind("convolution(width=3)", "k n d^2", "1", "n / k", (1, 2)),
+    "lightweight convolution": Kind(
+        "light_convolution(width=7)", "n d^2 + k n d", "1", "n / k", (1, 2)
+    ),
+    "dynamic convolution": Kind(
+        "dynamic_convolution(width=7)", "n d^2 + k n d", "1", "n / k", (1, 2)
+    ),
+    "gated linear attention": Kind("gated_linear(chunk=16)", "n d^2", "n / c", "n / c", (1, 2)),
+    "state space": Kind(
+        "state_space(state_size=16, expand=2, width=4)", "n d^2 + n d m", "n / c log c", "n", (1, 2)
+    ),
+}
+
+
+# Measuring, in a process of one kind
+
+
+def measure(kind: Kind, arguments: argparse.Namespace) -> dict[str, dict]:
+    """Returns {quantity: {"n,d" or "n": value}} of a kind of layer."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")
+    lengths = numbers(arguments.lengths)
+    found = {"flops": {}, "layer_ms": {}, "step_ms": {}, "step_bytes": {}}
+    found |= {"decoding_bytes": {}, "decoding_tokens_per_second": {}}
+    for d in numbers(arguments.widths):
+        for n in lengths:
+            run, program, size = layer(kind, n, d)
+            found["flops"][f"{n},{d}"] = flops(program)
+            if size < 1e9 * arguments.gigabytes:
+                milliseconds = median_ms(run, arguments)
+                found["layer_ms"][f"{n},{d}"] = milliseconds
+                if milliseconds > 1e3 * arguments.patience:
+                    break
+            del run
+    for n in lengths:
+        run, size = training_step(kind, n)
+        found["step_bytes"][str(n)] = size
+        if size < 1e9 * arguments.gigabytes:
+            found["step_ms"][str(n)] = median_ms(run, arguments)
+            if found["step_ms"][str(n)] > 1e3 * arguments.patience:
+                break
+        del run
+    for position in POSITIONS:
+        run, size = decoding_step(kind, position)
+        found["decoding_bytes"][str(position)] = size
+        found["decoding_tokens_per_second"][str(position)] = 1e3 / median_ms(run, arguments)
+    return found
+
+
+def median_ms(run: Callable[[], object], arguments: argparse.Namespace) -> float:
+    """Returns the median time of a run, in milliseconds, without the first."""
+    run()
+    times = yardstick.timed(run, least=3, seconds=arguments.seconds)
+    return 1e3 * statistics.median(times)
+
+
+def options_of(kind: Kind, d: int) -> Any:
+    """Returns the LayerOptions of a width: heads of 64, or one that is narrower."""
+    from configs import _layers
+    from transformer.models.layer_options import LayerOptions
+
+    keys = _layers.get_config()
+    keys.update(d_model=d, d_ff=4 * d, num_heads=max(1, d // HEAD), num_layers=2, mixer=kind.mixer)
+    del keys["dtype"]
+    return LayerOptions(**keys)
+
+
+def layer(kind: Kind, n: int, d: int) -> tuple[Callable[[], object], str, int]:
+    """Returns a forward and backward pass of a layer on one row, its program, and its bytes."""
+    import jax
+    import jax.numpy as jnp
+
+    from transformer.models import attention, mixers
+
+    [make, *_] = mixers.constructors(options_of(kind, d), True, jnp.dtype("float32"))
+    mixer, positions = make(parent=None), jnp.arange(n)[None]
+    x = jax.random.normal(jax.random.key(0), (1, n, d))
+
+    def view() -> attention.View:
+        return attention.self_view(positions, jnp.ones_like(positions), causal=True)
+
+    short = attention.self_view(positions[:, :2], jnp.ones((1, 2), jnp.int32), causal=True)
+    init = jax.jit(lambda key: mixer.init(key, x[:, :2], short, train=False)["params"])
+    params = init(jax.random.key(0))
+
+    @jax.jit
+    @functools.partial(jax.value_and_grad, argnums=(0, 1))
+    def passes(params: Any, x: jax.Array) -> jax.Array:
+        return mixer.apply({"params": params}, x, view(), train=False).sum()
+
+    compiled = passes.lower(params, x).compile()
+    size = compiled.memory_analysis().temp_size_in_bytes
+    return lambda: jax.block_until_ready(compiled(params, x)), compiled.as_text(), size
+
+
+def language_model(kind: Kind) -> tuple[Any, Any]:
+    """Returns (config, model) of a language model of two layers over bytes."""
+    import dataclasses
+
+    from transformer.families.language_model.language_model import LanguageModel
+    from transformer.workdir import config_files
+
+    config = config_files.load_config("configs/shakespeare.py")
+    options = dataclasses.replace(options_of(kind, WIDTH), dropout_rate=0.0)
+    fields = {"vocab_size": 256, "max_positions": 0, "tied_embeddings": True, "dtype": "float32"}
+    config.loss.blocks = 1
+    return config, LanguageModel(options=options, **fields)
+
+
+def training_step(kind: Kind, n: int) -> tuple[Callable[[], object], int]:
+    """Returns an update on STEP_POSITIONS positions in rows of n, or on one row, and its bytes."""
+    import jax
+    import numpy as np
+
+    from transformer.families.language_model import language_modelling
+
+    config, model = language_model(kind)
+    rows = max(1, STEP_POSITIONS // n)
+
+    def batch(rows: int) -> dict:
+        tokens = np.random.default_rng(0).integers(2, 256, (rows, n)).astype(np.int32)
+        positions = np.tile(np.arange(n, dtype=np.int32), (rows, 1))
+        inputs = {"tokens": tokens, "positions": positions, "segments": np.ones_like(positions)}
+        return {"inputs": inputs, "targets": tokens, "weights": np.ones((rows, n), np.float32)}
+
+    loss = language_modelling.loss(config, model)
+    shapes = jax.eval_shape(
+        lambda key: model.init(key, **batch(1)["inputs"], train=False)["params"], jax.random.key(0)
+    )
+    gradient = jax.jit(jax.grad(lambda p, b: loss(p, b, rng=jax.random.key(0))["loss"]))
+    size = gradient.lower(shapes, batch(1)).compile().memory_analysis().temp_size_in_bytes
+    run = []
+
+    def step() -> object:
+        # Made when it is first called: not where it would not fit.
+        if not run:
+            run.append(yardstick.updates(config, model, language_modelling, batch(rows)))
+        return run[0]()
+
+    return step, size * rows
+
+
+def decoding_step(kind: Kind, position: int) -> tuple[Callable[[], object], int]:
+    """Returns a step of BEAMS beams of one sentence at a position, and the bytes of its state."""
+    import jax
+    import jax.numpy as jnp
+
+    _, model = language_model(kind)
+    mask, room = jnp.ones((1, 1), bool), position + 1
+    tokens = jnp.ones((1, BEAMS, 1), jnp.int32)
+    inputs = [tokens[:, 0]] * 3
+    init = jax.jit(lambda key: model.init(key, *inputs, train=False))
+    variables = init(jax.random.key(0))
+
+    def begin() -> Any:
+        return model.apply(variables, (), mask, room, BEAMS, method="prepare")[1]
+
+    @functools.partial(jax.jit, donate_argnums=1)
+    def step(variables: Any, cache: Any) -> tuple:
+        return model.apply(variables, tokens, position, (), cache, method="step")
+
+    cache = jax.jit(begin)()
+    size = sum(x.nbytes for x in jax.tree.leaves(cache.states))
+
+    def run() -> None:
+        nonlocal cache
+        logits, cache = step(variables, cache)
+        jax.block_until_ready(logits)
+
+    return run, size
+
+
+def flops(program: str) -> int:
+    """Returns the FLOPs of a compiled program: products, and one an element of other arithmetic."""
+    from transformer.tools.plan import hlo
+
+    _, named = hlo.computations(program)
+    shapes = {x.name: x.shape for instructions in named.values() for x in instructions}
+    size = lambda shape: sum(
+        math.prod(map(int, filter(None, sizes.split(","))))
+        for _, _, sizes, _ in hlo.ARRAY.findall(shape)
+    )
+    total = 0
+    for instruction, count, _ in hlo.runs(program):
+        if instruction.op == "dot":
+            # f32[2,3,5] and lhs_contracting_dims={2} is a sum over 5.
+            left = hlo.ARRAY.search(shapes[instruction.operands[0]])[3].split(",")
+            contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", instruction.rest)[1]
+            terms = math.prod(int(left[int(axis)]) for axis in contracted.split(",") if axis)
+            total += count * 2 * size(instruction.shape) * terms
+        elif instruction.op in ARITHMETIC:
+            total += count * size(instruction.shape)
+        elif instruction.op == "reduce":
+            total += count * size(shapes[instruction.operands[0]])
+        elif instruction.op in ("custom-call", "convolution"):
+            raise ValueError(f"the FLOPs of {instruction} are unknown")
+    return total
+
+
+ARITHMETIC = {
+    *("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "negate", "abs"),
+    *("exponential", "exponential-minus-one", "log", "log-plus-one", "logistic", "tanh", "erf"),
+    *("rsqrt", "sqrt", "sine", "cosine", "cbrt"),
+}
+
+
+# What is read off
+
+
+def exponent(points: dict[int, float]) -> float | None:
+    """Returns the slope of log(value) by log(size) over the last three sizes; None if fewer."""
+    last = sorted(points.items())[-3:]
+    if len(last) < 3:
+        return None
+    x, y = ([math.log(z) for z in axis] for axis in zip(*last, strict=True))
+    x_mean, y_mean = statistics.mean(x), statistics.mean(y)
+    covariance = sum((a - x_mean) * (b - y_mean) for a, b in zip(x, y, strict=True))
+    return covariance / sum((a - x_mean) ** 2 for a in x)
+
+
+def overtakes(points: dict[int, float], attention: dict[int, float]) -> str:
+    """Returns the length from which on a kind costs less than attention, between two measured ones.
+
+    'always' or 'never' are of the measured lengths.
+    """
+    shared = sorted(points.keys() & attention.keys())
+    less = [points[n] < attention[n] for n in shared]
+    if all(less):
+        return "always"
+    if not less[-1]:
+        return "never"
+    # The last length at which it costs more; lines between points are straight in logarithms.
+    i = max(i for i, x in enumerate(less) if not x)
+    (a, b), ratio = shared[i : i + 2], lambda n: math.log(points[n] / attention[n])
+    share = ratio(a) / (ratio(a) - ratio(b))
+    return f"{round(a * (b / a) ** share, -1):,.0f}"
+
+
+def series(found: dict[str, float], d: int | None = None, n: int | None = None) -> dict[int, float]:
+    """Returns {n: value} of a width, or {d: value} of a length, of {"n,d": value}."""
+    pairs = {tuple(map(int, key.split(","))): value for key, value in found.items()}
+    if d is None and n is None:
+        return {key[0]: value for key, value in pairs.items()}
+    return {k[0] if n is None else k[1]: v for k, v in pairs.items() if d in k[1:] or n == k[0]}
+
+
+def numbers(text: str) -> list[int]:
+    return [int(x) for x in text.split(",")]
+
+
+# The page
+
+
+def tables(found: dict[str, dict]) -> dict[str, list[list[str]]]:
+    """Returns {title: rows}, the first of which is the head."""
+    d = WIDTH
+    attention = found["attention"]
+    rows = {"costs": [["layer", "cost", "sequential", "path", "FLOPs by n", "by d", "time by n"]]}
+    for name, values in found.items():
+        kind = KINDS[name]
+        by_n = exponent(series(values["flops"], d=min(WIDTHS)))
+        by_d = exponent(series(values["flops"], n=min(LENGTHS)))
+        time_by_n = exponent(series(values["layer_ms"], d=d))
+        slopes = [f"n^{by_n:.2f}", f"d^{by_d:.2f}", f"n^{time_by_n:.2f}"]
+        rows["costs"].append(
+            [name, *(f"O({x})" for x in (kind.cost, kind.sequential, kind.path)), *slopes]
+        )
+    for title, quantity, unit in (("layer", "layer_ms", ",.1f"), ("step", "step_ms", ",.0f")):
+        rows[title] = [["ms", *(f"{n:,}" for n in LENGTHS)]]
+        for name, values in found.items():
+            points = series(values[quantity], d=d) if title == "layer" else series(values[quantity])
+            cells = [f"{points[n]:{unit}}" if n in points else "" for n in LENGTHS]
+            rows[title].append([name, *cells])
+    rows["memory"] = [["MB a row", *(f"{n:,}" for n in LENGTHS)]]
+    rows["state"] = [["kB", *(f"{n:,}" for n in POSITIONS)]]
+    rows["decoding"] = [["tokens/s", *(f"{n:,}" for n in POSITIONS)]]
+    for name, values in found.items():
+        size = series(values["step_bytes"])
+        per_row = {n: x / max(1, STEP_POSITIONS // n) for n, x in size.items()}
+        cells = [f"{per_row[n] / 1e6:,.0f}" if n in per_row else "" for n in LENGTHS]
+        rows["memory"].append([name, *cells])
+        kept = series(values["decoding_bytes"])
+        rows["state"].append([name, *(f"{kept[n] / 1e3:,.0f}" for n in POSITIONS)])
+        rate = series(values["decoding_tokens_per_second"])
+        rows["decoding"].append([name, *(f"{rate[n]:,.0f}" for n in POSITIONS)])
+    for title, quantity in (("fewer FLOPs", "flops"), ("less time", "layer_ms")):
+        rows[title] = [["from n", *(f"d = {d}" for d in WIDTHS)]]
+        for name, values in found.items():
+            if name == "attention":
+                continue
+            cells = [
+                overtakes(series(values[quantity], d=d), series(attention[quantity], d=d))
+                for d in WIDTHS
+            ]
+            rows[title].append([name, *cells])
+    return rows
+
+
+def filled(page: str, found: dict[str, dict]) -> str:
+    """Returns the page with its tables made anew; each follows a comment with its title."""
+    for title, rows in tables(found).items():
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        lines.insert(1, f"|---|{'---:|' * (len(rows[0]) - 1)}")
+        text = "\n".join(lines)
+        page, count = re.subn(
+            rf"(<!-- {title} -->\n)(\|.*\n)*", lambda match, text=text: f"{match[1]}{text}\n", page
+        )
+        assert count == 1, f"the page has no place for {title}"
+    return page
+
+
+def chart(found: dict[str, dict]) -> dict:
+    """Returns the picture: time of a layer by length, and what a token costs by position."""
+    panels = []
+    for title, quantity, x, y, points_of in (
+        ("A layer, forward and backward", "layer_ms", "length", "ms", {"d": WIDTH}),
+        ("Decoding", "decoding_tokens_per_second", "position", "tokens/s", {}),
+        ("State of a sentence's 4 beams", "decoding_bytes", "position", "bytes", {}),
+    ):
+        values = [
+            {x: n, y: value, "layer": name}
+            for name, kind in found.items()
+            for n, value in series(kind[quantity], **points_of).items()
+        ]
+        scale = {"type": "log"}
+        panels.append(
+            {
+                "title": title,
+                "width": 250,
+                "height": 230,
+                "data": {"values": values},
+                "mark": {"type": "line", "point": {"size": 18}},
+                "encoding": {
+                    "x": {"field": x, "type": "quantitative", "scale": {**scale, "base": 2}},
+                    "y": {"field": y, "type": "quantitative", "scale": scale},
+                    "color": {
+                        "field": "layer",
+                        "type": "nominal",
+                        "sort": None,
+                        "scale": {"scheme": "tableau10"},
+                    },
+                },
+            }
+        )
+    return {"hconcat": panels}
+
+
+def write_page(results: dict) -> None:
+    """Writes the tables into docs/table1.md, and the picture."""
+    from transformer.tools.pages import charts
+
+    PAGE.write_text(filled(PAGE.read_text(), results["kinds"]))
+    PICTURE.write_text(charts.svg(chart(results["kinds"])))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
+    parser.add_argument("--widths", default=",".join(map(str, WIDTHS)))
+    parser.add_argument("--seconds", type=float, default=0.3, help="of each measurement, at least")
+    parser.add_argument("--gigabytes", type=float, default=8, help="longer rows are not run")
+    parser.add_argument(
+        "--patience", type=float, default=5, help="seconds; longer rows are left out"
+    )
+    parser.add_argument("--json", type=Path, help="a file for the results; else the page's own")
+    parser.add_argument("--page", action="store_true", help="write the page from the results alone")
+    parser.add_argument("--engine", help="one kind (for the program itself)")
+    arguments = parser.parse_args()
+    if arguments.engine:
+        print(json.dumps(measure(KINDS[arguments.engine], arguments)))
+        return
+    if not arguments.page:
+        from transformer.runtime.startup import ALLOCATOR
+
+        results = {"kinds": {}}
+        for name in arguments.kinds.split(","):
+            begun = time.perf_counter()
+            environment = {**os.environ, **ALLOCATOR}
+            taken = yardstick.take_turn("benchmarks.table1", name, environment=environment)
+            results["kinds"][name] = taken
+            print(f"{name}: {time.perf_counter() - begun:.0f} s", file=sys.stderr)
+        (arguments.json or RESULTS).write_text(json.dumps(results, indent=1) + "\n")
+    if not arguments.json:
+        write_page(json.loads(RESULTS.read_text()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Step 13: what a position sees through recurrence, convolution, attention and a state space."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from docs.tour import picture, tiny
+from transformer.models import attention, stack
+from transformer.tools.pages import charts
+
+WORDS = ("the", "cat", "that", "I", "saw", "sat", "down")
+KINDS = {
+    "recurrence": "lstm(forget_bias=1.0)",
+    "convolution": "convolution(width=3)",
+    "attention": "attention",
+    "state space": "state_space(state_size=8, expand=2, width=3)",
+}
+DEPTHS, SEEDS, LONG = (1, 2, 3), 8, 1000
+
+
+def stack_of(mixer: str, num_layers: int) -> stack.Stack:
+    """Returns a decoder's layers without positions: what knows the order is the mixer alone."""
+    options = tiny.language_model(30, mixer=mixer, num_layers=num_layers, positions="none").options
+    return stack.Stack(options, stack.sublayers(options, "float32", causal=True))
+
+
+@functools.partial(jax.jit, static_argnames=("mixer", "num_layers"))
+def influence(seed: jax.Array, *, mixer: str, num_layers: int) -> jax.Array:
+    """Returns |d output_t / d input_s|, [T, S], of layers before any training."""
+    layers = stack_of(mixer, num_layers)
+    T, D = len(WORDS), layers.options.d_model
+    view = attention.self_view(jnp.arange(T)[None], jnp.ones((1, T), jnp.int32), causal=True)
+    keys = jax.random.split(jax.random.key(seed))
+    x_SD = jax.random.normal(keys[0], (T, D))
+    params = layers.init(keys[1], x_SD[None], view, train=False)
+    outputs = lambda x_SD: layers.apply(params, x_SD[None], view, train=False)[0]
+    # The derivative of each output number by each input number: [T, D, S, D].
+    return jnp.sqrt((jax.jacrev(outputs)(x_SD) ** 2).sum(axis=(1, 3)))
+
+
+def show() -> picture.Chart:
+    """Returns, by kind and number of layers, how strongly each word reaches each position."""
+    T, rows = len(WORDS), []
+    costs = f"multiply-adds of a layer for {T} and {LONG:,} words"
+    print(f"{'':12}words seen after 1, 2, 3 layers    {costs}")
+    for kind, mixer in KINDS.items():
+        seen, panels = [], []
+        for depth in DEPTHS:
+            of_seed = functools.partial(influence, mixer=mixer, num_layers=depth)
+            norms_TS = np.mean([of_seed(seed) for seed in range(SEEDS)], axis=0)
+            seen.append(int((norms_TS[-1] > 0).sum()))
+            # Shares of the other word that reaches a position most; its own one always does.
+            others_TS = np.tril(norms_TS, -1)
+            shares_TS = np.minimum(norms_TS / others_TS.max(), 1)
+            cells = [
+                {
+                    "position": f"{t + 1} {WORDS[t]}",
+                    "sees": WORDS[s],
+                    "share": float(shares_TS[t, s]),
+                }
+                for t in range(T)
+                for s in range(t + 1)
+            ]
+            title = f"{kind}, {depth} layer{'s' * (depth > 1)}"
+            chart = charts.cells(cells, "sees", "position", "share")
+            if panels:  # those of a row have the same axis
+                chart["encoding"]["y"]["axis"] = None
+            panels.append({**chart, "width": 180, "height": 150, "title": title})
+        rows.append({"hconcat": panels})
+        one = stack_of(mixer, 1).options
+        costs = [stack.multiply_adds(one, n, causal=True) * n for n in (T, LONG)]
+        print(f"{kind:12}{seen!s:35}{costs[0]:12,}{costs[1]:14,}")
+    return {"vconcat": rows}
