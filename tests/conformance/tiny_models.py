@@ -157,7 +157,7 @@ def with_mixer(name, **changes):
 
 
 TINY |= {
-    f"transformer/{name}": (PAIRS, with_mixer(name)) for name in MIXERS.keys() & registry.MIXERS
+    f"transformer/{name}": (PAIRS, with_mixer(name)) for name in MIXERS if name in registry.MIXERS
 }
 
 
