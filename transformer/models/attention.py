@@ -93,13 +93,7 @@ class MultiHeadAttention(nn.Module):
 
     def setup(self) -> None:
         options, H, (K, C) = self.options, self.num_key_heads, head_sizes(self.options)
-        projection = functools.partial(
-            nn.DenseGeneral,
-            use_bias=options.attention_bias,
-            kernel_init=dense.glorot_uniform,
-            dtype=self.dtype,
-            dot_general=dense.dot_general,
-        )
+        projection = dense.linear(self.dtype, nn.DenseGeneral, use_bias=options.attention_bias)
         self.query = projection(features=(options.num_heads, K))
         self.key = projection(features=(H, K))
         self.value = projection(features=(H, C))
@@ -128,13 +122,18 @@ class MultiHeadAttention(nn.Module):
         # [B, S, H, K] -> [B, H, K, S] and [B, S, H, C] -> [B, H, S, C]: see KeysValues.
         return k_BSHK.transpose(0, 2, 3, 1), v_BSHC.swapaxes(1, 2)
 
+    def project_queries(self, queries_BTD: Array, positions_BT: Array) -> Array:
+        """Projects to q_BTHK; rotary queries are rotated by their positions."""
+        q_BTHK = self.query(queries_BTD)
+        if self.options.positions == "rotary":
+            return positions.rotate(q_BTHK, positions_BT)
+        return q_BTHK
+
     def __call__(
         self, queries_BTD: Array, keys_values: KeysValues, view: View, *, train: bool
     ) -> Array:
         """Attends to the keys where the view's mask is True, and returns [B, T, D]."""
-        q_BTHK = self.query(queries_BTD)
-        if self.options.positions == "rotary":
-            q_BTHK = positions.rotate(q_BTHK, view.query_positions_BT)
+        q_BTHK = self.project_queries(queries_BTD, view.query_positions_BT)
         context_BTHC, weights_BHTS = self.attend(q_BTHK, keys_values, view, train=train)
         self.sow("intermediates", "attention", weights_BHTS)
         return self.output(context_BTHC)

@@ -118,6 +118,15 @@ def _unchanged(x: Array, y: Array, product: Array) -> Array:
 _product.defvjp(_product_forward, _product_backward)
 
 
+def linear(
+    dtype: jnp.dtype, kind: Callable[..., nn.Module] = nn.Dense, **options: Any
+) -> Callable[..., nn.Module]:
+    """Returns the constructor of linear maps, `kind`, by `dot_general` and with Glorot's values."""
+    return functools.partial(
+        kind, kernel_init=glorot_uniform, dtype=dtype, dot_general=dot_general, **options
+    )
+
+
 class Dropout(nn.Module):
     """Sets elements to zero with probability `rate`, scales the others by 1 / (1 - rate).
 

@@ -28,13 +28,7 @@ class FeedForward(nn.Module):
 
     @nn.compact
     def __call__(self, x_BTD: Array, *, train: bool) -> Array:
-        linear = functools.partial(
-            nn.Dense,
-            kernel_init=dense.glorot_uniform,
-            dtype=self.dtype,
-            dot_general=dense.dot_general,
-        )
-        options = self.options
+        options, linear = self.options, dense.linear(self.dtype)
         # max(0, x W1 + b1) W2 + b2; only the inner activations are d_ff wide.
         h_BTF = linear(features=options.d_ff, name="inner")(x_BTD)
         h_BTF = ACTIVATIONS[options.activation](h_BTF)

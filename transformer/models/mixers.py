@@ -39,7 +39,6 @@ from transformer.models import cache, fields
 from transformer.models.attention import MultiHeadAttention, View
 from transformer.models.cache import Queries, Slots
 from transformer.models.layer_options import LayerOptions
-from transformer.models.positions import RELATIVE
 
 Array = jax.Array
 GIVEN = {"options", "causal", "dtype"} | fields.FLAX
@@ -123,20 +122,3 @@ def _mixer(name: str, arguments: dict[str, Any]) -> type[nn.Module]:
             f"{f'{name}({wanted})' if types else name}, found {name}({found})"
         )
     return mixer
-
-
-def check(options: LayerOptions, *patterns: str) -> None:
-    """Raises UserError for mixers of which none reads the relative positions of `options`."""
-    used = {mixer for pattern in patterns for mixer, _ in parse(pattern)}
-    reads_relative = any(issubclass(mixer, MultiHeadAttention) for mixer in used)
-    if options.positions in RELATIVE and not reads_relative:
-        raise UserError(
-            f"config.model.positions={options.positions!r} is read by attention only, and "
-            f"config.model.mixer={options.mixer!r} has none"
-        )
-
-
-def take_packed_rows(*patterns: str) -> bool:
-    """Returns whether all mixers of these patterns keep the texts of a row apart."""
-    used = (mixer for pattern in patterns for mixer, _ in parse(pattern))
-    return all(getattr(mixer, "takes_packed_rows", True) for mixer in used)

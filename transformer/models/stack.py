@@ -9,10 +9,12 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.models import cache, fields, layer_options, layers, mixers
+from transformer.errors import UserError
+from transformer.models import cache, layer_options, layers, mixers
 from transformer.models.attention import KeysValues, MultiHeadAttention, View
 from transformer.models.cache import Cache, Queries
 from transformer.models.layer_options import LayerOptions
+from transformer.models.positions import RELATIVE
 
 Array = jax.Array
 
@@ -150,18 +152,25 @@ def multiply_adds(
     return mixed + options.num_layers * of_layer
 
 
-def patterns(model: nn.Module) -> list[str]:
-    """Returns the mixers of a model's stacks, as config.model names them."""
-    values = fields.values(model)
-    return [values["mixer"], values.get("decoder_mixer") or values["mixer"]]
-
-
 def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
     """Raises UserError for an invalid field of a model; `rules` are those of its own fields."""
     layer_options.check(model, rules)
-    mixers.check(model.options, *patterns(model))
+    options = model.options
+    reads_relative = any(issubclass(mixer, MultiHeadAttention) for mixer in _mixers(model))
+    if options.positions in RELATIVE and not reads_relative:
+        raise UserError(
+            f"config.model.positions={options.positions!r} is read by attention only, and "
+            f"config.model.mixer={options.mixer!r} has none"
+        )
 
 
 def take_packed_rows(model: nn.Module) -> bool:
     """Returns whether all mixers of a model keep the texts of a packed row apart."""
-    return mixers.take_packed_rows(*patterns(model))
+    return all(getattr(mixer, "takes_packed_rows", True) for mixer in _mixers(model))
+
+
+def _mixers(model: nn.Module) -> set[type[nn.Module]]:
+    """Returns the classes of the mixers in a model's stacks."""
+    mixer, decoder_mixer = model.options.mixer, getattr(model, "decoder_mixer", "")
+    patterns = {mixer, decoder_mixer or mixer}
+    return {kind for pattern in patterns for kind, _ in mixers.parse(pattern)}

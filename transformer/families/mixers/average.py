@@ -26,12 +26,7 @@ class Average(nn.Module):
     dtype: jnp.dtype
 
     def setup(self) -> None:
-        self.inner = nn.Dense(
-            2 * self.options.d_model,
-            kernel_init=dense.glorot_uniform,
-            dtype=self.dtype,
-            dot_general=dense.dot_general,
-        )
+        self.inner = dense.linear(self.dtype)(2 * self.options.d_model)
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         del train

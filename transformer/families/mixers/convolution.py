@@ -30,12 +30,7 @@ class Convolution(nn.Module):
 
     def setup(self) -> None:
         check_values("model.mixer", {"width": self.width}, {"width": "at least 1"})
-        self.inner = nn.Dense(
-            2 * self.options.d_model,
-            kernel_init=dense.glorot_uniform,
-            dtype=self.dtype,
-            dot_general=dense.dot_general,
-        )
+        self.inner = dense.linear(self.dtype)(2 * self.options.d_model)
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         del train

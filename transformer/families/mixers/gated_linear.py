@@ -1,8 +1,6 @@
 """Linear attention whose state decays by gates (Yang, Wang, Shen, Panda and Kim 2024, "Gated Linear
 Attention Transformers with Hardware-Efficient Training")."""
 
-import functools
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -50,16 +48,8 @@ class GatedLinear(nn.Module):
         rules = {"chunk": f"at least 1 and at most {LONGEST_CHUNK}"}
         check_values("model.mixer", {"chunk": self.chunk}, rules)
         options, H, (K, C) = self.options, self.options.num_heads, head_sizes(self.options)
-        linear, projection = (
-            functools.partial(
-                kind,
-                kernel_init=dense.glorot_uniform,
-                dtype=self.dtype,
-                dot_general=dense.dot_general,
-            )
-            for kind in (nn.Dense, nn.DenseGeneral)
-        )
-        projection = functools.partial(projection, use_bias=options.attention_bias)
+        linear = dense.linear(self.dtype)
+        projection = dense.linear(self.dtype, nn.DenseGeneral, use_bias=options.attention_bias)
         self.query = projection(features=(H, K))
         self.key = projection(features=(H, K))
         self.value = projection(features=(H, C))

@@ -79,12 +79,7 @@ class LightConvolution(nn.Module):
                 f"config.model.d_model={D} must be a multiple of config.model.num_heads={H}, whose "
                 "channels share the weights of a convolution"
             )
-        linear = functools.partial(
-            nn.Dense,
-            kernel_init=dense.glorot_uniform,
-            dtype=self.dtype,
-            dot_general=dense.dot_general,
-        )
+        linear = dense.linear(self.dtype)
         self.inner, self.outer = linear(2 * D), linear(D)
         self.dropout = dense.Dropout(rate=self.options.attention_dropout_rate)
 
@@ -109,13 +104,8 @@ class DynamicConvolution(LightConvolution):
 
     def setup(self) -> None:
         self._make_maps()
-        self.weights = nn.Dense(
-            self.width * self.options.num_heads,
-            use_bias=False,
-            kernel_init=dense.glorot_uniform,
-            dtype=self.dtype,
-            dot_general=dense.dot_general,
-        )
+        linear = dense.linear(self.dtype, use_bias=False)
+        self.weights = linear(self.width * self.options.num_heads)
 
     def multiply_adds(self, length: int) -> int:
         options = self.options

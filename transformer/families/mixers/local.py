@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import check_values
-from transformer.models import cache, positions
+from transformer.models import cache
 from transformer.models.attention import KeysValues, View, same_segment
 from transformer.models.cache import Queries, Slots
 from transformer.models.mixers import SelfAttention
@@ -48,9 +48,8 @@ class Local(SelfAttention):
         if x_BTD.shape[1] <= self._keys_of_block:
             mask_BTS = view.mask_BTS & self._are_near(positions_BT, view.key_positions_BS)
             return super().__call__(x_BTD, view._replace(mask_BTS=mask_BTS), train=train)
-        q_BTHK, keys_values = self.query(x_BTD), self.project(x_BTD, positions_BT)
-        if self.options.positions == "rotary":
-            q_BTHK = positions.rotate(q_BTHK, positions_BT)
+        q_BTHK = self.project_queries(x_BTD, positions_BT)
+        keys_values = self.project(x_BTD, positions_BT)
         return self.output(self._attend_in_blocks(q_BTHK, keys_values, view, train=train))
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> Ring:

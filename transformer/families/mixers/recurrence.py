@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import check_values
+from transformer.families.mixers import chunked_scan
 from transformer.models import dense
 from transformer.models.attention import View
 from transformer.models.cache import PerBeam, Queries
@@ -33,60 +34,47 @@ class Lstm(nn.Module):
         # E is the size of a direction's state.
         E = D if self.causal else D // 2
         names = ("forward",) if self.causal else ("forward", "backward")
-        linear = lambda: nn.Dense(
-            4 * E * len(names),
-            kernel_init=dense.glorot_uniform,
-            dtype=self.dtype,
-            dot_general=dense.dot_general,
-        )
-        self.inner = linear()
+        self.inner = dense.linear(self.dtype)(4 * E * len(names))
         self.recurrent = [self.param(f"{x}_recurrent", _orthogonal, (E, 4 * E)) for x in names]
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         del train
-        inputs = jnp.split(self.inner(x_BTD), len(self.recurrent), axis=-1)
-        B, T, _ = x_BTD.shape
-        starts_BT = jnp.zeros((B, T), bool)
-        ends_BT = starts_BT
-        if view.segments_BT is not None:
-            # Segments 1 1 2 0: a text starts at positions 2 and 3, and ends at 1 and 2.
-            changes = view.segments_BT[:, 1:] != view.segments_BT[:, :-1]
-            starts_BT = starts_BT.at[:, 1:].set(changes)
-            ends_BT = ends_BT.at[:, :-1].set(changes)
-        zeros_BE = jnp.zeros((B, self.recurrent[0].shape[0]), jnp.float32)
-        y_BTE, _ = self._read(inputs[0], starts_BT, (zeros_BE, zeros_BE), direction=0)
+        x_BTF, carry = self.inner(x_BTD), self._zeros(len(x_BTD))
         if self.causal:
-            return y_BTE
-        flipped = self._read(inputs[1][:, ::-1], ends_BT[:, ::-1], (zeros_BE, zeros_BE), 1)[0]
-        return jnp.concatenate([y_BTE, flipped[:, ::-1]], axis=-1)
+            return self._read(0, x_BTF, view.segments_BT, carry)[0]
+        forward_BTF, backward_BTF = jnp.split(x_BTF, 2, axis=-1)
+        y_BTE, _ = self._read(0, forward_BTF, view.segments_BT, carry)
+        arrays = chunked_scan.reverse((backward_BTF, view.segments_BT))
+        backward_BTE, _ = self._read(1, *arrays, carry)
+        return jnp.concatenate([y_BTE, chunked_scan.reverse(backward_BTE)], axis=-1)
 
     def empty_state(self, x_BTD: Array, room: int, num_beams: int) -> PerBeam:
         del room
-        zeros_BWD = jnp.zeros((len(x_BTD), num_beams, x_BTD.shape[-1]), jnp.float32)
-        return PerBeam((zeros_BWD, zeros_BWD))
+        return PerBeam(self._zeros(len(x_BTD), num_beams))
 
     def step(self, x_BQD: Array, queries: Queries, state: PerBeam) -> tuple[Array, PerBeam]:
-        x_BWTF = queries.per_beam(self.inner(x_BQD))
-        B, W, T, _ = x_BWTF.shape
-        # Each beam is a text of its own.
-        rows = lambda x: x.reshape(B * W, *x.shape[2:])
-        carry = jax.tree.map(rows, state.arrays)
-        y, carry = self._read(rows(x_BWTF), jnp.zeros((B * W, T), bool), carry, direction=0)
-        beams = lambda x: x.reshape(B, W, *x.shape[1:])
-        return queries.in_order(beams(y)), PerBeam(jax.tree.map(beams, carry))
+        read = lambda x_BTF, carry: self._read(0, x_BTF, None, carry)
+        return chunked_scan.step_beams(read, self.inner(x_BQD), queries, state)
 
     def multiply_adds(self, length: int) -> int:
         del length
         D, directions = self.options.d_model, 1 if self.causal else 2
         return 4 * D * D + 4 * D * D // directions
 
-    def _read(
-        self, x_BTF: Array, starts_BT: Array, carry: tuple[Array, Array], direction: int
-    ) -> tuple[Array, tuple[Array, Array]]:
-        """Returns the outputs [B, T, E] and the last (c, h); x are the gates' inputs, F = 4 E.
+    def _zeros(self, *shape: int) -> tuple[Array, Array]:
+        """Returns the state (c, h) before a text."""
+        zeros = jnp.zeros((*shape, len(self.recurrent[0])), jnp.float32)
+        return zeros, zeros
 
-        `starts` are positions before which the state is zeros.
-        """
+    def _read(
+        self,
+        direction: int,
+        x_BTF: Array,
+        segments_BT: Array | None,
+        carry: tuple[Array, Array],
+    ) -> tuple[Array, tuple[Array, Array]]:
+        """Returns the outputs [B, T, E] and the last (c, h); x are the gates' inputs, F = 4 E."""
+        starts_BT = chunked_scan.text_starts(x_BTF, segments_BT)
         recurrent_EF = self.recurrent[direction].astype(x_BTF.dtype)
 
         def read(carry: tuple[Array, Array], now: tuple[Array, Array]) -> tuple:

@@ -41,7 +41,7 @@ class StateSpace(nn.Module):
         values = {key: getattr(self, key) for key in ("state_size", "expand", "width")}
         check_values("model.mixer", values, dict.fromkeys(values, "at least 1"))
         D = self.options.d_model
-        linear = _linear(self.dtype)
+        linear = dense.linear(self.dtype, use_bias=False)
         self.inner = linear(2 * self.expand * D)
         self.outer = linear(D)
         direction = functools.partial(
@@ -106,7 +106,8 @@ class Channels(nn.Module):
     dtype: jnp.dtype
 
     def setup(self) -> None:
-        F, N, linear = self.size, self.state_size, _linear(self.dtype)
+        F, N = self.size, self.state_size
+        linear = dense.linear(self.dtype, use_bias=False)
         uniform = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
         self.taps = self.param("taps", uniform, (self.width, F))
         self.taps_bias = self.param("taps_bias", nn.initializers.zeros, (F,))
@@ -199,17 +200,6 @@ def _decay_and_input(
     decay = jnp.where(starts[..., None, None], 0, jnp.exp(delta[..., None, :] * a_NF))
     # Products of vectors, of which CPUs sum the gradients faster than those of broadcasts.
     return decay, jnp.einsum("...N,...F->...NF", b, delta * u)
-
-
-def _linear(dtype: jnp.dtype) -> functools.partial:
-    """Returns the constructor of linear maps; the paper's have no biases."""
-    return functools.partial(
-        nn.Dense,
-        use_bias=False,
-        kernel_init=dense.glorot_uniform,
-        dtype=dtype,
-        dot_general=dense.dot_general,
-    )
 
 
 def _rank(d_model: int) -> int:
