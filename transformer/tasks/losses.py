@@ -87,6 +87,14 @@ def outcome(
     return with_sown(sums, sown), nats
 
 
+def with_filled(loss: Callable, params: Tree, batch: dict, *, rng: Array) -> dict[str, Array]:
+    """Returns the sums of a training loss, and 'filled', the positions that are not padding.
+
+    For weights that do not say how full the rows are, because they count texts or some tokens.
+    """
+    return {**loss(params, batch, rng=rng), "filled": (batch["inputs"]["segments"] > 0).sum()}
+
+
 def only_sums(params: Tree, batch: dict, **options: Any) -> tuple[dict[str, Array], tuple]:
     """Returns the sums of `outcome`, by the same program; the nats stay on the devices."""
     sums, _ = outcome(params, batch, **options)

@@ -94,12 +94,11 @@ def check_section(check: Callable, section: str, options: Mapping) -> None:
     check(**options)
 
 
-def check_positions(model: nn.Module, key: str, length: int) -> None:
-    """Raises UserError if a model has fewer positions than `length`, the value of config.KEY."""
+def check_positions(model: nn.Module, length: int, what: str) -> None:
+    """Raises UserError if a model has fewer positions than `length`, which `what` says in words."""
     if (limit := getattr(model, "position_limit", math.inf)) < length:
         raise UserError(
-            f"config.model.max_positions={limit} learned positions are fewer than "
-            f"config.{key}={length}"
+            f"config.model.max_positions={limit} learned positions are fewer than {what}"
         )
 
 

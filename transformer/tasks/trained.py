@@ -85,11 +85,13 @@ def ensemble(config: ConfigDict) -> list[tuple[Path, ConfigDict, nn.Module]]:
     return members
 
 
-def check_all_positions(config: ConfigDict, model: nn.Module, key: str) -> None:
-    """Raises UserError if config.KEY exceeds the positions of `model` or of an ensemble member."""
-    section, name = key.split(".")
+def check_all_positions(config: ConfigDict, model: nn.Module, length: int, what: str) -> None:
+    """Raises UserError if `length` exceeds the positions of `model` or of an ensemble member.
+
+    `what` says in words what has this length.
+    """
     for scored in (model, *(member for _, _, member in ensemble(config))):
-        check_positions(scored, key, config[section][name])
+        check_positions(scored, length, what)
 
 
 def _load_one(config: ConfigDict, folder: Path, options: ConfigDict) -> Trained:

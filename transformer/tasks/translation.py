@@ -167,7 +167,7 @@ def check(config: ConfigDict) -> None:
     toy = {"source_vocab_size": 8, "target_vocab_size": 8 if config.vocabulary.shared else 9}
     checked = model(config, toy)
     # Not row_length: positions restart in each sentence, and a row of one pair may be longer.
-    check_positions(checked, "data.max_length", data.max_length)
+    check_positions(checked, data.max_length, f"config.data.max_length={data.max_length}")
     check_packing(checked, data.pack)
     abstract_params(checked, example(config, 1))
     losses.check_blocks(checked, config.loss.blocks)

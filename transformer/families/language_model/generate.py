@@ -48,7 +48,8 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     prompts = read_prompts(values, vocabulary, config.data.context_length)
     run = trained.load(config, workdir)
     # The context may be set larger than in training; the learned positions stay as many.
-    check_positions(run.model, "data.context_length", config.data.context_length)
+    context = config.data.context_length
+    check_positions(run.model, context, f"config.data.context_length={context}")
     if interactive:
         logging.info("ready: type a prompt and press Enter; Ctrl-D ends")
     sample = functools.partial(
@@ -56,7 +57,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
         continuations.cast(run.params, run.model),
         model=run.model,
         vocabulary=vocabulary,
-        context=config.data.context_length,
+        context=context,
         block=1 if stream else continuations.BLOCK,
         num_lines=options.lines,
         **{key: options[key] for key in continuations.SAMPLING},

@@ -44,7 +44,8 @@ def check(config: ConfigDict) -> None:
             )
     # A vocabulary of 8 stands for the run's, which may not be learnt yet.
     checked = model(config, {"vocab_size": 8})
-    trained.check_all_positions(config, checked, "data.context_length")
+    what = f"config.data.context_length={data.context_length}"
+    trained.check_all_positions(config, checked, data.context_length, what)
     losses.check_blocks(checked, config.loss.blocks)
     abstract_params(checked, example(config, 1))
     if config.evaluate.samples:

@@ -62,13 +62,11 @@ def check(config: ConfigDict) -> None:
     checked = model(config, sizes(config, None))
     longest = max(data.max_length, *lengths)
     positions = row_length(config, longest)
-    for scored in (checked, *(member for _, _, member in trained.ensemble(config))):
-        if (limit := getattr(scored, "position_limit", positions)) < positions:
-            raise UserError(
-                f"config.model.max_positions={limit} learned positions are fewer than the "
-                f"{positions} of an item of length {longest} (config.data.test_lengths); other "
-                "config.model.positions have no limit"
-            )
+    what = (
+        f"the {positions} of an item of length {longest} (config.data.test_lengths); other "
+        "config.model.positions have no limit"
+    )
+    trained.check_all_positions(config, checked, positions, what)
     abstract_params(checked, example(config, 1))
 
 
@@ -103,13 +101,8 @@ def row_length(config: ConfigDict, length: int) -> int:
 
 def loss(config: ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the answers}."""
-    return functools.partial(_training_loss, model=model)
-
-
-def _training_loss(params: Tree, batch: dict, *, rng: jax.Array, model: nn.Module) -> dict:
-    sums = losses.token_loss(params, batch, model=model, rng=rng, **LOSS)
-    # The weights count answers only, which does not say how full the rows are.
-    return {**sums, "filled": (batch["inputs"]["segments"] > 0).sum()}
+    answers = functools.partial(losses.token_loss, model=model, **LOSS)
+    return functools.partial(losses.with_filled, answers)
 
 
 def build(config: ConfigDict, folder: Path) -> Task:

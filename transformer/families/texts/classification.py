@@ -15,7 +15,7 @@ from transformer.errors import UserError, check_values, quantity
 from transformer.families.labels import class_names, classifiers
 from transformer.families.texts import labelled_text, texts
 from transformer.families.texts.labelled_text import LabelledText
-from transformer.tasks import splits, trained, vocabularies
+from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import (
     Task,
@@ -57,7 +57,8 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
         )
     # The model checks its own values when it is built; `abstract_params` traces it, without arrays.
     checked = build_model(config, sizes(config, None))
-    trained.check_all_positions(config, checked, "data.max_length")
+    what = f"config.data.max_length={data.max_length}"
+    trained.check_all_positions(config, checked, data.max_length, what)
     check_packing(checked, data.get("pack", False))
     abstract_params(checked, example(config, 1))
 
@@ -110,7 +111,7 @@ def example(config: ConfigDict, rows: int) -> dict:
 def loss(config: ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the texts}."""
     items = functools.partial(classifiers.training_loss, model=model, **config.loss)
-    return functools.partial(texts.with_filled, items)
+    return functools.partial(losses.with_filled, items)
 
 
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:

@@ -86,7 +86,7 @@ def example(config: ConfigDict, rows: int) -> dict:
 def loss(config: ConfigDict, model: nn.Module) -> Callable:
     """Returns the training loss, (params, batch, *, rng) -> {name: sum over the masked tokens}."""
     tokens = functools.partial(losses.token_loss, model=model, **config.loss)
-    return functools.partial(texts.with_filled, tokens)
+    return functools.partial(losses.with_filled, tokens)
 
 
 def batches_of(config: ConfigDict, vocab: Vocabulary, tokens: Tokens, seed: int | None) -> Batches:

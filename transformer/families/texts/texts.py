@@ -4,7 +4,6 @@ The model's inputs are int [rows, length]: `ids`, `positions`, from 0 in each te
 which number a row's texts from 1. All are 0 on padding.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -64,14 +63,6 @@ def encode_line(line: str, vocabulary: Vocabulary, max_length: int) -> dict[str,
     # The shortest static length in which the text fits, as `packing.one_per_row` chooses it.
     lengths = packing.static_lengths(max_length, max_length)
     return one_text(ids, next(length for length in lengths if length >= len(ids)))
-
-
-def with_filled(loss: Callable, params: Tree, batch: dict, *, rng: jax.Array) -> dict:
-    """Returns the sums of a training loss, and 'filled', the positions that are not padding.
-
-    The weights count the texts, or the masked tokens: neither says how full the rows are.
-    """
-    return {**loss(params, batch, rng=rng), "filled": (batch["inputs"]["segments"] > 0).sum()}
 
 
 # With a target each, such as a class.
