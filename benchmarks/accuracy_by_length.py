@@ -11,6 +11,7 @@ import json
 import statistics
 from pathlib import Path
 
+from benchmarks import table1
 from transformer.tools.pages import charts
 
 
@@ -37,24 +38,7 @@ def panel(title: str, curves: dict[str, dict[int, float]]) -> dict:
         for row, points in curves.items()
         for length, accuracy in points.items()
     ]
-    length = {"type": "log", "base": 2}
-    return {
-        "title": title,
-        "width": 320,
-        "height": 260,
-        "data": {"values": values},
-        "mark": {"type": "line", "point": {"size": 18}},
-        "encoding": {
-            "x": {"field": "length", "type": "quantitative", "scale": length},
-            "y": {"field": "accuracy", "type": "quantitative", "scale": {"domain": [0, 1]}},
-            "color": {
-                "field": "row",
-                "type": "nominal",
-                "sort": None,
-                "scale": {"scheme": "tableau20"},
-            },
-        },
-    }
+    return table1.panel(title, values, "length", "accuracy", "row", {"domain": [0, 1]})
 
 
 def main() -> None:

@@ -34,6 +34,12 @@ WIDTHS = (64, 128, 256, 512)
 WIDTH, HEAD, BEAMS, STEP_POSITIONS = 256, 64, 4, 4096
 
 
+QUANTITIES = (
+    *("flops", "layer_ms", "step_ms", "row_bytes"),
+    *("decoding_bytes", "decoding_tokens_per_second"),
+)
+
+
 class Kind(NamedTuple):
     """A row of the table: a mixer, and what is known of its cost; n is the length, d the width."""
 
@@ -71,32 +77,30 @@ def measure(kind: Kind, arguments: argparse.Namespace) -> dict[str, dict]:
     import jax
 
     jax.config.update("jax_platforms", "cpu")
-    lengths = numbers(arguments.lengths)
-    found = {"flops": {}, "layer_ms": {}, "step_ms": {}, "step_bytes": {}}
-    found |= {"decoding_bytes": {}, "decoding_tokens_per_second": {}}
+    lengths, patience = numbers(arguments.lengths), 1e3 * arguments.patience
+    room = 1e9 * arguments.gigabytes
+    costs = {name: {} for name in QUANTITIES}
     for d in numbers(arguments.widths):
         for n in lengths:
             run, program, size = layer(kind, n, d)
-            found["flops"][f"{n},{d}"] = flops(program)
-            if size < 1e9 * arguments.gigabytes:
-                milliseconds = median_ms(run, arguments)
-                found["layer_ms"][f"{n},{d}"] = milliseconds
-                if milliseconds > 1e3 * arguments.patience:
+            costs["flops"][f"{n},{d}"] = flops(program)
+            if size < room:
+                costs["layer_ms"][f"{n},{d}"] = milliseconds = median_ms(run, arguments)
+                if milliseconds > patience:
                     break
-            del run
     for n in lengths:
-        run, size = training_step(kind, n)
-        found["step_bytes"][str(n)] = size
-        if size < 1e9 * arguments.gigabytes:
-            found["step_ms"][str(n)] = median_ms(run, arguments)
-            if found["step_ms"][str(n)] > 1e3 * arguments.patience:
+        rows = max(1, STEP_POSITIONS // n)
+        run, size = training_step(kind, n, rows)
+        costs["row_bytes"][str(n)] = size
+        if size * rows < room:
+            costs["step_ms"][str(n)] = milliseconds = median_ms(run, arguments)
+            if milliseconds > patience:
                 break
-        del run
     for position in POSITIONS:
         run, size = decoding_step(kind, position)
-        found["decoding_bytes"][str(position)] = size
-        found["decoding_tokens_per_second"][str(position)] = 1e3 / median_ms(run, arguments)
-    return found
+        costs["decoding_bytes"][str(position)] = size
+        costs["decoding_tokens_per_second"][str(position)] = 1e3 / median_ms(run, arguments)
+    return costs
 
 
 def median_ms(run: Callable[[], object], arguments: argparse.Namespace) -> float:
@@ -159,15 +163,14 @@ def language_model(kind: Kind) -> tuple[Any, Any]:
     return config, LanguageModel(options=options, **fields)
 
 
-def training_step(kind: Kind, n: int) -> tuple[Callable[[], object], int]:
-    """Returns an update on STEP_POSITIONS positions in rows of n, or on one row, and its bytes."""
+def training_step(kind: Kind, n: int, rows: int) -> tuple[Callable[[], object], int]:
+    """Returns an update on rows of n positions, and the bytes that the gradient of a row needs."""
     import jax
     import numpy as np
 
     from transformer.families.language_model import language_modelling
 
     config, model = language_model(kind)
-    rows = max(1, STEP_POSITIONS // n)
 
     def batch(rows: int) -> dict:
         tokens = np.random.default_rng(0).integers(2, 256, (rows, n)).astype(np.int32)
@@ -181,15 +184,13 @@ def training_step(kind: Kind, n: int) -> tuple[Callable[[], object], int]:
     )
     gradient = jax.jit(jax.grad(lambda p, b: loss(p, b, rng=jax.random.key(0))["loss"]))
     size = gradient.lower(shapes, batch(1)).compile().memory_analysis().temp_size_in_bytes
-    run = []
 
-    def step() -> object:
-        # Made when it is first called: not where it would not fit.
-        if not run:
-            run.append(yardstick.updates(config, model, language_modelling, batch(rows)))
-        return run[0]()
+    # Made when it is first called: not where it would not fit.
+    @functools.cache
+    def update() -> Callable[[], float]:
+        return yardstick.updates(config, model, language_modelling, batch(rows))
 
-    return step, size * rows
+    return lambda: update()(), size
 
 
 def decoding_step(kind: Kind, position: int) -> tuple[Callable[[], object], int]:
@@ -288,9 +289,11 @@ def overtakes(points: dict[int, float], attention: dict[int, float]) -> str:
     return f"{round(a * (b / a) ** share, -1):,.0f}"
 
 
-def series(found: dict[str, float], d: int | None = None, n: int | None = None) -> dict[int, float]:
+def series(
+    points: dict[str, float], d: int | None = None, n: int | None = None
+) -> dict[int, float]:
     """Returns {n: value} of a width, or {d: value} of a length, of {"n,d": value}."""
-    pairs = {tuple(map(int, key.split(","))): value for key, value in found.items()}
+    pairs = {tuple(map(int, key.split(","))): value for key, value in points.items()}
     if d is None and n is None:
         return {key[0]: value for key, value in pairs.items()}
     return {k[0] if n is None else k[1]: v for k, v in pairs.items() if d in k[1:] or n == k[0]}
@@ -303,12 +306,12 @@ def numbers(text: str) -> list[int]:
 # The page
 
 
-def tables(found: dict[str, dict]) -> dict[str, list[list[str]]]:
+def tables(kinds: dict[str, dict]) -> dict[str, list[list[str]]]:
     """Returns {title: rows}, the first of which is the head."""
     d = WIDTH
-    attention = found["attention"]
+    attention = kinds["attention"]
     rows = {"costs": [["layer", "cost", "sequential", "path", "FLOPs by n", "by d", "time by n"]]}
-    for name, values in found.items():
+    for name, values in kinds.items():
         kind = KINDS[name]
         by_n = exponent(series(values["flops"], d=min(WIDTHS)))
         by_d = exponent(series(values["flops"], n=min(LENGTHS)))
@@ -319,16 +322,15 @@ def tables(found: dict[str, dict]) -> dict[str, list[list[str]]]:
         )
     for title, quantity, unit in (("layer", "layer_ms", ",.1f"), ("step", "step_ms", ",.0f")):
         rows[title] = [["ms", *(f"{n:,}" for n in LENGTHS)]]
-        for name, values in found.items():
+        for name, values in kinds.items():
             points = series(values[quantity], d=d) if title == "layer" else series(values[quantity])
             cells = [f"{points[n]:{unit}}" if n in points else "" for n in LENGTHS]
             rows[title].append([name, *cells])
     rows["memory"] = [["MB a row", *(f"{n:,}" for n in LENGTHS)]]
     rows["state"] = [["kB", *(f"{n:,}" for n in POSITIONS)]]
     rows["decoding"] = [["tokens/s", *(f"{n:,}" for n in POSITIONS)]]
-    for name, values in found.items():
-        size = series(values["step_bytes"])
-        per_row = {n: x / max(1, STEP_POSITIONS // n) for n, x in size.items()}
+    for name, values in kinds.items():
+        per_row = series(values["row_bytes"])
         cells = [f"{per_row[n] / 1e6:,.0f}" if n in per_row else "" for n in LENGTHS]
         rows["memory"].append([name, *cells])
         kept = series(values["decoding_bytes"])
@@ -337,7 +339,7 @@ def tables(found: dict[str, dict]) -> dict[str, list[list[str]]]:
         rows["decoding"].append([name, *(f"{rate[n]:,.0f}" for n in POSITIONS)])
     for title, quantity in (("fewer FLOPs", "flops"), ("less time", "layer_ms")):
         rows[title] = [["from n", *(f"d = {d}" for d in WIDTHS)]]
-        for name, values in found.items():
+        for name, values in kinds.items():
             if name == "attention":
                 continue
             cells = [
@@ -348,9 +350,9 @@ def tables(found: dict[str, dict]) -> dict[str, list[list[str]]]:
     return rows
 
 
-def filled(page: str, found: dict[str, dict]) -> str:
-    """Returns the page with its tables made anew; each follows a comment with its title."""
-    for title, rows in tables(found).items():
+def filled(page: str, kinds: dict[str, dict]) -> str:
+    """Returns the page with its tables rebuilt; each follows a comment with its title."""
+    for title, rows in tables(kinds).items():
         lines = [f"| {' | '.join(row)} |" for row in rows]
         lines.insert(1, f"|---|{'---:|' * (len(rows[0]) - 1)}")
         text = "\n".join(lines)
@@ -361,7 +363,7 @@ def filled(page: str, found: dict[str, dict]) -> str:
     return page
 
 
-def chart(found: dict[str, dict]) -> dict:
+def chart(kinds: dict[str, dict]) -> dict:
     """Returns the picture: time of a layer by length, and what a token costs by position."""
     panels = []
     for title, quantity, x, y, points_of in (
@@ -371,30 +373,26 @@ def chart(found: dict[str, dict]) -> dict:
     ):
         values = [
             {x: n, y: value, "layer": name}
-            for name, kind in found.items()
-            for n, value in series(kind[quantity], **points_of).items()
+            for name, costs in kinds.items()
+            for n, value in series(costs[quantity], **points_of).items()
         ]
-        scale = {"type": "log"}
-        panels.append(
-            {
-                "title": title,
-                "width": 250,
-                "height": 230,
-                "data": {"values": values},
-                "mark": {"type": "line", "point": {"size": 18}},
-                "encoding": {
-                    "x": {"field": x, "type": "quantitative", "scale": {**scale, "base": 2}},
-                    "y": {"field": y, "type": "quantitative", "scale": scale},
-                    "color": {
-                        "field": "layer",
-                        "type": "nominal",
-                        "sort": None,
-                        "scale": {"scheme": "tableau10"},
-                    },
-                },
-            }
-        )
+        panels.append(panel(title, values, x, y, "layer", {"type": "log"}))
     return {"hconcat": panels}
+
+
+def panel(title: str, values: list[dict], x: str, y: str, line: str, scale: dict) -> dict:
+    """Returns a chart of y by x, which is logarithmic, with a line for each value of `line`."""
+    quantitative = {"type": "quantitative"}
+    colours = {"scheme": "tableau20"}
+    return {
+        **{"title": title, "width": 270, "height": 230, "data": {"values": values}},
+        "mark": {"type": "line", "point": {"size": 18}},
+        "encoding": {
+            "x": {"field": x, **quantitative, "scale": {"type": "log", "base": 2}},
+            "y": {"field": y, **quantitative, "scale": scale},
+            "color": {"field": line, "type": "nominal", "sort": None, "scale": colours},
+        },
+    }
 
 
 def write_page(results: dict) -> None:

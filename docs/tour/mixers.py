@@ -48,12 +48,13 @@ def show() -> picture.Chart:
     for kind, mixer in KINDS.items():
         seen, panels = [], []
         for depth in DEPTHS:
-            of_seed = functools.partial(influence, mixer=mixer, num_layers=depth)
-            norms_TS = np.mean([of_seed(seed) for seed in range(SEEDS)], axis=0)
+            norms = [influence(s, mixer=mixer, num_layers=depth) for s in range(SEEDS)]
+            norms_TS = np.mean(norms, axis=0)
             seen.append(int((norms_TS[-1] > 0).sum()))
-            # Shares of the other word that reaches a position most; its own one always does.
-            others_TS = np.tril(norms_TS, -1)
-            shares_TS = np.minimum(norms_TS / others_TS.max(), 1)
+            # Relative to the largest gradient of an earlier word; the residual connection makes
+            # that of the position's own word larger.
+            earlier_TS = np.tril(norms_TS, -1)
+            shares_TS = np.minimum(norms_TS / earlier_TS.max(), 1)
             cells = [
                 {
                     "position": f"{t + 1} {WORDS[t]}",
