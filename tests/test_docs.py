@@ -78,5 +78,5 @@ def test_keys_and_commands_that_do_not_parse_are_wrong(tmp_path, monkeypatch):
 
 
 def test_the_tables_of_table_1_are_those_of_its_results():
-    found = json.loads(table1.RESULTS.read_text())["kinds"]
-    assert table1.filled(PAGES["docs/table1.md"], found) == PAGES["docs/table1.md"]
+    kinds = json.loads(table1.RESULTS.read_text())["kinds"]
+    assert table1.filled(PAGES["docs/table1.md"], kinds) == PAGES["docs/table1.md"]

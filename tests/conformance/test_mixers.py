@@ -22,14 +22,15 @@ D, LONG = 16, 70
 TEXTS = (33, 25)  # lengths of the texts of a row; padding is behind them
 
 
-def cases(both_ways=False):
-    """Makes a test one of each mixer, or of each that an encoder can have."""
-    names = [name for name in tables.cases("MIXER", MIXERS) if not both_ways or is_both_ways(name)]
+def cases(*needed):
+    """Makes a test one of each mixer, or of each that says no to none of `needed`."""
+    names = [x for x in tables.cases("MIXER", MIXERS) if all(can(x, what) for what in needed)]
     return pytest.mark.parametrize("name", names)
 
 
-def is_both_ways(name):
-    return getattr(mixers.parse(MIXERS[name])[0][0], "both_ways", True)
+def can(name, what):
+    [(kind, _)] = mixers.parse(MIXERS[name])
+    return getattr(kind, what, True)
 
 
 @functools.cache
@@ -62,23 +63,27 @@ def mix(mixer, params, x, view):
     return mixer.apply({"params": params}, x, view, train=False)
 
 
-def distance(found, expected):
+def distance(actual, expected):
     """Returns the largest difference, NaN if there is one."""
-    return np.abs(np.asarray(found, np.float32) - np.asarray(expected, np.float32)).max()
+    return np.abs(np.asarray(actual, np.float32) - np.asarray(expected, np.float32)).max()
 
 
 def test_every_mixer_has_a_tiny_one():
     tables.check_names("MIXER", MIXERS, "a line NAME: PATTERN", "MIXERS of tiny_models.py")
 
 
-@pytest.mark.parametrize("causal", [True, False])
-@cases()
-def test_texts_of_a_row_are_apart(name, causal):
-    if not (causal or is_both_ways(name)):
-        pytest.skip("an encoder cannot have it")
+@cases("takes_packed_rows")
+def test_texts_of_a_row_are_apart_in_a_decoder(name):
+    check_texts_are_apart(name, causal=True)
+
+
+@cases("takes_packed_rows", "both_ways")
+def test_texts_of_a_row_are_apart_in_an_encoder(name):
+    check_texts_are_apart(name, causal=False)
+
+
+def check_texts_are_apart(name, causal):
     mixer, params = mixer_of(name, causal), params_of(name, causal)
-    if not getattr(mixer, "takes_packed_rows", True):
-        pytest.skip("it takes one text a row")
     x, view = row(TEXTS, causal)
     y = mix(mixer, params, x, view)
     assert np.isfinite(y).all(), f"{name}: y is non-finite"
@@ -120,12 +125,12 @@ def test_steps_are_all_positions_at_once(name, counts):
     for count in counts:
         new = x_BWTD[:, :, start : start + count]
         history = np.concatenate([history, new], axis=2)
-        found, kept = step(new, start, kept)
+        y_BWTD, kept = step(new, start, kept)
         start += count
         padded = np.zeros((B * W, LONG, D), np.float32)
         padded[:, :start] = history.reshape(B * W, start, D)
         expected = mix(mixer, params, padded, row([start])[1])[:, start - count : start]
-        assert distance(found, expected.reshape(found.shape)) < 5e-5, (
+        assert distance(y_BWTD, expected.reshape(y_BWTD.shape)) < 5e-5, (
             f"{name}: a step of {count} that ends at position {start} is not the full pass"
         )
         parents = random.integers(0, W, (B, W))
@@ -149,7 +154,7 @@ def test_gradients_are_finite_and_stay_in_their_text(name):
     )
     unused = [p for p, g in jax.tree.leaves_with_path(by_params) if not np.abs(g).max() > 1e-7]
     assert not unused, f"{name}: {jax.tree_util.keystr(unused[0])} has no gradient"
-    if getattr(mixer, "takes_packed_rows", True):
+    if can(name, "takes_packed_rows"):
         assert not np.any(by_x[:, TEXTS[0] :]), f"{name}: a text has a gradient from another one"
 
 

@@ -81,9 +81,25 @@ def one_by_one(naive, params, x, segments):
     return y
 
 
-def assert_close(found, expected, share=1e-5):
+def assert_is_the_loop(mixer, naive):
+    """Compares with naive(params, x, causal) of each text."""
+    (x, segments), params = rows(), params_of(mixer)
+    naive = functools.partial(naive, causal=mixer.causal)
+    expected = one_by_one(naive, params, x, segments)
+    y = mix(mixer, params, x, segments)
+    assert_close(y[segments > 0], expected[segments > 0])
+    assert np.isfinite(y).all()
+
+
+def assert_a_row_without_segments_is_one_text(mixer):
+    (x, segments), params = rows(), params_of(mixer)
+    expected = mix(mixer, params, x, np.ones_like(segments))
+    np.testing.assert_array_equal(mix(mixer, params, x, None), expected)
+
+
+def assert_close(actual, expected, share=1e-5):
     """Compares arrays of two trees, up to a share of each array's largest value."""
-    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+    for x, y in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=share * np.abs(y).max())
 
 

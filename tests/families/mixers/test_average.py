@@ -24,5 +24,5 @@ def test_an_average_is_gated(causal):
         mean = x[0, : t + 1].mean(axis=0) if causal else x[0].mean(axis=0)
         logits = np.concatenate([x[0, t], mean]) @ inner["kernel"] + inner["bias"]
         i, f = np.split(1 / (1 + np.exp(-logits)), 2)
-        found = mixer.apply(variables, x, view, train=False)[0, t]
-        np.testing.assert_allclose(found, i * x[0, t] + f * mean, atol=1e-5)
+        y = mixer.apply(variables, x, view, train=False)[0, t]
+        np.testing.assert_allclose(y, i * x[0, t] + f * mean, atol=1e-5)

@@ -1,54 +1,28 @@
 """Gated convolution, against a loop over positions and taps."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import tiny
-from helpers.layers import randomised
+from families.mixers.short_texts import OPTIONS, D, assert_is_the_loop, mix, params_of, rows, taps
 
 from transformer.errors import UserError
 from transformer.families.mixers.convolution import Convolution
-from transformer.models import attention, cache
-
-OPTIONS = tiny.model(num_layers=1).options
-D = OPTIONS.d_model
-SEGMENTS = np.array([[1, 1, 1, 1, 1, 2, 2, 3, 0], [1] * 9])
+from transformer.models import cache
 
 
 def mixer_of(width, causal=True):
     return Convolution(options=OPTIONS, causal=causal, dtype=jnp.dtype("float32"), width=width)
 
 
-def rows(causal=True):
-    """Returns (x, view): three texts and padding, and one text."""
-    x = np.random.default_rng(1).standard_normal((*SEGMENTS.shape, D)).astype(np.float32)
-    positions = jnp.asarray([[0, 1, 2, 3, 4, 0, 1, 0, 0], list(range(9))])
-    return x, attention.self_view(positions, jnp.asarray(SEGMENTS), causal=causal)
-
-
-def params_of(mixer):
-    init = functools.partial(mixer.init, train=False)
-    return randomised(tiny.jit(init)(jax.random.key(0), *rows())["params"])
-
-
-@functools.partial(tiny.jit, static_argnums=0)
-def mix(mixer, params, x, view):
-    return mixer.apply({"params": params}, x, view, train=False)
-
-
 def naive(params, x, offsets):
     """The sums of section 3.2 in float64."""
     kernel, bias = (np.asarray(params["inner"][name], np.float64) for name in ("kernel", "bias"))
     y = np.zeros(x.shape)
-    for b, t in np.ndindex(*SEGMENTS.shape):
+    for b, t, read in taps(offsets):
         total = bias
-        for j, offset in enumerate(offsets):
-            s = t + offset
-            if 0 <= s < SEGMENTS.shape[1] and SEGMENTS[b, s] == SEGMENTS[b, t]:
-                total = total + x[b, s].astype(np.float64) @ kernel[j * D : (j + 1) * D]
+        for j, s in read:
+            total = total + x[b, s].astype(np.float64) @ kernel[j * D : (j + 1) * D]
         y[b, t] = total[:D] / (1 + np.exp(-total[D:]))
     return y
 
@@ -65,12 +39,7 @@ def naive(params, x, offsets):
     ],
 )
 def test_it_is_the_loop_of_the_paper(width, causal, offsets):
-    mixer, (x, view) = mixer_of(width, causal), rows(causal)
-    params, is_text = params_of(mixer), SEGMENTS > 0
-    y = mix(mixer, params, x, view)
-    np.testing.assert_allclose(y[is_text], naive(params, x, offsets)[is_text], atol=2e-5)
-    unpacked = mix(mixer, params, x[1:], view._replace(segments_BT=None))
-    np.testing.assert_allclose(unpacked, y[1:], atol=1e-5)
+    assert_is_the_loop(mixer_of(width, causal), naive, offsets, atol=2e-5)
 
 
 @pytest.mark.parametrize("width", [1, 12])

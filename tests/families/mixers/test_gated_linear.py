@@ -50,27 +50,19 @@ def mixer(chunk=8, causal=True):
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_it_is_the_recurrence_of_the_paper(causal):
-    tried, (x, segments) = mixer(causal=causal), rows()
-    params = params_of(tried)
-    expected = packed_texts.one_by_one(functools.partial(naive, causal=causal), params, x, segments)
-    y = packed_texts.mix(tried, params, x, segments)
-    packed_texts.assert_close(y[segments > 0], expected[segments > 0])
-    assert np.isfinite(y).all()
+    packed_texts.assert_is_the_loop(mixer(causal=causal), naive)
 
 
 def test_a_row_without_segments_is_one_text():
-    tried, (x, _) = mixer(causal=False), rows()
-    y = packed_texts.mix(tried, params_of(tried), x, None)
-    expected = packed_texts.mix(tried, params_of(tried), x, np.ones(x.shape[:2], np.int32))
-    np.testing.assert_array_equal(y, expected)
+    packed_texts.assert_a_row_without_segments_is_one_text(mixer(causal=False))
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 32])
 def test_the_chunk_changes_nothing(chunk):
     params, inputs = params_of(mixer()), rows()
     for compute in (packed_texts.mix, packed_texts.gradients):
-        found, expected = (compute(mixer(size), params, *inputs) for size in (chunk, 8))
-        packed_texts.assert_close(found, expected)
+        actual, expected = (compute(mixer(size), params, *inputs) for size in (chunk, 8))
+        packed_texts.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize("bias", [-100.0, 100.0], ids=["strongest", "none"])

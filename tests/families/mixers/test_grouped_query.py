@@ -55,8 +55,10 @@ def test_a_head_of_queries_attends_to_the_keys_of_its_group(inputs, groups):
     expected, expected_weights = np.zeros(x.shape), np.zeros((2, H, T, T))
     for b, h in itertools.product(range(2), range(H)):
         g = h * groups // H
-        project = lambda name, i: x[b] @ p[name]["kernel"][:, i] + p[name]["bias"][i]  # noqa: B023
-        q, k, v = project("query", h), project("key", g), project("value", g)
+        q, k, v = (
+            x[b] @ p[name]["kernel"][:, i] + p[name]["bias"][i]
+            for name, i in (("query", h), ("key", g), ("value", g))
+        )
         for t in range(T):
             seen = np.flatnonzero(view.mask_BTS[b, t])
             e = np.exp([q[t] @ k[s] / np.sqrt(K) for s in seen])
@@ -97,13 +99,13 @@ def test_it_is_attention_whose_keys_are_repeated(inputs, monkeypatch, changes, c
     if not causal:  # a mask that is not one for all queries, as in vision.py
         view = view._replace(mask_BTS=view.mask_BTS[:, -3:-2] | True)
     params = params_of(module, x, view)
-    found = mix(module, params, x, view)
+    actual = mix(module, params, x, view)
     slopes = positions.alibi
     each_twice = lambda q, k, heads: jnp.repeat(slopes(q, k, heads // 2), 2, axis=1)
     monkeypatch.setattr(positions, "alibi", each_twice)
     plain = mixer("attention", **changes, causal=causal)
     expected = mix(plain, repeated(params, 2), x, view)
-    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=3e-6), found, expected)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, atol=3e-6), actual, expected)
 
 
 @pytest.mark.parametrize("groups", [1, 2])

@@ -1,15 +1,22 @@
 """Lightweight and dynamic convolutions, against a loop over positions, channels and taps."""
 
 import dataclasses
-import functools
 import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import tiny
-from helpers.layers import randomised
+from families.mixers.short_texts import (
+    OPTIONS,
+    D,
+    H,
+    assert_is_the_loop,
+    mix,
+    params_of,
+    rows,
+    taps,
+)
 
 from transformer.errors import UserError
 from transformer.families.mixers.light_convolution import (
@@ -17,34 +24,13 @@ from transformer.families.mixers.light_convolution import (
     LightConvolution,
     sum_taps,
 )
-from transformer.models import attention
 
-OPTIONS = tiny.model(num_layers=1).options
-D, H = OPTIONS.d_model, OPTIONS.num_heads
-SEGMENTS = np.array([[1, 1, 1, 1, 1, 2, 2, 3, 0], [1] * 9])
 KINDS = pytest.mark.parametrize("kind", [LightConvolution, DynamicConvolution])
 
 
 def mixer_of(kind, width, causal=True, **changes):
     options = dataclasses.replace(OPTIONS, **{"attention_dropout_rate": 0.0, **changes})
     return kind(options=options, causal=causal, dtype=jnp.dtype("float32"), width=width)
-
-
-def rows(causal=True):
-    """Returns (x, view): three texts and padding, and one text."""
-    x = np.random.default_rng(1).standard_normal((*SEGMENTS.shape, D)).astype(np.float32)
-    positions = jnp.asarray([[0, 1, 2, 3, 4, 0, 1, 0, 0], list(range(9))])
-    return x, attention.self_view(positions, jnp.asarray(SEGMENTS), causal=causal)
-
-
-def params_of(mixer):
-    init = functools.partial(mixer.init, train=False)
-    return randomised(tiny.jit(init)(jax.random.key(0), *rows())["params"])
-
-
-@functools.partial(tiny.jit, static_argnums=0)
-def mix(mixer, params, x, view):
-    return mixer.apply({"params": params}, x, view, train=False)
 
 
 def linear(params, x):
@@ -71,12 +57,10 @@ def naive(params, x, offsets):
     """The paper's sums in float64, channel by channel."""
     h = gated(params, x)
     y = np.zeros(x.shape)
-    for b, t in np.ndindex(*SEGMENTS.shape):
+    for b, t, read in taps(offsets):
         weights = weights_at(params, h[b, t])
-        for c, (j, offset) in itertools.product(range(D), enumerate(offsets)):
-            s = t + offset
-            if 0 <= s < SEGMENTS.shape[1] and SEGMENTS[b, s] == SEGMENTS[b, t]:
-                y[b, t, c] += weights[j, c * H // D] * h[b, s, c]
+        for c, (j, s) in itertools.product(range(D), read):
+            y[b, t, c] += weights[j, c * H // D] * h[b, s, c]
     return linear(params["outer"], y)
 
 
@@ -92,12 +76,7 @@ def naive(params, x, offsets):
 )
 @KINDS
 def test_it_is_the_loop_of_the_paper(kind, width, causal, offsets):
-    mixer, (x, view) = mixer_of(kind, width, causal), rows(causal)
-    params, is_text = params_of(mixer), SEGMENTS > 0
-    y = mix(mixer, params, x, view)
-    np.testing.assert_allclose(y[is_text], naive(params, x, offsets)[is_text], atol=1e-5)
-    unpacked = mix(mixer, params, x[1:], view._replace(segments_BT=None))
-    np.testing.assert_allclose(unpacked, y[1:], atol=1e-5)
+    assert_is_the_loop(mixer_of(kind, width, causal), naive, offsets, atol=1e-5)
 
 
 @KINDS
@@ -134,8 +113,8 @@ def test_the_gradient_of_a_sum_of_taps_is_that_of_autodiff(J):
     expected, backward = jax.vjp(product, weights, x)
     y, written_out = jax.vjp(sum_taps, weights, x)
     np.testing.assert_allclose(y, expected, atol=1e-5)
-    for found, right in zip(written_out(gradient), backward(gradient), strict=True):
-        np.testing.assert_allclose(found, right, atol=1e-5)
+    for actual, right in zip(written_out(gradient), backward(gradient), strict=True):
+        np.testing.assert_allclose(actual, right, atol=1e-5)
 
 
 def test_taps_in_bfloat16_are_summed_in_float32():

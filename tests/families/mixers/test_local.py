@@ -100,9 +100,9 @@ def test_blocks_are_attention_with_a_mask(changes, causal):
     near = abs(places[:, :, None] - places[:, None, :]) < 5
     masked = view._replace(mask_BTS=view.mask_BTS & near)
     expected, _ = mix(mixer("attention", **changes, causal=causal), params, x, masked)
-    found, _ = mix(module, params, x, view)
+    y, _ = mix(module, params, x, view)
     real = sum(lengths)
-    np.testing.assert_allclose(found[:, :real], expected[:, :real], atol=5e-6)
+    np.testing.assert_allclose(y[:, :real], expected[:, :real], atol=5e-6)
 
 
 def test_one_row_of_a_view_is_that_of_all_and_without_segments_one_text():
@@ -225,14 +225,14 @@ def test_steps_of_reordered_beams_are_the_whole_rows(counts, window, changes):
     for count in counts:
         new = x_BWTD[:, :, start : start + count]
         history = np.concatenate([history, new], axis=2)
-        found, kept = step(new, start, kept)
+        y, kept = step(new, start, kept)
         assert kept.states[0].keys_BHKN.shape == (B, H, K, window * W)
         assert kept.states[0].values_BHNC.shape == (B, H, window * W, C)
         start += count
         rows = np.zeros((B * W, room, D), np.float32)
         rows[:, :start] = history.reshape(B * W, start, D)
         expected = mix(module, params, rows, row([start], room)[1])[0][:, start - count : start]
-        np.testing.assert_allclose(found, expected.reshape(found.shape), atol=2e-5)
+        np.testing.assert_allclose(y, expected.reshape(y.shape), atol=2e-5)
         parents = random.integers(0, W, (B, W))
         history = np.take_along_axis(history, parents[:, :, None, None], axis=1)
         moved = cache.reorder(kept, jnp.asarray(parents))

@@ -41,7 +41,7 @@ def test_an_lstm_is_its_equations(causal):
     kernel = np.float64(params["inner"]["kernel"])
     bias = random.standard_normal(kernel.shape[1])
     params["inner"]["bias"] = jnp.float32(bias)
-    found = mixer.apply({"params": params}, jnp.float32(x), view, train=False)[0]
+    y = mixer.apply({"params": params}, jnp.float32(x), view, train=False)[0]
 
     # The columns of an encoder are those of the forward direction, then of the backward one.
     half = 4 * D if causal else 2 * D
@@ -51,7 +51,7 @@ def test_an_lstm_is_its_equations(causal):
         recurrent = np.float64(params["backward_recurrent"])
         backward = read(x[0, ::-1], kernel[:, half:], bias[half:], recurrent)[::-1]
         expected = np.concatenate([forward, backward], axis=1)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(y, expected, atol=1e-5)
 
 
 def test_each_gate_begins_with_an_orthogonal_matrix():

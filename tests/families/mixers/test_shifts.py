@@ -24,8 +24,8 @@ def test_shifted_reads_its_own_text(offset, packed):
     x = np.random.default_rng(0).standard_normal((2, 7, 3)).astype(np.float32)
     segments = SEGMENTS if packed else np.ones_like(SEGMENTS)
     given = jnp.asarray(segments) if packed else None
-    found, gradient = jax.vjp(lambda x: shifts.shifted(x, given, offset), x)
-    np.testing.assert_array_equal(found, looped(x, segments, offset))
+    y, gradient = jax.vjp(lambda x: shifts.shifted(x, given, offset), x)
+    np.testing.assert_array_equal(y, looped(x, segments, offset))
     # x[t] is read by position t - offset.
     np.testing.assert_array_equal(gradient(jnp.asarray(x))[0], looped(x, segments, -offset))
 

@@ -46,19 +46,11 @@ def mixer(state_size=3, width=4, causal=True):
 
 @pytest.mark.parametrize(("width", "causal"), [(4, True), (1, True), (4, False)])
 def test_it_is_the_recurrence_of_the_paper(width, causal):
-    tried, (x, segments) = mixer(width=width, causal=causal), rows()
-    params = params_of(tried)
-    expected = packed_texts.one_by_one(functools.partial(naive, causal=causal), params, x, segments)
-    y = packed_texts.mix(tried, params, x, segments)
-    packed_texts.assert_close(y[segments > 0], expected[segments > 0])
-    assert np.isfinite(y).all()
+    packed_texts.assert_is_the_loop(mixer(width=width, causal=causal), naive)
 
 
 def test_a_row_without_segments_is_one_text():
-    tried, (x, _) = mixer(causal=False), rows()
-    y = packed_texts.mix(tried, params_of(tried), x, None)
-    expected = packed_texts.mix(tried, params_of(tried), x, np.ones(x.shape[:2], np.int32))
-    np.testing.assert_array_equal(y, expected)
+    packed_texts.assert_a_row_without_segments_is_one_text(mixer(causal=False))
 
 
 def test_first_values():
@@ -87,9 +79,9 @@ def test_by_pairs_is_by_position(T):
 
     run = jax.value_and_grad(run, argnums=(1, 2, 3, 4, 5, 6), has_aux=True)
     arguments = -jnp.abs(normal(N, F)), normal(B, N, F), *floats
-    found = run(state_space.by_pairs, *arguments)
+    actual = run(state_space.by_pairs, *arguments)
     expected = run(state_space.by_position, *arguments)
-    packed_texts.assert_close(found, expected)
+    packed_texts.assert_close(actual, expected)
 
 
 @pytest.mark.parametrize(("platform", "loops"), [("cpu", 2), ("cuda", 1)])

@@ -85,13 +85,13 @@ def test_learned_biases_of_distances(tmp_path):
     layer = {"self_attention": {"distance_bias": bias_HR}}
     params = {"encoder": {"layers_0": layer}, "decoder": {"layers_0": layer}}
     _, plot = section(tmp_path, params, positions="t5", max_distance=128).parts
-    found = cells(plot)
+    biases = cells(plot)
     # Distances up to 15 have a bucket each in a decoder; in an encoder later words begin at 16.
-    assert found["decoder 1.2", -12] / found["decoder 1.2", -3] == pytest.approx(
+    assert biases["decoder 1.2", -12] / biases["decoder 1.2", -3] == pytest.approx(
         bias_HR[1, 12] / bias_HR[1, 3], rel=0.02
     )
-    assert found["decoder 1.2", 4] == 0
-    assert found["encoder 1.1", 4] / found["encoder 1.1", -4] == pytest.approx(
+    assert biases["decoder 1.2", 4] == 0
+    assert biases["encoder 1.1", 4] / biases["encoder 1.1", -4] == pytest.approx(
         bias_HR[0, 20] / bias_HR[0, 4], rel=0.02
     )
 

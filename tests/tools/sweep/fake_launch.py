@@ -1,7 +1,7 @@
 """Stands for launch.py in the tests of a sweep: leaves what a run leaves, in no time.
 
-`train` is told by the row's name what to do: 'bad' fails, 'slow' waits for SIGTERM, which takes the
-longer the higher the seed is, and goes on when it is started again.
+The row's name decides what `train` does: 'bad' fails; 'slow' waits for SIGTERM, stops the later the
+higher its seed is, and resumes when it is started again.
 """
 
 import json

@@ -15,14 +15,14 @@ def row(tmp_path, monkeypatch):
     sweeps.fake(monkeypatch)
 
     def make(name, scores):
-        found = []
+        outcomes = []
         for run in sweeps.runs(tmp_path, f"[rows.{name}]\nseeds = {list(scores)}\n"):
             result = {"kind": "test", "set": "test", "bleu": scores[run.seed]}
             run.workdir.mkdir()
             (run.workdir / "metrics.jsonl").write_text(f"{json.dumps(result)}\n")
             failure = "" if scores[run.seed] else "failed"
-            found.append(Outcome(run, failure, result={} if failure else result))
-        return found
+            outcomes.append(Outcome(run, failure, result={} if failure else result))
+        return outcomes
 
     return make
 

@@ -18,7 +18,7 @@ SCORES = {"base": [20.0, 21.0, 25.0], "rotary": [30.0, None], "worse": [1.0], "f
 def summaries(tmp_path):
     """A summary for each of SCORES: a score a seed, None of a run that failed."""
     text = "".join(f"[rows.{x}]\nseeds = {[*range(len(y))]}\n" for x, y in SCORES.items())
-    found = []
+    made = []
     for row in read(tmp_path, text):
         outcomes = [Outcome(run, "out of memory") for run in row.runs]
         for run, score in zip(row.runs, SCORES[row.name], strict=True):
@@ -27,8 +27,8 @@ def summaries(tmp_path):
                 result = {"bleu": score, "loss": score / 10, "set": "test"}
                 outcomes[run.seed] = Outcome(run, "", 12345, steps, steps / 10, result)
         p = PValue(0.0001, "bleu", 0, "paired bootstrap") if row.name == "rotary" else None
-        found.append(tables.Summary(row, outcomes, p))
-    return found
+        made.append(tables.Summary(row, outcomes, p))
+    return made
 
 
 def test_the_table_of_a_sweep(summaries):

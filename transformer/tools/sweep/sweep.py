@@ -102,8 +102,8 @@ def score(run: Run) -> str:
 def show(rows: Sequence[Row], failures: dict[str, str], file: Path, workdir: Path) -> None:
     """Writes sweep.json and sweep.html, and prints the table, or into a pipe the line of JSON."""
     # The same in all rows, as `sweep_file.read` has checked.
-    found = load_task(rows[0].runs[0].config.task).SCORE
-    best_by, best_is = found["best_by"], found["best_is"]
+    scoring = load_task(rows[0].runs[0].config.task).SCORE
+    best_by, best_is = scoring["best_by"], scoring["best_is"]
     of_rows = [[outcomes.read(run, failures[run.name]) for run in row.runs] for row in rows]
     p = p_values.against_first(of_rows, best_by)
     summaries = [tables.Summary(*each) for each in zip(rows, of_rows, p, strict=True)]

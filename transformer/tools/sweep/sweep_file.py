@@ -108,8 +108,8 @@ def _row(name: str, row: object, values: dict, workdir: Path, arguments: Sequenc
     is_seed = lambda x: type(x) is int and x >= 0
     if not (seeds and all(map(is_seed, seeds)) and len({*seeds}) == len(seeds)):
         raise UserError(f"seeds must be different integers, at least 0, found {seeds}")
-    own = dict(_flat({key: x for key, x in row.items() if key not in ROW}))
-    everything = dict(_flat(values.get("overrides", {}))) | own
+    row_keys = dict(_flat({key: x for key, x in row.items() if key not in ROW}))
+    everything = dict(_flat(values.get("overrides", {}))) | row_keys
     overrides = [*(_argument(key, x) for key, x in everything.items()), *arguments]
     if given := [x for x in overrides if key_of(x) == "train.seed"]:
         raise UserError(f"{given[0]}: seeds are set by `seeds`, of the row or the file")
@@ -120,7 +120,7 @@ def _row(name: str, row: object, values: dict, workdir: Path, arguments: Sequenc
         command.append(f"--config.train.seed={seed}")
         runs.append(Run(name, seed, place, command, command_line.parse(command)[2]))
     prepare.check(runs[0].config)
-    return Row(name, config, own, runs)
+    return Row(name, config, row_keys, runs)
 
 
 def _check_kinds(values: dict, kinds: dict[str, type], what: str = "") -> None:
