@@ -203,7 +203,7 @@ def _decay_and_input(
 
 
 def _rank(d_model: int) -> int:
-    """Returns the rank of the map to Delta, d_model / 16, rounded up (section 3.6)."""
+    """Returns the rank of the map to Delta: a sixteenth of d_model, as in the paper's code."""
     return -(-d_model // 16)
 
 
