@@ -33,8 +33,9 @@ test-all: $(TOOLS)
 # make check MODEL=transformer, make check MIXER=attention, make check TASK=translation.
 CHECKED = $(if $(MODEL),test_models.py,$(if $(MIXER),test_mixers.py test_models.py,$(if $(TASK),test_tasks.py)))
 check: $(TOOLS)
-	CHECK_MODEL=$(MODEL) CHECK_MIXER=$(MIXER) CHECK_TASK=$(TASK) $(VENV)/bin/python -m pytest --tb=line --assert=plain \
-		--show-capture=no -rN $(addprefix tests/conformance/,$(CHECKED))
+	CHECK_MODEL=$(MODEL) CHECK_MIXER=$(MIXER) CHECK_TASK=$(TASK) CI=1 JAX_TRACEBACK_FILTERING=tracebackhide \
+		$(VENV)/bin/python -m pytest --assert=plain --tb=no -rf \
+		$(addprefix tests/conformance/,$(CHECKED))
 
 # One run, ended 20 times at random moments; `make test-slow` does so five times.
 kill-matrix: $(TOOLS)

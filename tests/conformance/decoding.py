@@ -72,7 +72,7 @@ def check(case, counts, what, *, first_room=ROOM, reorder=False):
         expected = full_pass(case, history)[:, :, position:]
         assert np.abs(found - expected).max() < 1e-5, (
             f"{case.name}: {what}, a step of {count} at position {position} has not the logits of "
-            "a call"
+            f"a call: {_suspects(case, position)}"
         )
         if reorder:
             parents = random.integers(0, W, (B, W))
@@ -84,3 +84,13 @@ def check(case, counts, what, *, first_room=ROOM, reorder=False):
         assert shapes(cache) == expected_shapes, (
             f"{case.name}: {what}, a cache has not the shapes and types of prepare with its room"
         )
+
+
+def _suspects(case, position):
+    """Returns what a step reads: its state is another's work, and the memory the encoder's."""
+    suspects = ["the step"]
+    if position:
+        suspects.append("the state that the steps before it left")
+    if case.kind.source:
+        suspects.append("an encoder that other padding changes")
+    return ", or ".join(suspects)

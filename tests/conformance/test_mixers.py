@@ -93,7 +93,8 @@ def check_texts_are_apart(name, causal):
         alone[:, :length] = x[:, start : start + length]
         expected = mix(mixer, params, alone, row([length], causal)[1])[:, :length]
         assert distance(y[:, start : start + length], expected) < 2e-5, (
-            f"{name}: y of a text changes with the text before or after it in its row"
+            f"{name}: y of a text changes with the text before or after it in its row, in "
+            f"{'a decoder' if causal else 'an encoder (causal=False)'}"
         )
         start += length
 
@@ -131,7 +132,8 @@ def test_steps_are_all_positions_at_once(name, counts):
         padded[:, :start] = history.reshape(B * W, start, D)
         expected = mix(mixer, params, padded, row([start])[1])[:, start - count : start]
         assert distance(y_BWTD, expected.reshape(y_BWTD.shape)) < 5e-5, (
-            f"{name}: a step of {count} that ends at position {start} is not the full pass"
+            f"{name}: a step of {count} that ends before position {start} is not the full pass: the "
+            "step, or the state that the steps before it left"
         )
         parents = random.integers(0, W, (B, W))
         history = np.take_along_axis(history, parents[:, :, None, None], axis=1)
@@ -183,13 +185,19 @@ def test_rows_on_eight_devices_are_those_on_one(name):
 
 @cases()
 def test_multiply_adds_are_those_of_its_products(name):
-    """Within a third: a program also multiplies what its masks leave out."""
-    mixer, params, (x, view) = mixer_of(name), params_of(name), row([LONG])
-    call = lambda params: mixer.apply({"params": params}, x, view, train=False)
-    counted = products(jax.make_jaxpr(call)(params).jaxpr) / 2 / LONG
-    assert mixer.multiply_adds(LONG) == pytest.approx(counted, rel=1 / 3), (
-        f"{name}: multiply_adds({LONG}) is {mixer.multiply_adds(LONG)}, products are {counted:.0f}"
-    )
+    """Within a fifth: a program also multiplies what its masks leave out."""
+    for causal in (True, False) if can(name, "both_ways") else (True,):
+        mixer, params, (x, view) = (
+            mixer_of(name, causal),
+            params_of(name, causal),
+            row([LONG], causal),
+        )
+        call = lambda params: mixer.apply({"params": params}, x, view, train=False)
+        counted = products(jax.make_jaxpr(call)(params).jaxpr) / 2 / LONG
+        assert mixer.multiply_adds(LONG) == pytest.approx(counted, rel=0.2), (
+            f"{name}: multiply_adds({LONG}) with causal={causal} is {mixer.multiply_adds(LONG)}, "
+            f"products are {counted:.0f}"
+        )
 
 
 def test_a_mixer_is_in_a_model_of_its_own_name():
