@@ -132,8 +132,8 @@ def test_steps_are_all_positions_at_once(name, counts):
         padded[:, :start] = history.reshape(B * W, start, D)
         expected = mix(mixer, params, padded, row([start])[1])[:, start - count : start]
         assert distance(y_BWTD, expected.reshape(y_BWTD.shape)) < 5e-5, (
-            f"{name}: a step of {count} that ends before position {start} is not the full pass: the "
-            "step, or the state that the steps before it left"
+            f"{name}: a step of {count} that ends before position {start} is not the full pass: "
+            "the step, or the state that the steps before it left"
         )
         parents = random.integers(0, W, (B, W))
         history = np.take_along_axis(history, parents[:, :, None, None], axis=1)
@@ -187,13 +187,10 @@ def test_rows_on_eight_devices_are_those_on_one(name):
 def test_multiply_adds_are_those_of_its_products(name):
     """Within a fifth: a program also multiplies what its masks leave out."""
     for causal in (True, False) if can(name, "both_ways") else (True,):
-        mixer, params, (x, view) = (
-            mixer_of(name, causal),
-            params_of(name, causal),
-            row([LONG], causal),
-        )
-        call = lambda params: mixer.apply({"params": params}, x, view, train=False)
-        counted = products(jax.make_jaxpr(call)(params).jaxpr) / 2 / LONG
+        mixer, params = mixer_of(name, causal), params_of(name, causal)
+        call = functools.partial(mixer.apply, train=False)
+        program = jax.make_jaxpr(call)({"params": params}, *row([LONG], causal))
+        counted = products(program.jaxpr) / 2 / LONG
         assert mixer.multiply_adds(LONG) == pytest.approx(counted, rel=0.2), (
             f"{name}: multiply_adds({LONG}) with causal={causal} is {mixer.multiply_adds(LONG)}, "
             f"products are {counted:.0f}"

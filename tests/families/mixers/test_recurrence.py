@@ -1,5 +1,6 @@
 """The LSTM layer against its equations, position by position."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -38,9 +39,9 @@ def test_an_lstm_is_its_equations(causal):
     params = tiny.jit(lambda key: mixer.init(key, jnp.float32(x), view, train=False))(
         np.array([0, 1], np.uint32)
     )["params"]
-    kernel = np.float64(params["inner"]["kernel"])
+    kernel = np.float64(params["input"]["kernel"])
     bias = random.standard_normal(kernel.shape[1])
-    params["inner"]["bias"] = jnp.float32(bias)
+    params["input"]["bias"] = jnp.float32(bias)
     y = mixer.apply({"params": params}, jnp.float32(x), view, train=False)[0]
 
     # The columns of an encoder are those of the forward direction, then of the backward one.
@@ -52,6 +53,27 @@ def test_an_lstm_is_its_equations(causal):
         backward = read(x[0, ::-1], kernel[:, half:], bias[half:], recurrent)[::-1]
         expected = np.concatenate([forward, backward], axis=1)
     np.testing.assert_allclose(y, expected, atol=1e-5)
+
+
+def test_the_gradients_are_those_of_autodiff():
+    """With texts that start, and a state before the first position."""
+    B, E, random = 2, 5, np.random.default_rng(0)
+    normal = lambda *shape: jnp.asarray(random.standard_normal(shape), jnp.float32)
+    starts_TB = jnp.asarray(random.random((T, B)) < 0.3)
+    weights_TBE = normal(T, B, E)
+
+    def loss(read, recurrent_EF, x_TBF, carry):
+        y_TBE, (c_BE, h_BE) = read(0.5, recurrent_EF, x_TBF, starts_TB, carry)
+        return (weights_TBE * y_TBE).sum() + jnp.sin(c_BE).sum() + (h_BE**2).sum()
+
+    gradient = jax.value_and_grad(loss, argnums=(1, 2, 3))
+    arguments = normal(E, 4 * E), normal(T, B, 4 * E), (normal(B, E), normal(B, E))
+    assert starts_TB[0].any()
+    assert starts_TB[1:].any()
+    actual = gradient(recurrence.read_positions, *arguments)
+    expected = gradient(recurrence.read_positions.fun, *arguments)
+    for a, b in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 def test_each_gate_begins_with_an_orthogonal_matrix():

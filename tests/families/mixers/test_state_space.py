@@ -73,12 +73,12 @@ def test_by_pairs_is_by_position(T):
     floats = jnp.abs(normal(B, T, F)) * 20, normal(B, T, F), normal(B, T, N), normal(B, T, N)
     starts = jnp.asarray(random.random((B, T)) < 0.2)
 
-    def run(read, a_NF, h_BNF, *floats):
-        h, y = read(a_NF, h_BNF, (*floats, starts))
+    def run(read, a_BNF, h_BNF, *floats):
+        h, y = read(a_BNF, h_BNF, (*floats, starts))
         return jnp.vdot(y, jnp.cos(jnp.arange(y.size))) + jnp.sin(h).sum(), (h, y)
 
     run = jax.value_and_grad(run, argnums=(1, 2, 3, 4, 5, 6), has_aux=True)
-    arguments = -jnp.abs(normal(N, F)), normal(B, N, F), *floats
+    arguments = -jnp.abs(normal(B, N, F)), normal(B, N, F), *floats
     actual = run(state_space.by_pairs, *arguments)
     expected = run(state_space.by_position, *arguments)
     packed_texts.assert_close(actual, expected)

@@ -1,4 +1,7 @@
-"""A recurrent layer (Hochreiter and Schmidhuber 1997): the LSTM, as table 1 of the paper has it."""
+"""A recurrent layer, of those that table 1 of the paper compares with attention: the LSTM
+(Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000)."""
+
+import functools
 
 import flax.linen as nn
 import jax
@@ -34,12 +37,13 @@ class Lstm(nn.Module):
         # E is the size of a direction's state.
         E = D if self.causal else D // 2
         names = ("forward",) if self.causal else ("forward", "backward")
-        self.inner = dense.linear(self.dtype)(4 * E * len(names))
+        # Not called 'inner', which is sharded: the four gates of a state belong on one device.
+        self.input = dense.linear(self.dtype)(4 * E * len(names))
         self.recurrent = [self.param(f"{x}_recurrent", _orthogonal, (E, 4 * E)) for x in names]
 
     def __call__(self, x_BTD: Array, view: View, *, train: bool) -> Array:
         del train
-        x_BTF, carry = self.inner(x_BTD), self._zeros(len(x_BTD))
+        x_BTF, carry = self.input(x_BTD), self._zeros(len(x_BTD))
         if self.causal:
             return self._read(0, x_BTF, view.segments_BT, carry)[0]
         forward_BTF, backward_BTF = jnp.split(x_BTF, 2, axis=-1)
@@ -54,7 +58,7 @@ class Lstm(nn.Module):
 
     def step(self, x_BQD: Array, queries: Queries, state: PerBeam) -> tuple[Array, PerBeam]:
         read = lambda x_BTF, carry: self._read(0, x_BTF, None, carry)
-        return chunked_scan.step_beams(read, self.inner(x_BQD), queries, state)
+        return chunked_scan.step_beams(read, self.input(x_BQD), queries, state)
 
     def multiply_adds(self, length: int) -> int:
         del length
@@ -75,22 +79,61 @@ class Lstm(nn.Module):
     ) -> tuple[Array, tuple[Array, Array]]:
         """Returns the outputs [B, T, E] and the last (c, h); x are the gates' inputs, F = 4 E."""
         starts_BT = chunked_scan.text_starts(x_BTF, segments_BT)
-        recurrent_EF = self.recurrent[direction].astype(x_BTF.dtype)
-
-        def read(carry: tuple[Array, Array], now: tuple[Array, Array]) -> tuple:
-            x_BF, starts_B = now
-            c_BE, h_BE = (jnp.where(starts_B[:, None], 0, state) for state in carry)
-            h_BF = dense.dot_general(
-                h_BE.astype(x_BF.dtype), recurrent_EF, (((1,), (0,)), ((), ()))
-            )
-            i, f, o, g = jnp.split((x_BF + h_BF).astype(jnp.float32), 4, axis=-1)
-            c_BE = nn.sigmoid(f + self.forget_bias) * c_BE + nn.sigmoid(i) * jnp.tanh(g)
-            h_BE = nn.sigmoid(o) * jnp.tanh(c_BE)
-            return (c_BE, h_BE), h_BE.astype(x_BF.dtype)
-
         # The scan is over the first axis: [B, T, F] -> [T, B, F].
-        carry, y_TBE = jax.lax.scan(read, carry, (x_BTF.swapaxes(0, 1), starts_BT.T))
+        arrays = self.recurrent[direction].astype(x_BTF.dtype), x_BTF.swapaxes(0, 1), starts_BT.T
+        y_TBE, carry = read_positions(self.forget_bias, *arrays, carry)
         return y_TBE.swapaxes(0, 1), carry
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def read_positions(
+    forget_bias: float,
+    recurrent_EF: Array,
+    x_TBF: Array,
+    starts_TB: Array,
+    carry: tuple[Array, Array],
+) -> tuple[Array, tuple[Array, Array]]:
+    """Reads one position after the other: returns h [T, B, E], of x's type, and the last (c, h).
+
+    The backward pass computes the gradient of `recurrent_EF` as one product of all positions, of
+    what was read before each and the gradient of its gates. Autodiff would sum it in the loop: a
+    third slower on CPUs, and with rows on several devices an all-reduce a position.
+    """
+
+    def read(carry: tuple[Array, Array], now: tuple[Array, Array]) -> tuple:
+        x_BF, starts_B = now
+        c_BE, h_BE = (jnp.where(starts_B[:, None], 0, state) for state in carry)
+        h_BF = dense.dot_general(h_BE.astype(x_BF.dtype), recurrent_EF, (((1,), (0,)), ((), ())))
+        i, f, o, g = jnp.split((x_BF + h_BF).astype(jnp.float32), 4, axis=-1)
+        c_BE = nn.sigmoid(f + forget_bias) * c_BE + nn.sigmoid(i) * jnp.tanh(g)
+        h_BE = nn.sigmoid(o) * jnp.tanh(c_BE)
+        return (c_BE, h_BE), h_BE.astype(x_BF.dtype)
+
+    carry, y_TBE = jax.lax.scan(read, carry, (x_TBF, starts_TB))
+    return y_TBE, carry
+
+
+def _forward(
+    forget_bias: float, recurrent_EF: Array, x_TBF: Array, starts_TB: Array, carry: tuple
+) -> tuple:
+    # Of the recurrent matrix autodiff sees the value alone.
+    read = lambda x, carry: read_positions.fun(forget_bias, recurrent_EF, x, starts_TB, carry)
+    (y_TBE, last), gradient_of = jax.vjp(read, x_TBF, carry)
+    before_TBE = jnp.concatenate([carry[1][None].astype(y_TBE.dtype), y_TBE[:-1]])
+    before_TBE = jnp.where(starts_TB[:, :, None], 0, before_TBE)
+    return (y_TBE, last), (gradient_of, before_TBE)
+
+
+def _backward(forget_bias: float, kept: tuple, gradient: tuple) -> tuple:
+    del forget_bias
+    gradient_of, before_TBE = kept
+    x_TBF, carry = gradient_of(gradient)
+    product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
+    recurrent_EF = product("TBE,TBF->EF", before_TBE, x_TBF).astype(x_TBF.dtype)
+    return recurrent_EF, x_TBF, None, carry
+
+
+read_positions.defvjp(_forward, _backward)
 
 
 def _orthogonal(key: Array, shape: tuple[int, int]) -> Array:

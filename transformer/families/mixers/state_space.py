@@ -107,8 +107,9 @@ class Channels(nn.Module):
 
     def setup(self) -> None:
         F, N = self.size, self.state_size
-        linear = dense.linear(self.dtype, use_bias=False)
+        # First values between -n^-0.5 and n^-0.5 of sums of n, as in the paper's code.
         uniform = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+        linear = functools.partial(dense.linear(self.dtype, use_bias=False), kernel_init=uniform)
         self.taps = self.param("taps", uniform, (self.width, F))
         self.taps_bias = self.param("taps_bias", nn.initializers.zeros, (F,))
         self.selection = linear(self.rank + 2 * N)
@@ -137,7 +138,7 @@ class Channels(nn.Module):
 
     def _convolve(self, u_BTF: Array, segments_BT: Array | None) -> Array:
         """Returns SiLU of the causal convolution of each channel."""
-        # In float32, because the taps are.
+        # In float32, because its bias is.
         sums_BTF = self.taps_bias
         for offset, tap_F in enumerate(self.taps, shifts.first_offset(self.width, causal=True)):
             sums_BTF = sums_BTF + tap_F * shifts.shifted(u_BTF, segments_BT, offset)
@@ -149,29 +150,31 @@ class Channels(nn.Module):
         low_BTR, b_BTN, c_BTN = selected
         # The bias is float32: rounded to bfloat16 it would change Delta by up to 2 %.
         delta_BTF = nn.softplus(self.delta(low_BTR).astype(jnp.float32) + self.delta_bias)
-        read = functools.partial(read_chunk, -jnp.exp(self.a_log))
+        # For each row, so that a loop over positions sums no gradient over rows of other devices.
+        a_BNF = jnp.broadcast_to(-jnp.exp(self.a_log), h_BNF.shape)
+        read = functools.partial(read_chunk, a_BNF)
         arrays = delta_BTF, u_BTF, b_BTN, c_BTN, starts_BT
         h_BNF, y_BTF = chunked_scan.scan_chunks(read, h_BNF, arrays, CHUNK)
         return (y_BTF + self.skip * u_BTF).astype(u_BTF.dtype), h_BNF
 
 
-def read_chunk(a_NF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
+def read_chunk(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
     """Reads a chunk of Delta, u, B, C and text starts; returns the last h, and C h [B, T, F].
 
     CPUs go from position to position: a layer of 512 channels trains 2.5 to 3 times as fast as by
     pairs. Accelerators would have too little to do at each position.
     """
-    arguments = a_NF, h_BNF, arrays
+    arguments = a_BNF, h_BNF, arrays
     return jax.lax.platform_dependent(*arguments, cpu=by_position, default=by_pairs)
 
 
-def by_position(a_NF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
+def by_position(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
     """Reads one position after the other."""
 
     # The backward pass computes exp(Delta A) again, which is faster than to read it from memory.
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def read(h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
-        decay_BNF, input_BNF = _decay_and_input(a_NF, *arrays[:3], arrays[-1])
+        decay_BNF, input_BNF = _decay_and_input(a_BNF, *arrays[:3], arrays[-1])
         h_BNF = decay_BNF * h_BNF + input_BNF
         return h_BNF, jnp.einsum("BN,BNF->BF", arrays[3], h_BNF)
 
@@ -180,9 +183,9 @@ def by_position(a_NF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[A
     return h_BNF, y_TBF.swapaxes(0, 1)
 
 
-def by_pairs(a_NF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
+def by_pairs(a_BNF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Array, Array]:
     """Reads all positions in log2(T) rounds, each of which joins neighbours (section 3.3.2)."""
-    decay_BTNF, input_BTNF = _decay_and_input(a_NF, *arrays[:3], arrays[-1])
+    decay_BTNF, input_BTNF = _decay_and_input(a_BNF[:, None], *arrays[:3], arrays[-1])
     input_BTNF = input_BTNF.at[:, 0].add(decay_BTNF[:, 0] * h_BNF)
 
     # First h -> a h + b, then h -> a' h + b', is h -> a' a h + (a' b + b').
@@ -194,10 +197,10 @@ def by_pairs(a_NF: Array, h_BNF: Array, arrays: tuple[Array, ...]) -> tuple[Arra
 
 
 def _decay_and_input(
-    a_NF: Array, delta: Array, u: Array, b: Array, starts: Array
+    a: Array, delta: Array, u: Array, b: Array, starts: Array
 ) -> tuple[Array, Array]:
     """Returns exp(Delta A), 0 where a text starts, and Delta B u: [B, N, F] or [B, T, N, F]."""
-    decay = jnp.where(starts[..., None, None], 0, jnp.exp(delta[..., None, :] * a_NF))
+    decay = jnp.where(starts[..., None, None], 0, jnp.exp(delta[..., None, :] * a))
     # Products of vectors, of which CPUs sum the gradients faster than those of broadcasts.
     return decay, jnp.einsum("...N,...F->...NF", b, delta * u)
 
