@@ -14,21 +14,19 @@ from pathlib import Path
 from benchmarks import table1
 from transformer.tools.pages import charts
 
+PREFIX = "accuracy_"  # of the names of scores; a length follows
+
 
 def accuracies(folder: Path) -> dict[str, dict[int, float]]:
     """Returns {row: {length: accuracy, the mean over seeds}} of a sweep."""
     curves = {}
-    for file in sorted(folder.glob("*/evaluations.jsonl"), key=lambda file: file.stat().st_mtime):
-        row = file.parent.name.rpartition("-seed")[0]
-        result = json.loads(file.read_text().splitlines()[-1])
-        for name, value in result.items():
-            if name.startswith("accuracy_"):
-                length = int(name.removeprefix("accuracy_"))
-                curves.setdefault(row, {}).setdefault(length, []).append(value)
-    return {
-        row: {length: statistics.mean(values) for length, values in sorted(points.items())}
-        for row, points in curves.items()
-    }
+    for row in json.loads((folder / "sweep.json").read_text())["rows"]:
+        scores = [run["scores"] for run in row["runs"] if run["scores"]]
+        for name in scores[0] if scores else ():
+            if name.startswith(PREFIX):
+                accuracy = statistics.mean(x[name] for x in scores)
+                curves.setdefault(row["row"], {})[int(name.removeprefix(PREFIX))] = accuracy
+    return curves
 
 
 def panel(title: str, curves: dict[str, dict[int, float]]) -> dict:
@@ -49,10 +47,10 @@ def main() -> None:
     panels = []
     for title, _, folder in (sweep.partition("=") for sweep in arguments.sweeps):
         curves = accuracies(Path(folder))
-        lengths = sorted({length for points in curves.values() for length in points})
+        lengths = sorted(next(iter(curves.values())))
         print(f"{title:24}" + "".join(f"{length:>8}" for length in lengths))
         for row, points in curves.items():
-            print(f"{row:24}" + "".join(f"{points.get(length, 0):8.3f}" for length in lengths))
+            print(f"{row:24}" + "".join(f"{points[length]:8.3f}" for length in lengths))
         panels.append(panel(title, curves))
     if arguments.picture:
         arguments.picture.write_text(charts.svg({"hconcat": panels}))

@@ -47,25 +47,18 @@ class Kind(NamedTuple):
     cost: str
     sequential: str
     path: str
-    exponents: tuple[int, int]  # of n and of d, where the named cost is all there is
 
 
 KINDS = {
-    "attention": Kind("attention", "n^2 d", "1", "1", (2, 1)),
-    "multi-query": Kind("grouped_query(num_key_heads=1)", "n^2 d", "1", "1", (2, 1)),
-    "local attention": Kind("local(window=64)", "r n d", "1", "n / r", (1, 1)),
-    "LSTM": Kind("lstm(forget_bias=1.0)", "n d^2", "n", "n", (1, 2)),
-    "convolution": Kind("convolution(width=3)", "k n d^2", "1", "n / k", (1, 2)),
-    "lightweight convolution": Kind(
-        "light_convolution(width=7)", "n d^2 + k n d", "1", "n / k", (1, 2)
-    ),
-    "dynamic convolution": Kind(
-        "dynamic_convolution(width=7)", "n d^2 + k n d", "1", "n / k", (1, 2)
-    ),
-    "gated linear attention": Kind("gated_linear(chunk=16)", "n d^2", "n / c", "n / c", (1, 2)),
-    "state space": Kind(
-        "state_space(state_size=16, expand=2, width=4)", "n d^2 + n d m", "n / c log c", "n", (1, 2)
-    ),
+    "attention": Kind("attention", "n^2 d", "1", "1"),
+    "multi-query": Kind("grouped_query(num_key_heads=1)", "n^2 d", "1", "1"),
+    "local attention": Kind("local(window=64)", "r n d", "1", "n / r"),
+    "LSTM": Kind("lstm(forget_bias=1.0)", "n d^2", "n", "n"),
+    "convolution": Kind("convolution(width=3)", "k n d^2", "1", "n / k"),
+    "lightweight convolution": Kind("light_convolution(width=7)", "n d^2 + k n d", "1", "n / k"),
+    "dynamic convolution": Kind("dynamic_convolution(width=7)", "n d^2 + k n d", "1", "n / k"),
+    "gated linear attention": Kind("gated_linear(chunk=16)", "n d^2", "n / c", "n / c"),
+    "state space": Kind("state_space(state_size=16, expand=2, width=4)", "n d^2 + n d m", "n", "n"),
 }
 
 
@@ -289,14 +282,15 @@ def overtakes(points: dict[int, float], attention: dict[int, float]) -> str:
     return f"{round(a * (b / a) ** share, -1):,.0f}"
 
 
-def series(
-    points: dict[str, float], d: int | None = None, n: int | None = None
-) -> dict[int, float]:
-    """Returns {n: value} of a width, or {d: value} of a length, of {"n,d": value}."""
-    pairs = {tuple(map(int, key.split(","))): value for key, value in points.items()}
-    if d is None and n is None:
-        return {key[0]: value for key, value in pairs.items()}
-    return {k[0] if n is None else k[1]: v for k, v in pairs.items() if d in k[1:] or n == k[0]}
+def by_length(points: dict[str, float], d: int | None = None) -> dict[int, float]:
+    """Returns {n: value} of {"n": value}, or, of a width, of {"n,d": value}."""
+    ending = "" if d is None else f",{d}"
+    return {int(k.removesuffix(ending)): v for k, v in points.items() if k.endswith(ending)}
+
+
+def by_width(points: dict[str, float], n: int) -> dict[int, float]:
+    """Returns {d: value} of a length, of {"n,d": value}."""
+    return {int(k.split(",")[1]): v for k, v in points.items() if k.startswith(f"{n},")}
 
 
 def numbers(text: str) -> list[int]:
@@ -313,9 +307,9 @@ def tables(kinds: dict[str, dict]) -> dict[str, list[list[str]]]:
     rows = {"costs": [["layer", "cost", "sequential", "path", "FLOPs by n", "by d", "time by n"]]}
     for name, values in kinds.items():
         kind = KINDS[name]
-        by_n = exponent(series(values["flops"], d=min(WIDTHS)))
-        by_d = exponent(series(values["flops"], n=min(LENGTHS)))
-        time_by_n = exponent(series(values["layer_ms"], d=d))
+        by_n = exponent(by_length(values["flops"], min(WIDTHS)))
+        by_d = exponent(by_width(values["flops"], min(LENGTHS)))
+        time_by_n = exponent(by_length(values["layer_ms"], d))
         slopes = [f"n^{by_n:.2f}", f"d^{by_d:.2f}", f"n^{time_by_n:.2f}"]
         rows["costs"].append(
             [name, *(f"O({x})" for x in (kind.cost, kind.sequential, kind.path)), *slopes]
@@ -323,29 +317,31 @@ def tables(kinds: dict[str, dict]) -> dict[str, list[list[str]]]:
     for title, quantity, unit in (("layer", "layer_ms", ",.1f"), ("step", "step_ms", ",.0f")):
         rows[title] = [["ms", *(f"{n:,}" for n in LENGTHS)]]
         for name, values in kinds.items():
-            points = series(values[quantity], d=d) if title == "layer" else series(values[quantity])
+            points = by_length(values[quantity], d if title == "layer" else None)
             cells = [f"{points[n]:{unit}}" if n in points else "" for n in LENGTHS]
             rows[title].append([name, *cells])
     rows["memory"] = [["MB a row", *(f"{n:,}" for n in LENGTHS)]]
     rows["state"] = [["kB", *(f"{n:,}" for n in POSITIONS)]]
     rows["decoding"] = [["tokens/s", *(f"{n:,}" for n in POSITIONS)]]
     for name, values in kinds.items():
-        per_row = series(values["row_bytes"])
+        per_row = by_length(values["row_bytes"])
         cells = [f"{per_row[n] / 1e6:,.0f}" if n in per_row else "" for n in LENGTHS]
         rows["memory"].append([name, *cells])
-        kept = series(values["decoding_bytes"])
+        kept = by_length(values["decoding_bytes"])
         rows["state"].append([name, *(f"{kept[n] / 1e3:,.0f}" for n in POSITIONS)])
-        rate = series(values["decoding_tokens_per_second"])
+        rate = by_length(values["decoding_tokens_per_second"])
         rows["decoding"].append([name, *(f"{rate[n]:,.0f}" for n in POSITIONS)])
     for title, quantity in (("fewer FLOPs", "flops"), ("less time", "layer_ms")):
         rows[title] = [["from n", *(f"d = {d}" for d in WIDTHS)]]
         for name, values in kinds.items():
             if name == "attention":
                 continue
-            cells = [
-                overtakes(series(values[quantity], d=d), series(attention[quantity], d=d))
-                for d in WIDTHS
-            ]
+            cells = []
+            for d in WIDTHS:
+                this, other = ({x: by_length(k[x], d) for x in k} for k in (values, attention))
+                # Of one head, multi-query attention is attention.
+                same = this["flops"] == other["flops"]
+                cells.append("the same" if same else overtakes(this[quantity], other[quantity]))
             rows[title].append([name, *cells])
     return rows
 
@@ -366,15 +362,15 @@ def filled(page: str, kinds: dict[str, dict]) -> str:
 def chart(kinds: dict[str, dict]) -> dict:
     """Returns the picture: time of a layer by length, and what a token costs by position."""
     panels = []
-    for title, quantity, x, y, points_of in (
-        ("A layer, forward and backward", "layer_ms", "length", "ms", {"d": WIDTH}),
-        ("Decoding", "decoding_tokens_per_second", "position", "tokens/s", {}),
-        ("State of a sentence's 4 beams", "decoding_bytes", "position", "bytes", {}),
+    for title, quantity, x, y, d in (
+        ("A layer, forward and backward", "layer_ms", "length", "ms", WIDTH),
+        ("Decoding", "decoding_tokens_per_second", "position", "tokens/s", None),
+        ("State of a sentence's 4 beams", "decoding_bytes", "position", "bytes", None),
     ):
         values = [
             {x: n, y: value, "layer": name}
             for name, costs in kinds.items()
-            for n, value in series(costs[quantity], **points_of).items()
+            for n, value in by_length(costs[quantity], d).items()
         ]
         panels.append(panel(title, values, x, y, "layer", {"type": "log"}))
     return {"hconcat": panels}

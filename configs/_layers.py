@@ -1,6 +1,6 @@
 """The keys of config.model that all Transformers have, with the paper's values.
 
-These are the fields of `LayerOptions` in transformer/models/layers.py, and dtype.
+These are the fields of `LayerOptions` in transformer/models/layer_options.py, and dtype.
 """
 
 from ml_collections import ConfigDict

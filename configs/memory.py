@@ -29,7 +29,7 @@ from configs import _layers, _run
 
 VARIANTS = {
     "copy": {},
-    "recall": {"data.problem": "recall"},
+    "recall": {"data.problem": "recall", "data.symbols": 256},  # keys for pairs of 512 symbols
 }
 
 

@@ -92,7 +92,7 @@ class MultiHeadAttention(nn.Module):
     dtype: jnp.dtype
 
     def setup(self) -> None:
-        options, H, (K, C) = self.options, self.num_key_heads, head_sizes(self.options)
+        options, H, (K, C) = self.options, self.key_heads, head_sizes(self.options)
         projection = dense.linear(self.dtype, nn.DenseGeneral, use_bias=options.attention_bias)
         self.query = projection(features=(options.num_heads, K))
         self.key = projection(features=(H, K))
@@ -160,7 +160,7 @@ class MultiHeadAttention(nn.Module):
         return attend(scores_BHTS, view.mask_BTS, v_BHSC, dropout, values_of_distances)
 
     @property
-    def num_key_heads(self) -> int:
+    def key_heads(self) -> int:
         """The number of heads of keys and values: here as many as of queries."""
         return self.options.num_heads
 
@@ -169,7 +169,7 @@ class MultiHeadAttention(nn.Module):
         """Returns the multiply-adds of one position that attends to `length` others."""
         options, H, (K, C) = self.options, self.options.num_heads, head_sizes(self.options)
         # Projections of queries and output, of keys and values, and the position's scores and sums.
-        projections = options.d_model * (H + self.num_key_heads) * (K + C)
+        projections = options.d_model * (H + self.key_heads) * (K + C)
         # Distances are scored and summed like keys; the general score's W is a product a head.
         keys = length + (2 * options.max_distance + 1 if options.positions == "shaw" else 0)
         return projections + keys * H * (K + C) + H * K * K * (options.score == "general")

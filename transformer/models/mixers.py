@@ -20,7 +20,8 @@ they are. A mixer may have
     takes_packed_rows = False   a row may hold one text only
 
 Params that are called `inner/kernel` [D, F], `outer/kernel` [F, D], or as in attention are sharded
-by the rules of distributed/layout.py, others are replicated.
+by the rules of distributed/layout.py, others are replicated: as they must be where a loop over
+positions splits them, as an LSTM its gates.
 """
 
 import ast

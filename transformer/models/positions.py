@@ -130,7 +130,8 @@ def t5_buckets(
 
     Half of the buckets are for single distances 0, 1, 2, ..., the others are wider and wider, up to
     `max_distance`; all farther keys are in the last. Causal, all 32 are for earlier keys. Otherwise
-    0 to 15 are for earlier keys and the query's own, 16 to 31 for later ones.
+    0 to 15 are for earlier keys and the query's own, 16 to 31 for later ones. T5's scores are not
+    scaled: its own model has config.model.score=dot, too.
     """
     distance_BTS = query_positions_BT[:, :, None] - key_positions_BS[:, None, :]
     first, size = 0, T5_BUCKETS

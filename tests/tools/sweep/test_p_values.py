@@ -31,7 +31,7 @@ def test_the_first_seed_that_both_have_is_compared(row, caplog):
     rows = [row("first", {7: None, 1: 20.0, 2: 21.0}), row("a", {7: 1.0, 2: 22.0})]
     rows += [row("b", {3: 22.0}), row("c", {1: 22.0})]
     p = p_values.against_first(rows, "bleu")
-    assert p == [None, p_values.PValue(0.04, "bleu", 2, "paired bootstrap"), None, None]
+    assert p == [None, p_values.PValue(0.04, 1.0, "bleu", 2, "paired bootstrap"), None, None]
     assert "no p-value of c-seed1: they are of different sets" in caplog.text
     # A score without a test: the first that has one.
     assert p_values.against_first(rows[:2], "nats_per_token")[1].of == "chrf"

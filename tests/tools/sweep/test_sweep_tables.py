@@ -26,7 +26,7 @@ def summaries(tmp_path):
                 steps = 1000 - 100 * run.seed
                 result = {"bleu": score, "loss": score / 10, "set": "test"}
                 outcomes[run.seed] = Outcome(run, "", 12345, steps, steps / 10, result)
-        p = PValue(0.0001, "bleu", 0, "paired bootstrap") if row.name == "rotary" else None
+        p = PValue(0.0001, 10.0, "bleu", 0, "paired bootstrap") if row.name == "rotary" else None
         made.append(tables.Summary(row, outcomes, p))
     return made
 
@@ -35,15 +35,15 @@ def test_the_table_of_a_sweep(summaries):
     table = tables.score_table(summaries, "bleu")
     assert page.text(table).splitlines() == [
         "row     parameters         steps        time  seed 0  seed 1  seed 2  BLEU, mean ± sd"
-        "  difference       p",
+        "  difference                p",
         "base        12,345  800 to 1,000  1 min 30 s   20.00   21.00   25.00     22.00 ± 2.65"
-        "           -       -",
+        "           -                -",
         "rotary      12,345         1,000  1 min 40 s   30.00    none       -            30.00"
-        "       +8.00  <0.001",
+        "       +8.00  <0.001 (+10.00)",
         "worse       12,345         1,000  1 min 40 s    1.00       -       -             1.00"
-        "      -21.00       -",
+        "      -21.00                -",
         "failed           -             -           -    none       -       -                -"
-        "           -       -",
+        "           -                -",
     ]
     further = tables.further_table(summaries, "bleu")
     assert further.columns == ["row", "loss", "s a step"]
@@ -66,7 +66,7 @@ def test_what_p_is_of_is_said(summaries):
     assert words.startswith(
         "p is of BLEU, each row with seed 0 against base with seed 0, by paired"
     )
-    other = summaries[2]._replace(p=PValue(0.5, "bleu", 2, "paired bootstrap"))
+    other = summaries[2]._replace(p=PValue(0.5, -24.0, "bleu", 2, "paired bootstrap"))
     both = tables.about([*summaries[:2], other], "bleu", "highest")[2:]
     assert [words.partition(" against")[0] for words in both] == [
         *("p is of BLEU, rotary with seed 0", "p is of BLEU, worse with seed 2")

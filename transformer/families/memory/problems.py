@@ -7,7 +7,8 @@
                                  recall, Arora et al. 2023, "Zoology")
 
 An item's length is that of what is to be remembered: 3 symbols, and 4 keys and values, here. The
-answers belong to the last positions of an item, an answer a position. Departure from Arora et al.,
+answers belong to the last positions of an item, an answer a position. With fewer keys than pairs,
+a longer item would only repeat them: configs/memory.py:recall has keys for 512. Departure from Arora et al.,
 whose queries stand at random positions among padding: here they follow one another.
 """
 

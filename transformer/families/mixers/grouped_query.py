@@ -1,8 +1,6 @@
 """Self-attention in which a group of query heads shares one head of keys and values (Ainslie et al.
 2023, "GQA: Training Generalized Multi-Query Transformer Models from Multi-Head Checkpoints")."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 
@@ -26,9 +24,7 @@ class GroupedQuery(SelfAttention):
     self-attention of whichever stack names it, of the decoder alone by config.model.decoder_mixer.
     """
 
-    # G. MISSING: this field has no default. Without a value, the dataclass would take the base
-    # class's property of this name as one.
-    num_key_heads: int = dataclasses.MISSING
+    num_key_heads: int  # G
 
     def setup(self) -> None:
         fields, num_heads = {"num_key_heads": self.num_key_heads}, self.options.num_heads
@@ -39,6 +35,10 @@ class GroupedQuery(SelfAttention):
                 f"config.model.num_heads={num_heads}"
             )
         super().setup()
+
+    @property
+    def key_heads(self) -> int:
+        return self.num_key_heads
 
     def attend(
         self, q_BTHK: Array, keys_values: KeysValues, view: View, *, train: bool

@@ -85,7 +85,7 @@ class LightConvolution(nn.Module):
 
     def _normalised_weights(self, h_BTD: Array, *, train: bool) -> Array:
         """Returns weights_BTJH in float32: here the same ones at all positions."""
-        weights_JH = nn.softmax(self.weights, axis=0)
+        weights_JH = nn.softmax(self.weights.astype(jnp.float32), axis=0)
         weights_JH = self.dropout(weights_JH, deterministic=not train)
         return jnp.broadcast_to(weights_JH, (*h_BTD.shape[:2], *weights_JH.shape))
 

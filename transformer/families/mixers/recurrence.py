@@ -97,7 +97,7 @@ def read_positions(
 
     The backward pass computes the gradient of `recurrent_EF` as one product of all positions, of
     what was read before each and the gradient of its gates. Autodiff would sum it in the loop: a
-    third slower on CPUs, and with rows on several devices an all-reduce a position.
+    quarter slower on CPUs, and with rows on several devices an all-reduce a position.
     """
 
     def read(carry: tuple[Array, Array], now: tuple[Array, Array]) -> tuple:

@@ -19,6 +19,7 @@ class PValue(NamedTuple):
     """The p-value of a row's run against that of the first row with the same seed."""
 
     value: float
+    difference: float  # of these two runs
     of: str  # the score
     seed: int
     test: str  # the method in words
@@ -70,4 +71,5 @@ def _compare(first: Outcome, second: Outcome, best_by: str) -> PValue | None:
             score["value"], outcome.scores.get(of, score["value"]), rel_tol=1e-3, abs_tol=1e-3
         ):
             raise UserError(f"{outcome.run.workdir} has been evaluated again, with another result")
-    return PValue(scores[1]["p"], of, second.run.seed, values["tests"][of])
+    difference = scores[1]["value"] - scores[0]["value"]
+    return PValue(scores[1]["p"], difference, of, second.run.seed, values["tests"][of])

@@ -69,12 +69,13 @@ def about(summaries: Sequence[Summary], best_by: str, best_is: str) -> list[str]
     tests = {}
     for summary in summaries:
         if summary.p:
-            tests.setdefault(tuple(summary.p)[1:], []).append(summary.row.name)
+            tests.setdefault(tuple(summary.p)[2:], []).append(summary.row.name)
     for (score, seed, test), rows in tests.items():
         whose = f"{'each row' if len(tests) == 1 else ', '.join(rows)} with seed {seed}"
         lines.append(
             f"p is of {name_of(score)}, {whose} against {first} with seed {seed}, by {test}: of "
-            "these two models on other test items, not of other seeds."
+            "these two models, whose difference is in brackets, on other test items, not of other "
+            "seeds."
         )
     return lines
 
@@ -95,16 +96,25 @@ def score_table(summaries: Sequence[Summary], best_by: str) -> Table:
         rows[-1] += [_score(of_seed.get(seed), best_by) for seed in seeds]
         rows[-1].append(spread(summary.scores(best_by)).in_words(best_by))
         change, p = difference(summaries, i, best_by), summary.p
-        sign = "+" if change > 0 else ""
         known = i and not math.isnan(change)
-        rows[-1].append(f"{sign}{in_digits(best_by, change)}" if known else "-")
-        rows[-1].append("-" if not p else f"{p.value:.3f}" if p.value >= 0.001 else "<0.001")
+        rows[-1].append(_signed(best_by, change) if known else "-")
+        rows[-1].append(_p(p) if p else "-")
     return Table(columns, rows)
 
 
 def _from_to(texts: Sequence[str]) -> str:
     """Returns the first and the last text, '900 to 1,000'; one if all are the same."""
     return " to ".join(dict.fromkeys([texts[0], texts[-1]])) if texts else "-"
+
+
+def _p(p: PValue) -> str:
+    """Returns '0.032 (+4.31)': a p-value, and the difference of the two runs that it is of."""
+    value = f"{p.value:.3f}" if p.value >= 0.001 else "<0.001"
+    return f"{value} ({_signed(p.of, p.difference)})"
+
+
+def _signed(name: str, difference: float) -> str:
+    return ("+" if difference > 0 else "") + in_digits(name, difference)
 
 
 def _score(outcome: Outcome | None, name: str) -> str:
