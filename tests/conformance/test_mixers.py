@@ -63,6 +63,24 @@ def mix(mixer, params, x, view):
     return mixer.apply({"params": params}, x, view, train=False)
 
 
+@functools.partial(tiny.jit, static_argnums=0)
+def begin(mixer, params, x_BWTD):
+    """Returns the cache before the first position."""
+    B, W = x_BWTD.shape[:2]
+    state = mixer.apply({"params": params}, x_BWTD[:, 0, :1], 8, W, method="empty_state")
+    return cache.Cache([state], cache.empty_ancestry(B, 8, W))
+
+
+@functools.partial(tiny.jit, static_argnums=0)
+def step(mixer, params, x_BWTD, position, kept):
+    """Returns y_BWTD and the cache after it."""
+    tokens = jnp.zeros(x_BWTD.shape[:3], jnp.int32)
+    queries = cache.queries(tokens, position, kept.ancestry_BWP)
+    arguments = queries.in_order(x_BWTD), queries, kept.states[0]
+    y_BQD, state = mixer.apply({"params": params}, *arguments, method="step")
+    return queries.per_beam(y_BQD), cache.Cache([state], queries.ancestry_BWP)
+
+
 def distance(actual, expected):
     """Returns the largest difference, NaN if there is one."""
     return np.abs(np.asarray(actual, np.float32) - np.asarray(expected, np.float32)).max()
@@ -107,26 +125,12 @@ def test_steps_are_all_positions_at_once(name, counts):
     random = np.random.default_rng(2)
     x_BWTD = random.standard_normal((B, W, T, D)).astype(np.float32)
 
-    @tiny.jit
-    def begin(x_B1D):
-        state = mixer.apply({"params": params}, x_B1D, 8, W, method="empty_state")
-        return cache.Cache([state], cache.empty_ancestry(B, 8, W))
-
-    @tiny.jit
-    def step(x_BWTD, position, kept):
-        tokens = jnp.zeros(x_BWTD.shape[:3], jnp.int32)
-        queries = cache.queries(tokens, position, kept.ancestry_BWP)
-        x_BQD = queries.in_order(x_BWTD)
-        y_BQD, state = mixer.apply(
-            {"params": params}, x_BQD, queries, kept.states[0], method="step"
-        )
-        return queries.per_beam(y_BQD), cache.Cache([state], queries.ancestry_BWP)
-
-    kept, history, start = cache.grow(begin(x_BWTD[:, 0, :1]), LONG), x_BWTD[:, :, :0], 0
+    kept, history, start = begin(mixer, params, x_BWTD), x_BWTD[:, :, :0], 0
+    kept = cache.grow(kept, LONG)
     for count in counts:
         new = x_BWTD[:, :, start : start + count]
         history = np.concatenate([history, new], axis=2)
-        y_BWTD, kept = step(new, start, kept)
+        y_BWTD, kept = step(mixer, params, new, start, kept)
         start += count
         padded = np.zeros((B * W, LONG, D), np.float32)
         padded[:, :start] = history.reshape(B * W, start, D)
@@ -169,6 +173,20 @@ def test_bfloat16_is_close_to_float32(name):
     error = np.asarray(low[:, : sum(TEXTS)], np.float32) - high
     share = np.sqrt((error**2).mean()) / np.std(high)
     assert share < 0.03, f"{name}: y in bfloat16 is {share:.1%} off"
+
+
+@cases()
+def test_a_step_keeps_the_types_of_the_state(name):
+    """As a loop of decoding needs, which keeps sums in float32."""
+    arguments = mixer_of(name, dtype="bfloat16"), params_of(name)
+    x_BWTD = jnp.zeros((2, 3, 2, D), jnp.bfloat16)
+    kept = begin(*arguments, x_BWTD)
+    y_BWTD, after = step(*arguments, x_BWTD, 0, kept)
+    assert y_BWTD.dtype == jnp.bfloat16, f"{name}: y of a step in bfloat16 is {y_BWTD.dtype}"
+    types = lambda kept: [f"{x.dtype}{x.shape}" for x in jax.tree.leaves(kept.states)]
+    assert types(after) == types(kept), (
+        f"{name}: the state in bfloat16 is {types(kept)}, behind a step {types(after)}"
+    )
 
 
 @cases()

@@ -8,8 +8,9 @@
 
 An item's length is that of what is to be remembered: 3 symbols, and 4 keys and values, here. The
 answers belong to the last positions of an item, an answer a position. With fewer keys than pairs,
-a longer item would only repeat them: configs/memory.py:recall has keys for 512. Departure from Arora et al.,
-whose queries stand at random positions among padding: here they follow one another.
+a longer item would only repeat them: configs/memory.py:recall has keys for 512 symbols. Departure
+from Arora et al., whose queries stand at random positions among padding: here they follow one
+another.
 """
 
 from collections.abc import Callable
