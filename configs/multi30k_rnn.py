@@ -21,7 +21,9 @@ def get_config(attention: str = "additive") -> ConfigDict:
     config.model = {
         "d_model": 224,  # of embeddings and states; half of it for each direction of the encoder
         "num_layers": 1,  # of the encoder, and of the decoder
-        "cell": "gru",  # or 'lstm'
+        "bidirectional": True,  # the encoder reads the source from its end, too
+        "cell": "gru",  # or 'lstm'; 'rnn', 'relu': plain, with tanh or ReLU
+        "cell_norm": "none",  # 'layer': layer normalisation inside of the cells
         "forget_bias": 1.0,  # added in an LSTM's forget gate, which it opens; a GRU has none
         "attention": attention,
         "tied_embeddings": "all",  # source, target and output are one matrix; 'none': three

@@ -119,10 +119,11 @@ def vision_transformer(num_classes: int, image_size: int, patch_size: int) -> nn
     return model_fields.build("vision_transformer", fields, **sizes)
 
 
-def recurrent(vocab_size: int, attention: str, d_model: int) -> nn.Module:
+def recurrent(vocab_size: int, attention: str, d_model: int, **changes: Any) -> nn.Module:
     """Returns a GRU encoder and decoder, with this attention or 'none'."""
-    fields = {"d_model": d_model, "num_layers": 1, "cell": "gru", "attention": attention}
-    fields |= {"forget_bias": 1.0, "tied_embeddings": "all", "dropout_rate": 0.0}
+    fields = {"d_model": d_model, "num_layers": 1, "attention": attention, "bidirectional": True}
+    fields |= {"cell": "gru", "cell_norm": "none", "forget_bias": 1.0}
+    fields |= {"tied_embeddings": "all", "dropout_rate": 0.0, **changes}
     sizes = {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size}
     return model_fields.build("recurrent", fields, **sizes)
 

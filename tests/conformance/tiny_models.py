@@ -88,11 +88,12 @@ VISION |= {"mean": (0.4, 0.5, 0.6), "std": (0.1, 0.2, 0.3)}
 VISION = fields(*OF_PAIRS, "max_positions", **VISION)
 
 
-def recurrent(cell, attention):
+def recurrent(cell, attention, **changes):
     """Returns a recurrent model's fields."""
     sizes = {"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY}
     values = {"d_model": 8, "num_layers": 2, "tied_embeddings": "none", "forget_bias": 0.5}
-    return {**sizes, **values, "cell": cell, "attention": attention, "dropout_rate": 0.0}
+    values |= {"bidirectional": True, "cell_norm": "none", "dropout_rate": 0.0, **changes}
+    return {**sizes, **values, "cell": cell, "attention": attention}
 
 
 LANGUAGE_MODEL = functools.partial(ENCODER, tied_embeddings=True)
@@ -116,6 +117,8 @@ TINY = {
     "recurrent/concat": (PAIRS, recurrent("gru", "concat")),
     "recurrent/lstm": (PAIRS, recurrent("lstm", "dot")),
     "recurrent/lstm, no attention": (PAIRS, recurrent("lstm", "none")),
+    "recurrent/rnn": (PAIRS, recurrent("rnn", "dot", bidirectional=False)),
+    "recurrent/normalised": (PAIRS, recurrent("lstm", "additive", cell_norm="layer")),
     "language_model": (STREAM, LANGUAGE_MODEL(**tiny.PRE, positions="learned")),
     "language_model/sinusoids": (STREAM, LANGUAGE_MODEL(attention_bias=True)),
     "language_model/rotary": (STREAM, LANGUAGE_MODEL(positions="rotary", norm_kind="rms")),

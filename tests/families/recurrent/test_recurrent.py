@@ -2,7 +2,6 @@
 
 import functools
 
-import flax.linen as nn
 import jax
 import numpy as np
 import pytest
@@ -11,17 +10,20 @@ from helpers.cases import slow_but
 from helpers.layers import products
 
 from transformer.errors import UserError
-from transformer.families.recurrent.lstm import LSTMCell
+from transformer.families.recurrent.cells import Cell
 from transformer.families.recurrent.recurrent import RULES, Recurrent
 
 KINDS = slow_but(
-    [*(("gru", kind) for kind in RULES["attention"]), ("lstm", "none"), ("lstm", "dot")],
+    [
+        *(("gru", kind) for kind in RULES["attention"]),
+        *(("lstm", "none"), ("lstm", "dot"), ("rnn", "dot")),
+    ],
     *(("gru", "additive"), ("lstm", "dot")),
 )
 FIELDS = {
     **{"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY, "d_model": 8},
     **{"num_layers": 2, "cell": "gru", "attention": "additive", "tied_embeddings": "none"},
-    **{"forget_bias": 0.5, "dropout_rate": 0.0},
+    **{"bidirectional": True, "cell_norm": "none", "forget_bias": 0.5, "dropout_rate": 0.0},
 }
 
 
@@ -43,7 +45,7 @@ def encoded(cell, params, x_SD, num_layers=2):
     for i in range(num_layers):
         directions = []
         for name, order in (("forward_rnn", 1), ("backward_rnn", -1)):
-            one = cell(4)
+            one = cell(features=4)
             carry, states = one.initialize_carry(jax.random.key(0), (8,)), []
             for x_D in x_SD[::order]:
                 own = params[f"encoder_{i}"][name]["cell"]
@@ -60,7 +62,7 @@ def expected_logits(cell, attention, params, source, target):
     memory_SD = encoded(cell, params, embed("source", source))
     last = np.concatenate([memory_SD[-1, :4], memory_SD[0, 4:]])
     initial = lambda name: np.tanh(last @ params[name]["kernel"] + params[name]["bias"])
-    if cell is not nn.GRUCell:
+    if cell.keywords["kind"] == "lstm":
         carries = [(initial(f"first_{i}_0"), initial(f"first_{i}_1")) for i in range(2)]
     else:
         carries = [initial(f"first_{i}") for i in range(2)]
@@ -85,7 +87,7 @@ def expected_logits(cell, attention, params, source, target):
             read += [fed_D]
         h_D = np.concatenate(read)
         for i in range(2):
-            carries[i], h_D = cell(8).apply({"params": own[f"cell_{i}"]}, carries[i], h_D)
+            carries[i], h_D = cell(features=8).apply({"params": own[f"cell_{i}"]}, carries[i], h_D)
         output = h_D
         if attention == "additive":
             output = np.tanh(np.concatenate([h_D, *read]) @ own["mix"]["kernel"])
@@ -101,15 +103,27 @@ def test_it_is_a_loop_over_positions(cell, attention):
     logits_BTV = logits(model, params, inputs)
     for row, (source, target) in enumerate(tiny.pairs()):
         ids = inputs["target"][row, : len(target)]
-        lstm = functools.partial(LSTMCell, forget_bias=0.5)
-        cell_type = {"gru": nn.GRUCell, "lstm": lstm}[cell]
+        cell_type = functools.partial(Cell, kind=cell, forget_bias=0.5)
         expected = expected_logits(cell_type, attention, params, source, ids)
         np.testing.assert_allclose(logits_BTV[row, : len(target)], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_an_encoder_of_one_direction_knows_no_later_piece(bidirectional):
+    model, params, inputs = build(bidirectional=bidirectional)
+    source = [inputs[f"source{x}"] for x in ("", "_positions", "_segments")]
+    other = [np.where(np.arange(source[0].shape[1]) == 2, 5, source[0]), *source[1:]]
+    encode = functools.partial(model.apply, {"params": params}, train=False, method="encode")
+    change_S = np.abs(encode(*other) - encode(*source))[0].max(axis=-1)
+    assert bool(change_S[:2].any()) == bidirectional
+    assert change_S[2:4].all()
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize(("cell", "attention"), KINDS)
-def test_flops_are_three_times_the_products_of_the_forward_pass(cell, attention):
-    model = Recurrent(**{**FIELDS, "cell": cell, "attention": attention})
+def test_flops_are_three_times_the_products_of_the_forward_pass(cell, attention, bidirectional):
+    changes = {"cell": cell, "attention": attention, "bidirectional": bidirectional}
+    model = Recurrent(**{**FIELDS, **changes})
     inputs = tiny.unpacked(tiny.pairs(), 7, 7)["inputs"]
     call = lambda params: model.apply({"params": params}, **inputs, train=False)
     forward = products(jax.make_jaxpr(call)(tiny.shapes(model, inputs)).jaxpr)
@@ -127,7 +141,7 @@ def test_tied_embeddings_are_one_matrix():
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"cell": "rnn"}, "cell must be one of 'gru', 'lstm', found 'rnn'"),
+        ({"cell": "mgu"}, "cell must be one of 'rnn', 'relu', 'gru', 'lstm', found 'mgu'"),
         ({"attention": "dott"}, "attention must be one of 'none', 'additive', 'dot', 'general', "),
         ({"d_model": 7}, "d_model must be even and at least 2"),
         ({"dropout_rate": 1.0}, "dropout_rate must be at least 0 and below 1"),

@@ -11,7 +11,7 @@ from transformer.families.recurrent.recurrent import Recurrent
 
 FIELDS = {
     **{"d_model": 16, "num_layers": 1, "forget_bias": 1.0, "tied_embeddings": "all"},
-    "dropout_rate": 0.0,
+    **{"bidirectional": True, "cell_norm": "none", "dropout_rate": 0.0},
 }
 
 

@@ -39,6 +39,7 @@ def test_a_translation_s_three_kinds(tmp_path):
 def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind):
     loaded = insides.translating(tmp_path / "run")
     fields = {"d_model": 8, "num_layers": 1, "cell": "gru", "tied_embeddings": "all"}
+    fields |= {"bidirectional": True, "cell_norm": "none"}
     fields |= {"forget_bias": 1.0, "dropout_rate": 0.0, "attention": kind}
     sizes = {
         name: getattr(loaded.model, name) for name in ("source_vocab_size", "target_vocab_size")

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.families.recurrent import lstm
+from transformer.families.recurrent import cells
 from transformer.models import fields
 from transformer.models.attention import attend
 
@@ -108,7 +108,8 @@ class Step(nn.Module):
         # Equations 7 to 9: an LSTM cell whose state is (h~, c~).
         gates = nn.Dense(4 * self.state_size, name="gates")
         gates_BF = gates(jnp.concatenate([attended_BC, x_BD], axis=-1))
-        c_BC, h_BC = lstm.next_state(gates_BF, memory_BC, self.forget_bias)
+        c_BC, output_BC = cells.lstm_gates(gates_BF, memory_BC, self.forget_bias)
+        h_BC = output_BC * jnp.tanh(c_BC)
         # Only now is position t written: step t has read the positions 0 to t - 1.
         tapes = [
             jax.lax.dynamic_update_slice_in_dim(tape, value[:, None], t, axis=1)

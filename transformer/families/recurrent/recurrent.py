@@ -1,7 +1,7 @@
 """Recurrent sequence-to-sequence models, which the Transformer replaced.
 
-A bidirectional encoder and a decoder, both of GRU (Cho et al. 2014) or LSTM cells. By `attention`,
-the decoder reads the source through
+An encoder that reads in both directions or in one, and a decoder, both of the cells of cells.py. By
+`attention`, the decoder reads the source through
 
     none                    one fixed vector (Sutskever et al. 2014)
     additive                attention before the decoder's cells (Bahdanau et al. 2015)
@@ -14,19 +14,21 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.families.recurrent.lstm import LSTMCell
+from transformer.errors import check_values
+from transformer.families.recurrent.cells import GATES, Cell
 from transformer.families.recurrent.recurrent_step import SCORES, DecoderStep
 from transformer.models import dense, fields
 from transformer.models.cache import take_parents
 
 Array = jax.Array
 RULES = {
-    "cell": ("gru", "lstm"),
+    "cell": tuple(GATES),
+    "cell_norm": ("none", "layer"),
     "attention": ("none", *SCORES),
     "tied_embeddings": ("all", "none"),
     "num_layers": "at least 1",
     "forget_bias": "at least 0",
-    "d_model": "even and at least 2",
+    "d_model": "at least 1",
     "dropout_rate": "at least 0 and below 1",
 }
 
@@ -36,9 +38,11 @@ class Recurrent(nn.Module):
 
     source_vocab_size: int
     target_vocab_size: int
-    d_model: int  # of embeddings and states; an even number, half of it for each encoder direction
+    d_model: int  # of embeddings and states; of a bidirectional encoder half for each direction
     num_layers: int
+    bidirectional: bool  # whether the encoder reads the source from its end, too
     cell: str
+    cell_norm: str  # 'layer': layer normalisation inside of the cells; 'none'
     forget_bias: float  # added to the logit of an LSTM's forget gate; a GRU has no such gate
     attention: str
     tied_embeddings: str  # 'all': one matrix for source, target and output; 'none'
@@ -48,16 +52,20 @@ class Recurrent(nn.Module):
 
     def setup(self) -> None:
         fields.check(self, RULES)
+        if self.bidirectional:
+            check_values("model", {"d_model": self.d_model}, {"d_model": "even and at least 2"})
         fields.check_shared_vocabulary(self, otherwise="give 'none'")
         D, tied = self.d_model, self.tied_embeddings == "all"
         source, table = nn.Embed(self.source_vocab_size, D), nn.Embed(self.target_vocab_size, D)
         self.source_embedding = source
         self.target_embedding = source if tied else table
         self.output_embedding = source if tied else table.copy()
-        lstm = functools.partial(LSTMCell, forget_bias=self.forget_bias)
-        cell = {"gru": nn.GRUCell, "lstm": lstm}[self.cell]
-        direction = lambda: nn.RNN(cell(D // 2))
-        self.encoder = [nn.Bidirectional(direction(), direction()) for _ in range(self.num_layers)]
+        cell = functools.partial(Cell, self.cell, normalised=self.cell_norm == "layer")
+        cell = functools.partial(cell, forget_bias=self.forget_bias)
+        half = lambda: nn.RNN(cell(features=D // 2))
+        both = lambda: nn.Bidirectional(half(), half())
+        layer = both if self.bidirectional else lambda: nn.RNN(cell(features=D))
+        self.encoder = [layer() for _ in range(self.num_layers)]
         # The first carry of each layer: (c, h) of an LSTM, h of a GRU.
         first = lambda: (nn.Dense(D), nn.Dense(D)) if self.cell == "lstm" else nn.Dense(D)
         self.first = tuple(first() for _ in range(self.num_layers))
@@ -105,7 +113,7 @@ class Recurrent(nn.Module):
     def encode(
         self, source: Array, source_positions: Array, source_segments: Array, *, train: bool
     ) -> Array:
-        """Returns the memory [B, S, D]: the states of both directions side by side."""
+        """Returns the memory [B, S, D]: the states; those of two directions side by side."""
         x_BSD = self.dropout(self.source_embedding(source), deterministic=not train)
         # Lengths, so that the backward direction begins at the last piece, not in the padding.
         for layer in self.encoder:
@@ -118,10 +126,11 @@ class Recurrent(nn.Module):
         The state is computed from the last state of each direction: forward at position S - 1 of
         a source of S pieces, backward at position 0.
         """
-        D, last_B = self.d_model, jnp.maximum(memory_mask.sum(axis=1) - 1, 0)
-        # Forward states are the first D / 2 channels, backward ones the rest; last_B skips padding.
-        forward_B1D = jnp.take_along_axis(memory[..., : D // 2], last_B[:, None, None], axis=1)
-        ends_B1D = jnp.concatenate([forward_B1D, memory[:, :1, D // 2 :]], axis=-1)
+        last_B = jnp.maximum(memory_mask.sum(axis=1) - 1, 0)  # skips padding
+        # Of two directions, forward states are the first D / 2 channels, backward ones the rest.
+        size = self.d_model // 2 if self.bidirectional else self.d_model
+        forward_B1D = jnp.take_along_axis(memory[..., :size], last_B[:, None, None], axis=1)
+        ends_B1D = jnp.concatenate([forward_B1D, memory[:, :1, size:]], axis=-1)
         ends_BWD = jnp.repeat(ends_B1D, num_beams, axis=1)
         carries = jax.tree.map(lambda layer: jnp.tanh(layer(ends_BWD)), self.first)
         keys_BSD = self.keys(memory) if self.keys else memory
@@ -153,10 +162,9 @@ class Recurrent(nn.Module):
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
-        # Of [x; h] a GRU computes reset, update and candidate, and carries h; an LSTM computes
-        # input, forget, output and candidate, and carries (c, h).
-        D, (gates, carry) = self.d_model, {"gru": (3, 1), "lstm": (4, 2)}[self.cell]
-        encoder = self.num_layers * 2 * gates * (D // 2) * (D + D // 2)
+        D, gates, carry = self.d_model, GATES[self.cell], 2 if self.cell == "lstm" else 1
+        directions = 2 if self.bidirectional else 1
+        encoder = self.num_layers * gates * D * (D + D // directions)
         decoder = self.num_layers * gates * 2 * D * D
         # Products with D x D matrices. `mix` is two of them, or with 'additive' three; the rest are
         # the query and the key of 'additive' and 'concat', and the W of 'general'.

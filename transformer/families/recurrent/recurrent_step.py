@@ -1,12 +1,11 @@
 """One position of a recurrent decoder, with or without attention.
 
 All kinds of attention share the rest of the model, so that a comparison measures attention alone.
-The shared parts depart from the papers. Encoder: bidirectional, as Bahdanau's; Sutskever's and
-Luong's read in one direction, Sutskever's the reversed source. First state: a tanh layer of the
-last states of both directions; Bahdanau's layer reads the backward state only, Sutskever's and
-Luong's decoders begin with the encoder's states themselves.
-Output: a tanh layer, as in Luong's equation 5; Bahdanau has maxout. GRU: Flax's, which applies the
-reset gate after the matrix product; Cho et al. (2014) apply it before.
+The shared parts depart from the papers. Encoder: bidirectional by default, as Bahdanau's;
+Sutskever's and Luong's read in one direction, Sutskever's the reversed source. First state: a tanh
+layer of the last states of both directions; Bahdanau's layer reads the backward state only,
+Sutskever's and Luong's decoders begin with the encoder's states themselves. Output: a tanh layer,
+as in Luong's equation 5; Bahdanau has maxout.
 """
 
 from collections.abc import Callable
@@ -31,7 +30,7 @@ class DecoderStep(nn.Module):
 
     d_model: int
     num_layers: int
-    cell: Callable  # of a size and a name: a Flax cell
+    cell: Callable  # of `features` and a name: a Flax cell
     attention: str
 
     @nn.compact
@@ -51,7 +50,7 @@ class DecoderStep(nn.Module):
             inputs += [fed_BWD]
         h_BWD, next_carries = jnp.concatenate(inputs, axis=-1), []
         for i, carry in enumerate(carries):
-            carry, h_BWD = self.cell(self.d_model, name=f"cell_{i}")(carry, h_BWD)
+            carry, h_BWD = self.cell(features=self.d_model, name=f"cell_{i}")(carry, h_BWD)
             next_carries.append(carry)
         if self.attention == "additive":
             h_BWD = jnp.tanh(mix(jnp.concatenate([h_BWD, *inputs], axis=-1)))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.families.recurrent import intra_attention
-from transformer.families.recurrent.lstm import LSTMCell
+from transformer.families.recurrent.cells import Cell
 from transformer.models import fields
 from transformer.models.attention import attend
 
@@ -43,7 +43,7 @@ class SelfAttentive(nn.Module):
         fields.check(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))
-        direction = lambda: nn.RNN(LSTMCell(self.state_size, forget_bias=self.forget_bias))
+        direction = lambda: nn.RNN(Cell("lstm", self.state_size, self.forget_bias))
         recurrent = nn.Bidirectional(direction(), direction(), name="recurrent")
         real_BS = segments > 0
         h_BSC = recurrent(x_BSD, seq_lengths=real_BS.sum(axis=1))

@@ -1,0 +1,102 @@
+"""The cells are Flax's, but for the forget bias; normalised, they are the paper's equations."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from transformer.families.recurrent.cells import GATES, Cell
+
+D, C = 3, 5
+CARRY, X = (np.full((2, C), 0.7, np.float32), np.full((2, C), -0.2, np.float32)), np.ones((2, D))
+
+
+def cell_of(kind, **options):
+    """A cell, its carry, and params of which none is zero."""
+    cell, carry = Cell(kind, C, 0.5, **options), CARRY if kind == "lstm" else CARRY[1]
+    params = cell.init(jax.random.key(0), carry, X)["params"]
+    random = np.random.default_rng(0)
+    noise = lambda p: p + 0.3 * random.standard_normal(p.shape).astype(np.float32)
+    return cell, carry, jax.tree.map(noise, params)
+
+
+def flax_params(params, gates):
+    """Those of Flax's cells, which have a map for each gate."""
+    split = lambda side, kind: np.split(np.asarray(params[side][kind]), len(gates), axis=-1)
+    theirs = {}
+    for n, gate in enumerate(gates):
+        maps = {"kernel": split("input", "kernel")[n]}, {"kernel": split("state", "kernel")[n]}
+        theirs[f"i{gate}"], theirs[f"h{gate}"] = maps
+    return theirs, split("input", "bias")
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_it_is_flaxs_cell(kind):
+    cell, carry, params = cell_of(kind)
+    gates = {"rnn": [""], "relu": [""], "gru": "rzn", "lstm": "ifog"}[kind]
+    theirs, biases = flax_params(params, gates)
+    for n, gate in enumerate(gates):
+        owner = theirs[f"h{gate}" if kind == "lstm" else f"i{gate}"]
+        owner["bias"] = biases[n] + 0.5 * (kind == "lstm" and gate == "f")
+    if kind == "gru":
+        # Flax has a bias of h in n alone; those of r and z are summed with the ones of x.
+        r, z, n = np.split(np.asarray(params["state"]["bias"]), 3)
+        theirs["ir"]["bias"], theirs["iz"]["bias"] = biases[0] + r, biases[1] + z
+        theirs["hn"]["bias"] = n
+    flax_cell = {
+        "rnn": nn.SimpleCell(C),
+        "relu": nn.SimpleCell(C, activation_fn=nn.relu),
+        "gru": nn.GRUCell(C),
+        "lstm": nn.OptimizedLSTMCell(C),
+    }[kind]
+    expected = flax_cell.apply({"params": theirs}, carry, X)
+    found = cell.apply({"params": params}, carry, X)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), found, expected)
+
+
+def test_the_map_of_each_gate_begins_orthogonal():
+    for kind, count in GATES.items():
+        cell, carry, _ = cell_of(kind)
+        kernel = cell.init(jax.random.key(0), carry, X)["params"]["state"]["kernel"]
+        for gate in np.split(np.asarray(kernel), count, axis=1):
+            np.testing.assert_allclose(gate.T @ gate, np.eye(C), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_normalised_it_is_the_equations(kind):
+    cell, carry, params = cell_of(kind, normalised=True)
+    p = jax.tree.map(np.float64, params)
+    linear = lambda side, x: x @ p[side]["kernel"] + p[side].get("bias", 0)
+    sigmoid = lambda a: 1 / (1 + np.exp(-a))
+
+    def norm(name, a):
+        a = (a - a.mean(-1, keepdims=True)) / np.sqrt(a.var(-1, keepdims=True) + 1e-6)
+        return a * p[name]["scale"] + p[name]["bias"]
+
+    h = CARRY[1].astype(np.float64)
+    x, u = linear("input", X), linear("state", h)
+    if kind in ("rnn", "relu"):
+        a = norm("norm", x + u)
+        expected = np.tanh(a) if kind == "rnn" else np.maximum(a, 0)
+    else:
+        x, u = (
+            np.split(y, GATES[kind], -1) for y in (norm("input_norm", x), norm("state_norm", u))
+        )
+    if kind == "gru":
+        z, r = sigmoid(x[1] + u[1]), sigmoid(x[0] + u[0])
+        expected = (1 - z) * np.tanh(x[2] + r * u[2]) + z * h
+    if kind == "lstm":
+        i, f, o, g = (a + b for a, b in zip(x, u, strict=True))
+        c = sigmoid(f + 0.5) * CARRY[0] + sigmoid(i) * np.tanh(g)
+        expected = sigmoid(o) * np.tanh(norm("memory_norm", c))
+        np.testing.assert_allclose(cell.apply({"params": params}, carry, X)[0][0], c, atol=1e-5)
+    np.testing.assert_allclose(cell.apply({"params": params}, carry, X)[1], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_it_begins_with_zeros(kind):
+    cell, carry, _ = cell_of(kind)
+    first = cell.initialize_carry(jax.random.key(0), (2, D))
+    assert jax.tree.map(jnp.shape, first) == jax.tree.map(jnp.shape, carry)
+    assert not any(map(np.any, jax.tree.leaves(first)))

@@ -1,0 +1,92 @@
+"""Recurrent cells: the plain network, the GRU and the LSTM, each with layer normalisation or not.
+
+    rnn     h = tanh(a)                                   Elman 1990
+    relu    h = max(a, 0)
+    gru     h = (1 - z) n + z h, n = tanh(x_n + r h_n)    Cho et al. 2014
+    lstm    c = f c + i g, h = o tanh(c)                  Hochreiter and Schmidhuber 1997, with the
+                                                          forget gate of Gers et al. 2000
+
+where a, and the logits of the gates i, f, o, r, z, are sums of a linear map of the input x and one
+of h. Cho et al. apply the reset gate r before the linear map of h, here it is after it, so that
+each side is one matrix product.
+
+An LSTM's forget gate without a bias begins at sigmoid(0) = 0.5 and loses what was read a few
+positions ago. A bias of 1 opens it, and LSTMs then do as well as GRUs or better (Jozefowicz et al.
+2015).
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+GATES = {"rnn": 1, "relu": 1, "gru": 3, "lstm": 4}  # vectors that a cell computes from x and h
+
+
+class Cell(nn.RNNCellBase):
+    """One position of a recurrence; the carry is h [B, C], of an LSTM (c, h).
+
+    With `normalised`, layer normalisation (Ba, Kiros and Hinton 2016, section 3.1 and supplement):
+    of the plain cells' sum, else of the map of x, of that of h, and of the c in an LSTM's output.
+    Departure: the maps of all of a GRU's gates are normalised together, as those of an LSTM are.
+    """
+
+    kind: str
+    features: int  # C
+    forget_bias: float  # added to the logits of an LSTM's forget gate
+    normalised: bool = False
+
+    @nn.compact
+    def __call__(self, carry: tuple[Array, Array] | Array, x_BD: Array) -> tuple:
+        """Returns the next carry, and h."""
+        F = GATES[self.kind] * self.features
+        norm = nn.LayerNorm if self.normalised else lambda name: lambda x: x
+        h_BC = jax.tree.leaves(carry)[-1]
+        x_BF = nn.Dense(F, name="input")(x_BD)
+        # r multiplies a GRU's bias, too; elsewhere that of x is enough.
+        state = nn.Dense(F, self.kind == "gru", kernel_init=orthogonal_gates, name="state")
+        h_BF = state(h_BC)
+        if GATES[self.kind] == 1:
+            activation = {"rnn": jnp.tanh, "relu": nn.relu}[self.kind]
+            h_BC = activation(norm(name="norm")(x_BF + h_BF))
+            return h_BC, h_BC
+        x_BF, h_BF = norm(name="input_norm")(x_BF), norm(name="state_norm")(h_BF)
+        if self.kind == "gru":
+            h_BC = gru_state(x_BF, h_BF, h_BC)
+            return h_BC, h_BC
+        c_BC, output_BC = lstm_gates(x_BF + h_BF, carry[0], self.forget_bias)
+        h_BC = output_BC * jnp.tanh(norm(name="memory_norm")(c_BC))
+        return (c_BC, h_BC), h_BC
+
+    def initialize_carry(self, rng: Array, input_shape: tuple[int, ...]) -> tuple | Array:
+        """Returns zeros."""
+        del rng
+        zeros = jnp.zeros((*input_shape[:-1], self.features))
+        return (zeros, zeros) if self.kind == "lstm" else zeros
+
+    @property
+    def num_feature_axes(self) -> int:
+        return 1
+
+
+def gru_state(x_BF: Array, h_BF: Array, h_BC: Array) -> Array:
+    """Returns the next h, from the maps of x and of h, [B, 3 C]: r, z, n side by side."""
+    x_r, x_z, x_n = jnp.split(x_BF, 3, axis=-1)
+    h_r, h_z, h_n = jnp.split(h_BF, 3, axis=-1)
+    z = nn.sigmoid(x_z + h_z)
+    return (1 - z) * jnp.tanh(x_n + nn.sigmoid(x_r + h_r) * h_n) + z * h_BC
+
+
+def lstm_gates(gates_BF: Array, c_BC: Array, forget_bias: float) -> tuple[Array, Array]:
+    """Returns the next c, and the output gate o, from logits [B, 4 C]: i, f, o, g side by side."""
+    i, f, o, g = jnp.split(gates_BF, 4, axis=-1)
+    c_BC = nn.sigmoid(f + forget_bias) * c_BC + nn.sigmoid(i) * jnp.tanh(g)
+    return c_BC, nn.sigmoid(o)
+
+
+def orthogonal_gates(key: Array, shape: tuple[int, int], dtype: jnp.dtype) -> Array:
+    """Draws an orthogonal matrix [C, C] for each gate, side by side."""
+    # A square block of one orthogonal [C, 4 C] would not be orthogonal.
+    C, F = shape
+    init = nn.initializers.orthogonal()
+    return jnp.concatenate([init(k, (C, C), dtype) for k in jax.random.split(key, F // C)], axis=1)
