@@ -26,6 +26,12 @@ VARIANTS = {
     "learned": {"model.positions": "learned", "model.max_positions": 256},
     "rotary": {"model.positions": "rotary"},
     "shaw": {"model.positions": "shaw", "model.max_distance": 16},
+    "concatenated_positions": {"model.concatenated_positions": True},
+    # Projections of attention (3.2.2), and the feed-forward network (3.3).
+    "shared_qk": {"model.shared_projections": "qk"},
+    "shared_qkv": {"model.shared_projections": "qkv"},
+    "no_projections": {"model.shared_projections": "identity"},
+    "no_feed_forward": {"model.d_ff": 0},
     # Normalisation and residual connections (3.1).
     "pre_norm": {"model.norm": "pre", "model.final_norm": True},
     "rms_norm": {"model.norm_kind": "rms"},

@@ -110,6 +110,8 @@ TINY = {
     "transformer/t5": (PAIRS, fields(positions="t5", max_distance=40)),
     "transformer/general": (PAIRS, fields(score="general")),
     "transformer/cosine": (PAIRS, fields(score="cosine")),
+    "transformer/shared": (PAIRS, fields(shared_projections="qk", positions="rotary", d_ff=0)),
+    "transformer/map": (PAIRS, fields(concatenated_positions=True)),
     "recurrent": (PAIRS, recurrent("gru", "additive")),
     "recurrent/no attention": (PAIRS, recurrent("gru", "none")),
     "recurrent/dot": (PAIRS, recurrent("gru", "dot")),

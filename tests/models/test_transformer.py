@@ -111,6 +111,7 @@ def test_key_and_value_size_default_to_a_heads_share():
 
 
 NEEDS = {"shaw": {"max_distance": 3}, "t5": {"max_distance": 40}}
+NEEDS |= {choice: {"key_size": 8, "value_size": 8} for choice in ("qkv", "identity")}
 CHOSEN = [
     {name: choice, **NEEDS.get(choice, {})}
     for name, choices in layer_options.RULES.items()
@@ -123,7 +124,7 @@ FLAGS = {
 }
 OPTIONS = [
     *({name: not tiny.ARGUMENTS[name]} for name, kind in FLAGS.items() if kind is bool),
-    {"norm_epsilon": 0.1},
+    *({"norm_epsilon": 0.1}, {"d_ff": 0}),
     {"tied_embeddings": "target", "source_vocab_size": 11},
     {"tied_embeddings": "none", "source_vocab_size": 11, "target_vocab_size": 17},
     {"num_heads": 3, "d_model": 16},
@@ -169,6 +170,14 @@ def test_every_option_builds_runs_and_matters(changes):
         ({"positions": "rotary", "key_size": 5}, "positions='rotary' .* be even, found 5"),
         ({"positions": "t5", "max_distance": 32}, "positions='t5' needs .*above 32.* found 32"),
         ({"positions": "rotary", "mixer": "average"}, "positions='rotary' is read by attention"),
+        (
+            {"shared_projections": "qkv"},
+            "shared_projections='qkv' needs keys and values of one size",
+        ),
+        (
+            {"shared_projections": "identity", "key_size": 3, "value_size": 3},
+            "shared_projections='identity' needs heads that divide d_model .* 2 heads of 3 and",
+        ),
         ({"positions": "rotary", "score": "general"}, "score='general' does not go with .*rotary"),
         ({"positions": "shaw", "max_distance": 2, "score": "cosine"}, "score='cosine' does not go"),
     ],
@@ -304,6 +313,8 @@ def test_parameter_counts_of_variants(changes):
         *({}, {"num_layers": 3}, {"key_size": 3, "value_size": 7}, {"tied_embeddings": "none"}),
         *({"score": "general"}, {"score": "additive"}, {"score": "cosine"}),
         *({"positions": "shaw", "max_distance": 2}, {"positions": "alibi"}, {"gated": True}),
+        *({"shared_projections": "qk"}, {"d_ff": 0}, {"concatenated_positions": True}),
+        {"shared_projections": "identity", "key_size": 0, "value_size": 0},
     ],
     ids=str,
 )

@@ -85,6 +85,10 @@ class MultiHeadAttention(nn.Module):
 
     `project` computes the keys and values, a call attends to them; decoding keeps them in between.
     The weights [B, H, T, S] are sown as 'attention' into 'intermediates', if these are mutable.
+
+    With `options.shared_projections` queries and keys are one projection ('qk'), or values, too
+    ('qkv'); with 'identity' all three are the input itself, D / H channels a head. To see what the
+    paper's three projections are for.
     """
 
     options: LayerOptions
@@ -95,8 +99,11 @@ class MultiHeadAttention(nn.Module):
         options, H, (K, C) = self.options, self.key_heads, head_sizes(self.options)
         projection = dense.linear(self.dtype, nn.DenseGeneral, use_bias=options.attention_bias)
         self.query = projection(features=(options.num_heads, K))
-        self.key = projection(features=(H, K))
-        self.value = projection(features=(H, C))
+        shared = options.shared_projections
+        if shared == "identity":
+            self.query = lambda x_BTD: x_BTD.reshape(*x_BTD.shape[:-1], -1, K)
+        self.key = self.query if shared else projection(features=(H, K))
+        self.value = self.query if shared in ("qkv", "identity") else projection(features=(H, C))
         self.score_function = Score(options.score)
         self.output = projection(features=options.d_model, axis=(-2, -1))
         self.dropout = dense.Dropout(rate=options.attention_dropout_rate)
@@ -170,6 +177,8 @@ class MultiHeadAttention(nn.Module):
         options, H, (K, C) = self.options, self.options.num_heads, head_sizes(self.options)
         # Projections of queries and output, of keys and values, and the position's scores and sums.
         projections = options.d_model * (H + self.key_heads) * (K + C)
+        if options.shared_projections == "identity":
+            projections = options.d_model * H * C
         # Distances are scored and summed like keys; the general score's W is a product a head.
         keys = length + (2 * options.max_distance + 1 if options.positions == "shaw" else 0)
         return projections + keys * H * (K + C) + H * K * K * (options.score == "general")

@@ -24,12 +24,14 @@ ACTIVATIONS = {
 DTYPES = ("float32", "bfloat16")
 RULES = {
     "score": SCORES,
+    "shared_projections": ("", "qk", "qkv", "identity"),
     "positions": positions.KINDS,
     "norm": ("post", "pre"),
     "norm_kind": ("layer", "rms", "none"),
     "activation": tuple(ACTIVATIONS),
-    **dict.fromkeys(("d_model", "d_ff", "num_heads", "num_layers"), "at least 1"),
-    **dict.fromkeys(("key_size", "value_size", "norm_epsilon", "max_distance"), "at least 0"),
+    **dict.fromkeys(("d_model", "num_heads", "num_layers"), "at least 1"),
+    **dict.fromkeys(("d_ff", "key_size", "value_size"), "at least 0"),
+    **dict.fromkeys(("norm_epsilon", "max_distance"), "at least 0"),
     "dropout_rate": "at least 0 and below 1",
     "attention_dropout_rate": "at least 0 and below 1",
     "activation_dropout_rate": "at least 0 and below 1",
@@ -44,19 +46,21 @@ class LayerOptions:
     """The hyper-parameters of a stack of layers; configs/_layers.py has the paper's values."""
 
     d_model: int
-    d_ff: int
+    d_ff: int  # 0: no feed-forward network
     num_heads: int
     num_layers: int
     key_size: int  # of one head; 0: d_model / num_heads
     value_size: int  # likewise
     mixer: str  # of each layer: 'attention' (the paper's), or a pattern of mixers.py
     score: str  # 'scaled_dot' (the paper's), or another of scores.SCORES
+    shared_projections: str  # '' (the paper's), 'qk', 'qkv' or 'identity': see attention.py
     norm: str  # 'post' (the paper's) or 'pre'
     norm_kind: str  # 'layer' (the paper's), 'rms' or 'none'
     final_norm: bool  # one more normalisation on top, as pre-norm needs; the paper has none
     norm_epsilon: float
     residual: bool  # False: without residual connections
     positions: str  # 'interleaved' sinusoids (the paper's), or another of positions.KINDS
+    concatenated_positions: bool  # a linear map of [x; position] in the place of their sum
     max_distance: int  # of 'shaw' and 't5': farther keys count as this far
     activation: str  # 'relu' (the paper's), or another of ACTIVATIONS
     gated: bool  # activations of the feed-forward network times a third linear map
@@ -85,5 +89,15 @@ def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
             f"config.model.d_model={options.d_model} must be a multiple of "
             f"config.model.num_heads={options.num_heads} (or give key_size and value_size)"
         )
-    key_size, _ = head_sizes(options)
+    key_size, value_size = head_sizes(options)
     positions.check(options.positions, options.score, key_size, options.max_distance)
+    if options.shared_projections in ("qkv", "identity") and key_size != value_size:
+        raise UserError(
+            f"config.model.shared_projections={options.shared_projections!r} needs keys and values "
+            f"of one size, found key_size={key_size} and value_size={value_size}"
+        )
+    if options.shared_projections == "identity" and key_size * options.num_heads != options.d_model:
+        raise UserError(
+            "config.model.shared_projections='identity' needs heads that divide d_model between "
+            f"them, found {options.num_heads} heads of {key_size} and d_model={options.d_model}"
+        )

@@ -96,8 +96,8 @@ class Layer(nn.Module):
     self_attention_residual: nn.Module
     cross_attention: nn.Module | None
     cross_attention_residual: nn.Module | None
-    feed_forward: nn.Module
-    feed_forward_residual: nn.Module
+    feed_forward: nn.Module | None
+    feed_forward_residual: nn.Module | None
 
     def __call__(
         self,
@@ -129,9 +129,11 @@ class Layer(nn.Module):
         def cross_attention(y_BTD: Array) -> Array:
             return self.cross_attention(y_BTD, memory, memory_view, train=train)
 
-        feed_forward = functools.partial(self.feed_forward, train=train)
         x_BTD = self.self_attention_residual(x_BTD, self_attention, train=train)
         # The memory's keys and values are normalised once, by the encoder, not in each layer.
         if self.cross_attention is not None:
             x_BTD = self.cross_attention_residual(x_BTD, cross_attention, train=train)
-        return self.feed_forward_residual(x_BTD, feed_forward, train=train), state
+        if self.feed_forward is not None:
+            feed_forward = functools.partial(self.feed_forward, train=train)
+            x_BTD = self.feed_forward_residual(x_BTD, feed_forward, train=train)
+        return x_BTD, state

@@ -5,12 +5,14 @@ decoder.
 """
 
 import math
+from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
+from transformer.models import dense
 from transformer.models.scores import SCORES
 
 Array = jax.Array
@@ -59,23 +61,36 @@ def most_positions(model: nn.Module) -> float:
 class PositionEncoding(nn.Module):
     """Adds an encoding of each position: sinusoids of a layout, or 'learned' vectors.
 
-    Of the other kinds, 'none' knows no positions, and self-attention compares RELATIVE ones.
+    Of the other kinds, 'none' knows no positions, and self-attention compares RELATIVE ones. If
+    `concatenated`, the output is a linear map of [x; encoding], which is a sum again, W x + U p.
     """
 
     kind: str
     max_positions: int  # how many positions are learned; sinusoids have no limit
+    concatenated: bool = False
 
     @nn.compact
     def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
         D = x_BTD.shape[-1]
         if self.kind == "none" or self.kind in RELATIVE:
             return x_BTD
-        if self.kind != "learned":
-            return x_BTD + sinusoids(positions_BT, D, self.kind)
-        normal = nn.initializers.normal(D**-0.5)
-        table_PD = self.param("embedding", normal, (self.max_positions, D))
-        # Padding may have positions beyond the learned ones.
-        return x_BTD + jnp.take(table_PD, jnp.minimum(positions_BT, self.max_positions - 1), axis=0)
+        if self.kind == "learned":
+            normal = nn.initializers.normal(D**-0.5)
+            table_PD = self.param("embedding", normal, (self.max_positions, D))
+            # Padding may have positions beyond the learned ones.
+            p_BTD = jnp.take(table_PD, jnp.minimum(positions_BT, self.max_positions - 1), axis=0)
+        else:
+            p_BTD = sinusoids(positions_BT, D, self.kind)
+        if self.concatenated:
+            pair_BTF = jnp.concatenate([x_BTD, jnp.broadcast_to(p_BTD, x_BTD.shape)], axis=-1)
+            return dense.linear(jnp.float32)(D, name="map")(pair_BTF)  # float32, as the sum is
+        return x_BTD + p_BTD
+
+
+def multiply_adds(options: Any) -> int:
+    """Returns the multiply-adds of the input's encoding of a position; `options`: LayerOptions."""
+    encoded = options.positions != "none" and options.positions not in RELATIVE
+    return 2 * options.d_model**2 if options.concatenated_positions and encoded else 0
 
 
 def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:

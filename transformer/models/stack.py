@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
-from transformer.models import cache, layer_options, layers, mixers
+from transformer.models import cache, layer_options, layers, mixers, positions
 from transformer.models.attention import KeysValues, MultiHeadAttention, View
 from transformer.models.cache import Cache, Queries
 from transformer.models.layer_options import LayerOptions
@@ -66,8 +66,8 @@ class Stack(nn.Module):
                 self_attention_residual=make.residual(),
                 cross_attention=make.cross_attention() if self.cross_attention else None,
                 cross_attention_residual=make.residual() if self.cross_attention else None,
-                feed_forward=make.feed_forward(),
-                feed_forward_residual=make.residual(),
+                feed_forward=make.feed_forward() if self.options.d_ff else None,
+                feed_forward_residual=make.residual() if self.options.d_ff else None,
             )
             for mixer in make.self_attention
         ]
@@ -142,14 +142,14 @@ class Stack(nn.Module):
 def multiply_adds(
     options: LayerOptions, length: int, *, causal: bool, cross_attention: bool = False
 ) -> int:
-    """Returns the multiply-adds of one of `length` positions in all layers of a stack."""
+    """Returns the multiply-adds of one of `length` positions in all layers, and below the first."""
     make = sublayers(options, "float32", causal=causal)
     # Without a parent, which a model whose method calls this would be.
     of_layer = make.feed_forward(parent=None).multiply_adds()
     if cross_attention:
         of_layer += make.cross_attention(parent=None).multiply_adds(length)
     mixed = sum(mixer(parent=None).multiply_adds(length) for mixer in make.self_attention)
-    return mixed + options.num_layers * of_layer
+    return mixed + options.num_layers * of_layer + positions.multiply_adds(options)
 
 
 def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:

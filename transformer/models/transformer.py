@@ -75,7 +75,8 @@ class Transformer(nn.Module):
             self.bias_V = self.param("output_bias", zeros, (self.target_vocab_size,))
         # Two modules, because learned positions are two tables: one for each side.
         encoding = functools.partial(
-            PositionEncoding, kind=self.options.positions, max_positions=self.max_positions
+            PositionEncoding,
+            *(self.options.positions, self.max_positions, self.options.concatenated_positions),
         )
         self.source_positions, self.target_positions = encoding(), encoding()
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)

@@ -144,3 +144,8 @@ def test_groups_that_cannot_be(inputs, groups, message):
             jax.random.key(0), *inputs, train=False
         )
     assert str(error.value) == message
+
+
+def test_queries_and_fewer_keys_cannot_be_one_projection(inputs):
+    with pytest.raises(UserError, match=r"shared_projections='qk': queries and keys of 4 and 2"):
+        mixer(shared_projections="qk").init(jax.random.key(0), *inputs, train=False)

@@ -40,7 +40,7 @@ class LanguageModel(nn.Module):
         if not self.tied_embeddings:
             self.output_embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
         self.add_positions = PositionEncoding(
-            kind=self.options.positions, max_positions=self.max_positions
+            self.options.positions, self.max_positions, self.options.concatenated_positions
         )
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
 

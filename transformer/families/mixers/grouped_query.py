@@ -28,6 +28,11 @@ class GroupedQuery(SelfAttention):
 
     def setup(self) -> None:
         fields, num_heads = {"num_key_heads": self.num_key_heads}, self.options.num_heads
+        if shared := self.options.shared_projections:
+            raise UserError(
+                f"config.model.shared_projections={shared!r}: queries and keys of "
+                f"{num_heads} and {self.num_key_heads} heads cannot be one projection"
+            )
         check_values("model.mixer", fields, {"num_key_heads": "at least 1"})
         if num_heads % self.num_key_heads:
             raise UserError(

@@ -34,7 +34,9 @@ class TextEncoder(nn.Module):
         D = self.options.d_model
         normal = nn.initializers.normal(D**-0.5)
         self.embedding = nn.Embed(self.vocab_size, D, embedding_init=normal)
-        self.add_positions = PositionEncoding(self.options.positions, self.max_positions)
+        self.add_positions = PositionEncoding(
+            self.options.positions, self.max_positions, self.options.concatenated_positions
+        )
         sublayers = stack.sublayers(self.options, self.dtype, causal=False)
         self.encoder = stack.Stack(options=self.options, sublayers=sublayers)
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)
