@@ -171,6 +171,10 @@ def test_every_option_builds_runs_and_matters(changes):
         ({"positions": "t5", "max_distance": 32}, "positions='t5' needs .*above 32.* found 32"),
         ({"positions": "rotary", "mixer": "average"}, "positions='rotary' is read by attention"),
         (
+            {"concatenated_positions": True, "positions": "rotary"},
+            "concatenated_positions=True: positions='rotary' has no encoding",
+        ),
+        (
             {"shared_projections": "qkv"},
             "shared_projections='qkv' needs keys and values of one size",
         ),

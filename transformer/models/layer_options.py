@@ -91,6 +91,11 @@ def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:
         )
     key_size, value_size = head_sizes(options)
     positions.check(options.positions, options.score, key_size, options.max_distance)
+    if options.concatenated_positions and not positions.is_of_input(options.positions):
+        raise UserError(
+            f"config.model.concatenated_positions=True: positions={options.positions!r} has no "
+            "encoding of the input's positions to be concatenated"
+        )
     if options.shared_projections in ("qkv", "identity") and key_size != value_size:
         raise UserError(
             f"config.model.shared_projections={options.shared_projections!r} needs keys and values "

@@ -53,6 +53,11 @@ def check(kind: str, score: str, key_size: int, max_distance: int) -> None:
         )
 
 
+def is_of_input(kind: str) -> bool:
+    """Returns whether this kind is an encoding that joins the input of the first layer."""
+    return kind != "none" and kind not in RELATIVE
+
+
 def most_positions(model: nn.Module) -> float:
     """Returns the limit on the positions of a text: the number of learned ones, else infinity."""
     return model.max_positions if model.options.positions == "learned" else math.inf
@@ -72,7 +77,7 @@ class PositionEncoding(nn.Module):
     @nn.compact
     def __call__(self, x_BTD: Array, positions_BT: Array) -> Array:
         D = x_BTD.shape[-1]
-        if self.kind == "none" or self.kind in RELATIVE:
+        if not is_of_input(self.kind):
             return x_BTD
         if self.kind == "learned":
             normal = nn.initializers.normal(D**-0.5)
@@ -89,8 +94,7 @@ class PositionEncoding(nn.Module):
 
 def multiply_adds(options: Any) -> int:
     """Returns the multiply-adds of the input's encoding of a position; `options`: LayerOptions."""
-    encoded = options.positions != "none" and options.positions not in RELATIVE
-    return 2 * options.d_model**2 if options.concatenated_positions and encoded else 0
+    return 2 * options.d_model**2 if options.concatenated_positions else 0
 
 
 def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:

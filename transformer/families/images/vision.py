@@ -18,6 +18,7 @@ RULES = {
     "pooling": ("token", "mean"),
     # 'rotary' and 'shaw' are relative to the patches' order, row by row.
     "positions": ("learned", "none", "rotary", "shaw"),
+    "concatenated_positions": (False,),
     "patch_size": "at least 1",
     "position_grid": "at least 1",
 }
