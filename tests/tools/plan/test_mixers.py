@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import pytest
 from conformance import test_mixers
 from helpers import tiny
 from jax.sharding import NamedSharding, PartitionSpec
@@ -9,6 +10,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from transformer.tools.plan import hlo
 
 
+@pytest.mark.slow
 @test_mixers.cases()
 def test_a_gradient_is_summed_over_devices_once(name):
     """And not at each of the positions of a loop."""
