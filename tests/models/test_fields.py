@@ -76,7 +76,8 @@ def test_a_wrong_choice_names_the_key(name):
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [
-        *((name, 0, "must be at least 1") for name in ("d_ff", "num_heads", "num_layers")),
+        *((name, 0, "must be at least 1") for name in ("num_heads", "num_layers")),
+        ("d_ff", -1, "must be at least 0"),
         *((name, -1, "must be at least 0") for name in ("key_size", "value_size", "max_positions")),
         ("norm_epsilon", -1e-6, "must be at least 0"),
         ("norm_epsilon", math.nan, "must be at least 0"),

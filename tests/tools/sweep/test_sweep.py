@@ -127,7 +127,7 @@ def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path):
     values |= {"data.source_language": "ko", "data.target_language": "en", "vocabulary.size": 293}
     values |= {"data.max_length": 32, "data.row_length": 32, "data.batch_tokens": 256}
     values |= {"model.d_model": 16, "model.d_ff": 16, "model.num_heads": 2, "model.num_layers": 1}
-    values |= {"train.num_steps": 400, "train.log_every": 10, "evaluate.every": 0}
+    values |= {"train.num_steps": 1000, "train.log_every": 10, "evaluate.every": 0}
     values |= {"decode.beam_width": 1, "decode.extra_length": 2, "evaluate.samples": 0}
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
     text = 'config = "configs/parallel_text.py"\n[overrides]\n' + text
@@ -147,7 +147,7 @@ def test_a_real_sweep_is_interrupted_and_goes_on(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
-    assert {run["steps"] for row in rows for run in row["runs"]} == {400}
+    assert {run["steps"] for row in rows for run in row["runs"]} == {1000}
     assert 0 < rows[1]["p"]["value"] <= 1
     starts = metrics.with_name("starts.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] > 0 for line in starts] == [False, True]
