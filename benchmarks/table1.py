@@ -338,10 +338,12 @@ def tables(kinds: dict[str, dict]) -> dict[str, list[list[str]]]:
                 continue
             cells = []
             for d in WIDTHS:
-                this, other = ({x: by_length(k[x], d) for x in k} for k in (values, attention))
                 # Of one head, multi-query attention is attention.
-                same = this["flops"] == other["flops"]
-                cells.append("the same" if same else overtakes(this[quantity], other[quantity]))
+                if by_length(values["flops"], d) == by_length(attention["flops"], d):
+                    cells.append("the same")
+                    continue
+                points = (by_length(costs[quantity], d) for costs in (values, attention))
+                cells.append(overtakes(*points))
             rows[title].append([name, *cells])
     return rows
 

@@ -98,10 +98,10 @@ class MultiHeadAttention(nn.Module):
     def setup(self) -> None:
         options, H, (K, C) = self.options, self.key_heads, head_sizes(self.options)
         projection = dense.linear(self.dtype, nn.DenseGeneral, use_bias=options.attention_bias)
-        self.query = projection(features=(options.num_heads, K))
         shared = options.shared_projections
-        if shared == "identity":
-            self.query = lambda x_BTD: x_BTD.reshape(*x_BTD.shape[:-1], -1, K)
+        in_heads = lambda x_BTD: x_BTD.reshape(*x_BTD.shape[:-1], -1, K)
+        queries = projection(features=(options.num_heads, K))
+        self.query = in_heads if shared == "identity" else queries
         self.key = self.query if shared else projection(features=(H, K))
         self.value = self.query if shared in ("qkv", "identity") else projection(features=(H, C))
         self.score_function = Score(options.score)

@@ -5,7 +5,6 @@ decoder.
 """
 
 import math
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -90,11 +89,6 @@ class PositionEncoding(nn.Module):
             pair_BTF = jnp.concatenate([x_BTD, jnp.broadcast_to(p_BTD, x_BTD.shape)], axis=-1)
             return dense.linear(jnp.float32)(D, name="map")(pair_BTF)  # float32, as the sum is
         return x_BTD + p_BTD
-
-
-def multiply_adds(options: Any) -> int:
-    """Returns the multiply-adds of the input's encoding of a position; `options`: LayerOptions."""
-    return 2 * options.d_model**2 if options.concatenated_positions else 0
 
 
 def sinusoids(positions_BT: Array, d_model: int, layout: str) -> Array:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from transformer.errors import UserError
-from transformer.models import cache, layer_options, layers, mixers, positions
+from transformer.models import cache, layer_options, layers, mixers
 from transformer.models.attention import KeysValues, MultiHeadAttention, View
 from transformer.models.cache import Cache, Queries
 from transformer.models.layer_options import LayerOptions
@@ -149,7 +149,8 @@ def multiply_adds(
     if cross_attention:
         of_layer += make.cross_attention(parent=None).multiply_adds(length)
     mixed = sum(mixer(parent=None).multiply_adds(length) for mixer in make.self_attention)
-    return mixed + options.num_layers * of_layer + positions.multiply_adds(options)
+    below = 2 * options.d_model**2 * options.concatenated_positions  # the map of [x; position]
+    return mixed + options.num_layers * of_layer + below
 
 
 def check(model: nn.Module, rules: Mapping[str, str | Sequence]) -> None:

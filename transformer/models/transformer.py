@@ -76,7 +76,9 @@ class Transformer(nn.Module):
         # Two modules, because learned positions are two tables: one for each side.
         encoding = functools.partial(
             PositionEncoding,
-            *(self.options.positions, self.max_positions, self.options.concatenated_positions),
+            kind=self.options.positions,
+            max_positions=self.max_positions,
+            concatenated=self.options.concatenated_positions,
         )
         self.source_positions, self.target_positions = encoding(), encoding()
         self.dropout = dense.Dropout(rate=self.options.dropout_rate)

@@ -51,8 +51,8 @@ def test_it_is_flaxs_cell(kind):
         "lstm": nn.OptimizedLSTMCell(C),
     }[kind]
     expected = flax_cell.apply({"params": theirs}, carry, X)
-    found = cell.apply({"params": params}, carry, X)
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), found, expected)
+    actual = cell.apply({"params": params}, carry, X)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), actual, expected)
 
 
 def test_the_map_of_each_gate_begins_orthogonal():

@@ -60,13 +60,13 @@ class Recurrent(nn.Module):
         self.source_embedding = source
         self.target_embedding = source if tied else table
         self.output_embedding = source if tied else table.copy()
-        cell = functools.partial(Cell, self.cell, normalised=self.cell_norm == "layer")
-        cell = functools.partial(cell, forget_bias=self.forget_bias)
+        options = {"forget_bias": self.forget_bias, "normalised": self.cell_norm == "layer"}
+        cell = functools.partial(Cell, self.cell, **options)
         half = lambda: nn.RNN(cell(features=D // 2))
         both = lambda: nn.Bidirectional(half(), half())
         layer = both if self.bidirectional else lambda: nn.RNN(cell(features=D))
         self.encoder = [layer() for _ in range(self.num_layers)]
-        # The first carry of each layer: (c, h) of an LSTM, h of a GRU.
+        # The first carry of each layer: (c, h) of an LSTM, h of the other cells.
         first = lambda: (nn.Dense(D), nn.Dense(D)) if self.cell == "lstm" else nn.Dense(D)
         self.first = tuple(first() for _ in range(self.num_layers))
         is_additive = SCORES.get(self.attention) == "additive"
