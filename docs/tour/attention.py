@@ -1,4 +1,4 @@
-"""Step 3: attention, and what its map is."""
+"""Attention, and what its map is."""
 
 import itertools
 

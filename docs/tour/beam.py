@@ -1,4 +1,4 @@
-"""Step 9: beam search, where the likeliest first word is not that of the likeliest sentence."""
+"""Beam search, where the likeliest first word is not that of the likeliest sentence."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Step 11: BERT, the encoder alone: a masked word, from those on both sides of it."""
+"""BERT, the encoder alone: a masked word, from those on both sides of it."""
 
 import itertools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Step 2: one fixed vector between encoder and decoder, and what does not fit through it."""
+"""One fixed vector between encoder and decoder, and what does not fit through it."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""Step 10: GPT, the decoder alone: the next character of a text."""
+"""GPT, the decoder alone: the next character of a text."""
 
 import itertools
 from collections.abc import Iterator

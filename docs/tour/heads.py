@@ -1,4 +1,4 @@
-"""Step 5: self-attention, in several heads; the decoder's is masked."""
+"""Self-attention, in several heads; the decoder's is masked."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Step 5, the mask: without it, each position sees the token that it should predict."""
+"""The causal mask: without it, each position sees the token that it should predict."""
 
 import functools
 import itertools

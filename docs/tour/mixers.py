@@ -1,4 +1,4 @@
-"""Step 13: what a position sees through recurrence, convolution, attention and a state space."""
+"""What a position sees through recurrence, convolution, attention and a state space."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Step 6: attention does not know the order of its tokens; positions tell it."""
+"""Attention does not know the order of its tokens; positions tell it."""
 
 import jax
 import jax.numpy as jnp

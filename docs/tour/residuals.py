@@ -1,4 +1,4 @@
-"""Step 7: residual connections and normalisation carry the gradient through many layers."""
+"""Residual connections and normalisation carry the gradient through many layers."""
 
 import functools
 import itertools

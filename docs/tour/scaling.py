@@ -1,4 +1,4 @@
-"""Step 4: dot products grow with the width of the vectors, and a softmax of large ones is flat."""
+"""Dot products grow with the width of the vectors, and a softmax of large ones is flat."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Step 1: a sentence becomes another, token by token, between a start and an end symbol."""
+"""A sentence becomes another, token by token, between a start and an end symbol."""
 
 import functools
 import itertools

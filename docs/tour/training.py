@@ -1,4 +1,4 @@
-"""Step 8: the paper's learning rate, and label smoothing."""
+"""The paper's learning rate, and label smoothing."""
 
 import jax
 import jax.numpy as jnp

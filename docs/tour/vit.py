@@ -1,4 +1,4 @@
-"""Step 12: the Vision Transformer: an image is a sentence of patches."""
+"""The Vision Transformer: an image is a sentence of patches."""
 
 import functools
 import itertools
