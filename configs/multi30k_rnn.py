@@ -5,17 +5,33 @@
 
 The second command shows what attention is worth by the length of the sentence.
 Variants: 'none' (one fixed vector between encoder and decoder, Sutskever et al. 2014), 'additive'
-(the default, Bahdanau et al. 2015), 'dot', 'general' and 'concat' (Luong et al. 2015). FOLDER is
-that of multi30k.py, which has the Transformer beside which these are measured. Hardware: two CPU
-cores for about an hour.
+(the default, Bahdanau et al. 2015), 'dot', 'general', 'concat' and 'location', each with input
+feeding, 'monotonic' and 'predictive', which are 'general' in a window (Luong et al. 2015).
+configs/sweeps/recurrent_attention.toml varies one key at a time. FOLDER is that of multi30k.py,
+which has the Transformer beside which these are measured. Hardware: two CPU cores for about an
+hour.
 """
 
 from ml_collections import ConfigDict
 
 from configs import multi30k
 
+LUONG = {"attention_place": "after", "input_feeding": True}
+VARIANTS = {
+    "none": {"attention": "none"},
+    "additive": {"attention": "additive"},
+    "dot": {"attention": "dot", **LUONG},
+    "general": {"attention": "general", **LUONG},
+    "concat": {"attention": "additive", **LUONG},
+    "location": {"attention": "location", **LUONG},
+    "monotonic": {"attention": "general", "window": "monotonic", **LUONG},
+    "predictive": {"attention": "general", "window": "predictive", **LUONG},
+}
 
-def get_config(attention: str = "additive") -> ConfigDict:
+
+def get_config(variant: str = "additive") -> ConfigDict:
+    if variant not in VARIANTS:
+        raise ValueError(f"expected a variant {', '.join(VARIANTS)}, found {variant!r}")
     config = multi30k.get_config()
     config.architecture = "recurrent"
     config.model = {
@@ -25,10 +41,16 @@ def get_config(attention: str = "additive") -> ConfigDict:
         "cell": "gru",  # or 'lstm'; 'rnn', 'relu': plain, with tanh or ReLU
         "cell_norm": "none",  # 'layer': layer normalisation inside of the cells
         "forget_bias": 1.0,  # added in an LSTM's forget gate, which it opens; a GRU has none
-        "attention": attention,
+        "attention": "additive",  # 'none', 'dot', 'general', 'location'
+        "attention_place": "before",  # the decoder's cells; 'after' them
+        "input_feeding": False,  # True: with 'after', the cells read what was seen last
+        "window": "none",  # of the source; 'monotonic', 'predictive': local attention
+        "window_radius": 10,  # in source positions
+        "location_positions": 64,  # source positions that 'location' can score
         "tied_embeddings": "all",  # source, target and output are one matrix; 'none': three
         "dropout_rate": 0.3,  # of embeddings and of the decoder's outputs
     }
+    config.model.update(VARIANTS[variant])
     config.data.pack = False  # a recurrent model reads one sentence pair a row
     config.loss.blocks = 1
     config.optimizer.clip_norm = 1.0

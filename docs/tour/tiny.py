@@ -9,7 +9,13 @@ import flax.linen as nn
 import jax
 import numpy as np
 
-from configs import image_classification, language_modelling, masked_language, translation
+from configs import (
+    image_classification,
+    language_modelling,
+    masked_language,
+    multi30k_rnn,
+    translation,
+)
 from transformer.data import pairs, tokenizer
 from transformer.data.tokenizer import Pieces
 from transformer.data.vocabulary import learn_pieces
@@ -120,10 +126,9 @@ def vision_transformer(num_classes: int, image_size: int, patch_size: int) -> nn
 
 
 def recurrent(vocab_size: int, attention: str, d_model: int, **changes: Any) -> nn.Module:
-    """Returns a GRU encoder and decoder, with this attention or 'none'."""
-    fields = {"d_model": d_model, "num_layers": 1, "attention": attention, "bidirectional": True}
-    fields |= {"cell": "gru", "cell_norm": "none", "forget_bias": 1.0}
-    fields |= {"tied_embeddings": "all", "dropout_rate": 0.0, **changes}
+    """Returns a GRU encoder and decoder, with this attention of multi30k_rnn.py or 'none'."""
+    fields = {**multi30k_rnn.get_config(attention).model.to_dict(), "d_model": d_model}
+    fields |= {"dropout_rate": 0.0, **changes}
     sizes = {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size}
     return model_fields.build("recurrent", fields, **sizes)
 

@@ -4,6 +4,7 @@ A model of your own needs a line in TINY: what its rows hold, and all of its fie
 the same model with other fields. A mixer of your own needs a line in MIXERS: its pattern.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +13,9 @@ import flax.linen as nn
 import numpy as np
 from helpers import tiny
 
+from configs import multi30k_rnn
 from transformer import registry
+from transformer.families.recurrent.recurrent_step import Attention
 from transformer.models import fields as model_fields
 
 ITEMS = tiny.pairs([(5, 4), (3, 6), (4, 3)])
@@ -88,14 +91,22 @@ VISION |= {"mean": (0.4, 0.5, 0.6), "std": (0.1, 0.2, 0.3)}
 VISION = fields(*OF_PAIRS, "max_positions", **VISION)
 
 
-def recurrent(cell, attention, **changes):
-    """Returns a recurrent model's fields."""
+def recurrent(cell, variant, **changes):
+    """Returns a recurrent model's fields, with attention of a variant of its config."""
     sizes = {"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY}
     values = {"d_model": 8, "num_layers": 2, "tied_embeddings": "none", "forget_bias": 0.5}
-    values |= {"bidirectional": True, "cell_norm": "none", "dropout_rate": 0.0, **changes}
-    return {**sizes, **values, "cell": cell, "attention": attention}
+    values |= {"bidirectional": True, "cell_norm": "none", "dropout_rate": 0.0, "cell": cell}
+    return {**sizes, **values, **recurrent_attention(variant), **changes}
 
 
+def recurrent_attention(variant):
+    """The keys of attention of a variant of configs/multi30k_rnn.py, for sources of few pieces."""
+    keys = dict(multi30k_rnn.get_config(variant).model)
+    names = [field.name for field in dataclasses.fields(Attention)]
+    return {**{name: keys[name] for name in names}, "window_radius": 1, "location_positions": 3}
+
+
+BAHDANAU = {"attention_place": "before", "input_feeding": False}
 LANGUAGE_MODEL = functools.partial(ENCODER, tied_embeddings=True)
 SHAW = {"positions": "shaw", "max_distance": 2}
 
@@ -117,6 +128,9 @@ TINY = {
     "recurrent/dot": (PAIRS, recurrent("gru", "dot")),
     "recurrent/general": (PAIRS, recurrent("gru", "general")),
     "recurrent/concat": (PAIRS, recurrent("gru", "concat")),
+    "recurrent/location": (PAIRS, recurrent("gru", "location", input_feeding=False)),
+    "recurrent/monotonic": (PAIRS, recurrent("gru", "monotonic")),
+    "recurrent/predictive": (PAIRS, recurrent("gru", "predictive", **BAHDANAU)),
     "recurrent/lstm": (PAIRS, recurrent("lstm", "dot")),
     "recurrent/lstm, no attention": (PAIRS, recurrent("lstm", "none")),
     "recurrent/rnn": (PAIRS, recurrent("rnn", "dot", bidirectional=False)),

@@ -5,25 +5,28 @@ import functools
 import jax
 import numpy as np
 import pytest
+from conformance.tiny_models import recurrent_attention
 from helpers import tiny
 from helpers.cases import slow_but
 from helpers.layers import products
 
+from configs.multi30k_rnn import VARIANTS
 from transformer.errors import UserError
 from transformer.families.recurrent.cells import Cell
-from transformer.families.recurrent.recurrent import RULES, Recurrent
+from transformer.families.recurrent.recurrent import Recurrent
 
 KINDS = slow_but(
     [
-        *(("gru", kind) for kind in RULES["attention"]),
+        *(("gru", kind) for kind in VARIANTS),
         *(("lstm", "none"), ("lstm", "dot"), ("rnn", "dot")),
     ],
     *(("gru", "additive"), ("lstm", "dot")),
 )
 FIELDS = {
     **{"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY, "d_model": 8},
-    **{"num_layers": 2, "cell": "gru", "attention": "additive", "tied_embeddings": "none"},
-    **{"bidirectional": True, "cell_norm": "none", "forget_bias": 0.5, "dropout_rate": 0.0},
+    **{"num_layers": 2, "cell": "gru", "cell_norm": "none", "forget_bias": 0.5},
+    **{"bidirectional": True, "tied_embeddings": "none", "dropout_rate": 0.0},
+    **recurrent_attention("additive"),
 }
 
 
@@ -56,8 +59,9 @@ def encoded(cell, params, x_SD, num_layers=2):
     return x_SD
 
 
-def expected_logits(cell, attention, params, source, target):
+def expected_logits(cell, variant, params, source, target):
     """The logits [T, V] of one pair, a position after the other, as the papers have them."""
+    attention, radius, S = VARIANTS[variant]["attention"], 1, len(source)
     embed = lambda side, ids: params[f"{side}_embedding"]["embedding"][ids]
     memory_SD = encoded(cell, params, embed("source", source))
     last = np.concatenate([memory_SD[-1, :4], memory_SD[0, 4:]])
@@ -68,43 +72,53 @@ def expected_logits(cell, attention, params, source, target):
         carries = [initial(f"first_{i}") for i in range(2)]
     own, h_D, fed_D = params["decoder"], np.array(carries[-1]).reshape(-1, 8)[-1], np.zeros(8)
 
-    def context(h_D):
-        if attention in ("additive", "concat"):  # v . tanh(W h + U k)
+    def context(h_D, t):
+        s_S, factors_S = np.arange(S), np.ones(S)
+        if variant == "monotonic":  # local-m: p_t = t
+            factors_S = abs(s_S - min(t, S - 1)) <= radius
+        elif variant == "predictive":  # local-p: equations 9 and 10
+            place = np.tanh(h_D @ own["place"]["kernel"]) @ own["centre"]["kernel"][:, 0]
+            away_S = s_S - S / (1 + np.exp(-place))
+            factors_S = (abs(away_S) <= radius) * np.exp(-(away_S**2) / (2 * (radius / 2) ** 2))
+        if attention == "location":  # a_t = softmax(W h), of the first three positions
+            scores_S = np.append(h_D @ own["location"]["kernel"], np.full(S, -np.inf))[:S]
+        elif attention == "additive":  # v . tanh(W h + U k)
             sums_SD = h_D @ own["query"]["kernel"] + memory_SD @ params["keys"]["kernel"]
             scores_S = np.tanh(sums_SD) @ own["score"]["v"][0]
         elif attention == "general":
             scores_S = memory_SD @ (h_D @ own["score"]["w"][0])
         else:
             scores_S = memory_SD @ h_D
-        return np.exp(scores_S) / np.exp(scores_S).sum() @ memory_SD
+        seen_S = np.exp(scores_S) * (factors_S > 0)
+        return factors_S * seen_S / seen_S.sum() @ memory_SD
 
     outputs = []
-    for x_D in embed("target", target):
+    for t, x_D in enumerate(embed("target", target)):
         read = [x_D]
-        if attention == "additive":  # Bahdanau: the state before looks, then the cells read
-            read += [context(h_D)]
-        elif attention != "none":  # Luong: input feeding
+        if variant == "additive":  # Bahdanau: the state before looks, then the cells read
+            read += [context(h_D, t)]
+        elif variant != "none":  # Luong: input feeding
             read += [fed_D]
         h_D = np.concatenate(read)
         for i in range(2):
             carries[i], h_D = cell(features=8).apply({"params": own[f"cell_{i}"]}, carries[i], h_D)
         output = h_D
-        if attention == "additive":
+        if variant == "additive":
             output = np.tanh(np.concatenate([h_D, *read]) @ own["mix"]["kernel"])
-        elif attention != "none":  # equation 5: the cells read, then the state looks
-            output = fed_D = np.tanh(np.concatenate([context(h_D), h_D]) @ own["mix"]["kernel"])
+        elif variant != "none":  # equation 5: the cells read, then the state looks
+            output = fed_D = np.tanh(np.concatenate([context(h_D, t), h_D]) @ own["mix"]["kernel"])
         outputs.append(output @ params["output_embedding"]["embedding"].T)
     return np.array(outputs)
 
 
-@pytest.mark.parametrize(("cell", "attention"), KINDS)
-def test_it_is_a_loop_over_positions(cell, attention):
-    model, params, inputs = build(cell=cell, attention=attention)
+@pytest.mark.parametrize(("cell", "variant"), KINDS)
+def test_it_is_a_loop_over_positions(cell, variant):
+    model, params, inputs = build(cell=cell, **recurrent_attention(variant))
     logits_BTV = logits(model, params, inputs)
     for row, (source, target) in enumerate(tiny.pairs()):
         ids = inputs["target"][row, : len(target)]
         cell_type = functools.partial(Cell, kind=cell, forget_bias=0.5)
-        expected = expected_logits(cell_type, attention, params, source, ids)
+        expected = expected_logits(cell_type, variant, params, source, ids)
         np.testing.assert_allclose(logits_BTV[row, : len(target)], expected, atol=1e-5)
 
 
@@ -120,9 +134,9 @@ def test_an_encoder_of_one_direction_knows_no_later_piece(bidirectional):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize(("cell", "attention"), KINDS)
-def test_flops_are_three_times_the_products_of_the_forward_pass(cell, attention, bidirectional):
-    changes = {"cell": cell, "attention": attention, "bidirectional": bidirectional}
+@pytest.mark.parametrize(("cell", "variant"), KINDS)
+def test_flops_are_three_times_the_products_of_the_forward_pass(cell, variant, bidirectional):
+    changes = {"cell": cell, **recurrent_attention(variant), "bidirectional": bidirectional}
     model = Recurrent(**{**FIELDS, **changes})
     inputs = tiny.unpacked(tiny.pairs(), 7, 7)["inputs"]
     call = lambda params: model.apply({"params": params}, **inputs, train=False)
@@ -143,6 +157,8 @@ def test_tied_embeddings_are_one_matrix():
     [
         ({"cell": "mgu"}, "cell must be one of 'rnn', 'relu', 'gru', 'lstm', found 'mgu'"),
         ({"attention": "dott"}, "attention must be one of 'none', 'additive', 'dot', 'general', "),
+        ({"input_feeding": True}, "input_feeding=True needs config.model.attention_place='after'"),
+        ({"window": "near"}, "window must be one of 'none', 'monotonic', 'predictive'"),
         ({"d_model": 7}, "d_model must be even and at least 2"),
         ({"dropout_rate": 1.0}, "dropout_rate must be at least 0 and below 1"),
         ({"num_layers": 0}, "num_layers must be at least 1"),

@@ -1,22 +1,26 @@
 """Recurrent sequence-to-sequence models, which the Transformer replaced.
 
-An encoder that reads in both directions or in one, and a decoder, both of the cells of cells.py. By
-`attention`, the decoder reads the source through
-
-    none                    one fixed vector (Sutskever et al. 2014)
-    additive                attention before the decoder's cells (Bahdanau et al. 2015)
-    dot, general, concat    attention after them, fed to the next position (Luong et al. 2015)
+An encoder that reads in both directions or in one, and a decoder, both of the cells of cells.py.
+The decoder reads the source through one fixed vector (Sutskever et al. 2014), or by the attention
+of recurrent_step.py (Bahdanau et al. 2015, Luong et al. 2015).
 """
 
+import dataclasses
 import functools
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from transformer.errors import check_values
+from transformer.errors import UserError, check_values
 from transformer.families.recurrent.cells import GATES, Cell
-from transformer.families.recurrent.recurrent_step import SCORES, DecoderStep
+from transformer.families.recurrent.recurrent_step import (
+    KINDS,
+    PLACES,
+    WINDOWS,
+    Attention,
+    DecoderStep,
+)
 from transformer.models import dense, fields
 from transformer.models.cache import take_parents
 
@@ -24,7 +28,11 @@ Array = jax.Array
 RULES = {
     "cell": tuple(GATES),
     "cell_norm": ("none", "layer"),
-    "attention": ("none", *SCORES),
+    "attention": KINDS,
+    "attention_place": PLACES,
+    "window": WINDOWS,
+    "window_radius": "at least 1",
+    "location_positions": "at least 1",
     "tied_embeddings": ("all", "none"),
     "num_layers": "at least 1",
     "forget_bias": "at least 0",
@@ -44,7 +52,12 @@ class Recurrent(nn.Module):
     cell: str
     cell_norm: str  # 'layer': layer normalisation inside of the cells; 'none'
     forget_bias: float  # added to the logit of an LSTM's forget gate; a GRU has no such gate
-    attention: str
+    attention: str  # this and the next five are those of recurrent_step.Attention
+    attention_place: str
+    input_feeding: bool
+    window: str
+    window_radius: int
+    location_positions: int
     tied_embeddings: str  # 'all': one matrix for source, target and output; 'none'
     dropout_rate: float  # of embeddings and of the decoder's outputs
 
@@ -54,6 +67,11 @@ class Recurrent(nn.Module):
         fields.check(self, RULES)
         if self.bidirectional:
             check_values("model", {"d_model": self.d_model}, {"d_model": "even and at least 2"})
+        if self.input_feeding and self.attention_place == "before":
+            raise UserError(
+                "config.model.input_feeding=True needs config.model.attention_place='after': "
+                "attention before the cells enters them at its own position"
+            )
         fields.check_shared_vocabulary(self, otherwise="give 'none'")
         D, tied = self.d_model, self.tied_embeddings == "all"
         source, table = nn.Embed(self.source_vocab_size, D), nn.Embed(self.target_vocab_size, D)
@@ -69,17 +87,17 @@ class Recurrent(nn.Module):
         # The first carry of each layer: (c, h) of an LSTM, h of the other cells.
         first = lambda: (nn.Dense(D), nn.Dense(D)) if self.cell == "lstm" else nn.Dense(D)
         self.first = tuple(first() for _ in range(self.num_layers))
-        is_additive = SCORES.get(self.attention) == "additive"
-        self.keys = nn.Dense(D, use_bias=False) if is_additive else None
-        # The scan is over T, axis 2 of [B, W, T, D]; every position reads the same memory.
+        self.keys = nn.Dense(D, use_bias=False) if self.attention == "additive" else None
+        # The scan is over T, axis 2 of [B, W, T, D] and the only one of the positions; every
+        # position reads the same memory.
         over_positions = nn.scan(
             DecoderStep,
             variable_broadcast="params",
             split_rngs={"params": False},
-            in_axes=(2, nn.broadcast),
+            in_axes=(2, 0, nn.broadcast),
             out_axes=2,
         )
-        self.decoder = over_positions(D, self.num_layers, cell, self.attention)
+        self.decoder = over_positions(D, self.num_layers, cell, self._options())
         self.dropout = nn.Dropout(self.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
@@ -101,7 +119,8 @@ class Recurrent(nn.Module):
         memory = self.encode(source, source_positions, source_segments, train=train)
         memory, state = self.prepare(memory, source_segments > 0, target.shape[1], 1)
         x_BWTD = self.dropout(self.target_embedding(target), deterministic=not train)[:, None]
-        _, (h_BWTD, weights_BWTS) = self.decoder(state, x_BWTD, memory)
+        positions_T = jnp.arange(target.shape[1])
+        _, (h_BWTD, weights_BWTS) = self.decoder(state, x_BWTD, positions_T, memory)
         if self.attention != "none":
             self.sow("intermediates", "attention", weights_BWTS)  # W = 1, as of a single head
         return self.dropout(h_BWTD[:, 0], deterministic=not train)
@@ -140,7 +159,8 @@ class Recurrent(nn.Module):
 
     def step(self, tokens: Array, position: Array, memory: tuple, cache: tuple) -> tuple:
         """Returns logits [B, W, T, V] after each of the tokens [B, W, T], and the next state."""
-        cache, (h_BWTD, _) = self.decoder(cache, self.target_embedding(tokens), memory)
+        x_BWTD, positions_T = self.target_embedding(tokens), position + jnp.arange(tokens.shape[2])
+        cache, (h_BWTD, _) = self.decoder(cache, x_BWTD, positions_T, memory)
         B, W, T, D = h_BWTD.shape
         # Beams and positions are one axis for the output matrix.
         return self.logits(h_BWTD.reshape(B, W * T, D)).reshape(B, W, T, -1), cache
@@ -155,6 +175,12 @@ class Recurrent(nn.Module):
         """Returns the state unchanged: its size does not depend on the position."""
         return cache
 
+    @nn.nowrap
+    def _options(self) -> Attention:
+        """Returns the fields of this model that say how its decoder looks at the source."""
+        names = [field.name for field in dataclasses.fields(Attention)]
+        return Attention(**{name: getattr(self, name) for name in names})
+
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
         """Returns {'cross': weights [L = 1, B, H = 1, T, S]}; {} without attention."""
@@ -166,11 +192,16 @@ class Recurrent(nn.Module):
         directions = 2 if self.bidirectional else 1
         encoder = self.num_layers * gates * D * (D + D // directions)
         decoder = self.num_layers * gates * 2 * D * D
-        # Products with D x D matrices. `mix` is two of them, or with 'additive' three; the rest are
-        # the query and the key of 'additive' and 'concat', and the W of 'general'.
-        squares = {"none": 0, "additive": 5, "dot": 2, "general": 3, "concat": 4}[self.attention]
-        if squares:
-            # The first cell's input is twice as wide: the context or the fed vector joins it.
-            decoder += (gates + squares) * D * D + 2 * length * D
+        if self.attention != "none":
+            # Products with D x D matrices: the query and the key of 'additive' and the W of
+            # 'general'; `mix` of two vectors or, with attention before the cells, of three; the
+            # context or the fed vector in the first cell; where a 'predictive' window is.
+            squares = {"additive": 2, "general": 1}.get(self.attention, 0)
+            squares += 3 if self.attention_place == "before" else 2
+            squares += gates * self._options().reads_more
+            decoder += squares * D * D + (self.window == "predictive") * (D + 1) * D
+            # Scores and context; 'location' scores its positions whatever the source's length is.
+            scored = self.location_positions if self.attention == "location" else length
+            decoder += (scored + length) * D
         position = encoder + decoder + D * self.target_vocab_size
         return 3 * 2 * rows * (length * position + self.num_layers * carry * D * D)
