@@ -103,7 +103,7 @@ def show() -> picture.Chart:
     axis = {"axis": {"format": ".0%", "grid": True}, "scale": {"domain": [0, 1]}, "title": None}
     lines = {
         "title": "A row of letters, said from its end: share said right",
-        **{"width": 480, "height": 180, "data": {"values": curve}, "mark": "line"},
+        **{"width": 560, "height": 180, "data": {"values": curve}, "mark": "line"},
         "encoding": {
             "x": {"field": "step", "type": "quantitative", "title": "step of training"},
             "y": {"field": "right", "type": "quantitative", **axis},
