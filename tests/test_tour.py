@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.diagrams.__main__ import DIAGRAMS
 from docs.tour import __main__ as tour
 from docs.tour import picture, tiny
 
@@ -41,7 +42,8 @@ def test_both_languages_have_the_same(what):
 def test_every_step_has_its_command_and_its_picture(page):
     drawn = [command.split()[3] for command in commands(page) if "-m docs.tour" in command]
     assert drawn == list(tour.STEPS)
-    assert pictures(page) == [f"pictures/{step}.svg" for step in tour.STEPS]
+    drawn = [Path(file).stem for file in pictures(page)]
+    assert [name for name in drawn if name not in DIAGRAMS] == list(tour.STEPS)
 
 
 def test_the_pages_load_quickly():
@@ -83,7 +85,7 @@ def test_differences_are_seen():
 def test_a_command_leaves_the_pictures_of_the_page(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("docs.tour.scaling.show", dict)
-    monkeypatch.setattr(picture, "save", lambda chart, file: None)
+    monkeypatch.setattr(picture, "save", lambda *_: None)
     tour.main(["scaling"])
     assert capsys.readouterr().out == "picture: runs/tour/scaling.svg\n"
 

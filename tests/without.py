@@ -27,6 +27,7 @@ OF_THE_WHOLE = (
     "docs/tour.md",
     "docs/tour.ko.md",
     "tests/test_tour.py",
+    "tests/test_diagrams.py",
     "tests/test_docs.py",
     "tests/helpers/pages.py",
 )
@@ -39,7 +40,8 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     for folder in folders:
         shutil.rmtree(root / "transformer" / folder)
         shutil.rmtree(root / "tests" / folder, ignore_errors=True)
-    shutil.rmtree(root / "docs" / "tour", ignore_errors=True)
+    for folder in ("diagrams", "tour"):
+        shutil.rmtree(root / "docs" / folder, ignore_errors=True)
     for file in OF_THE_WHOLE:
         (root / file).unlink(missing_ok=True)
     modules = tuple(f"{folder.replace('/', '.')}." for folder in folders)

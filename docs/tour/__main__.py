@@ -22,7 +22,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--picture", type=Path, help="the SVG file; runs/tour/STEP.svg")
     options = parser.parse_args(arguments)
     file = options.picture or PICTURES / f"{options.step}.svg"
-    picture.save(importlib.import_module(f"docs.tour.{options.step}").show(), file)
+    step = importlib.import_module(f"docs.tour.{options.step}")
+    picture.save(step.show(), file, getattr(step, "draw", None))
+    if hasattr(step, "page"):
+        page = file.with_suffix(".html")
+        page.write_text(step.page(file.read_text("utf-8")), "utf-8")
+        print(f"page: {page}")
     print(f"picture: {file}")
 
 

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,17 @@ STYLE = {
 }
 
 
-def save(chart: Chart, file: Path) -> None:
-    """Draws a chart; the SVG's <metadata> is its specification, data included."""
-    spec = {**STYLE, **rounded(chart)}
+def save(chart: Chart, file: Path, draw: Callable[[Chart], str] | None = None) -> None:
+    """Draws a chart; the SVG's <metadata> is its specification, data included.
+
+    With `draw`, which returns an SVG, the chart need not be one of Vega-Lite.
+    """
+    spec = rounded(chart) if draw else {**STYLE, **rounded(chart)}
     content = html.escape(json.dumps(spec, ensure_ascii=False), quote=False)
     metadata = lambda tag: f"{tag[0]}<metadata>{content}</metadata>"
-    svg = re.sub(r"<svg[^>]*>", metadata, charts.svg(spec), count=1)
+    svg = re.sub(r"<svg[^>]*>", metadata, (draw or charts.svg)(spec), count=1)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(svg + "\n", "utf-8")
+    file.write_text(svg.rstrip() + "\n", "utf-8")
 
 
 def specification(file: Path) -> Chart:
