@@ -16,7 +16,7 @@ KEYS = [[1, 0], [0, 1], [0, 0]]
 VALUES = [[2, 0], [0, 4], [1, 1]]
 FACTORS = (1, 4, 16)
 OURS = 2 / 3  # where the query of 좋아해 is, on the way from one that asks for 나는 to 사과를
-# {in the picture: of config.model.shared_projections}
+# {as printed: of config.model.shared_projections}
 PROJECTIONS = {"q = k = x": "identity", "q = k = W x": "qk", "q = W_Q x, k = W_K x": ""}
 SENTENCES, LENGTH, VOCABULARY = 100, 10, 1000
 
