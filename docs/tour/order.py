@@ -3,6 +3,7 @@
 import functools
 import itertools
 
+import flax.linen as nn
 import jax
 import numpy as np
 
@@ -16,13 +17,26 @@ KINDS = {"none": "none", "sinusoids": "interleaved"}  # {in the picture: of conf
 VERBS = {"sees": "봐", "helps": "도와", "chases": "쫓아"}
 
 
-def show() -> picture.Chart:
-    """Trains in both directions, with and without positions; returns the sentences said right."""
+def sentence_pairs() -> list[tuple[str, str]]:
+    """Returns 90 Korean and English sentences: who sees, helps or chases whom."""
     cases = itertools.product(itertools.permutations(NOUNS, 2), VERBS)
-    korean_english = [
+    return [
         (f"{NOUNS[a][0]} {NOUNS[b][1]} {VERBS[verb]}", f"the {a} {verb} the {b}")
         for (a, b), verb in cases
     ]
+
+
+def learn(model: nn.Module, batch: dict, steps: int = 120) -> tuple[tiny.Tree, float]:
+    """Trains on one batch of sentence pairs; returns the params and the share that is right."""
+    params, _ = tiny.train(model, itertools.repeat(batch), steps=steps, rate=5e-3)
+    forward = jax.jit(functools.partial(model.apply, {"params": params}, train=False))
+    right = forward(**batch["inputs"]).argmax(-1) == batch["targets"]
+    return params, float(np.all(right | (batch["weights"] == 0), axis=1).mean())
+
+
+def show() -> picture.Chart:
+    """Trains in both directions, with and without positions; returns the sentences said right."""
+    korean_english = sentence_pairs()
     pieces = tiny.vocabulary(korean_english, size=408)
     directions = {
         "Korean to English": korean_english,
@@ -31,11 +45,7 @@ def show() -> picture.Chart:
     rows = []
     for direction, kind in itertools.product(directions, KINDS):
         batch = tiny.batch_of(pieces, directions[direction])
-        model = tiny.transformer(len(pieces), positions=KINDS[kind])
-        params, _ = tiny.train(model, itertools.repeat(batch), steps=120, rate=5e-3)
-        forward = jax.jit(functools.partial(model.apply, {"params": params}, train=False))
-        right = forward(**batch["inputs"]).argmax(-1) == batch["targets"]
-        share = float(np.all(right | (batch["weights"] == 0), axis=1).mean())
+        _, share = learn(tiny.transformer(len(pieces), positions=KINDS[kind]), batch)
         print(f"{direction}, positions {kind:12} {share:6.1%} of the sentences right")
         rows.append({"direction": direction, "positions": kind, "right": share})
     return {
