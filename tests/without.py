@@ -5,8 +5,9 @@
 
 What needs a deleted folder goes with it: without families/labels there are no classifiers. So do
 its entries in registry.py, its configs, tests and benchmarks, and what describes the whole project:
-the tour, and the test that README.md and docs/ are true. README.md, docs/, requirements.txt and
-docstrings that name what is gone are left to you; git restores what was committed.
+the tour, the page on where its ideas come from, and the test that README.md and docs/ are true.
+README.md, docs/, requirements.txt and docstrings that name what is gone are left to you; git
+restores what was committed.
 """
 
 import argparse
@@ -26,8 +27,11 @@ IMPORTERS = ("configs", "tests", "benchmarks")
 OF_THE_WHOLE = (
     "docs/tour.md",
     "docs/tour.ko.md",
+    "docs/lineage.md",
+    "docs/lineage.ko.md",
     "tests/test_tour.py",
     "tests/test_diagrams.py",
+    "tests/test_lineage.py",
     "tests/test_docs.py",
     "tests/helpers/pages.py",
 )

@@ -1,0 +1,83 @@
+"""docs/lineage.md: both languages name the same in each row, and what a row runs can be run.
+
+That files, functions and keys exist is asked of all pages in test_docs.py.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from transformer.modes import overrides, prepare
+from transformer.workdir import config_files
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGES = ENGLISH, KOREAN = "lineage.md", "lineage.ko.md"
+TOURS = {ENGLISH: "tour.md", KOREAN: "tour.ko.md"}
+STEP = r"(\d+|\{\w+\})"  # its number, or {NAME} until there is one
+DEFAULTS = ("configs/multi30k.py", "configs/multi30k_rnn.py")  # of keys without a config
+
+
+def read(page):
+    return (DOCS / page).read_text("utf-8")
+
+
+def rows(page):
+    """Returns the rows of all tables, each a list of cells, without the tables' heads."""
+    tables = re.findall(r"\|(?:---\|)+\n((?:\|.*\|\n?)+)", read(page))
+    return [line.strip("| ").split(" | ") for table in tables for line in table.splitlines()]
+
+
+def code(*cells):
+    """Returns what stands in backticks, equations, too."""
+    return sorted(re.findall(r"`([^`\n]+)`", " ".join(cells)))
+
+
+def numbers(*cells):
+    return sorted(re.findall(r"\d+(?:[.,]\d+)*", " ".join(cells)))
+
+
+RUN = sorted({row[4] for row in rows(ENGLISH) if len(row) == 6} - {"–"})
+CHOICES = [code(choice) for cell in RUN for choice in cell.split("; ")]
+SET = [choice for choice in CHOICES if any("=" in x for x in choice)]
+
+
+@pytest.mark.parametrize("what", [code, numbers])
+def test_both_languages_have_the_same_in_each_row(what):
+    pairs = zip(rows(ENGLISH), rows(KOREAN), strict=True)
+    assert not [row for row, other in pairs if what(*row) != what(*other)]
+
+
+def test_both_languages_name_the_same_files_and_steps():
+    assert set(code(read(ENGLISH))) == set(code(read(KOREAN)))
+    english, korean = re.findall(f"step {STEP}", read(ENGLISH)), f"{STEP}단계"
+    assert english
+    assert english == re.findall(korean, read(KOREAN))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_row_has_the_number_of_its_step(page):
+    """The step's command is in the section of that number."""
+    named = [re.fullmatch(f"{STEP} `(\\w+)`", row[-1]) for row in rows(page) if len(row) > 2]
+    assert all(named), page
+    for number, name in {match.groups() for match in named}:
+        if number.isdigit():
+            _, _, section = read(TOURS[page]).partition(f"\n## {number}. ")
+            assert f"-m docs.tour {name}\n" in section.partition("\n## ")[0], (number, name)
+        else:
+            assert number == f"{{{name}}}"
+
+
+def test_every_config_can_be_loaded():
+    for name in set(re.findall(r"`(configs/\w+\.py(?::\w+)?)`", read(ENGLISH))):
+        assert config_files.load_config(name)
+
+
+@pytest.mark.parametrize("settings", SET, ids=" ".join)
+def test_keys_can_be_set(settings):
+    """In the first config of DEFAULTS that has them all."""
+    configs = map(config_files.load_config, DEFAULTS)
+    keys = {x.partition("=")[0] for x in settings}
+    config = next(c for c in configs if keys <= config_files.flatten(c).keys())
+    overrides.override(config, [f"--config.{x}" for x in settings], "train")
+    prepare.check(config)
