@@ -10,8 +10,9 @@ from pathlib import Path
 from docs.tour import picture
 
 STEPS = (
-    *("tokens", "bottleneck", "attention", "scaling", "heads", "masking", "positions", "order"),
-    *("residuals", "training", "beam", "gpt", "bert", "vit", "mixers"),
+    *("tokens", "pieces", "bottleneck", "forgetting", "attention", "hard", "lookup", "scaling"),
+    *("heads", "masking", "positions", "order", "sum", "normalisation", "residuals", "training"),
+    *("beam", "decoding", "gpt", "bert", "sense", "vit", "mixers"),
 )
 PICTURES = Path("runs/tour")  # not docs/pictures, which has those of the page
 
