@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
         corpus = classification.labelled(config, split)
         of_texts = corpus.labels
         names = names or sorted(set(of_texts))
-        (texts[split],) = corpus.read(range(len(corpus)))
+        texts[split] = corpus.lines
         targets[split] = class_names.class_ids(of_texts, names, place=corpus.place)
     for name, options in FEATURES.items():
         start = time.perf_counter()

@@ -4,7 +4,7 @@
         --config.data.directory=FOLDER
 
 FOLDER holds train.tsv, validation.tsv and test.tsv (or .tsv.gz, .tsv.xz), a line LABEL<tab>TEXT a
-text. Then, for texts without labels,
+text; with --config.data.num_texts=2 LABEL<tab>A<tab>B. Then, for texts without labels,
 
     python launch.py --mode=classify --workdir=runs/classes < texts.txt
 
@@ -21,8 +21,8 @@ from configs import _layers, _run
 def get_config() -> ConfigDict:
     config = _run.get_config()
     config.task = "classification"
-    # Or 'self_attentive', 'intra_attention' (transformer/registry.py), with their own keys
-    # of config.model.
+    # Or 'self_attentive', 'intra_attention', of two texts 'decomposable' (transformer/registry.py),
+    # with their own keys of config.model.
     config.architecture = "text_classifier"
 
     config.data = ConfigDict()
@@ -32,7 +32,9 @@ def get_config() -> ConfigDict:
     config.data.train = "train.tsv"
     config.data.validation = "validation.tsv"
     config.data.test = "test.tsv"  # "": none, the final score is of validation
-    config.data.max_length = 128  # pieces, with the start symbol; the rest of a text is not read
+    config.data.num_texts = 1  # of a line; 2: lines are LABEL<tab>A<tab>B
+    # Pieces, with the start symbol; the rest of a text is not read. Of two texts each has half.
+    config.data.max_length = 128
     config.data.batch_tokens = 8192  # positions of a batch, padding included
     config.data.num_classes = 2  # for --mode=plan; a run fills in those of its texts
     config.data.fingerprint = ""  # hash of the training texts; filled in by the run

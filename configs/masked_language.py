@@ -29,7 +29,8 @@ def get_config() -> ConfigDict:
     config.data.train = "train.txt"
     config.data.validation = "validation.txt"
     config.data.test = ""  # "": none, the final score is of validation
-    config.data.labelled = False  # True: lines are LABEL<tab>TEXT, and the label is not read
+    # True: lines have a label, which is not read, and `num_texts` texts, each of which is one here.
+    config.data.labelled = False
     config.data.pack = True  # several texts share a row; False: one text per row, by length
     config.data.mask_share = 0.15  # of the tokens are to be predicted
 

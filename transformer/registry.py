@@ -34,6 +34,7 @@ MODELS = {
     "language_model": "transformer.families.language_model.language_model:LanguageModel",
     "masked_language_model": "transformer.families.texts.text_encoder:MaskedLanguageModel",
     "text_classifier": "transformer.families.texts.text_encoder:TextClassifier",
+    "decomposable": "transformer.families.texts.decomposable:Decomposable",
     "vision_transformer": "transformer.families.images.vision:VisionTransformer",
 }
 
@@ -115,7 +116,7 @@ MODES = {
     ),
     "classify": Mode(
         "transformer.families.labels.classify:classify",
-        "Writes LABEL<tab>PROBABILITY for each line, a text or the path of an image.",
+        "Writes LABEL<tab>PROBABILITY for each line: a text, A<tab>B or an image's path.",
         arguments="--workdir=DIR < texts.txt",
         tasks=("classification", "image_classification"),
         reads_input=True,

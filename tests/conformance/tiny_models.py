@@ -62,6 +62,14 @@ def labelled_texts(rows, length):
     return inputs, where.any(axis=1)
 
 
+def pairs_of_texts(rows, length):
+    """Two texts a row: an item's first two tokens, and the others."""
+    inputs, where = labelled_texts(rows, length)
+    second = inputs["positions"] > 1
+    moved = {"positions": inputs["positions"] - 2 * second, "segments": inputs["segments"] + second}
+    return inputs | moved, where
+
+
 def images(rows, length):
     """One image a row; `length` is not used."""
     del length
@@ -78,13 +86,15 @@ SIDES = [(side, f"{side}_positions", f"{side}_segments") for side in ("target", 
 PAIRS = Kind(pairs, True, *SIDES)
 STREAM = Kind(texts, True, ("tokens", "positions", "segments"))
 MASKED = Kind(masked_texts, True)
-TEXT, IMAGE = Kind(labelled_texts), Kind(images)
+TEXT, TWO_TEXTS, IMAGE = Kind(labelled_texts), Kind(pairs_of_texts), Kind(images)
 
 OF_PAIRS = ("source_vocab_size", "target_vocab_size", "tied_embeddings", "num_decoder_layers")
 OF_PAIRS += ("output_bias", "decoder_mixer")
 ENCODER = functools.partial(fields, *OF_PAIRS, vocab_size=tiny.VOCABULARY)
 LSTM = {"vocab_size": tiny.VOCABULARY, "num_classes": 3, "d_model": 6, "state_size": 5, "d_ff": 7}
 LSTM |= {"attention_size": 4, "forget_bias": 0.5, "dropout_rate": 0.0}
+PARIKH = {"vocab_size": tiny.VOCABULARY, "num_classes": 3, "d_model": 6, "d_ff": 7}
+PARIKH |= {"intra_attention": False, "max_distance": 2, "dropout_rate": 0.0}
 VISION = {"num_classes": 3, "image_size": 12, "patch_size": 4, "stem": "patches"}
 VISION |= {"pooling": "token", "positions": "learned", "position_grid": 3}
 VISION |= {"mean": (0.4, 0.5, 0.6), "std": (0.1, 0.2, 0.3)}
@@ -144,6 +154,9 @@ TINY = {
     "masked_language_model/learned": (MASKED, ENCODER(mask_share=0.15, positions="learned")),
     "text_classifier": (TEXT, ENCODER(num_classes=3, pooling="mean")),
     "text_classifier/first": (TEXT, ENCODER(num_classes=3, pooling="first", positions="learned")),
+    "text_classifier/pairs": (TWO_TEXTS, ENCODER(num_classes=3, pooling="mean")),
+    "decomposable": (TWO_TEXTS, PARIKH),
+    "decomposable/intra": (TWO_TEXTS, {**PARIKH, "intra_attention": True}),
     "self_attentive": (TEXT, {**LSTM, "num_hops": 2, "penalty": 0.7}),
     "intra_attention": (TEXT, LSTM),
     "vision_transformer": (IMAGE, VISION),

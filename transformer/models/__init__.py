@@ -48,6 +48,8 @@ argument of jit; `fields.py` has checks of their values. A model may have
         __call__ is made: a loss can then make the logits in blocks (config.loss.blocks)
     flops(rows, length) -> int              FLOPs of one training step, for MFU
     takes_packed_rows                       False: a row may hold one sentence pair only
+    num_texts                               2: a classifier of two texts a row, segments 1 and 2
+                                            (config.data.num_texts)
     attention_weights(sown) -> {name: weights}
                                             'encoder' [L, B, H, S, S], 'decoder' [L, B, H, T, T] and
                                             'cross' [L, B, H, T, S] of the arrays that were sown

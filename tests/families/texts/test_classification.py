@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import shutil
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from families.texts import reviews
 from helpers.layouts import assert_devices_take_the_steps_of_one
 
+from configs import paraphrase
 from transformer.errors import UserError
 from transformer.families.texts import classification, labelled_text
 from transformer.modes import train
@@ -85,6 +87,31 @@ def test_texts_to_classify_that_have_their_labels_are_said_once(configure, tmp_p
         assert said == [classification.LABELLED] * (first in lines)
 
 
+def test_pairs_are_learnt_and_classified_as_evaluated(configure, tmp_path, answered):
+    """The label is that of a word in the second text."""
+    for split, count in (("train", 320), ("validation", 40), ("test", 50)):
+        lines = reviews.lines(split, count).replace("\t", "\ta film\t")
+        (tmp_path / f"{split}.tsv").write_text(lines)
+    # Pieces, of which a label's word is one.
+    values = {"data.directory": str(tmp_path), "vocabulary.kind": "bpe", "vocabulary.size": 300}
+    config = configure(**values, **{"data.num_texts": 2, "data.max_length": 96})
+    config.architecture = "decomposable"
+    config.model = {"d_model": 16, "d_ff": 16, "intra_attention": True, "max_distance": 10}
+    config.model.dropout_rate = 0.0
+    train.train(config, folder := tmp_path / "run")
+    validations = [x for x in read(folder) if x["kind"] == "validation"]
+    assert validations[-1]["loss"] < 0.8 * validations[0]["loss"]
+    pairs = (folder / "evaluation" / "test.pair").read_text()
+    predictions = (folder / "evaluation" / "test.prediction").read_text().splitlines()
+    _, *answers = answered("classify", folder, pairs.encode()).splitlines()  # after the run's score
+    assert [line.split("\t")[0] for line in answers] == predictions
+    reader = classification.reader(run_config.read_config(folder), folder)
+    for line in ("one text", "bad\ta\tb", ""):
+        message = re.escape(f"line 1: expected A<tab>B, found {line!r}")
+        with pytest.raises(UserError, match=f"^{message}$"):
+            reader(line, 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["self_attentive", "intra_attention"])
 def test_other_encoders_are_trained_by_the_same_task(configure, tmp_path, architecture):
@@ -151,11 +178,23 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
         ({"loss.label_smoothing": 1.0}, r"config\.loss\.label_smoothing must be at least 0"),
         ({"model.pooling": "last"}, r"config\.model\.pooling must be one of"),
         ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
+        ({"data.num_texts": 3}, r"config\.data\.num_texts must be one of 1, 2, found 3"),
+        ({"data.num_texts": 2, "data.max_length": 3}, r"max_length must be at least 4, found 3"),
     ],
 )
 def test_values_that_cannot_work_are_refused(configure, changes, message):
     with pytest.raises(UserError, match=message):
         classification.check(configure(**changes))
+
+
+def test_a_model_of_pairs_needs_two_texts(configure):
+    config = configure()
+    config.architecture = "decomposable"
+    config.model = paraphrase.get_config().model
+    with pytest.raises(
+        UserError, match=r"LABEL<tab>A<tab>B: set config\.data\.num_texts=2, found 1"
+    ):
+        classification.check(config)
 
 
 def test_members_of_an_ensemble_have_positions_for_every_text(configure, trained, tmp_path):

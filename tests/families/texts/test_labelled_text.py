@@ -2,24 +2,25 @@
 
 import gzip
 import lzma
+import re
 
 import pytest
 
 from transformer.errors import UserError
 from transformer.families.texts import labelled_text
 
+PAIRS = ["same\ta b\tc", "other\td\te f"]
 LINES = ["1\t좋은 영화", "0\t지루 하다", "good\ttabs\tare text", "0\t또 지루하다"]
 
 
 @pytest.fixture
 def load(tmp_path):
-    def load(content=None, split="train.tsv", name="train.tsv", opener=open):
+    def load(content=None, split="train.tsv", name="train.tsv", opener=open, num_texts=1):
         if content is not None:
             with opener(tmp_path / name, "wb") as file:
                 file.write(content if isinstance(content, bytes) else "\n".join(content).encode())
-        return labelled_text.load(
-            split, directory=str(tmp_path), data_dir=str(tmp_path / "data"), key="config.data.train"
-        )
+        folders = {"directory": str(tmp_path), "data_dir": str(tmp_path / "data")}
+        return labelled_text.load(split, num_texts, **folders, key="config.data.train")
 
     return load
 
@@ -67,6 +68,19 @@ def test_a_line_that_is_not_labelled_is_named(load, line, shown):
     with pytest.raises(UserError, match=message):
         load([*LINES[:2], line, *LINES[2:]])
     assert len(load(LINES)) == 4  # nothing is left of the failed one
+
+
+def test_two_texts_a_line_are_two_texts(load, tmp_path):
+    corpus = load(PAIRS, num_texts=2)
+    assert (len(corpus), corpus.labels) == (4, ("same", "other"))
+    assert corpus.read([*range(4)]) == (["a b", "c", "d", "e f"],)
+    assert corpus.place(1) == f"{tmp_path}/train.tsv, line 2"
+    assert corpus.lines == load(PAIRS).lines == ["a b\tc", "d\te f"]  # or texts with tabs in them
+    assert load(PAIRS).fingerprint != corpus.fingerprint
+    for line in ("same\ta", "same\ta\tb\tc", "same\t\tb", "same\ta\t ", "\ta\tb"):
+        message = re.escape(f"train.tsv, line 3: expected LABEL<tab>A<tab>B, found {line!r}")
+        with pytest.raises(UserError, match=f"{message}$"):
+            load([*PAIRS, line], num_texts=2)
 
 
 def test_other_mistakes_are_one_line(load):

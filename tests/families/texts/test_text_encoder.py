@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conformance import tiny_models
 from families.texts import texts
 from flax.traverse_util import flatten_dict
 from helpers import tiny
@@ -25,6 +26,16 @@ def test_pooling_reads_the_tokens_it_names():
             layer["self_attention"]["output"]["kernel"][:] = 0
         outputs = [texts.applied(model, params, x) for x in (batch, other)]
         assert (np.abs(outputs[0] - outputs[1]).max() > 1e-3) == differs
+
+
+def test_a_text_of_two_reads_the_other_one_as_another():
+    """The first vector changes with the second text, and if that were a part of the first."""
+    case = tiny_models.case("text_classifier/pairs", pooling="first", positions="learned")
+    batch, _ = case.kind.batch([[1]], 8)
+    other = np.where(batch["segments"] > 1, 5, batch["ids"])
+    one = np.minimum(batch["segments"], 1)
+    for changed in ({**batch, "ids": other}, {**batch, "segments": one}):
+        assert np.abs(case.logits(changed) - case.logits(batch)).max() > 1e-4
 
 
 def test_a_token_depends_on_both_sides():

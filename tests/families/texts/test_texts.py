@@ -52,10 +52,22 @@ def test_a_line_has_the_row_that_it_has_in_training(count):
     side = texts.shorten(side_of(vocabulary.encode(["a line"])), 16)
     [rows] = packing.one_per_row((side.lengths,), np.arange(1), 16)
     expected = texts.inputs(side, np.arange(1), np.arange(1), (1, rows.length))
-    line = texts.encode_line("a line", vocabulary, 16)
+    line = texts.encode_row(["a line"], vocabulary, 16)
     assert {name: x.tolist() for name, x in line.items()} == {
         name: x[0].tolist() for name, x in expected.items()
     }
+
+
+def test_two_texts_of_a_row_are_cut_and_laid_out_as_in_training():
+    """The row of the docstring; the first text is cut to half of 6."""
+    items = [[4, END], [5, END], [7, 8, 9, 10, END], [9, END]]
+    side = texts.shorten(side_of(items), 3)
+    batch = texts.labelled(side, np.array([1, 2]), np.array([1]), np.array([0]), (2, 6))
+    assert (batch["targets"].tolist(), batch["weights"].tolist()) == ([2, 0], [1, 0])
+    row = texts.encode_row(["a", "b"], types.SimpleNamespace(encode=lambda _: items[2:]), 6)
+    expected = {"ids": [START, 7, 8, START, 9, PAD], "positions": [0, 1, 2, 0, 1, 0]}
+    for name, values in {**expected, "segments": [1, 1, 1, 2, 2, 0]}.items():
+        assert row[name].tolist() == batch["inputs"][name][0].tolist() == values
 
 
 def test_shortened_texts_keep_their_beginning():

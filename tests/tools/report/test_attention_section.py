@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conformance import tiny_models
 from families.language_model import language
 from families.texts import reviews, texts
 from helpers import tiny
@@ -93,6 +94,18 @@ def test_a_classifier_s_words(classified, name):
         np.testing.assert_allclose(rows[:, 0], rows[:, 1:].mean(axis=1), atol=1)
     real = rows[:, 2:] if name == "intra_attention" else rows  # nothing is before the first word
     np.testing.assert_allclose(real.sum(axis=-1), 1000, atol=len(text))
+
+
+def test_a_pair_s_words(classified):
+    run, _ = classified
+    run = run._replace(config=run.config.copy_and_resolve_references())
+    run.config.data.num_texts = 2
+    case = tiny_models.case("decomposable", **classification.sizes(run.config, run.workdir))
+    item = {"input": "goodly\tthe badly", "reference": "good", "output": "bad"}
+    loaded = insides.inside(run, case.model, case.params, [item])
+    [example] = insides.data_of(attention_section.section(loaded).parts[1])
+    assert example["title"] == "goodly | the badly (good, predicted bad)"
+    assert example["maps"][0]["keys"] == ["<s>", *"goodly", "<s>", *"the␣badly"]
 
 
 def test_a_language_model_s_past(tmp_path):

@@ -1,4 +1,4 @@
-"""--mode=classify: the class of each line of standard input, a text or the path of an image."""
+"""--mode=classify: the class of each line of standard input: a text, A<tab>B or an image's path."""
 
 import collections
 import contextlib

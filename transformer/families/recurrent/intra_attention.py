@@ -20,7 +20,7 @@ RULES = {
 
 
 class IntraAttention(nn.Module):
-    """Maps a text to logits of its class; a row holds one text."""
+    """Maps a text to logits of its class; two texts in a row are read as one."""
 
     vocab_size: int
     num_classes: int
@@ -35,7 +35,7 @@ class IntraAttention(nn.Module):
 
     @nn.compact
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
-        """Returns logits [B, V]; ids and segments (0 on padding, else 1) are int [B, S]."""
+        """Returns logits [B, V]; ids and segments (0 on padding) are int [B, S]."""
         fields.check(self, RULES)
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         x_BSD = dropout(nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids))

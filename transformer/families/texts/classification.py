@@ -1,4 +1,4 @@
-"""Classification of texts: labelled lines -> batches, loss, accuracy and F1."""
+"""Classification of texts, or of pairs: labelled lines -> batches, loss, accuracy and F1."""
 
 import functools
 import logging
@@ -27,6 +27,7 @@ from transformer.tasks.task import (
 )
 
 FREE = ("data.num_classes", "classify.")
+UNITS = {1: "text", 2: "pair"}  # what is classified, by config.data.num_texts
 SCORE = {"best_by": "accuracy", "best_is": "highest", "unit": "text"}
 model = build_model
 
@@ -49,7 +50,9 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
     """
     data = config.data
     vocabularies.check_text(config.vocabulary)
-    check_values("data", data, {"max_length": "at least 2"})  # a piece and the start symbol
+    check_values("data", data, {"num_texts": tuple(labelled_text.FORMS)})
+    # A piece and the start symbol of each text.
+    check_values("data", data, {"max_length": f"at least {2 * data.num_texts}"})
     if data.batch_tokens < data.max_length:
         raise UserError(
             f"config.data.batch_tokens={data.batch_tokens} is less than one row, "
@@ -57,6 +60,11 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
         )
     # The model checks its own values when it is built; `abstract_params` traces it, without arrays.
     checked = build_model(config, sizes(config, None))
+    if (needed := getattr(checked, "num_texts", data.num_texts)) != data.num_texts:
+        raise UserError(
+            f"config.architecture={config.architecture!r} reads LABEL<tab>A<tab>B: set "
+            f"config.data.num_texts={needed}, found {data.num_texts}"
+        )
     what = f"config.data.max_length={data.max_length}"
     trained.check_all_positions(config, checked, data.max_length, what)
     check_packing(checked, data.get("pack", False))
@@ -67,7 +75,9 @@ def labelled(config: ConfigDict, split: str) -> LabelledText:
     """Returns a split: the labelled lines of the files that config.data.SPLIT names."""
     name, key = splits.files(config, split)
     data = config.data
-    return labelled_text.load(name, directory=data.directory, data_dir=data.data_dir, key=key)
+    return labelled_text.load(
+        name, data.num_texts, directory=data.directory, data_dir=data.data_dir, key=key
+    )
 
 
 def prepare(config: ConfigDict, folder: Path, saved_config: ConfigDict | None) -> ConfigDict:
@@ -117,11 +127,10 @@ def loss(config: ConfigDict, model: nn.Module) -> Callable:
 def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) -> Evaluation:
     """Returns the evaluator of 'validation', or of 'final', the split of the final score.
 
-    Its outputs have the columns 'text' and 'label'.
+    Its outputs have the columns 'text', of two texts 'pair', and 'label'.
     """
     split = splits.resolve(config, split)
-    corpus = labelled(config, split)
-    (lines,) = corpus.read(range(len(corpus)))
+    corpus, unit = labelled(config, split), UNITS[config.data.num_texts]
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
     ids = class_names.class_ids(corpus.labels, names, place=corpus.place)
     return classifiers.evaluation(
@@ -129,9 +138,9 @@ def evaluator(config: ConfigDict, folder: Path, model: nn.Module, split: str) ->
         batches_of(config, folder, corpus, ids, None),
         split=split,
         files=corpus.files,
-        dataset={"text": lines, "label": corpus.labels},
+        dataset={unit: corpus.lines, "label": corpus.labels},
         labels=names,
-        unit="text",
+        unit=unit,
         label_smoothing=config.loss.label_smoothing,
         remedy="lower config.data.batch_tokens",
     )
@@ -146,7 +155,7 @@ def build(config: ConfigDict, folder: Path) -> Task:
     ids = class_names.class_ids(train.labels, names, place=train.place)
     batches = batches_of(config, folder, train, ids, config.train.seed)
     about = (
-        f"{quantity(len(train), 'training text')} of {len(names)} classes "
+        f"{quantity(len(ids), f'training {UNITS[config.data.num_texts]}')} of {len(names)} classes "
         f"({', '.join(names[:10])}{', ...' if len(names) > 10 else ''}) in batches of "
         f"{config.data.batch_tokens:,} positions"
     )
@@ -160,27 +169,37 @@ def batches_of(
     targets: np.ndarray,
     seed: int | None,
 ) -> Batches:
-    """Returns a split's texts with a target each, one a row, cut after `data.max_length`."""
+    """Returns a split's texts, or pairs of texts, one a row, with a target each.
+
+    Texts are cut after `data.max_length`, those of a pair after half of it.
+    """
     data, vocab = config.data, vocabularies.read(folder, config)
     tokens = splits.tokens(config, corpus, vocab, "tokenise")
-    side = texts.shorten(tokens.sides["text"], data.max_length)
+    side = texts.shorten(tokens.sides["text"], data.max_length // data.num_texts)
+    # The texts of a row follow each other: with two, lengths 3 4 2 5 are rows of 7 and 7.
+    lengths = side.lengths.reshape(-1, data.num_texts).sum(axis=1)
     # Rows of few static lengths: a program is compiled for each.
-    rows = packing.one_per_row((side.lengths,), np.arange(len(corpus)), data.max_length)
+    rows = packing.one_per_row((lengths,), np.arange(len(lengths)), data.max_length)
     return Batches(rows, data.batch_tokens, seed, functools.partial(texts.labelled, side, targets))
 
 
 def reader(config: ConfigDict, folder: Path) -> Callable:
-    """Returns read(line, number) -> the inputs for one text, cut after `data.max_length` ids.
+    """Returns read(line, number) -> the inputs for a text or A<tab>B, cut as in `batches_of`.
 
-    Warns if the first line is LABEL<tab>TEXT, as in a training file.
+    Warns if the first line has a label, as in a training file; UserError for a line that lacks a
+    text or has one too many.
     """
-    vocab, most = vocabularies.read(folder, config), config.data.max_length
+    vocab, data = vocabularies.read(folder, config), config.data
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
+        columns = labelled_text.columns(line, data.num_texts)
+        if len(columns) != data.num_texts:
+            expected = labelled_text.FORMS[data.num_texts]
+            raise UserError(f"line {number}: expected {expected}, found {line[:60]!r}")
         # Looks at the first line only: a later line may begin like this by chance.
         if number == 1 and line.startswith(tuple(f"{name}\t" for name in names)):
             logging.warning(LABELLED)
-        return texts.encode_line(line, vocab, most)
+        return texts.encode_row(columns, vocab, data.max_length)
 
     return read

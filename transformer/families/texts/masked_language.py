@@ -159,7 +159,7 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
     def read(line: str, number: int) -> dict[str, np.ndarray]:
         ids = vocab.encode([line])[0][: config.data.max_length]
         # The model predicts at least one column: that of START, whose logits nobody reads.
-        return texts.one_text(ids, len(ids)) | {"masked": np.zeros(1, int)}
+        return texts.one_row([ids], len(ids)) | {"masked": np.zeros(1, int)}
 
     return read
 

@@ -117,7 +117,7 @@ class MaskedHead(nn.Module):
 
 
 class TextClassifier(TextEncoder):
-    """Maps a text to logits of its class; a row holds one text."""
+    """Maps a text, or two, to logits of their class; the texts of a row read each other."""
 
     num_classes: int
     pooling: str  # 'first': the vector of the first token, START; 'mean': of all tokens
@@ -129,8 +129,12 @@ class TextClassifier(TextEncoder):
 
     def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
         """Returns logits [B, V] in float32; the inputs are those of `encode`."""
-        x_BSD = self.encode(ids, positions, segments, train=train).astype(jnp.float32)
-        pooled_BD = x_BSD[:, 0] if self.pooling == "first" else mean(x_BSD, segments > 0)
+        # A second text has the upper half of the positions, which tell it from the first.
+        positions = positions + (segments > 1) * (self.max_positions // 2)
+        real_BS = segments > 0
+        x_BSD = self.encode(ids, positions, real_BS.astype(jnp.int32), train=train)
+        x_BSD = x_BSD.astype(jnp.float32)
+        pooled_BD = x_BSD[:, 0] if self.pooling == "first" else mean(x_BSD, real_BS)
         return self.head(self.dropout(pooled_BD, deterministic=not train))
 
     def flops(self, rows: int, length: int) -> int:

@@ -1,4 +1,4 @@
-"""Texts -> the arrays of a batch: with their class, one a row; or with masked tokens, also packed.
+"""Texts -> the arrays of a batch: with a class for each row; or with masked tokens, also packed.
 
 The model's inputs are int [rows, length]: `ids`, `positions`, from 0 in each text, and `segments`,
 which number a row's texts from 1. All are 0 on padding.
@@ -51,18 +51,23 @@ def shorten(side: Side, max_length: int) -> Side:
     return Side(np.asarray(side.ids)[kept], np.concatenate([[0], np.cumsum(lengths)]))
 
 
-def one_text(ids: list[int], length: int) -> dict[str, np.ndarray]:
-    """Returns the inputs [length] of a text that ends with END."""
-    side, zero = Side(np.array(ids), np.array([0, len(ids)])), np.zeros(1, int)
-    return {name: x[0] for name, x in inputs(side, zero, zero, (1, length)).items()}
+def one_row(items: list[list[int]], length: int) -> dict[str, np.ndarray]:
+    """Returns the inputs [length] of a row of texts, each of which ends with END."""
+    side = Side(np.concatenate(items), np.cumsum([0, *map(len, items)]))
+    row_of_item = np.zeros(len(items), int)
+    arrays = inputs(side, np.arange(len(items)), row_of_item, (1, length))
+    return {name: x[0] for name, x in arrays.items()}
 
 
-def encode_line(line: str, vocabulary: Vocabulary, max_length: int) -> dict[str, np.ndarray]:
-    """Returns the inputs of a line, cut after `max_length` ids, in a row as long as in training."""
-    ids = vocabulary.encode([line])[0][:max_length]
-    # The shortest static length in which the text fits, as `packing.one_per_row` chooses it.
+def encode_row(lines: list[str], vocabulary: Vocabulary, max_length: int) -> dict[str, np.ndarray]:
+    """Returns the inputs of one text, or of two, in a row as long as in training.
+
+    Each text is cut after its share of `max_length` ids, as `shorten` does.
+    """
+    items = [ids[: max_length // len(lines)] for ids in vocabulary.encode(lines)]
+    # The shortest static length in which the texts fit, as `packing.one_per_row` chooses it.
     lengths = packing.static_lengths(max_length, max_length)
-    return one_text(ids, next(length for length in lengths if length >= len(ids)))
+    return one_row(items, next(length for length in lengths if length >= sum(map(len, items))))
 
 
 # With a target each, such as a class.
@@ -86,14 +91,18 @@ def labelled(
     shape: tuple[int, int],
     key: tuple = (),
 ) -> dict:
-    """Returns a batch of texts, one a row, with their targets [rows], such as classes.
+    """Returns a batch of texts, one a row or two, with the rows' targets [rows], such as classes.
 
-    `targets` has one for each text of the split. `key` is unused: nothing is random.
+    `targets` has one for each item of the split: a text of `side`, or two that follow each other.
+    `key` is unused: nothing is random.
     """
     batch_targets, weights = np.zeros(shape[0], targets.dtype), np.zeros(shape[0], np.float32)
     # A row without a text keeps the target 0, and weight 0.
     batch_targets[row_of_item], weights[row_of_item] = targets[items], 1
-    batch_inputs = inputs(side, items, row_of_item, shape)
+    # Of two texts a row, item 5 is the texts 10 and 11.
+    num_texts = len(side.lengths) // len(targets)
+    numbers = (items[:, None] * num_texts + np.arange(num_texts)).ravel()
+    batch_inputs = inputs(side, numbers, np.repeat(row_of_item, num_texts), shape)
     return {"inputs": batch_inputs, "targets": batch_targets, "weights": weights}
 
 

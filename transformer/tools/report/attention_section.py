@@ -87,7 +87,7 @@ def _texts(loaded: Inside) -> list[Example]:
         chosen = inside.labelled(chosen, SENTENCES)
     read, examples = task.reader(loaded.run.config, loaded.run.workdir), []
     for item, number in zip(chosen.items, chosen.numbers, strict=True):
-        text, title, pooling = item["input"], item["input"], ""
+        text, title, pooling = item["input"], item["input"].replace("\t", " | "), ""
         if is_labelled:
             title += f" ({item['reference']}, predicted {item['output']})"
             pooling = getattr(loaded.model, "pooling", "mean")

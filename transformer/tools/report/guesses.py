@@ -36,7 +36,7 @@ def section(loaded: Inside) -> Section | None:
     parts, chosen = [ABOUT], inside.sentences(loaded, SENTENCES)
     for item, number in zip(chosen.items, chosen.numbers, strict=True):
         ids = vocabulary.encode([item["input"]])[0][: data.max_length]
-        row = texts.one_text(ids, len(ids))
+        row = texts.one_row([ids], len(ids))
         # The share is of the pieces without END, which is never hidden.
         count = max(1, round(data.mask_share * (len(ids) - 1)))
         # Positions to hide, from 1: position 0 has the start token, position i + 1 has piece i. The

@@ -1,0 +1,115 @@
+"""Decomposable attention (Parikh et al. 2016): two texts are aligned, compared, and classified.
+
+"A Decomposable Attention Model for Natural Language Inference" compares two texts by attention and
+feed-forward networks alone, a year before the Transformer, with which it shares an author. Without
+`intra_attention` the order of words means nothing.
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from transformer.models import fields
+from transformer.models.attention import attend, same_segment
+from transformer.models.positions import distance_rows
+
+Array = jax.Array
+RULES = {
+    **dict.fromkeys(("d_model", "d_ff"), "at least 1"),
+    "max_distance": "at least 0",
+    "dropout_rate": "at least 0 and below 1",
+}
+
+
+class Decomposable(nn.Module):
+    """Maps two texts to logits of their class; a row holds both, one after the other.
+
+    Each begins with the start symbol, the paper's NULL, with which words can be aligned that have
+    no counterpart. Departure: embeddings are learned; the paper's are a linear map of GloVe's.
+    """
+
+    vocab_size: int
+    num_classes: int
+    d_model: int  # of the embeddings
+    d_ff: int  # of both layers of each feed-forward network
+    intra_attention: bool  # words first read those of their own text (section 3.4)
+    max_distance: int  # of these words: farther ones have the bias of this distance (paper: 10)
+    dropout_rate: float  # of what each layer of these networks reads
+
+    takes_packed_rows = False
+    num_texts = 2
+
+    @nn.compact
+    def __call__(self, ids: Array, positions: Array, segments: Array, *, train: bool) -> Array:
+        """Returns logits [B, V]; segments are 1 and 2 in the two texts, 0 on padding, int [B, S].
+
+        Positions count from 0 in each text.
+        """
+        fields.check(self, RULES)
+        network = lambda name: FeedForward(self.d_ff, self.dropout_rate, not train, name=name)
+        x_BSD = nn.Embed(self.vocab_size, self.d_model, name="embedding")(ids)
+        if self.intra_attention:
+            # Equations 7 and 8: within a text, with a bias for each distance.
+            init, R = nn.initializers.normal(0.02), 2 * self.max_distance + 1
+            bias_R = self.param("distance_bias", init, (R,))
+            bias_BTS = bias_R[distance_rows(positions, positions, self.max_distance)]
+            own_BTS = same_segment(segments, segments)
+            context_BSD, _ = soft_align(network("intra")(x_BSD), bias_BTS, own_BTS, x_BSD)
+            x_BSD = jnp.concatenate([x_BSD, context_BSD], axis=-1)
+        # Attend, equations 1 and 2: beta and alpha at once, as both texts are in one row. The other
+        # text of 1 is 2 and that of 2 is 1; padding looks for a text 3, which no row has.
+        other_BTS = same_segment(3 - segments, segments)
+        aligned_BSD, weights_BHTS = soft_align(network("attend")(x_BSD), 0.0, other_BTS, x_BSD)
+        self.sow("intermediates", "attention", weights_BHTS)
+        # Compare, equation 3: each word with what it is aligned with.
+        v_BSF = network("compare")(jnp.concatenate([x_BSD, aligned_BSD], axis=-1))
+        # Aggregate, equations 4 and 5: [v1; v2], the sums over each text, are classified.
+        total = lambda i: jnp.einsum("BSF,BS->BF", v_BSF, (segments == i).astype(v_BSF.dtype))
+        x_BF = network("aggregate")(jnp.concatenate([total(1), total(2)], axis=-1))
+        return nn.Dense(self.num_classes, name="head")(x_BF)
+
+    @staticmethod
+    def attention_weights(sown: dict) -> dict[str, Array]:
+        """Returns {'cross': weights [L = 1, B, H = 1, S, S]}, from each text to the other."""
+        return {"cross": sown["attention"][0][None]}
+
+    def flops(self, rows: int, length: int) -> int:
+        """Returns the FLOPs of a training step: three times those of the forward pass."""
+        F, position, D = self.d_ff, 0, self.d_model
+        # Each attention: a network, scores of all positions, and a sum of their vectors.
+        attention = lambda D: F * (D + F) + length * (F + D)
+        if self.intra_attention:
+            position, D = attention(D), 2 * D
+        position += attention(D) + F * (2 * D + F)
+        return 3 * 2 * rows * (length * position + F * (2 * F + F + self.num_classes))
+
+
+def soft_align(
+    f_BSF: Array, bias_BTS: Array | float, mask_BTS: Array, x_BSD: Array
+) -> tuple[Array, Array]:
+    """Returns (context_BTD, weights_BHTS), with H = 1.
+
+    The context of t is a sum of the x that the mask lets it see, weighted by the softmax of
+    f_t . f_s + bias_ts, which is not scaled.
+    """
+    scores_BTS = jnp.einsum("BTF,BSF->BTS", f_BSF, f_BSF) + bias_BTS
+    context_BTHC, weights_BHTS = attend(
+        scores_BTS[:, None], mask_BTS, x_BSD[:, None], lambda weights: weights
+    )
+    return context_BTHC[:, :, 0], weights_BHTS
+
+
+class FeedForward(nn.Module):
+    """Applies two layers with ReLU, the paper's F, G and H."""
+
+    d_ff: int
+    dropout_rate: float
+    deterministic: bool
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Returns [..., F]."""
+        for name in ("inner", "outer"):
+            x = nn.Dropout(self.dropout_rate, deterministic=self.deterministic)(x)
+            x = nn.relu(nn.Dense(self.d_ff, name=name)(x))
+        return x
