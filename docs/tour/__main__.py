@@ -11,7 +11,7 @@ from docs.tour import picture
 
 STEPS = (
     *("tokens", "pieces", "bottleneck", "forgetting", "attention", "hard", "lookup", "scaling"),
-    *("heads", "masking", "positions", "order", "sum", "normalisation", "residuals", "training"),
+    *("heads", "masking", "positions", "order", "sum", "residuals", "training"),
     *("beam", "decoding", "gpt", "bert", "sense", "vit", "mixers"),
 )
 PICTURES = Path("runs/tour")  # not docs/pictures, which has those of the page
