@@ -1,28 +1,32 @@
 """Runs a step of docs/tour.md: prints what it measures, and draws it.
 
 python -m docs.tour tokens
+python -m docs.tour tokens --language=ko
 """
 
 import argparse
 import importlib
 from pathlib import Path
 
-from docs.tour import picture
+from docs.tour import korean, picture
 
 STEPS = (
     *("tokens", "bottleneck", "attention", "scaling", "heads", "masking", "positions", "order"),
     *("residuals", "training", "beam", "gpt", "bert", "vit", "mixers"),
 )
-PICTURES = Path("runs/tour")  # not docs/pictures, which has those of the page
+# Of each language; not docs/pictures, which has those of the pages.
+PICTURES = {"en": Path("runs/tour"), "ko": Path("runs/tour/ko")}
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser("docs.tour", description="Runs a step of docs/tour.md.")
     parser.add_argument("step", choices=STEPS, help="a file docs/tour/STEP.py")
-    parser.add_argument("--picture", type=Path, help="the SVG file; runs/tour/STEP.svg")
+    parser.add_argument("--language", choices=PICTURES, default="en", help="of the picture")
+    parser.add_argument("--picture", type=Path, help="the SVG file; without it one in runs/tour")
     options = parser.parse_args(arguments)
-    file = options.picture or PICTURES / f"{options.step}.svg"
-    picture.save(importlib.import_module(f"docs.tour.{options.step}").show(), file)
+    file = options.picture or PICTURES[options.language] / f"{options.step}.svg"
+    chart = importlib.import_module(f"docs.tour.{options.step}").show()
+    picture.save(korean.translated(chart) if options.language == "ko" else chart, file)
     print(f"picture: {file}")
 
 
