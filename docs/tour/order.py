@@ -14,6 +14,7 @@ NOUNS = {
     **{"bear": ("곰이", "곰을"), "boy": ("소년이", "소년을"), "girl": ("소녀가", "소녀를")},
 }
 KINDS = {"none": "none", "sinusoids": "interleaved"}  # {in the picture: of config.model.positions}
+HEADS = 8  # with 2, 67 to 100 % of Korean is right without positions, by the first params
 VERBS = {"sees": "봐", "helps": "도와", "chases": "쫓아"}
 
 
@@ -66,7 +67,8 @@ def show() -> picture.Chart:
             tiny.batch_of(pieces, [*itertools.compress(directions[direction], chosen)])
             for chosen in (~is_new, is_new)
         )
-        _, share = learn(tiny.transformer(len(pieces), positions=KINDS[kind]), known, new)
+        model = tiny.transformer(len(pieces), positions=KINDS[kind], num_heads=HEADS)
+        _, share = learn(model, known, new)
         print(f"{direction}, positions {kind:12} {share:6.1%} of the new sentences right")
         rows.append({"direction": direction, "positions": kind, "right": share})
     return {
