@@ -1,4 +1,5 @@
-"""What README.md, CONTRIBUTING.md and docs/ name exists, and their commands parse."""
+"""What README.md, CONTRIBUTING.md and docs/ name exists, their commands parse, and README.ko.md is
+README.md in Korean."""
 
 import json
 import re
@@ -10,7 +11,8 @@ from helpers import pages
 from benchmarks import table1
 
 DOCS = sorted(f"docs/{path.name}" for path in pages.ROOT.glob("docs/*.md"))
-PAGES = {name: (pages.ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", *DOCS)}
+NAMES = ("README.md", "README.ko.md", "CONTRIBUTING.md", *DOCS)
+PAGES = {name: (pages.ROOT / name).read_text("utf-8") for name in NAMES}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -27,6 +29,39 @@ def test_folders_are_where_the_readme_has_them():
     library = pages.ROOT / "transformer"
     docstrings = {f.parent.relative_to(library).as_posix() for f in library.rglob("__init__.py")}
     assert folders == docstrings - {".", "families", "tools"}
+
+
+def facts(text):
+    """Returns what a page says in any language, by paragraph and line of a table.
+
+    Links, whichever language they lead to; code; numbers, but for digits, which may be written out;
+    the first words of each line of code, without what explains them.
+    """
+    links = r"\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\""
+    return [
+        {
+            "links": sorted("".join(x).replace(".ko.md", ".md") for x in re.findall(links, part)),
+            "code": sorted(re.findall(r"`[^`]+`", part)),
+            "numbers": sorted(re.findall(r"\d(?:[\d.,]*\d)+", part)),
+            "lines": re.findall(r"^ {4,10}(\S.*?)(?:  |$)", part, re.MULTILINE),
+        }
+        for part in re.split(r"\n\n|\n(?=\|)", text)
+    ]
+
+
+def test_the_korean_readme_says_the_same():
+    both = (facts(PAGES[name]) for name in ("README.md", "README.ko.md"))
+    assert not [pair for pair in zip(*both, strict=True) if pair[0] != pair[1]]
+
+
+def test_facts_are_what_a_page_says_in_any_language():
+    code = "\n\n    make it    # {}\n| 95 |\n| 96 |"
+    english = "[tour](docs/tour.md), `a.py` of 38.7 in 3 days" + code.format("runs")
+    korean = "사흘에 38.7인 `a.py`, [투어](docs/tour.ko.md)" + code.format("돌린다")
+    assert facts(english) == facts(korean)
+    changes = ("tour.ko.md", "x.md"), ("a.py", "b.py"), ("38.7", "38.8"), ("make it", "make")
+    assert all(facts(korean.replace(*change)) != facts(english) for change in changes)
+    assert facts(korean.replace("| 95 |\n| 96 |", "| 96 |\n| 95 |")) != facts(english)
 
 
 def test_commands_parse(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """The tour: its commands run, its pictures are what they draw, and both languages say the same."""
 
+import html
 import math
 import re
 from pathlib import Path
@@ -8,10 +9,11 @@ import pytest
 
 from docs.diagrams.__main__ import DIAGRAMS
 from docs.tour import __main__ as tour
-from docs.tour import picture, tiny
+from docs.tour import korean, picture, tiny
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = ("tour.md", "tour.ko.md")
+PAGES = {"tour.md": "pictures", "tour.ko.md": "pictures/ko"}  # with the folder of its pictures
+KOREAN = set(korean.WORDS.values())
 # Largest differences seen between jax 0.10 and 0.12, and between two ways to compile: 0.001 but for
 # the attention of the trained ViT, whose rounding grows to 0.06 while it learns.
 TOLERANCES = {"vit": 0.15}
@@ -29,26 +31,75 @@ def pictures(page):
     return matches(page, r"!\[[^\]]+\]\(([^)]+)\)")
 
 
-@pytest.mark.parametrize(
-    "what", [r"^    ([^\n]*)$", r"\]\((pictures/[^)]+)\)", r"^```math\n(.*?)```", r"`([\w/]+\.py)`"]
-)
+@pytest.mark.parametrize("what", [r"^    ([^\n]*)$", r"^```math\n(.*?)```", r"`([\w/]+\.py)`"])
 def test_both_languages_have_the_same(what):
-    english, korean = (matches(page, what) for page in PAGES)
-    assert english
-    assert english == korean
+    in_english, in_korean = (matches(page, what) for page in PAGES)
+    assert in_english
+    assert in_english == in_korean
+
+
+def test_both_languages_have_the_same_figures():
+    """Numbers of two digits or more; others may be written out."""
+    sections = ((DOCS / page).read_text("utf-8").split("\n## ") for page in PAGES)
+    for section in zip(*sections, strict=True):
+        figures = [set(re.findall(r"\d(?:[\d.,]*\d)+", text)) for text in section]
+        assert figures[0] == figures[1], section[0].partition("\n")[0]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_step_has_its_command_and_its_picture(page):
     drawn = [command.split()[3] for command in commands(page) if "-m docs.tour" in command]
     assert drawn == list(tour.STEPS)
-    drawn = [Path(file).stem for file in pictures(page)]
-    assert [name for name in drawn if name not in DIAGRAMS] == list(tour.STEPS)
+    own = [file for file in pictures(page) if Path(file).stem not in DIAGRAMS]
+    folders = ["pictures" if step in korean.DRAWINGS else PAGES[page] for step in tour.STEPS]
+    assert own == [f"{x}/{step}.svg" for x, step in zip(folders, tour.STEPS, strict=True)]
 
 
 def test_the_pages_load_quickly():
-    sizes = {step: (DOCS / "pictures" / f"{step}.svg").stat().st_size for step in tour.STEPS}
-    assert {step: size for step, size in sizes.items() if size > 150_000} == {}
+    files = [DOCS / file for page in PAGES for file in pictures(page)]
+    assert [file for file in files if file.stat().st_size > 150_000] == []
+
+
+def data_of(chart):
+    """Returns the texts of a chart, or of a part of it, that are data."""
+    if isinstance(chart, list):
+        return set().union(*map(data_of, chart))
+    if not isinstance(chart, dict):
+        return set()
+    texts = {x for key, x in chart.items() if key in korean.DATA and isinstance(x, str)}
+    return texts.union(*map(data_of, chart.values()))
+
+
+def not_korean(file):
+    """Returns what a picture says in another language, but for data and for single letters."""
+    said = map(html.unescape, re.findall(r"<text[^>]*>([^<]*)</text>", file.read_text("utf-8")))
+    said = {x for x in said if re.search("[A-Za-z]{2}", x)} - data_of(picture.specification(file))
+    return {x for x in said if x not in KOREAN and not KOREAN.issuperset(x.split(", "))}
+
+
+@pytest.mark.parametrize("step", [step for step in tour.STEPS if step not in korean.DRAWINGS])
+def test_the_korean_picture_is_the_english_one_in_korean(step):
+    english, translated = (DOCS / folder / f"{step}.svg" for folder in PAGES.values())
+    chart = korean.translated(picture.specification(english))
+    assert chart == picture.specification(translated), "python -m docs.tour.korean draws it again"
+    assert not not_korean(translated)
+
+
+def test_what_a_chart_says_is_translated_and_data_are_not(tmp_path):
+    rows = [{"score": "loss", "word": "loss", "rate": 1.0}]
+    color = {"field": "score", "scale": {"domain": ["loss"]}}
+    encoding = {"x": {"field": "word"}, "y": {"field": "rate"}, "color": color}
+    chart = {"title": "encoder, head 1", "mark": "bar", "encoding": encoding}
+    translated = korean.translated({**chart, "data": {"values": rows}})
+    assert translated["title"] == "인코더, 헤드 1"
+    assert translated["data"]["values"] == [{"score": "손실", "word": "loss", "rate": 1.0}]
+    assert translated["encoding"]["color"]["scale"]["domain"] == ["손실"]
+    titles = {key: channel["title"] for key, channel in translated["encoding"].items()}
+    assert titles == {"x": "단어", "y": "학습률", "color": "점수"}
+    picture.save(translated, tmp_path / "a.svg")
+    assert not_korean(tmp_path / "a.svg") == set()
+    picture.save({**translated, "title": "encoder, 헤드 1"}, tmp_path / "a.svg")
+    assert not_korean(tmp_path / "a.svg") == {"encoder, 헤드 1"}
 
 
 def test_the_models_of_the_tour_can_be_built():
@@ -82,21 +133,26 @@ def test_differences_are_seen():
     assert differences(chart, {**chart, "title": "b"}, 0.01)
 
 
-def test_a_command_leaves_the_pictures_of_the_page(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("docs.tour.scaling.show", dict)
-    monkeypatch.setattr(picture, "save", lambda *_: None)
-    tour.main(["scaling"])
-    assert capsys.readouterr().out == "picture: runs/tour/scaling.svg\n"
+@pytest.mark.parametrize(
+    ("language", "title", "file"),
+    [("en", "width", "runs/tour/scaling.svg"), ("ko", "폭", "runs/tour/ko/scaling.svg")],
+)
+def test_a_command_leaves_the_pictures_of_the_page(language, title, file, monkeypatch, capsys):
+    monkeypatch.setattr("docs.tour.scaling.show", lambda: {"title": "width"})
+    monkeypatch.setattr(picture, "save", lambda chart, *_: print(chart["title"]))
+    tour.main(["scaling", f"--language={language}"])
+    assert capsys.readouterr().out == f"{title}\npicture: {file}\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", tour.STEPS)
-def test_a_command_draws_the_picture_that_the_page_shows(step, tmp_path, capsys):
+def test_a_command_draws_the_pictures_that_the_pages_show(step, tmp_path, capsys):
     tour.main([step, f"--picture={tmp_path / 'drawn.svg'}"])
     assert capsys.readouterr().out.endswith("drawn.svg\n")
-    files = tmp_path / "drawn.svg", DOCS / "pictures" / f"{step}.svg"
-    charts = [picture.specification(file) for file in files]
+    chart = picture.specification(tmp_path / "drawn.svg")
     command = f"python -m docs.tour {step} --picture=docs/pictures/{step}.svg"
-    again = f"{files[1]} is not what its command draws: {command}"
-    assert not differences(*charts, TOLERANCES.get(step, 0.02)), again
+    charts = [chart] if step in korean.DRAWINGS else [chart, korean.translated(chart)]
+    for drawn, folder in zip(charts, PAGES.values(), strict=False):
+        kept = picture.specification(DOCS / folder / f"{step}.svg")
+        again = f"{folder}/{step}.svg is not drawn by {command} && python -m docs.tour.korean"
+        assert not differences(drawn, kept, TOLERANCES.get(step, 0.02)), again

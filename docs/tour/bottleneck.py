@@ -23,7 +23,8 @@ def copies(random: np.random.Generator, count: int, lengths: range) -> dict:
     """Returns a batch of random letters to be said again."""
     sizes = random.choice(lengths, count)
     texts = [[*random.choice(LETTERS, size).tolist(), END] for size in sizes]
-    return tiny.batch(texts, texts, length=LONGEST + 1)
+    sources = texts
+    return tiny.batch(sources, texts, length=LONGEST + 1)
 
 
 def training() -> Iterator[dict]:
@@ -36,12 +37,12 @@ def show() -> picture.Chart:
     rows = []
     print(f"{'letters':26}" + "".join(f"{length:8}" for length in LENGTHS))
     for kind, (attention, d_model) in KINDS.items():
-        model = tiny.recurrent(LETTERS.stop, attention, d_model)
+        model = tiny.recurrent(LETTERS.stop, attention, d_model, bidirectional=False)
         params, _ = tiny.train(model, training(), steps=160, rate=1e-2)
         forward = jax.jit(functools.partial(model.apply, {"params": params}, train=False))
         shares = []
         for length in LENGTHS:
-            test = copies(np.random.default_rng(length), 100, range(length, length + 1))
+            test = copies(np.random.default_rng(length), 400, range(length, length + 1))
             right = forward(**test["inputs"]).argmax(-1) == test["targets"]
             shares.append(float((right * test["weights"]).sum() / test["weights"].sum()))
             rows.append({"between": kind, "letters": length, "right": shares[-1]})

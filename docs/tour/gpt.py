@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ from transformer.families.language_model.continuations import unprompted
 from transformer.tools.quickstart import grammar
 
 CONTEXT, ROWS, STEPS = 48, 16, 400
+COUNTED = (" a", " a ", "strawberry", "strawberries")
 
 
 def batches(ids: np.ndarray) -> Iterator[dict]:
@@ -22,6 +24,21 @@ def batches(ids: np.ndarray) -> Iterator[dict]:
     for step in itertools.count():
         items = np.random.default_rng((0, step)).choice(windows, ROWS, replace=False)
         yield streams.assemble_shifted(ids, items, np.arange(ROWS), (ROWS, CONTEXT), (0, step))
+
+
+def surprisal(model: nn.Module, params: tiny.Tree, ids: np.ndarray) -> np.ndarray:
+    """Returns -log P of each character of a text, given those before it in a window."""
+    every = np.arange(-(-len(ids) // CONTEXT))
+    batch = streams.assemble(ids, every, every, (len(every), CONTEXT))
+    log_p_BTV = jax.nn.log_softmax(model.apply({"params": params}, **batch["inputs"], train=False))
+    log_p_BT1 = jnp.take_along_axis(log_p_BTV, batch["targets"][..., None], axis=-1)
+    return -np.asarray(log_p_BT1).ravel()[: len(ids)]
+
+
+def begins(vocabulary: Characters, ids: np.ndarray) -> np.ndarray:
+    """Returns which characters of a text are the first of a word: behind a space or a line."""
+    [space, _] = vocabulary.encode([" "])[0]
+    return np.isin(np.append(vocabulary.end, ids[:-1]), (space, vocabulary.end))
 
 
 def show() -> picture.Chart:
@@ -40,17 +57,22 @@ def show() -> picture.Chart:
     for text in unprompted(params, 4, model=model, vocabulary=vocabulary, **options):
         print(f"sampled: {text}")
 
-    text = next(english for _, english in corpus["test"] if 30 < len(english) < CONTEXT)
+    text = " ".join(lines)
+    print("\nthe corpus has " + ", ".join(f"{text.count(x):,} of {x!r}" for x in COUNTED))
+    unseen = [english for _, english in corpus["test"]]
+    stream = np.concatenate(vocabulary.encode(unseen))
+    surprisal_T, first_T = surprisal(model, params, stream), begins(vocabulary, stream)
+    print(f"\n{len(unseen)} unseen sentences, nats a character:")
+    for name, chosen_T in {"first of a word": first_T, "later": ~first_T}.items():
+        print(f"{name:16} {surprisal_T[chosen_T].mean():.2f}")
+
+    text = next(english for english in unseen if 30 < len(english) < CONTEXT)
     stream = np.array(vocabulary.encode([text])[0])
-    batch = streams.assemble(stream, np.arange(1), np.arange(1), (1, len(stream)))
-    logits = model.apply({"params": params}, **batch["inputs"], train=False)
-    log_p_TV = jax.nn.log_softmax(logits[0])
-    surprisal_T = -jnp.take_along_axis(log_p_TV, stream[:, None], axis=1)[:, 0]
+    surprisal_T, first_T = surprisal(model, params, stream), begins(vocabulary, stream)
     characters = [*text.replace(" ", "␣"), "⏎"]
-    starts = [True] + [before in " " for before in text]
     rows = [
         {"place": i, "character": c, "nats": float(x), "is": "first of a word" if s else "later"}
-        for i, (c, x, s) in enumerate(zip(characters, surprisal_T, starts, strict=True))
+        for i, (c, x, s) in enumerate(zip(characters, surprisal_T, first_T, strict=True))
     ]
     print("\n" + " ".join(f"{c}:{x:.1f}" for c, x in zip(characters, surprisal_T, strict=True)))
     labels = f"{characters}[datum.value]"

@@ -77,11 +77,13 @@ def turned(params: tiny.Tree, source: np.ndarray) -> str:
 
 def lines(title: str, rows: list[dict], x: dict, fields: tuple[str, ...], **y: dict) -> dict:
     """Returns a chart with a line for each of these fields of the rows."""
-    color = {"field": "key", "sort": None, "legend": {"orient": "bottom", "title": None}}
+    at = lambda row: {x["field"]: row[x["field"]]}
+    values = [{**at(row), "of": name, "value": row[name]} for name in fields for row in rows]
+    color = {"field": "of", "sort": None, "legend": {"orient": "bottom", "title": None}}
     y = {"field": "value", "type": "quantitative", "title": None, **y}
     return {
-        **{"title": title, "width": 165, "height": 180, "data": {"values": rows}},
-        **{"transform": [{"fold": fields}], "mark": {"type": "line", "point": len(rows) < 10}},
+        **{"title": title, "width": 165, "height": 180, "data": {"values": values}},
+        "mark": {"type": "line", "point": len(rows) < 10},
         "encoding": {"x": {"type": "quantitative", **x}, "y": y, "color": color},
     }
 

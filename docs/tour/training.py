@@ -47,14 +47,14 @@ def show() -> picture.Chart:
     for run in RATES:
         top = max((row for row in rates if row["run"] == run), key=lambda row: row["rate"])
         print(f"{run:34} highest at step {top['step']}: {top['rate']:.2e}")
-    p_gold = np.round(1 - np.geomspace(0.5, 0.0005, 40), 5)
+    p_gold = np.array([*range(500, 990, 10), *range(990, 1000)]) / 1000
     curves = []
     for smoothing in (0.0, 0.1):
         points = [(float(p), *loss(p, smoothing)) for p in p_gold]
         name = f"smoothing {smoothing}"
         curves += [{"labels": name, "P": p, "loss": value} for p, value, _ in points]
         least = min(points, key=lambda point: point[1])
-        print(f"{name:34} least loss {least[1]:.3f} at P(right token) = {least[0]:.3f}")
+        print(f"{name:34} loss least at P(right token) = {least[0]:.2f}")
     line = {"mark": "line", "width": 300, "height": 200}
     quantity = lambda field, **more: {"field": field, "type": "quantitative", **more}
     legend = {"orient": "bottom", "columns": 1, "title": None}
