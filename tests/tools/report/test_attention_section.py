@@ -9,6 +9,7 @@ from helpers import tiny
 from tools.pages import workdirs
 from tools.report import insides
 
+from configs import multi30k_rnn
 from transformer.data import vocabulary
 from transformer.families.recurrent.recurrent import Recurrent
 from transformer.families.texts import classification
@@ -39,9 +40,7 @@ def test_a_translation_s_three_kinds(tmp_path):
 @pytest.mark.parametrize("kind", ["none", "additive"])
 def test_a_recurrent_model_has_one_kind_or_none(tmp_path, kind):
     loaded = insides.translating(tmp_path / "run")
-    fields = {"d_model": 8, "num_layers": 1, "cell": "gru", "tied_embeddings": "all"}
-    fields |= {"bidirectional": True, "cell_norm": "none"}
-    fields |= {"forget_bias": 1.0, "dropout_rate": 0.0, "attention": kind}
+    fields = {**multi30k_rnn.get_config(kind).model, "d_model": 8}
     sizes = {
         name: getattr(loaded.model, name) for name in ("source_vocab_size", "target_vocab_size")
     }
