@@ -12,7 +12,7 @@ from docs.tour import korean, picture
 
 STEPS = (
     *("tokens", "pieces", "bottleneck", "forgetting", "attention", "hard", "lookup", "scaling"),
-    *("heads", "masking", "positions", "order", "sum", "residuals", "training"),
+    *("heads", "masking", "positions", "order", "sum", "normalisation", "residuals", "training"),
     *("beam", "decoding", "gpt", "bert", "sense", "vit", "mixers"),
 )
 # Of each language; not docs/pictures, which has those of the pages.
