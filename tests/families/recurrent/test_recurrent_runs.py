@@ -6,13 +6,11 @@ import pytest
 from helpers import tiny
 from helpers.layouts import ADAM, assert_first_state_is_that_of_one_program, layout_of
 
+from configs import multi30k_rnn
 from transformer.distributed.layout import gather_params
 from transformer.families.recurrent.recurrent import Recurrent
 
-FIELDS = {
-    **{"d_model": 16, "num_layers": 1, "forget_bias": 1.0, "tied_embeddings": "all"},
-    **{"bidirectional": True, "cell_norm": "none", "dropout_rate": 0.0},
-}
+FIELDS = {**multi30k_rnn.get_config("additive").model, "d_model": 16, "dropout_rate": 0.0}
 
 
 def batch(seed):
@@ -23,7 +21,7 @@ def batch(seed):
 
 def model():
     sizes = {"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY}
-    return Recurrent(**FIELDS, **sizes, cell="lstm", attention="additive")
+    return Recurrent(**{**FIELDS, **sizes, "cell": "lstm"})
 
 
 def run(layout, steps=8):
