@@ -137,6 +137,10 @@ WORDS = {
     "no residuals": "잔차 연결 없음",
     "no residuals, no norm": "잔차 연결도 정규화도 없음",
     "no norm": "정규화 없음",
+    # ensemble
+    "Words said right with one layer left out": "층 하나를 뺐을 때 맞힌 단어",
+    **{f"layer {i}": f"{i}층" for i in (1, 2, 3, 4)},
+    "left out": "뺀 층",
     # training
     "Learning rate": "학습률",
     "rate": "학습률",
@@ -169,8 +173,6 @@ WORDS = {
     "word": "단어",
     # sense
     "썼다 in 128 sentences, two principal components": "문장 128개의 썼다, 주성분 둘",
-    "layer 1": "1층",
-    "layer 2": "2층",
     "before training": "학습 전",
     "after training": "학습 뒤",
     "spent (돈을)": "돈을 썼다",
