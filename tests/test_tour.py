@@ -51,8 +51,7 @@ def test_every_step_has_its_command_and_its_picture(page):
     drawn = [command.split()[3] for command in commands(page) if "-m docs.tour" in command]
     assert drawn == list(tour.STEPS)
     own = [file for file in pictures(page) if Path(file).stem not in DIAGRAMS]
-    folders = ["pictures" if step in korean.DRAWINGS else PAGES[page] for step in tour.STEPS]
-    assert own == [f"{x}/{step}.svg" for x, step in zip(folders, tour.STEPS, strict=True)]
+    assert own == [f"{PAGES[page]}/{step}.svg" for step in tour.STEPS]
 
 
 def test_the_pages_load_quickly():
@@ -85,17 +84,28 @@ def test_the_korean_picture_is_the_english_one_in_korean(step):
     assert not not_korean(translated)
 
 
+@pytest.mark.parametrize("name", korean.DRAWINGS)
+def test_the_korean_drawing_is_the_english_one_in_korean(name):
+    english, translated = (DOCS / folder / f"{name}.svg" for folder in PAGES.values())
+    drawing = english.read_text("utf-8")
+    assert translated.read_text("utf-8") == korean.relabelled(drawing), "python -m docs.tour.korean"
+    labels = {html.unescape(x) for x in re.findall(r">([^<>]+)</text>", drawing)}
+    words = {x for x in labels if re.search("[a-z]{2} |[a-z]{2}-", x)}
+    assert words
+    assert not [x for x in words if korean.in_korean(x) == x and "나는" not in x]
+
+
 def test_what_a_chart_says_is_translated_and_data_are_not(tmp_path):
-    rows = [{"score": "loss", "word": "loss", "rate": 1.0}]
+    rows = [{"score": "loss", "sees": "loss", "rate": 1.0}]
     color = {"field": "score", "scale": {"domain": ["loss"]}}
-    encoding = {"x": {"field": "word"}, "y": {"field": "rate"}, "color": color}
+    encoding = {"x": {"field": "sees"}, "y": {"field": "rate"}, "color": color}
     chart = {"title": "encoder, head 1", "mark": "bar", "encoding": encoding}
     translated = korean.translated({**chart, "data": {"values": rows}})
     assert translated["title"] == "인코더, 헤드 1"
-    assert translated["data"]["values"] == [{"score": "손실", "word": "loss", "rate": 1.0}]
+    assert translated["data"]["values"] == [{"score": "손실", "sees": "loss", "rate": 1.0}]
     assert translated["encoding"]["color"]["scale"]["domain"] == ["손실"]
     titles = {key: channel["title"] for key, channel in translated["encoding"].items()}
-    assert titles == {"x": "단어", "y": "학습률", "color": "점수"}
+    assert titles == {"x": "보는 단어", "y": "학습률", "color": "점수"}
     picture.save(translated, tmp_path / "a.svg")
     assert not_korean(tmp_path / "a.svg") == set()
     picture.save({**translated, "title": "encoder, 헤드 1"}, tmp_path / "a.svg")

@@ -22,12 +22,12 @@ CELLS = {
     "tanh": Cell("rnn", D, 0.0),
     "ReLU": Cell("relu", D, 0.0),
     "GRU": Cell("gru", D, 0.0),
-    "LSTM": Cell("lstm", D, 1.0),
+    "LSTM, forget bias 1": Cell("lstm", D, 1.0),
     "LSTM, forget bias 0": Cell("lstm", D, 0.0),
     "tanh, normalised": Cell("rnn", D, 0.0, normalised=True),
     "LSTM, normalised": Cell("lstm", D, 1.0, normalised=True),
 }
-TRAINED = ("tanh", "ReLU", "GRU", "LSTM")
+TRAINED = ("tanh", "ReLU", "GRU", "LSTM, forget bias 1")
 COLOUR = charts.CATEGORIES["light"]
 COLOURS = [*COLOUR[:4], COLOUR[3], COLOUR[0], COLOUR[3], "black"]
 DASHES = [[1, 0]] * 4 + [[2, 2]] + [[6, 3]] * 2 + [[1, 0]]
@@ -108,15 +108,32 @@ def chart(title: str, curves: dict, shown: Iterable[int], y: picture.Chart) -> p
     return {**size, "mark": "line", "encoding": encoding}
 
 
+def saturation() -> picture.Chart:
+    """Returns tanh and its slope, a factor of the gradient: beyond 2.5 it is nearly 0."""
+    curves = {"tanh x": np.tanh, "its slope": lambda x: 1 - np.tanh(x) ** 2}
+    print(f"the slope of tanh is {curves['its slope'](2.5):.2f} at 2.5")
+    values = np.linspace(-4, 4, 81)
+    rows = [{"x": x, "y": y(x), "of": name} for name, y in curves.items() for x in values]
+    place = {axis: {"field": axis, "type": "quantitative", "title": None} for axis in "xy"}
+    color = {"color": {"field": "of", "sort": None, "title": None}}
+    line = {"mark": "line", "encoding": {**place, **color}}
+    marked = [{"mark": "rule", "encoding": {"x": {"datum": x}}} for x in (-2.5, 2.5)]
+    size = {"title": "tanh is flat beyond 2.5", "width": 360, "height": 120}
+    return {**size, "data": {"values": rows}, "layer": [line, *marked]}
+
+
 def show() -> picture.Chart:
-    """Returns the gradients before training, and what is said right of each letter after it."""
+    """Returns tanh, gradients before training, and what is said right of each letter after it."""
     networks = {name: nn.RNN(cell) for name, cell in CELLS.items()}
     gradients = {name: gradient(x) for name, x in {**networks, "attention": Attention()}.items()}
     one = {name: accuracy(networks[name]) for name in TRAINED}
     two = {name: accuracy(both_ways(CELLS[name])) for name in TRAINED}
     log = {"scale": {"type": "log", "domain": [1e-9, 1e2]}, "axis": {"format": ".0e", "grid": True}}
     share = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "grid": True}}
+    log["title"] = "of the last letter's"
     left = chart("Gradient before training", gradients, SHOWN, log)
     middle = chart("Said right, one direction", one, range(LENGTH), share)
     right = chart("Said right, two directions", two, range(LENGTH), share)
-    return {"hconcat": [left, middle, right]}
+    rows = [saturation(), {"hconcat": [left, middle, right]}]
+    own = {"color": "independent", "strokeDash": "independent"}
+    return {"vconcat": rows, "resolve": {"scale": own}}

@@ -1,8 +1,10 @@
-"""The tour's charts in Korean, drawn from the English ones: nothing is measured again.
+"""The tour's charts and drawings in Korean, made from the English ones: nothing is measured again.
 
 python -m docs.tour.korean draws docs/pictures/ko/ from docs/pictures/.
 """
 
+import html
+import re
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,9 @@ WORDS = {
     "one byte": "바이트 하나",
     "syllables": "음절",
     "jamo": "자모",
+    "composed": "완성형",
+    "decomposed": "풀어 쓴 것",
+    "the same after NFC": "이것을 NFC로",
     # bottleneck
     "Copy a row of letters: the share said right": "글자 줄 베끼기: 맞힌 비율",
     "letters": "글자 수",
@@ -42,7 +47,12 @@ WORDS = {
     "Said right, one direction": "맞힌 비율, 한 방향",
     "Said right, two directions": "맞힌 비율, 두 방향",
     "letters ago": "몇 글자 앞",
+    "tanh is flat beyond 2.5": "tanh는 2.5 너머에서 평평하다",
+    "tanh x": "tanh x",
+    "its slope": "그 기울기",
+    "of the last letter's": "마지막 글자의 기울기 = 1",
     "forget bias 0": "망각 편향 0",
+    "forget bias 1": "망각 편향 1",
     "normalised": "정규화",
     **{name: name for name in ("tanh", "ReLU", "GRU", "LSTM")},
     # attention
@@ -107,7 +117,9 @@ WORDS = {
     "none": "없음",
     "sinusoids": "사인과 코사인",
     # sum
-    "Sine components of PE": "PE의 사인 성분",
+    "Components of PE": "PE의 성분",
+    "sine": "사인",
+    "cosine": "코사인",
     "|cos| of word and position": "단어와 위치의 |cos|",
     "Right when read from the sum": "합에서 바로 읽은 비율",
     "|cosine|": "|코사인|",
@@ -144,10 +156,10 @@ WORDS = {
     # training
     "Learning rate": "학습률",
     "rate": "학습률",
-    "step": "단계",
-    "base (width 512, warm-up 4,000)": "base(폭 512, 워밍업 4,000단계)",
-    "big (width 1024, warm-up 4,000)": "big(폭 1024, 워밍업 4,000단계)",
-    "base, warm-up 8,000": "base, 워밍업 8,000단계",
+    "step": "스텝",
+    "base (width 512, warm-up 4,000)": "base(폭 512, 워밍업 4,000스텝)",
+    "big (width 1024, warm-up 4,000)": "big(폭 1024, 워밍업 4,000스텝)",
+    "base, warm-up 8,000": "base, 워밍업 8,000스텝",
     "Loss of a token, in nats": "토큰 하나의 손실(내트)",
     "loss": "손실",
     "P(right token)": "P(정답 토큰)",
@@ -173,6 +185,9 @@ WORDS = {
     "word": "단어",
     # sense
     "썼다 in 128 sentences, two principal components": "문장 128개의 썼다, 주성분 둘",
+    "In the corner: how often the nearest has the same sense (by chance 20 %)": (
+        "구석의 수: 가장 가까운 것이 같은 뜻인 비율(우연이면 20%)"
+    ),
     "before training": "학습 전",
     "after training": "학습 뒤",
     "spent (돈을)": "돈을 썼다",
@@ -180,6 +195,9 @@ WORDS = {
     "was bitter (맛이)": "맛이 썼다",
     "wrote (글을)": "글을 썼다",
     # vit
+    "In orange: the class token's attention to each patch": (
+        "주황색: 분류 토큰이 패치마다 두는 어텐션"
+    ),
     "disc": "원반",
     "square": "정사각형",
     "cross": "십자",
@@ -193,13 +211,84 @@ WORDS = {
     "2 layers": "2층",
     "3 layers": "3층",
     "sees": "보는 단어",
+    # docs/diagrams: seq2seq
+    "One fixed vector": "고정된 벡터 하나",
+    "Attention": "어텐션",
+    "gru": "gru",
+    "states [B": "상태 [B",
+    "32 numbers": "숫자 32개",
+    "whatever the length": "길이와 상관없이",
+    "weights of each step: [B": "스텝마다 가중치: [B",
+    # multi_head
+    "One head": "헤드 하나",
+    "8 heads": "헤드 8개",
+    "8 times": "8번",
+    "64 wide": "폭 64",
+    "query": "쿼리",
+    "key": "키",
+    "value": "값",
+    "mask": "마스크",
+    "softmax": "소프트맥스",
+    "sum of values": "값의 가중합",
+    "concatenate": "이어 붙이기",
+    "output": "출력",
+    # model
+    "The Transformer": "트랜스포머",
+    "the paper's base": "논문의 base",
+    "512 wide:": "폭 512:",
+    "63,045,632 parameters": "파라미터 63,045,632개",
+    "(M: million of them)": "(M: 백만 개)",
+    "B sentence pairs of": "문장 쌍 B개,",
+    "S source tokens and": "원문 토큰 S개와",
+    "T target tokens": "번역문 토큰 T개",
+    "shifted right": "한 칸 밀림",
+    "embedding": "임베딩",
+    "times √512": "√512배",
+    "one for both sides: 18.94 M": "양쪽에 하나: 18.94 M",
+    "+ positions": "+ 위치",
+    "interleaved sinusoids": "사인과 코사인",
+    "6 layers": "6층",
+    "feed-forward": "피드포워드",
+    "2,048 wide": "폭 2,048",
+    "add": "더하기",
+    "layer-norm": "층 정규화",
+    "masked": "마스크",
+    "cross-attention": "크로스 어텐션",
+    "memory [B": "메모리 [B",
+    "logits": "로짓",
+    "by the same matrix": "같은 행렬로",
+    "P(next token)": "P(다음 토큰)",
+    # layer
+    "A layer of each side": "양쪽의 층 하나씩",
+    "of the paper's base;": "논문의 base;",
+    "numbers: parameters": "수: 파라미터",
+    "dropout of 0.1": "드롭아웃 0.1,",
+    "before each sum": "더하기 전마다",
+    "weights [B": "가중치 [B",
+    "softmax(q·k / √64) v": "소프트맥스(q·k / √64) v",
+    "output 8 × 64 → 512": "출력 8 × 64 → 512",
+    "inner 512 → 2,048": "안쪽 512 → 2,048",
+    "outer 2,048 → 512": "바깥쪽 2,048 → 512",
+    "relu": "relu",
+    # decoding
+    "A beam of two": "폭이 2인 빔",
+    "with log P": "log P와 함께",
+    "The source: all its tokens at once.": "원문: 모든 토큰이 한꺼번에.",
+    "The encoder: each token attends to all.": "인코더: 토큰마다 모든 토큰을 본다.",
+    **{f"The decoder reads {x}": f"디코더가 {x}를 읽고" for x in ("<s>", "I", "like", "apples")},
+    "and attends.": "원문을 본다.",
+    **{f"It says {x}": f"{x}를 말한다" for x in ("I", "like", "apples", "</s>")},
+    **{f"with probability 0.{x}.": f"확률 0.{x}." for x in (97, 98)},
+    "All steps at once; a line is as strong as its weight.": (
+        "모든 스텝을 한꺼번에. 선은 가중치만큼 진하다."
+    ),
 }
 # Fields whose texts are data, which the models read and write.
 DATA = {
     *("after", "next", "source", "target", "from", "to", "change of", "prediction of", "says"),
-    *("character", "sentence", "word", "sees", "position", "text"),
+    *("character", "sentence", "sees", "position", "text"),
 }
-DRAWINGS = ("decoding",)  # which are no charts, and stay as they are
+DRAWINGS = ("seq2seq", "multi_head", "model", "layer", "decoding")  # which are no charts
 WRITTEN = ("title", "subtitle", "text", "datum", "domain", "sort")  # keys of what a chart says
 NAMED = ("x", "y", "color", "fill", "stroke", "shape", "size", "strokeDash", "row", "column")
 
@@ -237,12 +326,21 @@ def named(encoding: dict) -> dict:
     return translated(shown)
 
 
+def relabelled(drawing: str) -> str:
+    """Returns an SVG whose labels are in Korean, at their places."""
+    label = lambda text: f">{html.escape(in_korean(html.unescape(text[1])))}</text>"
+    return re.sub(r">([^<>]+)</text>", label, drawing)
+
+
 def main() -> None:
     from docs.tour.__main__ import STEPS  # which imports this file
 
-    for step in [step for step in STEPS if step not in DRAWINGS]:
-        chart = picture.specification(Path(f"docs/pictures/{step}.svg"))
-        picture.save(translated(chart), Path(f"docs/pictures/ko/{step}.svg"))
+    english, korean = Path("docs/pictures"), Path("docs/pictures/ko")
+    for step in set(STEPS) - set(DRAWINGS):
+        chart = picture.specification(english / f"{step}.svg")
+        picture.save(translated(chart), korean / f"{step}.svg")
+    for name in (f"{drawing}.svg" for drawing in DRAWINGS):
+        (korean / name).write_text(relabelled((english / name).read_text("utf-8")), "utf-8")
 
 
 if __name__ == "__main__":

@@ -117,4 +117,6 @@ def show() -> picture.Chart:
             size = {"title": title, "width": 270, "height": 200}
             panels.append({"data": data, "layer": [points, number], **size})
         lines.append({"hconcat": panels})
-    return {"title": f"{WORD} in {HELD_OUT} sentences, two principal components", "vconcat": lines}
+    title = f"{WORD} in {HELD_OUT} sentences, two principal components"
+    number = "In the corner: how often the nearest has the same sense (by chance 20 %)"
+    return {"title": {"text": title, "subtitle": number}, "vconcat": lines}

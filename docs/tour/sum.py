@@ -15,7 +15,7 @@ SENTENCE = np.array(["I", "like", "you", "but", "you", "don't", "like", "me"])
 WIDTHS = (2, 8, 32, 128, 512, 2048)
 WORDS, POSITIONS = 1000, 64
 TRAINED = 128  # width
-WAVES = ("0", "4", "8", "12")  # in the picture, of 32 components
+WAVES = {"sine, i = 0": 0, "cosine, i = 0": 1, "sine, i = 4": 8, "cosine, i = 4": 9}  # of 32
 
 
 def encodings(positions_P: np.ndarray, width: int) -> np.ndarray:
@@ -79,7 +79,8 @@ def lines(title: str, rows: list[dict], x: dict, fields: tuple[str, ...], **y: d
     """Returns a chart with a line for each of these fields of the rows."""
     at = lambda row: {x["field"]: row[x["field"]]}
     values = [{**at(row), "of": name, "value": row[name]} for name in fields for row in rows]
-    color = {"field": "of", "sort": None, "legend": {"orient": "bottom", "title": None}}
+    color = {"field": "of", "sort": None}
+    color["legend"] = {"orient": "bottom", "title": None, "columns": 2}
     y = {"field": "value", "type": "quantitative", "title": None, **y}
     return {
         **{"title": title, "width": 165, "height": 180, "data": {"values": values}},
@@ -118,14 +119,14 @@ def show() -> picture.Chart:
     compare()
 
     waves = [
-        {"position": i / 3, **{c: float(wave_D[int(c)]) for c in WAVES}}
+        {"position": i / 3, **{name: float(wave_D[c]) for name, c in WAVES.items()}}
         for i, wave_D in enumerate(encodings(np.arange(91) / 3, 32))
     ]
     log, both = {"type": "log", "nice": False}, ("word", "position")
     axis = {"values": WIDTHS, "format": "d", "labelFlush": False}
     by_width = {"field": "width", "scale": log, "axis": axis}
     panels = [
-        lines("Sine components of PE", waves, {"field": "position"}, WAVES),
+        lines("Components of PE", waves, {"field": "position"}, tuple(WAVES)),
         lines("|cos| of word and position", measured, by_width, ("|cosine|", "√(2/πd)"), scale=log),
         lines("Right when read from the sum", measured, by_width, both, axis={"format": "%"}),
     ]

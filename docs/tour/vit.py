@@ -65,7 +65,8 @@ def show() -> picture.Chart:
         area, share = touched_BPP[of_kind].mean(), (looks_BPP * touched_BPP)[of_kind].sum()
         print(f"{shape:24}{area:8.0%}{share / of_kind.sum():18.0%}")
     panels = zip(SHAPES, pixels[..., 0] / 255, looks_BPP, strict=False)  # the first of each shape
-    return {"hconcat": [panel(*each) for each in panels]}
+    title = "In orange: the class token's attention to each patch"
+    return {"title": title, "hconcat": [panel(*each) for each in panels]}
 
 
 def panel(title: str, image_HW: np.ndarray, looks_PP: np.ndarray) -> picture.Chart:
