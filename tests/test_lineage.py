@@ -14,7 +14,6 @@ from transformer.workdir import config_files
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGES = ENGLISH, KOREAN = "lineage.md", "lineage.ko.md"
 TOURS = {ENGLISH: "tour.md", KOREAN: "tour.ko.md"}
-STEP = r"(\d+|\{\w+\})"  # its number, or {NAME} until there is one
 DEFAULTS = ("configs/multi30k.py", "configs/multi30k_rnn.py")  # of keys without a config
 
 
@@ -50,22 +49,22 @@ def test_both_languages_have_the_same_in_each_row(what):
 
 def test_both_languages_name_the_same_files_and_steps():
     assert set(code(read(ENGLISH))) == set(code(read(KOREAN)))
-    english, korean = re.findall(f"step {STEP}", read(ENGLISH)), f"{STEP}단계"
+    english, korean = re.findall(r"step (\d+)", read(ENGLISH)), r"(\d+)단계"
     assert english
     assert english == re.findall(korean, read(KOREAN))
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_row_has_the_number_of_its_step(page):
-    """The step's command is in the section of that number."""
-    named = [re.fullmatch(f"{STEP} `(\\w+)`", row[-1]) for row in rows(page) if len(row) > 2]
-    assert all(named), page
-    for number, name in {match.groups() for match in named}:
-        if number.isdigit():
-            _, _, section = read(TOURS[page]).partition(f"\n## {number}. ")
-            assert f"-m docs.tour {name}\n" in section.partition("\n## ")[0], (number, name)
-        else:
-            assert number == f"{{{name}}}"
+    """The step's command is in the section to which it leads."""
+    shown = [row[-1] for row in rows(page) if len(row) > 2]
+    links = [re.findall(r"\[([^\]]+)\]\(([\w.]+)#?([^)]*)\)", cell) for cell in shown]
+    assert all(links), page
+    for label, file, anchor in {link for cell in links for link in cell if link[1] == TOURS[page]}:
+        number, name = re.fullmatch(r"(\d+) `(\w+)`", label).groups()
+        assert anchor.startswith(f"{number}-"), (file, anchor)
+        _, _, section = read(file).partition(f"\n## {number}. ")
+        assert f"-m docs.tour {name}\n" in section.partition("\n## ")[0], (number, name)
 
 
 def test_every_config_can_be_loaded():
