@@ -65,7 +65,8 @@ def most_similar(groups: dict[tuple, tuple[list, list]]) -> list[tuple[str, str]
     """Returns, for each pair of the groups, one of its texts with a text of another group."""
     owner = {text: g for g, (pairs, _) in groups.items() for pair in pairs for text in pair}
     owner = owner | {text: g for g, (_, texts) in groups.items() for text in texts}
-    texts, numbers = [*owner][:POOL], collections.defaultdict(lambda: len(numbers))
+    paired = sum(2 * len(pairs) for pairs, _ in groups.values())
+    texts, numbers = [*owner][: max(POOL, paired)], collections.defaultdict(lambda: len(numbers))
     bags = [[numbers[word] for word in set(words(text))] for text in texts]
     has_VN = np.zeros((len(numbers), len(texts)), bool)
     for i, bag in enumerate(bags):
@@ -122,7 +123,8 @@ def main() -> None:
     unseen = [line for split in ("dev", "test") for line in splits[split]]
     assert not known & {words(text) for line in unseen for text in line[1:]}
     print({split: len(lines) for split, lines in splits.items()})
-    print("most frequent label", 0.5)
+    labels = collections.Counter(label for label, *_ in splits["test"])
+    print("most frequent label", max(labels.values()) / len(splits["test"]))
     print("overlap of words", accuracy_by_overlap(splits["train"], splits["test"]))
 
 

@@ -28,10 +28,12 @@ def main(arguments: list[str] | None = None) -> None:
     file = options.picture or PICTURES[options.language] / f"{options.step}.svg"
     step = importlib.import_module(f"docs.tour.{options.step}")
     chart, draw = step.show(), getattr(step, "draw", None)
-    if options.language == "ko" and options.step not in korean.DRAWINGS:
+    if options.language == "ko" and not draw:
         chart = korean.translated(chart)
     picture.save(chart, file, draw)
-    if hasattr(step, "page"):
+    if options.language == "ko" and draw:
+        file.write_text(korean.relabelled(file.read_text("utf-8")), "utf-8")
+    if hasattr(step, "page") and not options.picture:
         page = file.with_suffix(".html")
         page.write_text(step.page(file.read_text("utf-8")), "utf-8")
         print(f"page: {page}")

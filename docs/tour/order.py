@@ -1,4 +1,4 @@
-"""Step 6, a task that needs positions: who sees whom."""
+"""A task that needs positions: who sees whom."""
 
 import functools
 import itertools

@@ -160,5 +160,6 @@ def train(
     step, history = jax.jit(step), []
     for content in itertools.chain([first], batches):
         state, metrics = step(state, content)
-        history.append({name: float(x / metrics["weight"]) for name, x in metrics.items()})
-    return state.params, history
+        history.append(metrics)
+    means = lambda sums: {name: float(x / sums["weight"]) for name, x in sums.items()}
+    return state.params, [*map(means, jax.device_get(history))]

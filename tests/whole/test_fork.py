@@ -85,7 +85,8 @@ def test_the_tests_of_the_core_need_no_family_and_no_tool(tmp_path):
     """All are collected; those run that look at the whole tree."""
     without(copy(tmp_path, ("transformer", "configs", "tests", "benchmarks", "docs")), WINGS)
     pytest_of = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    for arguments in (["--collect-only"], ["tests/test_configs.py", "tests/test_rooms.py"]):
+    fast = ["-m", "not slow", "tests/test_configs.py", "tests/test_rooms.py"]
+    for arguments in (["--collect-only"], fast):
         ran = subprocess.run([*pytest_of, *arguments], capture_output=True, text=True, cwd=tmp_path)
         assert not ran.returncode, ran.stdout
 

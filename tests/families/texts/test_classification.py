@@ -106,7 +106,7 @@ def test_pairs_are_learnt_and_classified_as_evaluated(configure, tmp_path, answe
     _, *answers = answered("classify", folder, pairs.encode()).splitlines()  # after the run's score
     assert [line.split("\t")[0] for line in answers] == predictions
     reader = classification.reader(run_config.read_config(folder), folder)
-    for line in ("one text", "bad\ta\tb", ""):
+    for line in ("one text", "bad\ta\tb", "", "a\t"):
         message = re.escape(f"line 1: expected A<tab>B, found {line!r}")
         with pytest.raises(UserError, match=f"^{message}$"):
             reader(line, 1)
@@ -180,6 +180,12 @@ def test_a_resumed_run_needs_the_same_text_and_labels(configure, trained, folder
         ({"architecture": "recurrent"}, r"'recurrent' is a model of another task"),
         ({"data.num_texts": 3}, r"config\.data\.num_texts must be one of 1, 2, found 3"),
         ({"data.num_texts": 2, "data.max_length": 3}, r"max_length must be at least 4, found 3"),
+        ({"data.num_texts": 2, "model.positions": "rotary"}, r"needs positions of the input"),
+        ({"data.num_texts": 2, "model.positions": "none"}, r"needs positions of the input"),
+        (
+            {"data.num_texts": 2, "model.positions": "interleaved", "data.max_length": 33},
+            r"max_positions must be at least config\.data\.max_length=33, found 32",
+        ),
     ],
 )
 def test_values_that_cannot_work_are_refused(configure, changes, message):

@@ -15,6 +15,8 @@ from transformer.errors import UserError, check_values, quantity
 from transformer.families.labels import class_names, classifiers
 from transformer.families.texts import labelled_text, texts
 from transformer.families.texts.labelled_text import LabelledText
+from transformer.families.texts.text_encoder import TextClassifier
+from transformer.models.positions import is_of_input
 from transformer.tasks import losses, splits, trained, vocabularies
 from transformer.tasks.evaluation import Evaluation
 from transformer.tasks.task import (
@@ -65,10 +67,27 @@ def check_texts(config: ConfigDict, sizes: Callable, example: Callable) -> None:
             f"config.architecture={config.architecture!r} reads LABEL<tab>A<tab>B: set "
             f"config.data.num_texts={needed}, found {data.num_texts}"
         )
+    if data.num_texts > 1 and isinstance(checked, TextClassifier):
+        _check_halves(checked, data.max_length)
     what = f"config.data.max_length={data.max_length}"
     trained.check_all_positions(config, checked, data.max_length, what)
     check_packing(checked, data.get("pack", False))
     abstract_params(checked, example(config, 1))
+
+
+def _check_halves(model: TextClassifier, max_length: int) -> None:
+    """Raises UserError where positions would not tell a second text from the first."""
+    if not is_of_input(model.options.positions):
+        raise UserError(
+            "config.data.num_texts=2 needs positions of the input, such as 'learned', which tell "
+            f"the texts apart, found config.model.positions={model.options.positions!r}"
+        )
+    if model.max_positions < max_length:
+        raise UserError(
+            "config.data.num_texts=2 gives each text half of the positions: "
+            f"config.model.max_positions must be at least config.data.max_length={max_length}, "
+            f"found {model.max_positions}"
+        )
 
 
 def labelled(config: ConfigDict, split: str) -> LabelledText:
@@ -193,13 +212,14 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
     names = class_names.read(folder, config.vocabulary.labels_fingerprint)
 
     def read(line: str, number: int) -> dict[str, np.ndarray]:
-        columns = labelled_text.columns(line, data.num_texts)
-        if len(columns) != data.num_texts:
-            expected = labelled_text.FORMS[data.num_texts]
-            raise UserError(f"line {number}: expected {expected}, found {line[:60]!r}")
         # Looks at the first line only: a later line may begin like this by chance.
         if number == 1 and line.startswith(tuple(f"{name}\t" for name in names)):
             logging.warning(LABELLED)
+        columns = labelled_text.columns(line, data.num_texts)
+        is_whole = data.num_texts == 1 or all(map(str.strip, columns))
+        if len(columns) != data.num_texts or not is_whole:
+            expected = labelled_text.FORMS[data.num_texts]
+            raise UserError(f"line {number}: expected {expected}, found {line[:60]!r}")
         return texts.encode_row(columns, vocab, data.max_length)
 
     return read
