@@ -45,6 +45,7 @@ def get_config() -> ConfigDict:
     config.model = _layers.get_config()
     config.model.patch_size = 16
     config.model.stem = "patches"  # or 'convolutions', which halve the image down to the patches
+    config.model.stem_depth = 1  # convolutions at each size, of which the first halves the image
     config.model.pooling = "token"  # what is classified: a learned one, or the patches' 'mean'
     config.model.positions = "learned"
     # Height and width of the learned positions: images of another size get them interpolated, such

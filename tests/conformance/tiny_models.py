@@ -95,10 +95,11 @@ LSTM = {"vocab_size": tiny.VOCABULARY, "num_classes": 3, "d_model": 6, "state_si
 LSTM |= {"attention_size": 4, "forget_bias": 0.5, "dropout_rate": 0.0}
 PARIKH = {"vocab_size": tiny.VOCABULARY, "num_classes": 3, "d_model": 6, "d_ff": 7}
 PARIKH |= {"intra_attention": False, "max_distance": 2, "dropout_rate": 0.0}
-VISION = {"num_classes": 3, "image_size": 12, "patch_size": 4, "stem": "patches"}
+VISION = {"num_classes": 3, "image_size": 12, "patch_size": 4, "stem": "patches", "stem_depth": 1}
 VISION |= {"pooling": "token", "positions": "learned", "position_grid": 3}
 VISION |= {"mean": (0.4, 0.5, 0.6), "std": (0.1, 0.2, 0.3)}
 VISION = fields(*OF_PAIRS, "max_positions", **VISION)
+NETWORK = {"stem": "convolutions", "stem_depth": 2, "num_layers": 0, "pooling": "mean"}
 
 
 def recurrent(cell, variant, **changes):
@@ -159,6 +160,7 @@ TINY = {
     "vision_transformer": (IMAGE, VISION),
     "vision_transformer/mean": (IMAGE, {**VISION, "pooling": "mean"}),
     "vision_transformer/convolutions": (IMAGE, {**VISION, "stem": "convolutions"}),
+    "vision_transformer/network": (IMAGE, {**VISION, **NETWORK}),
 }
 
 MIXERS = {

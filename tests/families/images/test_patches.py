@@ -1,5 +1,7 @@
 """Patches of images, and learned positions on their grid."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,21 +15,25 @@ def random(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize(("size", "grid"), [(16, 4), (28, 7), (13, 4)])
-def test_a_stem_halves_the_image_and_doubles_the_channels(size, grid):
-    model = ConvolutionalStem(d_model=12, num_halvings=2, norm_epsilon=1e-6, dtype=jnp.float32)
+@pytest.mark.parametrize(
+    ("size", "grid", "depth", "channels"),
+    [(16, 4, 1, [1, 6, 12]), (28, 7, 1, [1, 6, 12]), (13, 4, 2, [1, 6, 6, 12, 12])],
+)
+def test_a_stem_halves_the_image_and_doubles_the_channels(size, grid, depth, channels):
+    model = ConvolutionalStem(12, 2, depth, norm_epsilon=1e-6, dtype=jnp.float32)
     shapes = jax.eval_shape(
         lambda: model.init_with_output(jax.random.key(0), jnp.ones((2, size, size, 1)))
     )
     output, variables = shapes
     assert output.shape == (2, grid, grid, 12)
     kernels = {name: p["kernel"].shape for name, p in variables["params"].items() if "Conv" in name}
-    assert kernels == {"Conv_0": (3, 3, 1, 6), "Conv_1": (3, 3, 6, 12), "Conv_2": (1, 1, 12, 12)}
+    expected = [(3, 3, *pair) for pair in itertools.pairwise(channels)] + [(1, 1, 12, 12)]
+    assert kernels == {f"Conv_{i}": shape for i, shape in enumerate(expected)}
 
 
 def test_a_stem_sees_the_same_thing_in_another_place():
     """An image moved by a patch gives the patches of its inside moved by one."""
-    model = ConvolutionalStem(d_model=8, num_halvings=2, norm_epsilon=1e-6, dtype=jnp.float32)
+    model = ConvolutionalStem(8, 2, depth=1, norm_epsilon=1e-6, dtype=jnp.float32)
     image = random(1, 32, 32, 1)
     shapes = jax.eval_shape(lambda: model.init(jax.random.key(0), image)["params"])
     params = jax.tree.map(lambda x: random(*x.shape, seed=x.size), shapes)

@@ -9,7 +9,7 @@ import pytest
 from helpers import tiny
 from helpers.layers import products
 
-from configs import image_classification
+from configs import cluttered_mnist, image_classification, mnist
 from transformer.errors import UserError
 from transformer.families.images.patches import interpolate
 from transformer.families.images.vision import VisionTransformer
@@ -30,6 +30,7 @@ ARGUMENTS = {
     "dropout_rate": 0.0,
     "activation_dropout_rate": 0.0,
 }
+NETWORK = {"stem": "convolutions", "stem_depth": 2, "num_layers": 0, "pooling": "mean"}
 POOLING = pytest.mark.parametrize("pooling", ["token", "mean"])
 
 
@@ -96,11 +97,13 @@ def test_before_training_all_classes_are_equally_likely():
     assert not logits(model, params, images()).any()
 
 
-@POOLING
-def test_flops_are_three_times_the_products_of_the_forward_pass(pooling):
-    model = vision(pooling=pooling)
-    call = lambda params: model.apply({"params": params}, images(5), train=False)
-    shapes = tiny.shapes(model, {"images": images(1)})
+@pytest.mark.parametrize("changes", [{}, {"pooling": "mean"}, {"stem": "convolutions"}, NETWORK])
+def test_flops_are_three_times_the_products_of_the_forward_pass(changes):
+    """Of images whose sides are no multiple of a patch, too, where a convolutional stem pads."""
+    size = 14 if "stem" in changes else 12
+    model = vision(image_size=size, position_grid=math.ceil(size / 4), **changes)
+    call = lambda params: model.apply({"params": params}, images(5, size), train=False)
+    shapes = tiny.shapes(model, {"images": images(1, size)})
     assert model.flops(5, 1) == 3 * products(jax.make_jaxpr(call)(shapes).jaxpr) > 0
 
 
@@ -120,12 +123,25 @@ def test_parameters_of_the_papers_models():
         assert count == expected - model.options.d_model
 
 
+@pytest.mark.parametrize("config", [mnist, cluttered_mnist])
+def test_variants_have_as_many_parameters_within_3_percent(config):
+    counts = []
+    for variant in config.VARIANTS:
+        values = config.get_config(variant)
+        size = values.data.size
+        model = fields.make(VisionTransformer, num_classes=10, image_size=size, **values.model)
+        shapes = tiny.shapes(model, {"images": np.zeros((1, size, size, 1), np.uint8)})
+        counts.append(sum(math.prod(x.shape) for x in jax.tree.leaves(shapes)))
+    assert max(counts) < 1.03 * min(counts), counts
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"stem": "pixels"}, "config.model.stem must be one of 'patches', 'convolutions'"),
         ({"patch_size": 5}, "config.data.size=12 must be a multiple of config.model.patch_size=5"),
         ({"stem": "convolutions", "patch_size": 3}, "patch_size=3 must be a power of two"),
+        ({"num_layers": 0}, "config.model.num_layers=0 needs config.model.pooling='mean'"),
         ({"position_grid": 0}, "config.model.position_grid must be at least 1"),
         ({"mean": (0.5,)}, "config.model.mean and config.model.std must have a number for each"),
         ({"std": (0.5, 0.0, 0.5)}, "config.model.std must be above 0"),

@@ -23,7 +23,8 @@ SIZE = 12
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A function (pooling) -> the `Inside` of a model of 3 x 3 patches, and its six test images."""
+    """A function (pooling, number of layers) -> the `Inside` of a model of 3 x 3 patches, and its
+    six test images."""
     folder = tmp_path_factory.mktemp("images")
     pixels, classes = miniature_images.patterns(6, size=SIZE)
     for stem in ("train", "test"):
@@ -41,9 +42,9 @@ def runs(tmp_path_factory):
     lines = zip(*files.values(), strict=True)
     items = [dict(zip(("input", "reference", "output"), x, strict=True)) for x in lines]
 
-    def make(pooling):
+    def make(pooling, num_layers=2):
         keys = run.config.model.to_dict() | {"d_model": 8, "d_ff": 12, "num_heads": 2}
-        keys |= {"num_layers": 2, "patch_size": 4, "mean": (0.5,), "std": (0.5,)}
+        keys |= {"num_layers": num_layers, "patch_size": 4, "mean": (0.5,), "std": (0.5,)}
         keys |= {"pooling": pooling, "num_classes": 3, "image_size": SIZE}
         model = fields.make(VisionTransformer, **keys)
         params = tiny.parameters(model, {"images": pixels[..., None]})
@@ -57,6 +58,7 @@ def test_the_attention_is_of_what_is_classified(runs, pooling):
     loaded, pixels = runs(pooling)
     section = image_attention.section(loaded)
     shares = np.array(insides.data_of(section.parts[1]))  # [B, L, H, P]
+    assert len(section.parts[2].table.rows) == 2 * 2  # layers and heads
     titles = re.findall(r"<figcaption>(.*?)</figcaption>", section.parts[1].html)
     urls = re.findall(r'src="data:image/png;base64,(.*?)"', section.parts[1].html)
     images = [np.asarray(Image.open(io.BytesIO(base64.b64decode(url)))) for url in urls]
@@ -73,6 +75,24 @@ def test_the_attention_is_of_what_is_classified(runs, pooling):
         else:
             expected_LHP = weights_LBHTS[:, i].mean(axis=2)
         np.testing.assert_allclose(weights / 1000, expected_LHP, atol=6e-4)
+
+
+def test_a_model_without_layers_has_no_attention(runs):
+    assert image_attention.section(runs("mean", num_layers=0)[0]) is None
+
+
+def test_heads_look_as_far_as_the_patches_are_that_they_attend_to():
+    """One looks at its own patch, one at the class token, too, one at the patch mirrored in the
+    middle column, one nowhere in particular; patches are 4 pixels apart."""
+    own_PP, mirrored_PP = np.eye(9), np.eye(9).reshape(3, 3, 9)[:, ::-1].reshape(9, 9)
+    shares_HPP = np.stack([own_PP, own_PP / 2, mirrored_PP, np.full((9, 9), 1 / 9)])
+    weights_LBHTS = np.zeros((2, 5, 4, 10, 10))
+    weights_LBHTS[0, :, :, 1:, 1:], weights_LBHTS[0, :, 1, :, 0] = shares_HPP, 0.5
+    pixels_LH, alike = image_attention.distances(weights_LBHTS, SIZE)
+    np.testing.assert_allclose(pixels_LH, [[0, 0, (8 + 0 + 8) / 3, alike], [0] * 4])
+    places = [(4 * i, 4 * j) for i in range(3) for j in range(3)]
+    apart = [((a - c) ** 2 + (b - d) ** 2) ** 0.5 for a, b in places for c, d in places]
+    assert alike == pytest.approx(sum(apart) / 81)
 
 
 def test_images_that_are_gone_are_said(runs):

@@ -1,5 +1,7 @@
 """Images -> patches, a vector each: by a linear map or by convolutions; positions on their grid."""
 
+import math
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -25,26 +27,50 @@ class LinearPatches(nn.Module):
             self.d_model, size, strides=size, padding="VALID", dtype=self.dtype, name="linear"
         )(x_BHWC)
 
+    @nn.nowrap
+    def multiply_adds(self, size: int, channels: int) -> int:
+        """Returns the multiply-adds of an image of `size` x `size` pixels."""
+        return size**2 * channels * self.d_model
+
 
 class ConvolutionalStem(nn.Module):
-    """Halves an image's height and width several times by convolutions (Xiao et al. 2021)."""
+    """Halves an image's height and width several times by convolutions (Xiao et al. 2021).
+
+    After each convolution that halves the image, `depth - 1` follow that do not.
+    """
 
     d_model: int
     num_halvings: int
+    depth: int
     norm_epsilon: float
     dtype: jnp.dtype
 
     @nn.compact
     def __call__(self, x_BHWC: Array) -> Array:
         """Returns [B, H / 2^num_halvings, W / 2^num_halvings, d_model]."""
-        # Channels double while the image is halved: d_model 64 and 3 halvings give 16, 32, 64.
-        for i in reversed(range(self.num_halvings)):
-            x_BHWC = nn.Conv(max(1, self.d_model >> i), (3, 3), strides=(2, 2), dtype=self.dtype)(
-                x_BHWC
-            )
-            # The paper normalises over the batch; here an image's output depends on no other image.
-            x_BHWC = nn.relu(nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype)(x_BHWC))
+        for channels in self._channels():
+            for stride in (2, *[1] * (self.depth - 1)):
+                x_BHWC = nn.Conv(channels, (3, 3), strides=(stride, stride), dtype=self.dtype)(
+                    x_BHWC
+                )
+                # The paper normalises over the batch; here an image depends on no other image.
+                x_BHWC = nn.relu(nn.LayerNorm(epsilon=self.norm_epsilon, dtype=self.dtype)(x_BHWC))
         return nn.Conv(self.d_model, (1, 1), dtype=self.dtype)(x_BHWC)
+
+    @nn.nowrap
+    def multiply_adds(self, size: int, channels: int) -> int:
+        """Returns the multiply-adds of an image of `size` x `size` pixels."""
+        total = 0
+        for wider in self._channels():
+            size = math.ceil(size / 2)
+            total += size**2 * 9 * wider * (channels + (self.depth - 1) * wider)
+            channels = wider
+        return total + size**2 * channels * self.d_model
+
+    @nn.nowrap
+    def _channels(self) -> list[int]:
+        """Returns the channels after each halving: 16, 32, 64 for d_model 64 and 3 halvings."""
+        return [max(1, self.d_model >> i) for i in reversed(range(self.num_halvings))]
 
 
 def interpolate(positions_HWD: Array, grid: tuple[int, int]) -> Array:

@@ -19,13 +19,18 @@ RULES = {
     # 'rotary' and 'shaw' are relative to the patches' order, row by row.
     "positions": ("learned", "none", "rotary", "shaw"),
     "concatenated_positions": (False,),
+    "num_layers": "at least 0",
     "patch_size": "at least 1",
+    "stem_depth": "at least 1",
     "position_grid": "at least 1",
 }
 
 
 class VisionTransformer(nn.Module):
-    """Maps images to logits of their classes. Params are float32."""
+    """Maps images to logits of their classes. Params are float32.
+
+    Without layers, and with a deep convolutional stem, it is a convolutional network.
+    """
 
     num_classes: int
     image_size: int  # height and width for which `flops` counts; images of other sizes work, too
@@ -33,6 +38,7 @@ class VisionTransformer(nn.Module):
     # What makes a vector of a patch: 'patches', a linear map of its pixels (the paper's), or
     # 'convolutions' (Xiao et al. 2021, "Early convolutions help transformers see better").
     stem: str
+    stem_depth: int  # convolutions at each size, of which the first halves the image
     pooling: str  # the classified vector: that of a learned 'token', or the 'mean' of the patches
     position_grid: int  # height and width of the learned positions; another grid interpolates them
     # Of each channel's pixels from 0 to 1; the model gets (pixel / 255 - mean) / std.
@@ -46,13 +52,7 @@ class VisionTransformer(nn.Module):
     def setup(self) -> None:
         self._check()
         D = self.options.d_model
-        options = {"d_model": D, "dtype": jnp.dtype(self.dtype)}
-        if self.stem == "patches":
-            self.patches = patches.LinearPatches(patch_size=self.patch_size, **options)
-        else:
-            halvings = int(math.log2(self.patch_size))
-            options["norm_epsilon"] = self.options.norm_epsilon
-            self.patches = patches.ConvolutionalStem(num_halvings=halvings, **options)
+        self.patches = self._stem()
         normal = nn.initializers.normal(0.02)
         if self.options.positions == "learned":
             grid = (self.position_grid, self.position_grid)
@@ -96,8 +96,8 @@ class VisionTransformer(nn.Module):
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step on `rows` images; `length` is not used.
 
-        A multiply-add counts as two, the backward pass as two forward passes. Only matrix products
-        are counted; a convolutional stem counts as one linear map of the patches.
+        A multiply-add counts as two, the backward pass as two forward passes. Only matrix
+        products and convolutions are counted.
         """
         del length
         # Rounded up, as a convolutional stem pads: an image of 30 in patches of 8 has 4 x 4.
@@ -105,9 +105,19 @@ class VisionTransformer(nn.Module):
         positions = num_patches + (self.pooling == "token")
         D = self.options.d_model
         encoder = stack.multiply_adds(self.options, positions, causal=False)
-        stem = self.patch_size**2 * len(self.mean) * D
-        head = D * self.num_classes
-        return 3 * 2 * rows * (positions * encoder + num_patches * stem + head)
+        stem = self._stem().multiply_adds(self.image_size, len(self.mean))
+        return 3 * 2 * rows * (stem + positions * encoder + D * self.num_classes)
+
+    @nn.nowrap
+    def _stem(self) -> nn.Module:
+        """Returns what makes a vector of each patch."""
+        # Without a parent: `setup`, which has one, gives it its own; `flops` has none.
+        options = {"d_model": self.options.d_model, "dtype": jnp.dtype(self.dtype), "parent": None}
+        if self.stem == "patches":
+            return patches.LinearPatches(patch_size=self.patch_size, **options)
+        options |= {"depth": self.stem_depth, "norm_epsilon": self.options.norm_epsilon}
+        halvings = int(math.log2(self.patch_size))
+        return patches.ConvolutionalStem(num_halvings=halvings, **options)
 
     def _check(self) -> None:
         """Raises UserError for invalid fields, named by their config key."""
@@ -121,6 +131,11 @@ class VisionTransformer(nn.Module):
             raise UserError(
                 f"config.model.patch_size={self.patch_size} must be a power of two with "
                 "config.model.stem='convolutions', which halve the image"
+            )
+        if self.pooling == "token" and not self.options.num_layers:
+            raise UserError(
+                "config.model.num_layers=0 needs config.model.pooling='mean': a class token reads "
+                "the patches in the layers"
             )
         if len(self.mean) != len(self.std) or not self.mean:
             raise UserError(

@@ -1,4 +1,4 @@
-"""The section on attention of a vision model: which patches of an image the model reads.
+"""The section on attention of a vision model: which patches of an image it reads, and how far away.
 
 Each picture is an image below a table of numbers, one cell per patch. It is HTML with a script of
 its own, because the columns of a facetted picture by Vega-Lite do not wrap on a narrow screen.
@@ -14,7 +14,7 @@ from PIL import Image
 from transformer.errors import UserError
 from transformer.tasks import attention_weights
 from transformer.tools.pages import page
-from transformer.tools.pages.page import Markup, Section
+from transformer.tools.pages.page import Markup, Plot, Section, Table
 from transformer.tools.report import inside, pictures
 from transformer.tools.report.attention_view import MAX_NUMBERS
 from transformer.tools.report.inside import Inside
@@ -29,6 +29,10 @@ ABOUT = (
     "Colour is attention: what {}. The strongest patch of an image has the full colour. Point at "
     "an image for the numbers, each patch's share in percent."
 )
+ABOUT_DISTANCES = (
+    "A point is a head: how far from a patch are those that it attends to, in pixels, on average "
+    "over attention, patches and these images. Attention to all patches alike would be on the line."
+)
 
 
 class Picture(NamedTuple):
@@ -40,7 +44,10 @@ class Picture(NamedTuple):
 
 
 def section(loaded: Inside) -> Section | None:
-    """Returns the attention over a few images of the test set; None for other test sets."""
+    """Returns the attention over a few images of the test set.
+
+    None for other test sets, and for a model without attention.
+    """
     is_image = loaded.columns.get("input") == "image"
     if not (is_image and loaded.items and hasattr(loaded.model, "attention_weights")):
         return None
@@ -56,12 +63,16 @@ def section(loaded: Inside) -> Section | None:
     view = image_classification.evaluation_view(run.config)
     pixels = np.stack([images.viewed(image, view, None) for image in originals])
     sown = attention_weights.batch_weights(loaded.params, {"images": pixels}, model=loaded.model)
-    weights_LBHP = patch_weights(np.asarray(sown["encoder"]), pooling)
+    if "encoder" not in sown:
+        return None
+    weights_LBHTS = np.asarray(sown["encoder"])
+    weights_LBHP = patch_weights(weights_LBHTS, pooling)
     shown = []
     for i, item in enumerate(chosen.items):
         title = f"{item['reference']}, predicted {item['output']}"
         shown.append(Picture(title, pixels[i], weights_LBHP[:, i]))
-    return Section("Attention", [ABOUT.format(QUERY[pooling]), draw(shown)])
+    far = distance_plot(*distances(weights_LBHTS, view.size))
+    return Section("Attention", [ABOUT.format(QUERY[pooling]), draw(shown), far])
 
 
 def patch_weights(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
@@ -71,6 +82,47 @@ def patch_weights(weights_LBHTS: np.ndarray, pooling: str) -> np.ndarray:
         return weights_LBHTS[:, :, :, 0, 1:]
     # The mean of all vectors is classified: it reads a patch with the mean over the queries.
     return weights_LBHTS.mean(axis=3)
+
+
+def distances(weights_LBHTS: np.ndarray, size: int) -> tuple[np.ndarray, float]:
+    """Returns how far each head looks [L, H], and how far attention to all patches alike would.
+
+    It is the distance in pixels from a patch to those that it attends to in images of `size` x
+    `size` pixels, the mean over attention, patches and images (Dosovitskiy et al. 2021, figure 7).
+    The class token is left out: it is nowhere.
+    """
+    side = math.isqrt(weights_LBHTS.shape[-1])  # one more key, the token, does not change it
+    places_P2 = np.indices((side, side)).reshape(2, -1).T * size / side
+    distance_PP = np.linalg.norm(places_P2[:, None] - places_P2, axis=-1)
+    P = len(places_P2)
+    of_patches = weights_LBHTS[..., -P:, -P:]
+    # The weights of a layer whose mixer has none are 0, and so is its distance.
+    pixels_LBHT = np.einsum("LBHTS,TS->LBHT", of_patches, distance_PP)
+    pixels_LBHT /= of_patches.sum(axis=-1).clip(min=1e-9)
+    return pixels_LBHT.mean(axis=(1, 3)), float(distance_PP.mean())
+
+
+def distance_plot(pixels_LH: np.ndarray, alike: float) -> Plot:
+    """Returns a plot of what `distances` returns."""
+    rows = [
+        {"layer": layer + 1, "head": head + 1, "pixels": float(pixels)}
+        for (layer, head), pixels in np.ndenumerate(pixels_LH)
+        if pixels
+    ]
+    y = {"field": "pixels", "type": "quantitative", "title": "pixels", "scale": {"zero": True}}
+    point = {"type": "point", "filled": True, "size": 50, "opacity": 0.7, "tooltip": True}
+    line = {"data": {"values": [{"pixels": alike}]}, "mark": {"type": "rule", "strokeDash": [4, 4]}}
+    spec = {
+        "height": 200,
+        "data": {"values": rows},
+        "layer": [
+            {"mark": point, "encoding": {"x": {"field": "layer", "type": "ordinal"}, "y": y}},
+            {**line, "encoding": {"y": y}},
+        ],
+    }
+    cells = [[row["layer"], row["head"], f"{row['pixels']:.1f}"] for row in rows]
+    table = Table(["layer", "head", "pixels"], cells)
+    return Plot("How far heads look", spec, ABOUT_DISTANCES, table)
 
 
 def draw(shown: Sequence[Picture]) -> Markup:
