@@ -1,4 +1,4 @@
-"""Draws how far the heads of Vision Transformers look, by layer (Dosovitskiy et al. 2021, figure 7).
+"""Draws how far the heads of Vision Transformers look, by layer (Dosovitskiy et al., figure 7).
 
     python launch.py --mode=sweep configs/sweeps/vision.toml --config.data.directory=FOLDER
     python -m benchmarks.attention_distance both=runs/vision/both-seed0 \
