@@ -4,9 +4,9 @@
     python -m benchmarks.attention_distance both=runs/vision/both-seed0 \
         patches=runs/vision/patches-seed0 --picture attention-distance.svg
 
-Each folder is a trained workdir, a panel of the picture; TITLE=FOLDER,FOLDER puts several into one.
-Prints the mean, the least and the largest distance of a layer's heads in pixels, and that of
-attention to all patches alike. The mean is over the first IMAGES images of the test set.
+Each folder is a trained workdir, a panel of the picture. Prints the mean, the least and the largest
+distance of a layer's heads in pixels, and that of attention to all patches alike. The mean is over
+the first IMAGES images of the test set.
 """
 
 import argparse
@@ -41,13 +41,12 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="an SVG file to draw into")
     arguments = parser.parse_args()
     panels = []
-    for title, _, folders in (run.partition("=") for run in arguments.runs):
-        heads, alikes = zip(*(measure(Path(folder)) for folder in folders.split(",")), strict=True)
-        pixels_LH = np.concatenate(heads, axis=1)
+    for title, _, folder in (run.partition("=") for run in arguments.runs):
+        pixels_LH, alike = measure(Path(folder))
         for layer, pixels_H in enumerate(pixels_LH, start=1):
             about = f"mean {pixels_H.mean():.1f}, {pixels_H.min():.1f} to {pixels_H.max():.1f}"
-            print(f"{title}, layer {layer}: {about}; to all patches alike {alikes[0]:.1f}")
-        spec = image_attention.distance_plot(pixels_LH, alikes[0]).spec
+            print(f"{title}, layer {layer}: {about}; to all patches alike {alike:.1f}")
+        spec = image_attention.distance_plot(pixels_LH, alike).spec
         panels.append({"title": title, "width": 120, **spec})
     if arguments.picture:
         arguments.picture.write_text(charts.svg({"hconcat": panels}))

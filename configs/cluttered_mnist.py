@@ -26,6 +26,6 @@ def get_config(variant: str = "both") -> ConfigDict:
     config.model.std = (0.2289,)
     config.model.d_model = 64
     config.model.d_ff = 172 if variant == "patches" else 112  # the others have a larger stem
-    config.train.num_steps = 1400
-    config.train.save_every = config.evaluate.every = 700
+    config.train.num_steps = 1200
+    config.train.save_every = config.evaluate.every = 600
     return config

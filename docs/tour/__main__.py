@@ -28,11 +28,11 @@ def main(arguments: list[str] | None = None) -> None:
     file = options.picture or PICTURES[options.language] / f"{options.step}.svg"
     step = importlib.import_module(f"docs.tour.{options.step}")
     chart, draw = step.show(), getattr(step, "draw", None)
-    if options.language == "ko" and not draw:
+    if options.language == "ko" and draw:
+        draw = lambda chart: korean.relabelled(step.draw(chart))
+    elif options.language == "ko":
         chart = korean.translated(chart)
     picture.save(chart, file, draw)
-    if options.language == "ko" and draw:
-        file.write_text(korean.relabelled(file.read_text("utf-8")), "utf-8")
     if hasattr(step, "page") and not options.picture:
         page = file.with_suffix(".html")
         page.write_text(step.page(file.read_text("utf-8")), "utf-8")

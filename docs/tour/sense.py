@@ -47,11 +47,11 @@ def tokenised(sentences: list[list[str]], ids: dict[str, int]) -> Side:
     return Side(np.concatenate(encoded), np.cumsum([0, *map(len, encoded)]))
 
 
-def batches(side: Side, vocab_size: int, length: int = LENGTH) -> Iterator[dict]:
+def batches(side: Side, vocab_size: int) -> Iterator[dict]:
     """Yields batches of random sentences, each time with other words masked."""
     for step in itertools.count():
         items = np.random.default_rng(step).choice(len(side.lengths), ROWS, replace=False)
-        shape, masking = (ROWS, length), {"share": SHARE, "vocab_size": vocab_size}
+        shape, masking = (ROWS, LENGTH), {"share": SHARE, "vocab_size": vocab_size}
         yield texts.masked(side, items, np.arange(ROWS), shape, (0, step), **masking)
 
 

@@ -216,8 +216,7 @@ def reader(config: ConfigDict, folder: Path) -> Callable:
         if number == 1 and line.startswith(tuple(f"{name}\t" for name in names)):
             logging.warning(LABELLED)
         columns = labelled_text.columns(line, data.num_texts)
-        is_whole = data.num_texts == 1 or all(map(str.strip, columns))
-        if len(columns) != data.num_texts or not is_whole:
+        if not columns:
             expected = labelled_text.FORMS[data.num_texts]
             raise UserError(f"line {number}: expected {expected}, found {line[:60]!r}")
         return texts.encode_row(columns, vocab, data.max_length)

@@ -93,8 +93,14 @@ def load(
 
 
 def columns(line: str, num_texts: int) -> list[str]:
-    """Returns the texts of a line: the whole line, in which tabs are text, or its columns."""
-    return [line] if num_texts == 1 else line.split("\t")
+    """Returns the texts of a line: the whole line, in which tabs are text, or its columns.
+
+    Nothing if one of several texts is missing, or there is one too many.
+    """
+    if num_texts == 1:
+        return [line]
+    texts = line.split("\t")
+    return texts if len(texts) == num_texts and all(map(str.strip, texts)) else []
 
 
 def _config(parts: Sequence[Part], num_texts: int) -> Any:
@@ -134,7 +140,7 @@ def _records(part: Part, num_texts: int) -> Iterator[dict]:
         # At the first tab: "good<tab>a<tab>b" is the text "a<tab>b".
         label, _, text = line.decode().partition("\t")
         texts = columns(text, num_texts)
-        if len(texts) != num_texts or not all(map(str.strip, (label, *texts))):
+        if not (texts and label.strip() and text.strip()):
             expected, found = f"LABEL<tab>{FORMS[num_texts]}", line.decode()[:60]
             raise UserError(f"{part.file}, line {number}: expected {expected}, found {found!r}")
         for text in texts:
