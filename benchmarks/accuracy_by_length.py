@@ -9,6 +9,7 @@ mixers, with a curve for each row of the sweep. Prints the same as a table.
 
 import argparse
 import json
+import math
 import statistics
 from pathlib import Path
 
@@ -52,10 +53,13 @@ def main() -> None:
     for title, _, folder in (sweep.partition("=") for sweep in arguments.sweeps):
         groups = accuracies(Path(folder))
         for group, curves in groups.items():
-            lengths = sorted(next(iter(curves.values()), ()))
+            lengths = sorted({length for points in curves.values() for length in points})
             print(f"{f'{title}, {group}':24}" + "".join(f"{length:>8}" for length in lengths))
             for row, points in curves.items():
-                print(f"{row:24}" + "".join(f"{points[length]:8.3f}" for length in lengths))
+                print(
+                    f"{row:24}"
+                    + "".join(f"{points.get(length, math.nan):8.3f}" for length in lengths)
+                )
         panels = [panel(f"{title}, {group}", curves) for group, curves in groups.items()]
         rows.append({"hconcat": panels, **OWN_COLOURS})
     if arguments.picture:

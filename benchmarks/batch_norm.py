@@ -259,7 +259,8 @@ def run(
     for trained in training:
         values.append(trained[-1])
     (params, statistics, _), values = trained, np.asarray(values)
-    evaluate = jax.jit(functools.partial(loss_fn, model=model), static_argnames="train")
+    loss = functools.partial(loss_fn, model=model, groups=arguments.groups)
+    evaluate = jax.jit(loss, static_argnames="train")
     for batch in itertools.islice(batches(test, arguments, 10**6), TEST_BATCHES):
         inference, _ = evaluate(params, statistics, batch, train=False)
         by_batch, moved = evaluate(params, statistics, batch, train=True)
