@@ -3,10 +3,12 @@
 Every mistake is a UserError of one line that names the key, the value and what would be right.
 """
 
+import contextlib
 import difflib
 import importlib.util
 import inspect
 import traceback
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 from ml_collections import ConfigDict
@@ -14,7 +16,9 @@ from ml_collections import ConfigDict
 from transformer.errors import UserError
 from transformer.registry import TASKS
 
-HERE = Path(__file__).resolve().parents[2]  # the folder of launch.py
+PACKAGED = Path(__file__).resolve().parents[1] / "packaged"  # of an installed package
+# The folder of launch.py.
+HERE = PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[1]
 CONFIGS = HERE / "configs"  # TASK.py there has all keys of a task
 
 FLOAT32_MAX = float.fromhex("0x1.fffffep+127")
@@ -37,24 +41,21 @@ CHOICES = {
 
 
 def load_config(file: str) -> ConfigDict:
-    """Returns get_config() of `FILE.py`, or get_config(VARIANT) of `FILE.py:VARIANT`.
+    """Returns get_config() of a config `FILE`, get_config(VARIANT) of `FILE:VARIANT`.
 
-    A relative FILE is looked up in the current folder, then beside launch.py.
+    FILE is a path, the name of one in configs/, or a module of a package (`_spec`).
     """
     name, _, variant = file.partition(":")
-    path = Path(name).expanduser()
-    if not path.exists() and (HERE / path).exists():
-        path = HERE / path
-    if not path.is_file() or path.suffix != ".py":
+    if not (spec := _spec(name)):
         # Compares stems: with 'configs/' and '.py' around them, any two names would be alike.
         known = [file.stem for file in CONFIGS.glob("[!_]*.py")]
-        nearest = difflib.get_close_matches(path.stem, known, 1) or ["parallel_text"]
+        nearest = difflib.get_close_matches(Path(name).stem, known, 1) or ["parallel_text"]
         raise UserError(
             f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py "
             "(the config.json of a trained run is read by its --workdir)"
         )
     # Not by config_flags, which would bury the config's own message under tracebacks.
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    path = Path(spec.origin)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -69,6 +70,17 @@ def load_config(file: str) -> ConfigDict:
     except Exception as error:  # the user's code can raise anything
         raise UserError(f"--config={file}: {_explained(error, path)}") from error
     return config
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """Finds a FILE.py, here or beside launch.py; a NAME of configs/; a MODULE of a package."""
+    for path in (Path(name).expanduser(), HERE / name, CONFIGS / f"{name}.py"):
+        if path.is_file() and path.suffix == ".py":
+            return importlib.util.spec_from_file_location(path.stem, path)
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(name) if "." in name else None
+        return spec if spec and spec.has_location else None
+    return None
 
 
 def _explained(error: Exception, path: Path) -> str:

@@ -1,0 +1,16 @@
+"""The installed command: `transformer-jax ...` and `python -m transformer ...` are launch.py."""
+
+import runpy
+import sys
+
+from transformer.workdir.config_files import HERE
+
+
+def main() -> None:
+    """Runs launch.py, with the configs that lie beside it before any others."""
+    sys.path.insert(0, str(HERE))
+    runpy.run_path(str(HERE / "launch.py"), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
