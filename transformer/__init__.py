@@ -1,3 +1,24 @@
-"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) in JAX and Flax."""
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017) in JAX and Flax.
+
+    model = transformer.load("runs/quickstart")
+    model.translate("나는 사과를 좋아해")
+
+docs/python.md has more. What stands here is imported on use, as the modes of launch.py are.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformer.tools.api.loading import config as config
+    from transformer.tools.api.loading import load as load
+    from transformer.tools.api.training import train as train
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    registry = importlib.import_module("transformer.registry")  # `from` would ask here for it
+    if name in registry.LIBRARY:
+        return registry.load(registry.LIBRARY[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -67,6 +67,13 @@ CORPORA = {
     "builtin": "transformer.tools.quickstart.corpus:corpus",
 }
 
+# {NAME: what transformer.NAME is, for programs that import the package}
+LIBRARY = {
+    "load": "transformer.tools.api.loading:load",
+    "config": "transformer.tools.api.loading:config",
+    "train": "transformer.tools.api.training:train",
+}
+
 MODES = {
     "train": Mode(
         "transformer.modes.train:train",

@@ -132,7 +132,6 @@ def run(world, monkeypatch):
         "Meters": lambda *_, **__: world,
         "prefetch": lambda load, steps: ((t, (1, 1)) for t in steps),
         "traced": lambda *_: contextlib.nullcontext(lambda *_: None),
-        "stop_signals": lambda: contextlib.nullcontext(lambda: world.stopped),
         "gather_params": lambda params, layout: params,
         "to_save": lambda state, layout: state,
     }
@@ -148,7 +147,8 @@ def run(world, monkeypatch):
         train |= {"init_from": "", "trackers": ""}
         evaluate = {"every": world.config.every, "patience": world.config.patience}
         config = ConfigDict({"train": train, "evaluate": evaluate | {"average_last": 1}})
-        return loop.run(config, task, pathlib.Path("unused"), None)
+        signals = lambda: contextlib.nullcontext(lambda: world.stopped)
+        return loop.run(config, task, pathlib.Path("unused"), None, signals, None)
 
 
 @pytest.mark.parametrize("several", [False, True])

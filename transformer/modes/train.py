@@ -3,7 +3,9 @@
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -23,6 +25,27 @@ def train(config: ConfigDict, workdir: Path) -> None:
     exits with status 143. Before the first step there is nothing to save, and a signal ends the
     process as usual. Exits with status 1 if the last step could not be saved. Collective.
     """
+    step, saved, result = run(config, workdir, processes.stop_signals)
+    if saved != step:
+        logging.error("step %d was not saved; the newest checkpoint is %s", step, saved)
+        sys.exit(1)
+    if result is None:
+        # The status of SIGTERM, 128 + 15 = 143, whatever the signal was.
+        logging.info("stopped and saved at step %d; the same command resumes there", step)
+        sys.exit(128 + signal.SIGTERM)
+
+
+def run(
+    config: ConfigDict,
+    workdir: Path,
+    stop_signals: loop.StopSignals,
+    on_log: Callable[[dict], object] = lambda line: None,
+) -> tuple[int, int | None, dict[str, Any] | None]:
+    """Trains and scores; returns the step reached, the newest saved step, and the result.
+
+    There is no result if the last step was not saved, or if training was stopped. `on_log` gets
+    each line of metrics.jsonl. Collective.
+    """
     # Before the lock: a config that cannot be trained leaves no workdir behind.
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
     store.check_path(workdir)
@@ -41,15 +64,11 @@ def train(config: ConfigDict, workdir: Path) -> None:
     with lock.locked(workdir):
         config = prepare.prepare_workdir(task_module, config, workdir)
         task = task_module.build(config, workdir)
-        step, saved, stopped = loop.run(config, task, workdir, layout)
-        if saved != step:
-            logging.error("step %d was not saved; the newest checkpoint is %s", step, saved)
-            sys.exit(1)
-        # One process that was signalled stops all, with the status of SIGTERM, 128 + 15 = 143,
-        # whatever the signal was.
-        if any(processes.all_gather(stopped)):
-            logging.info("stopped and saved at step %d; the same command resumes there", step)
-            sys.exit(128 + signal.SIGTERM)
+        step, saved, stopped = loop.run(config, task, workdir, layout, stop_signals, on_log)
+        # One process that was signalled stops all.
+        if saved != step or any(processes.all_gather(stopped)):
+            return step, saved, None
         result = evaluate.score_split(config, workdir, once=True)
         tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
         results.log_final(workdir, step, result, tracked)
+    return step, saved, result

@@ -23,7 +23,6 @@ from transformer.distributed.parallel_step import (
     rows_for_devices,
     shard_batch,
 )
-from transformer.distributed.processes import stop_signals
 from transformer.errors import check_values, quantity
 from transformer.runtime import memory, progress
 from transformer.runtime.profiles import traced
@@ -37,12 +36,21 @@ from transformer.workdir import trackers
 from transformer.workdir.early_stopping import is_out_of_patience
 from transformer.workdir.workdir import write_config
 
+# A context manager for the time of training, which yields a function: whether to stop.
+StopSignals = Callable[[], contextlib.AbstractContextManager[Callable[[], bool]]]
+
 
 def run(
-    config: ConfigDict, task: Task, workdir: Path, layout: Layout
+    config: ConfigDict,
+    task: Task,
+    workdir: Path,
+    layout: Layout,
+    stop_signals: StopSignals,
+    on_log: Callable[[dict], object],
 ) -> tuple[int, int | None, bool]:
     """Trains; returns the step reached, the newest saved step, and whether a signal stopped it.
 
+    `on_log` gets each line of the log.
     Collective, like everything it calls: all processes take the same steps in the same order.
     """
     num_steps, save_every = config.train.num_steps, config.train.save_every
@@ -68,7 +76,7 @@ def run(
     step = last_save = int(state.step)  # last_save: the newest step whose save was started
     facts = describe(task, state, layout)
     tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
-    log = logs.Log(workdir, step, tracked)
+    log = logs.Log(workdir, step, tracked, on_log)
     stop_early = out_of_patience()
     if step < num_steps and not stop_early:
         state = rehearse(state, compiled_step, load, task, layout)

@@ -5,7 +5,7 @@ import datetime
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tensorboardX import summary
@@ -38,9 +38,15 @@ class Log:
     REWRITE_SECONDS, after validations and by `flush`, and there are no TensorBoard files.
     """
 
-    def __init__(self, workdir: Path, step: int, tracked: Sequence[Tracker] = ()):
-        """Opens the log of a run that is at `step`. Collective."""
-        self._trackers = list(tracked)
+    def __init__(
+        self,
+        workdir: Path,
+        step: int,
+        tracked: Sequence[Tracker] = (),
+        on_log: Callable[[dict], object] = lambda line: None,
+    ):
+        """Opens the log of a run that is at `step`; `on_log` gets each new line. Collective."""
+        self._trackers, self._on_log = list(tracked), on_log
         self._path = workdir / METRICS
         lines = [x for x in read(workdir) if x["step"] <= step and x["kind"] in KINDS]
         # Without a shared disk, only process 0 has a log to read.
@@ -61,6 +67,7 @@ class Log:
         self.lines.append(line)
         if not self._writes:
             return
+        self._on_log(line)
         trackers.write(self._trackers, kind, step, values)
         if self._in_bucket:
             # Every rewrite is of the whole log: lines of training wait for REWRITE_SECONDS.

@@ -120,12 +120,19 @@ def build(config: ConfigDict, folder: Path) -> Task:
     return make_task(config, trained_model, batches, validation, about)
 
 
-def reader(config: ConfigDict, folder: Path) -> Callable[[str, int], dict[str, np.ndarray]]:
-    """Returns read(path, line number) -> {'images': [size, size, channels]}, of a PNG or JPEG."""
+def reader(
+    config: ConfigDict, folder: Path
+) -> Callable[[str | np.ndarray, int], dict[str, np.ndarray]]:
+    """Returns read(path, line number) -> {'images': [size, size, channels]}, of a PNG or JPEG.
+
+    In the place of a path there may be an image, uint8 [height, width, channels].
+    """
     del folder
     view = evaluation_view(config)
 
-    def read(line: str, number: int) -> dict[str, np.ndarray]:
+    def read(line: str | np.ndarray, number: int) -> dict[str, np.ndarray]:
+        if isinstance(line, np.ndarray):
+            return {"images": images.viewed(images.of_pixels(line), view, None)}
         path = Path(os.path.expanduser(line))
         if not path.is_file():
             raise UserError(f"line {number}: {line!r} is not a file, expected the path of an image")

@@ -127,6 +127,11 @@ def decode(encoded: bytes, name: str, channels: int) -> Image.Image:
     return open_image(encoded, name).convert(MODES[channels])
 
 
+def of_pixels(pixels: np.ndarray) -> Image.Image:
+    """Returns the image of uint8 [height, width, 1 or 3]."""
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+
 def is_random(view: View) -> bool:
     """Returns whether a view has augmentation, which is drawn at random."""
     return bool(view.padding or view.flip or view.min_area)

@@ -2,9 +2,10 @@
 
 import contextlib
 import functools
+import itertools
 import logging
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,16 +53,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     check_positions(run.model, context, f"config.data.context_length={context}")
     if interactive:
         logging.info("ready: type a prompt and press Enter; Ctrl-D ends")
-    sample = functools.partial(
-        continuations.sample,
-        continuations.cast(run.params, run.model),
-        model=run.model,
-        vocabulary=vocabulary,
-        context=context,
-        block=1 if stream else continuations.BLOCK,
-        num_lines=options.lines,
-        **{key: options[key] for key in continuations.SAMPLING},
-    )
+    sample = sampler(config, run, vocabulary, block=1 if stream else continuations.BLOCK)
     # An empty line ends a text of several lines.
     end, samples = "" if options.lines == 1 else "\n", range(options.num_samples)
     size = 1 if stream or interactive else max(1, options.batch_size // len(samples))
@@ -69,23 +61,51 @@ def generate(config: ConfigDict, workdir: Path) -> None:
     shown = progress.counter("generate", total=lines.count(sys.stdin.buffer), unit="prompt")
     with hidden if stream or interactive else shown as advance:
         for batch in chunks.divide(prompts, size):
-            rows = [(prompt, number) for prompt in batch for number in samples]
             if stream:
-                for prompt, number in rows:
+                for prompt, number in itertools.product(batch, samples):
                     drawn = sample([prompt.ids], [(prompt.number, number)])
-                    write_as_it_comes(vocabulary, prompt, drawn)
-                    lines.write(sys.stdout.buffer, end, end="")
+                    for piece in pieces(vocabulary, prompt, drawn):
+                        lines.write(sys.stdout.buffer, piece, end="")
+                    lines.write(sys.stdout.buffer, f"\n{end}", end="")
                 continue
-            keys = [(prompt.number, number) for prompt, number in rows]
-            with memory.fits_in_memory("generation", "lower config.generate.batch_size"):
-                *_, ids = sample([prompt.ids for prompt, _ in rows], keys)
-            texts = [continuation(vocabulary, row[0], x) for row, x in zip(rows, ids, strict=True)]
-            for i, prompt in enumerate(batch):
-                # Samples of a prompt are adjacent: with 2 a prompt, those of prompt 1 are 2 and 3.
-                answers = texts[i * len(samples) : (i + 1) * len(samples)]
-                for line in _format(prompt, answers, form, end):
+            answers = answered(sample, vocabulary, batch, len(samples))
+            for prompt, texts in zip(batch, answers, strict=True):
+                for line in _format(prompt, texts, form, end):
                     lines.write(sys.stdout.buffer, line)
             advance(len(batch))
+
+
+def sampler(
+    config: ConfigDict,
+    run: trained.Trained,
+    vocabulary: Vocabulary,
+    *,
+    block: int = continuations.BLOCK,
+) -> Callable[[list[list[int]], list[tuple[int, int]]], Iterator[list[list[int]]]]:
+    """Returns `continuations.sample` of a run, with the options of `config.generate`."""
+    return functools.partial(
+        continuations.sample,
+        continuations.cast(run.params, run.model),
+        model=run.model,
+        vocabulary=vocabulary,
+        context=config.data.context_length,
+        block=block,
+        num_lines=config.generate.lines,
+        **{key: config.generate[key] for key in continuations.SAMPLING},
+    )
+
+
+def answered(
+    sample: Callable, vocabulary: Vocabulary, batch: list[Prompt], num_samples: int
+) -> list[list[str]]:
+    """Returns the continuations of each prompt of a batch, whose samples are drawn together."""
+    rows = [(prompt, number) for prompt in batch for number in range(num_samples)]
+    keys = [(prompt.number, number) for prompt, number in rows]
+    with memory.fits_in_memory("generation", "lower config.generate.batch_size"):
+        *_, ids = sample([prompt.ids for prompt, _ in rows], keys)
+    texts = [continuation(vocabulary, row[0], x) for row, x in zip(rows, ids, strict=True)]
+    # Samples of a prompt are adjacent: with 2 a prompt, those of prompt 1 are 2 and 3.
+    return [texts[i : i + num_samples] for i in range(0, len(texts), num_samples)]
 
 
 def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -> Iterator[Prompt]:
@@ -106,19 +126,20 @@ def read_prompts(values: Iterable[dict], vocabulary: Vocabulary, context: int) -
         yield Prompt(number, line, ids)
 
 
-def write_as_it_comes(
+def pieces(
     vocabulary: Vocabulary, prompt: Prompt, blocks: Iterator[list[list[int]]]
-) -> None:
-    """Writes the continuation of one row while it grows."""
-    written = answer = ""
+) -> Iterator[str]:
+    """Yields the continuation of one row in parts, as it grows."""
+    given = answer = ""
     for [ids] in blocks:
         answer = continuation(vocabulary, prompt, ids)
         # The bytes of a character may be several tokens; until the last, it is U+FFFD.
         whole = answer.rstrip("\ufffd")
-        if len(whole) > len(written):
-            lines.write(sys.stdout.buffer, whole[len(written) :], end="")
-            written = whole
-    lines.write(sys.stdout.buffer, answer[len(written) :])
+        if len(whole) > len(given):
+            yield whole[len(given) :]
+            given = whole
+    if answer != given:
+        yield answer[len(given) :]
 
 
 def continuation(vocabulary: Vocabulary, prompt: Prompt, ids: list[int]) -> str:

@@ -1,0 +1,177 @@
+"""A run from Python: what the modes say, in the shape of the question."""
+
+import concurrent.futures
+import json
+import shutil
+import signal
+
+import numpy as np
+import pytest
+from conformance import tiny_tasks
+from PIL import Image
+
+import transformer
+from transformer.errors import UserError
+from transformer.workdir.log import read
+
+SENTENCES = ["가 나 다", "", "다 나 가 나 다", "가 나 다"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A function of a task: the workdir of its tiny run, trained from Python."""
+    workdirs = {}
+
+    def workdir(task):
+        if task not in workdirs:
+            folder = tmp_path_factory.mktemp(task)
+            transformer.train(tiny_tasks.config(task, folder), folder / "run")
+            workdirs[task] = folder / "run"
+        return workdirs[task]
+
+    return workdir
+
+
+@pytest.fixture(scope="module")
+def workdir(tiny_run, tmp_path_factory):
+    """A run that translates, to write into."""
+    return shutil.copytree(tiny_run.workdir, tmp_path_factory.mktemp("runs") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def translator(workdir):
+    return transformer.load(workdir)
+
+
+def test_translations_are_those_of_the_mode_in_the_shape_of_the_question(
+    translator, workdir, answered
+):
+    lines = answered("translate", workdir, "\n".join(SENTENCES).encode())
+    expected = lines.splitlines()
+    assert translator.translate(SENTENCES) == expected
+    assert translator.translate(SENTENCES[2]) == expected[2]
+    lazily = translator.translate(iter(SENTENCES), chunk_lines=1)
+    assert [next(lazily), *lazily] == expected
+
+
+def test_a_generator_is_answered_before_its_end(translator):
+    def texts():
+        yield "가 나"
+        raise AssertionError("read ahead")
+
+    assert isinstance(next(translator.translate(texts(), chunk_lines=1)), str)
+
+
+def test_hypotheses_scores_and_samples(translator):
+    best = translator.hypotheses(SENTENCES[0], 3)
+    assert len(best) == 3
+    assert [x.score for x in best] == sorted((x.score for x in best), reverse=True)
+    assert best == translator.hypotheses([SENTENCES[0]], 3, beam_width=3)[0]
+    score = translator.score(SENTENCES[0], best[0].text)
+    assert score.score == pytest.approx(best[0].score, abs=1e-4)
+    samples = translator.hypotheses(SENTENCES[0], 3, method="sample", seed=1)
+    assert samples == translator.hypotheses(SENTENCES[0], 3, method="sample", seed=1)
+    assert samples != translator.hypotheses(SENTENCES[0], 3, method="sample", seed=2)
+
+
+def test_alignments_are_those_of_the_mode(translator, workdir, answered):
+    expected = answered(
+        "align", workdir, f"{SENTENCES[0]}\tc b a\n".encode(), **{"attention.head": 2}
+    )
+    aligned = translator.align(SENTENCES[0], "c b a", head=2)
+    assert " ".join(f"{s}-{t}" for s, t in aligned) == expected.strip()
+    saved, weights = np.load(workdir / "attention.npz"), translator.attention(SENTENCES[0], "c b a")
+    for name, array in weights.items():
+        np.testing.assert_array_equal(array, saved[f"0/{name}"])
+
+
+def test_several_threads_and_models_at_once(translator, workdir):
+    models = [translator, transformer.load(workdir, {"decode.beam_width": 2})]
+    expected = [model.translate(SENTENCES) for model in models]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(models[i % 2].translate, SENTENCES) for i in range(16)]
+        answers = [x.result(timeout=60) for x in asked]
+    assert answers == [expected[i % 2] for i in range(16)]
+
+
+def test_a_language_model_continues(trained, answered):
+    workdir = trained("language_modelling")
+    changes = {"generate.max_tokens": 6, "generate.lines": 0}
+    model = transformer.load(workdir, changes)
+    expected = answered("generate", workdir, b"a\nb\n", **changes).removesuffix("\n\n")
+    one, other = model.generate(["a", "b"])
+    assert f"{one}\n\n{other}" == expected
+    assert model.generate("a") == one
+    assert "".join(model.stream("a")) == one
+    assert len(model.generate(iter(["a"]), num_samples=3).__next__()) == 3
+
+
+def test_a_classifier_of_texts(trained, answered):
+    workdir = trained("classification")
+    model = transformer.load(workdir)
+    expected = answered("classify", workdir, b"good film\n", **{"classify.format": "json"})
+    probabilities = model.probabilities("good film")
+    assert probabilities == pytest.approx(json.loads(expected)["probabilities"])
+    assert model.classify("good film") == max(probabilities, key=probabilities.get)
+    assert model.classify(["good film"] * 2) == [model.classify("good film")] * 2
+
+
+def test_a_classifier_of_images_reads_paths_and_arrays(trained, tmp_path):
+    model = transformer.load(trained("image_classification"))
+    image = np.random.default_rng(0).integers(0, 256, (8, 8, 1), np.uint8)
+    Image.fromarray(image[:, :, 0]).save(tmp_path / "image.png")
+    answers = [model.probabilities(x) for x in (image, tmp_path / "image.png")]
+    assert answers[0] == answers[1]
+    assert model.classify(str(tmp_path / "image.png")) in answers[0]
+
+
+def test_training_gives_its_lines_stops_and_goes_on(tmp_path):
+    config, handlers = tiny_tasks.config("translation", tmp_path), []
+    lines, other = [], tmp_path / "stopped"
+
+    def on_log(line):
+        lines.append(line)
+        handlers.append([signal.getsignal(x) for x in (signal.SIGINT, signal.SIGTERM)])
+
+    before = [signal.getsignal(x) for x in (signal.SIGINT, signal.SIGTERM)]
+    result = transformer.train(config, tmp_path / "run", on_log)
+    assert lines == [x for x in read(tmp_path / "run") if x["kind"] != "test"]
+    assert handlers == [before] * len(lines)
+    assert transformer.train(config, other, should_stop=lambda: True) is None
+    assert [x["step"] for x in read(other) if x["kind"] == "train"] == [1]
+    times = ("set", "files", "checksum", "versions")
+    again = transformer.train(config, other)
+    assert [again[x] for x in again if x not in times] == [
+        result[x] for x in result if x not in times
+    ]
+
+
+def test_a_config_is_that_of_the_command_line():
+    config = transformer.config("wmt_base:big", {"train.num_steps": 7, "data.pack": False})
+    assert config.model.d_model == 1024
+    assert (config.train.num_steps, config.data.pack) == (7, False)
+
+
+@pytest.mark.parametrize(
+    ("load", "message"),
+    [
+        (lambda run: transformer.load(run / "no"), "does not exist"),
+        (lambda run: transformer.load(run, {"decode.beams": 2}), "did you mean"),
+        (lambda run: transformer.load(run, {"model.d_model": 2}), "were trained with 32"),
+        (lambda run: transformer.load(run, {"decode.beam_width": 0}).translate("a"), "at least 1"),
+        (lambda run: transformer.config("wmt_bas"), "such as configs/wmt_base.py"),
+    ],
+)
+def test_mistakes_are_explained(workdir, load, message):
+    with pytest.raises(UserError, match=message):
+        load(workdir)
+
+
+def test_a_task_without_a_model_to_call(trained):
+    with pytest.raises(UserError, match="'memory': expected one of translation, "):
+        transformer.load(trained("memory"))
+
+
+def test_no_other_name():
+    with pytest.raises(AttributeError, match="no attribute 'translate'"):
+        transformer.translate  # noqa: B018

@@ -1,0 +1,72 @@
+"""Continues texts from Python."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from transformer.decoding import chunks
+from transformer.errors import check_values
+from transformer.tasks import trained, vocabularies
+from transformer.tasks.task import check_positions
+from transformer.tools.api.devices import in_turn
+from transformer.tools.api.loading import like_input, several
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModel:
+    """A trained language model. Several threads may call it."""
+
+    config: ConfigDict
+    run: trained.Trained = dataclasses.field(repr=False)  # the Flax module and its params
+    vocabulary: Any
+
+    @classmethod
+    def of_run(cls, config: ConfigDict, folder: Path) -> "LanguageModel":
+        run, context = trained.load(config, folder), config.data.context_length
+        check_positions(run.model, context, f"config.data.context_length={context}")
+        return cls(config, run, vocabularies.read(folder, config))
+
+    def generate(self, prompts: str | Iterable[str], **options: Any) -> Any:
+        """Continues a string by a string, a list by a list, a generator by a generator.
+
+        `options` are keys of config.generate: generate(prompt, max_tokens=100, temperature=0.8).
+        With num_samples above 1, each prompt has a list of continuations.
+        """
+        from transformer.families.language_model import generate
+
+        config = self._config(options)
+        count = config.generate.num_samples
+        sample = generate.sampler(config, self.run, self.vocabulary)
+        size = max(1, config.generate.batch_size // count)
+        answers = (
+            texts if count > 1 else texts[0]
+            for batch in chunks.divide(self._prompts(several(prompts)), size)
+            for texts in generate.answered(sample, self.vocabulary, batch, count)
+        )
+        return like_input(prompts, in_turn(answers, self.run.params))
+
+    def stream(self, prompt: str, **options: Any) -> Iterator[str]:
+        """Yields a prompt's continuation in pieces, each as soon as it is sampled."""
+        from transformer.families.language_model import generate
+
+        sample = generate.sampler(self._config(options), self.run, self.vocabulary, block=1)
+        [prompt] = self._prompts([prompt])
+        pieces = generate.pieces(self.vocabulary, prompt, sample([prompt.ids], [(0, 0)]))
+        return in_turn(pieces, self.run.params)
+
+    def _prompts(self, texts: Iterable[str]) -> Iterator[Any]:
+        from transformer.families.language_model import generate
+
+        values = ({"prompt": text} for text in texts)
+        return generate.read_prompts(values, self.vocabulary, self.config.data.context_length)
+
+    def _config(self, options: dict[str, Any]) -> ConfigDict:
+        from transformer.families.language_model import continuations
+
+        config = self.config.copy_and_resolve_references()
+        config.generate.update(options)
+        check_values("generate", config.generate, continuations.RULES)
+        return config

@@ -1,0 +1,63 @@
+"""A workdir -> a model to call."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from transformer import registry
+from transformer.errors import UserError
+from transformer.modes import command_line, overrides
+from transformer.runtime import paths
+
+# {config.task: the class of its models}
+KINDS = {
+    "translation": "transformer.tools.api.translation:TranslationModel",
+    "language_modelling": "transformer.tools.api.language_model:LanguageModel",
+    "classification": "transformer.tools.api.classifier:Classifier",
+    "image_classification": "transformer.tools.api.classifier:Classifier",
+}
+
+
+def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> Any:
+    """Returns a trained run's model: a TranslationModel, a LanguageModel or a Classifier.
+
+    `changes` are keys of its config, such as {"decode.beam_width": 8, "evaluate.weights": "best"}.
+    UserError for a folder that is no run, a key that there is not or that the params depend on, and
+    for a task without such a model.
+    """
+    folder, arguments = paths.path(str(workdir)), as_arguments(changes)
+    config = command_line.trained_config(folder, arguments)
+    config = overrides.override(config, arguments)
+    if config.task not in KINDS:
+        raise UserError(
+            f"{folder} was trained on the task {config.task!r}: expected one of {', '.join(KINDS)}"
+        )
+    return registry.load(KINDS[config.task]).of_run(config, folder)
+
+
+def config(name: str, changes: Mapping[str, Any] | None = None) -> ConfigDict:
+    """Returns a config: that of a FILE, of a NAME in configs/ or of a module, with `changes`.
+
+    config("wmt_base:big", {"train.num_steps": 1000}) is --config=wmt_base:big
+    --config.train.num_steps=1000.
+    """
+    return overrides.override(command_line.config_of_file(name, "train"), as_arguments(changes))
+
+
+def as_arguments(changes: Mapping[str, Any] | None) -> list[str]:
+    """Returns {"train.num_steps": 9} as ["--config.train.num_steps=9"]."""
+    return [f"--config.{key}={value}" for key, value in (changes or {}).items()]
+
+
+def like_input(inputs: Any, answers: Iterator, single: type | tuple[type, ...] = str) -> Any:
+    """Returns one answer for one input, an iterator for an iterator, and else a list."""
+    if isinstance(inputs, single):
+        return next(answers)
+    return answers if isinstance(inputs, Iterator) else list(answers)
+
+
+def several(inputs: Any, single: type | tuple[type, ...] = str) -> Iterable:
+    """Returns one input as a list of it, and several as they are."""
+    return [inputs] if isinstance(inputs, single) else inputs

@@ -1,0 +1,31 @@
+"""Trains from Python."""
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from transformer.modes import train as mode
+from transformer.runtime import paths
+
+
+def train(
+    config: ConfigDict,
+    workdir: str | Path,
+    on_log: Callable[[dict[str, Any]], object] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any] | None:
+    """Trains from the workdir's newest checkpoint, or from scratch; returns the test set's result.
+
+    As --mode=train, but no signal is handled. `on_log` gets each line of metrics.jsonl, such as
+    {"kind": "train", "step": 100, "loss": 3.2, ...}. Once `should_stop()`, called after every step,
+    is true, the run is saved and returns None: the same call goes on from there. UserError for a
+    mistake in the config, RuntimeError if the last step could not be saved.
+    """
+    signals = lambda: contextlib.nullcontext(should_stop)
+    step, saved, result = mode.run(config, paths.path(str(workdir)), signals, on_log)
+    if saved != step:
+        raise RuntimeError(f"step {step} was not saved; the newest checkpoint is {saved}")
+    return result
