@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import importlib.util
 import inspect
+import sys
 import traceback
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -54,6 +55,8 @@ def load_config(file: str) -> ConfigDict:
             f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py "
             "(the config.json of a trained run is read by its --workdir)"
         )
+    if PACKAGED.is_dir() and str(HERE) not in sys.path:
+        sys.path.append(str(HERE))  # configs import each other
     # Not by config_flags, which would bury the config's own message under tracebacks.
     path = Path(spec.origin)
     module = importlib.util.module_from_spec(spec)

@@ -40,7 +40,7 @@ def load(workdir: str | Path, changes: Mapping[str, Any] | None = None) -> Any:
 def config(name: str, changes: Mapping[str, Any] | None = None) -> ConfigDict:
     """Returns a config: that of a FILE, of a NAME in configs/ or of a module, with `changes`.
 
-    config("wmt_base:big", {"train.num_steps": 1000}) is --config=wmt_base:big
+    config("multi30k_rnn:dot", {"train.num_steps": 1000}) is --config=multi30k_rnn:dot
     --config.train.num_steps=1000.
     """
     return overrides.override(command_line.config_of_file(name, "train"), as_arguments(changes))
