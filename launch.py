@@ -73,7 +73,9 @@ def main(arguments: list[str]) -> None:
     if without_help != arguments:
         print(__doc__.replace("MODES", modes_help()))
         if any(not a.startswith("--mode") for a in without_help):
-            print(f"The config of {' '.join(without_help)}:\n\n{parse(without_help)[2]}")
+            from transformer.modes import config_help
+
+            print(f"The config of {' '.join(without_help)}\n\n{config_help.text(without_help)}")
         return
     mode, workdir, config = parse(arguments)
     startup.schedule_for_memory()

@@ -111,6 +111,8 @@ def value_of(argument: str, current: dict[str, object]) -> object:
         group = [f"config.{k}" for k in current if k.startswith(f"{key}.")]
         keys = f"; its keys are {', '.join(group)}" if group else did_you_mean_key(key, current)
         raise UserError(f"{argument}: there is no key config.{key}{keys}")
+    if key.endswith("fingerprint"):
+        raise UserError(f"{argument}: config.{key} is a hash of what the run reads: it fills it in")
     value = current[key]
     # absl spells True as --config.KEY and False as --noconfig.KEY.
     if isinstance(value, bool) and not has_value:

@@ -44,10 +44,10 @@ CHOICES = {
 def load_config(file: str) -> ConfigDict:
     """Returns get_config() of a config `FILE`, get_config(VARIANT) of `FILE:VARIANT`.
 
-    FILE is a path, the name of one in configs/, or a module of a package (`_spec`).
+    FILE is a path, the name of one in configs/, or a module of a package (`find`).
     """
     name, _, variant = file.partition(":")
-    if not (spec := _spec(name)):
+    if not (spec := find(name)):
         # Compares stems: with 'configs/' and '.py' around them, any two names would be alike.
         known = [file.stem for file in CONFIGS.glob("[!_]*.py")]
         nearest = difflib.get_close_matches(Path(name).stem, known, 1) or ["parallel_text"]
@@ -75,7 +75,7 @@ def load_config(file: str) -> ConfigDict:
     return config
 
 
-def _spec(name: str) -> ModuleSpec | None:
+def find(name: str) -> ModuleSpec | None:
     """Finds a FILE.py, here or beside launch.py; a NAME of configs/; a MODULE of a package."""
     for path in (Path(name).expanduser(), HERE / name, CONFIGS / f"{name}.py"):
         if path.is_file() and path.suffix == ".py":

@@ -1,0 +1,62 @@
+"""--help of a config: its keys, their values, and what the config files say of them."""
+
+import pytest
+
+from transformer.modes import config_help
+from transformer.workdir import config_files
+
+
+def paragraph(text, key):
+    """Returns what is said of a key in the last group that has it."""
+    lines = text.splitlines()
+    [*_, start] = [i for i, line in enumerate(lines) if line.startswith(f"  --config.{key}=")]
+    said = []
+    for line in lines[start + 1 :]:
+        if not line.startswith(" " * 6):
+            break
+        said.append(line.strip())
+    return lines[start].strip(), " ".join(said)
+
+
+def test_a_comment_is_behind_its_key_or_above_it():
+    source = """
+    # Of the whole text,
+    # in pieces.
+    config.data.size = 5  # and more
+    # Of nothing.
+
+    model.name = "a # b"  # what it is
+    config.alone = (1, 2)
+        "cell": "gru",  # or 'lstm'
+    """
+    found = {"data.size": "Of the whole text, in pieces. and more", "model.name": "what it is"}
+    assert config_help.comments(source) == {**found, "cell": "or 'lstm'"}
+
+
+def test_keys_are_shown_with_value_default_and_comment():
+    text = config_help.text(["--config=multi30k_rnn:dot", "--config.decode.beam_width=7"])
+    assert paragraph(text, "decode.beam_width") == ("--config.decode.beam_width=7", "default 4")
+    assert paragraph(text, "model.cell")[1].startswith("or 'lstm'; ")
+    # The comment of the config's own key, and no default of another architecture.
+    assert paragraph(text, "model.d_model")[1].startswith("of embeddings and states; half of it")
+    assert paragraph(text, "train.num_steps") == (
+        "--config.train.num_steps=4000",
+        "default 100000; updates",
+    )
+    assert "fingerprint" not in text
+    assert max(map(len, text.splitlines())) <= config_help.WIDTH
+    first, *groups = text.split("\n\n")
+    assert first.startswith("Most used\n  --config.data.directory=")
+    titles = [group.partition("\n")[0] for group in groups]
+    assert titles[:3] == ["config", "config.data", "config.decode"]
+
+
+@pytest.mark.parametrize(
+    "file", sorted(config_files.CONFIGS.glob("[!_]*.py")), ids=lambda x: x.stem
+)
+def test_most_keys_of_every_config_are_explained(file):
+    text = config_help.text([f"--config={file}"])
+    lines = text.splitlines()
+    keys = [i for i, line in enumerate(lines) if line.startswith("  --config.")]
+    explained = [i for i in keys if lines[i + 1 : i + 2] and lines[i + 1].startswith(" " * 6)]
+    assert len(explained) > 0.7 * len(keys)

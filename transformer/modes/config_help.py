@@ -1,0 +1,72 @@
+"""--help of a config: each key with its value, and what the config files say of it."""
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+from transformer.modes.command_line import parse
+from transformer.workdir import config_files
+from transformer.workdir.config_files import flatten
+
+# What most runs set; shown before the groups.
+FIRST = (
+    *("data.directory", "data.source_language", "data.target_language", "data.batch_tokens"),
+    *("vocabulary.size", "model.d_model", "model.num_layers", "model.dropout_rate"),
+    *("train.num_steps", "evaluate.every", "parallel.strategy", "decode.beam_width"),
+)
+WIDTH = 80
+# `config.data.train = "train"  # or ...`, `model.d_ff = 64`, and in a group `"cell": "gru",  # ...`
+ASSIGNED = re.compile(r'(?:config\.)?"?([\w.]+)"?(?: = |: )(?:[^#"]|"[^"]*")*(?:  # (.*))?')
+
+
+def text(arguments: list[str]) -> str:
+    """Returns the keys of the config of a command line, a paragraph for each group.
+
+    Comments are those of the --config, and of the configs that it imports: behind a key, or in
+    lines of their own above it.
+    """
+    _, _, config = parse(arguments)
+    # Not those of another architecture or optimizer than the config's.
+    defaults = config_files.needed_keys(config, config_files.defaults_of(config, "the config"))
+    about = {}
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("configs."):
+            about |= comments(Path(module.__file__).read_text("utf-8"))
+    named = [x.partition("=")[2].partition(":")[0] for x in arguments if x.startswith("--config=")]
+    for name in named:
+        own = comments(Path(config_files.find(name).origin).read_text("utf-8"))
+        # A key within braces, {"cell": "gru"}, is one of config.model.
+        about |= own | {f"model.{key}": comment for key, comment in own.items()}
+    values = {key: x for key, x in flatten(config).items() if not key.endswith("fingerprint")}
+    groups = {"Most used": [key for key in FIRST if key in values]}
+    for key in values:
+        group = key.rpartition(".")[0].partition(".")[0]
+        groups.setdefault(f"config.{group}".rstrip("."), []).append(key)
+    return "\n\n".join(
+        "\n".join([title, *(described(key, values[key], defaults, about) for key in keys)])
+        for title, keys in groups.items()
+    )
+
+
+def comments(source: str) -> dict[str, str]:
+    """Returns {key: comment} of a config file; a key within a group's braces is named alone."""
+    found, above = {}, []
+    for line in map(str.strip, source.splitlines()):
+        if line.startswith("# "):
+            above.append(line[2:])
+            continue
+        if assigned := ASSIGNED.fullmatch(line):
+            key, behind = assigned.groups()
+            if comment := " ".join([*above, *filter(None, [behind])]):
+                found[key] = comment
+        above = []
+    return found
+
+
+def described(key: str, value: object, defaults: dict, about: dict[str, str]) -> str:
+    """Returns a key with its value, and below it what is said of it."""
+    changed = key in defaults and defaults[key] != value
+    said = [f"default {defaults[key]!r}"] if changed else []
+    lines = textwrap.wrap("; ".join([*said, *filter(None, [about.get(key)])]), WIDTH - 6)
+    return "\n".join([f"  --config.{key}={value}", *(f"      {line}" for line in lines)])
