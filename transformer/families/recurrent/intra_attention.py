@@ -1,6 +1,7 @@
 """An LSTM with intra-attention (LSTMN; Cheng et al. 2016, section 3.1), as a classifier.
 
 Where an LSTM reads the previous state, each position reads a weighted sum of all previous states.
+`Step` is one position, here and in lstm_language_model.py.
 """
 
 import flax.linen as nn
