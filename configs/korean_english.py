@@ -7,8 +7,9 @@
 
 and korean_english.py:en_ko for English to Korean. FOLDER holds train.{ko,en} and dev.{ko,en} (or
 .xz), a sentence a line: here 5,137 pairs of Tatoeba (from manythings.org/anki), 1,596 captions of
-images in KorSTS with their English originals in STS-B, and 26,939 passages of the Korean
-translation of Python's documentation (github.com/python/python-docs-ko). Any test set is scored by
+images in KorSTS, translated by machine, with their English originals in STS-B, and 26,939 passages
+of the Korean translation of Python's documentation (github.com/python/python-docs-ko). Any test set
+is scored by
 
     python launch.py --mode=evaluate --workdir=runs/korean_english --config.evaluate.split=test \
         --config.data.test=TEST.ko,TEST.en
