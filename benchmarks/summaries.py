@@ -4,9 +4,10 @@
     python launch.py --config=configs/summaries.py --config.data.directory=FOLDER
     python -m benchmarks.summaries score FOLDER WORKDIR WORKDIR ...
 
-TREES holds train.trees.xz and dev.trees.xz, Penn trees of articles, one a line (CRAFT). FOLDER gets
-train, validation and test, each a file `text` and a file `summary`, a line of both for three
-sentences in a row (--sentences). Each sentence's summary is what is left without parentheses,
+TREES holds train.trees.xz and dev.trees.xz, Penn trees of articles, one a line: those of the
+Colorado Richly Annotated Full-Text corpus (github.com/UCDenver-ccp/CRAFT), article by article.
+FOLDER gets train, validation and test, each a file `text` and a file `summary`, a line of both for
+three sentences in a row (--sentences). Each sentence's summary is what is left without parentheses,
 citations, what stands before the subject, relative clauses and participles, adjuncts of time,
 place, manner and purpose, and all but the first of coordinated clauses or verb phrases, much as
 Hedge Trimmer has it (Dorr, Zajic and Schwartz 2003). So it is what a rule says, not what a person
@@ -173,7 +174,7 @@ def repeated(text: str) -> float:
 
 def scores(hypotheses: list[str], references: list[str], texts: list[str]) -> np.ndarray:
     """Returns of each item what COLUMNS has, [5, N]."""
-    items = rouge.of_items(hypotheses, references, rouge.WORD)
+    items = rouge.of_items(hypotheses, references, rouge.words)
     pairs = zip(hypotheses, texts, strict=True)
     new = [100.0 * (x.partition(" ")[0] not in text.split()) for x, text in pairs]
     return np.array([*items.values(), [repeated(x) for x in hypotheses], new])

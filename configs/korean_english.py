@@ -1,15 +1,12 @@
 """Korean to English, for real: 33,672 pairs of everyday sentences, captions and documentation.
 
-    for FILE in {train,dev}.{ko,en}.xz; do
-        cat DATA/{tatoeba-ko-en,korean-captions,python-docs-ko}/$FILE > FOLDER/$FILE
-    done
     python launch.py --config=configs/korean_english.py --config.data.directory=FOLDER
 
 and korean_english.py:en_ko for English to Korean. FOLDER holds train.{ko,en} and dev.{ko,en} (or
-.xz), a sentence a line: here 5,137 pairs of Tatoeba (from manythings.org/anki), 1,596 captions of
-images in KorSTS, translated by machine, with their English originals in STS-B, and 26,939 passages
-of the Korean translation of Python's documentation (github.com/python/python-docs-ko). Any test set
-is scored by
+.xz), a sentence a line: here, one after the other, 5,137 pairs of Tatoeba (from
+manythings.org/anki), 1,596 captions of images in KorSTS, translated by machine, with their English
+originals in STS-B, and 26,939 passages of the Korean translation of Python's documentation
+(github.com/python/python-docs-ko). Any test set is scored by
 
     python launch.py --mode=evaluate --workdir=runs/korean_english --config.evaluate.split=test \
         --config.data.test=TEST.ko,TEST.en

@@ -5,8 +5,7 @@
 
 and the same with the variant shakespeare_rnn.py:lstm; the default is :lstmn (Cheng, Dong and Lapata
 2016, section 3.1). Both are one layer, and have as many parameters within 1 %. FOLDER is that of
-shakespeare.py, which has a GPT beside which these are measured. Hardware: a CPU core for a few
-minutes.
+shakespeare.py. Hardware: a CPU core for one and two minutes.
 """
 
 from ml_collections import ConfigDict

@@ -28,14 +28,19 @@ def test_ascii_text_has_the_tokens_of_rouge_score():
     """Whose own tokeniser has none of Korean text: what it says is the same scores 0."""
     scorer = pytest.importorskip("rouge_score.rouge_scorer", reason=WITHOUT)
     theirs = scorer.RougeScorer(rouge.NAMES, use_stemmer=False)
-    hypotheses = ["The Tgfbr2 -/- mice, (n = 3), didn't gain weight.", "", "사과"]
-    references = ["Mice (Tgfbr2-/-) did not gain any weight", "a b", "사과"]
-    found = rouge.of_items(hypotheses, references, rouge.WORD)
+    hypotheses = ["The Tgfbr_2 -/- mice, (n = 3), didn't gain weight.", "", "사과"]
+    references = ["Mice (Tgfbr_2-/-) did not gain any weight", "a b", "사과"]
+    found = rouge.of_items(hypotheses, references, rouge.words)
     for name, values in found.items():
         scores = [theirs.score(*pair)[name] for pair in zip(references, hypotheses, strict=True)]
         expected = [100 * score.fmeasure for score in scores]
         np.testing.assert_allclose(values[:2], expected[:2])
         assert (values[2], expected[2]) == (100 * (name != "rouge2"), 0)
+
+
+def test_a_word_keeps_its_marks():
+    """Vowel signs, and an accent that is a character of its own, are no letters."""
+    assert rouge.words("हिन्दी में, cafe\u0301 (사과)") == ["हिन्दी", "में", "cafe\u0301", "사과"]
 
 
 def test_without_the_package_one_line_says_so(monkeypatch):

@@ -1,10 +1,12 @@
 """Decomposable attention: the paper's equations, and the order of words."""
 
+import jax
 import numpy as np
 import pytest
 from conformance import tiny_models
 from families.texts import texts
 from helpers import tiny
+from helpers.layers import products
 
 INTRA = pytest.mark.parametrize("name", ["decomposable", "decomposable/intra"])
 
@@ -59,8 +61,8 @@ def test_the_papers_equations_and_the_order_of_words(name):
 
 
 @INTRA
-def test_flops_are_those_of_the_compiled_matrix_products(name):
-    model, batch = tiny_models.case(name, d_model=64, d_ff=96).model, texts.inputs((32,) * 4, 32)
-    forward = lambda p, x: model.apply({"params": p}, **x, train=False)
-    compiled = tiny.jit(forward).lower(tiny.shapes(model, batch), batch).compile()
-    assert model.flops(4, 32) / 3 == pytest.approx(compiled.cost_analysis()["flops"], rel=0.06)
+def test_flops_are_three_times_the_products_of_the_forward_pass(name):
+    model, batch = tiny_models.case(name).model, texts.inputs((8,) * 4, 8)
+    call = lambda params: model.apply({"params": params}, **batch, train=False)
+    forward = products(jax.make_jaxpr(call)(tiny.shapes(model, batch)).jaxpr)
+    assert model.flops(4, 8) == 3 * forward > 0

@@ -76,10 +76,10 @@ class Recurrent(nn.Module):
                 "attention before the cells enters them at its own position"
             )
         without = {"input_feeding": False, "window": "none", "temporal": False}
-        for key, value in without.items() if self.attention == "none" else ():
-            if (found := getattr(self, key)) != value:
+        for key, value in without.items():
+            if self.attention == "none" and (found := getattr(self, key)) != value:
                 raise UserError(
-                    f"config.model.{key}={found} needs config.model.attention, found 'none'"
+                    f"config.model.{key}={found!r} needs config.model.attention, found 'none'"
                 )
         fields.check_shared_vocabulary(self, otherwise="give 'none'")
         D, tied = self.d_model, self.tied_embeddings == "all"
@@ -130,7 +130,7 @@ class Recurrent(nn.Module):
         x_BWTD = self.dropout(self.target_embedding(target), deterministic=not train)[:, None]
         positions_T = jnp.arange(target.shape[1])
         _, (h_BWTD, weights) = self.decoder(state, x_BWTD, positions_T, memory)
-        self.sow("intermediates", "attention", weights)  # [B, W, T, S]: W = 1, as of a single head
+        self.sow("intermediates", "attention", weights)  # each [B, W, T, S]: W = 1, one head
         return self.dropout(h_BWTD[:, 0], deterministic=not train)
 
     def logits(self, x_BTD: Array) -> Array:
@@ -164,9 +164,9 @@ class Recurrent(nn.Module):
         # One head: keys [B, S, D] become [B, H = 1, D, S], values [B, H = 1, S, D].
         keys_values = keys_BSD.swapaxes(1, 2)[:, None], memory[:, None]
         B, W, D = ends_BWD.shape
-        scored_BWS = jnp.zeros((B, W, memory.shape[1])) if self.temporal else None
+        log_sums_BWS = jnp.zeros((B, W, memory.shape[1])) if self.temporal else None
         past_BWPD = jnp.zeros((B, W, room, D)) if self.decoder_attention else None
-        state = State(carries, jnp.zeros_like(ends_BWD), scored_BWS, past_BWPD)
+        state = State(carries, jnp.zeros_like(ends_BWD), log_sums_BWS, past_BWPD)
         return (*keys_values, memory_mask[:, None]), state
 
     def step(self, tokens: Array, position: Array, memory: tuple, cache: State) -> tuple:
@@ -196,8 +196,9 @@ class Recurrent(nn.Module):
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns {'cross': weights [L = 1, B, H = 1, T, S], 'decoder': those of its own states};
-        without an attention it is not there.
+        """Returns the weights [L = 1, B, H = 1, T, S] by kind, of the kinds that the options have.
+
+        'cross' is over the source; of 'decoder', S are the decoder's own positions.
         """
         return {name: weights[None] for name, weights in sown["attention"][0].items()}
 

@@ -8,7 +8,8 @@ The shared parts depart from the papers. Encoder: bidirectional by default, as B
 Sutskever's and Luong's read in one direction, Sutskever's the reversed source. First state: a tanh
 layer of the last states of both directions; Bahdanau's layer reads the backward state only,
 Sutskever's and Luong's decoders begin with the encoder's states themselves. Output: a tanh layer,
-as in Luong's equation 5; Bahdanau has maxout.
+as in Luong's equation 5; Bahdanau has maxout, and Paulus a matrix that is made of the embeddings,
+beside a pointer to the source (equations 9 to 13).
 """
 
 import dataclasses
@@ -42,9 +43,10 @@ class Attention:
                       positions from p_t, the less the farther (Luong, section 3.2: local-m, whose
                       p_t = t, and local-p, equations 9 and 10); 'none': sees all (global)
     temporal          whether a source position that was seen before is seen less: its exp(score) is
-                      divided by the sum of its earlier ones (Paulus, section 2.1)
+                      divided by the sum of its earlier ones, in the window or not (Paulus, 2.1)
     decoder_attention whether the decoder looks at its own earlier states, too, and what it sees
-                      enters its output (intra-attention; Paulus, section 2.2)
+                      enters its output (intra-attention; Paulus, section 2.2). In training each
+                      position keeps the states of all: memory grows with the length squared
     """
 
     attention: str
@@ -63,11 +65,11 @@ class Attention:
 
 
 class State(NamedTuple):
-    """What a decoder keeps between two positions, of W beams; None is what no attention reads."""
+    """What a decoder keeps between two positions, of W beams; None if no option needs it."""
 
     carries: tuple  # of each layer's cell
-    fed_BWD: Array  # the attentional vector that input feeding reads
-    scored_BWS: Array | None  # log of the sum of exp(score) so far, of 'temporal'
+    fed_BWD: Array  # the last output, which input feeding reads
+    log_sums_BWS: Array | None  # of exp(score) so far, of 'temporal'
     past_BWPD: Array | None  # the last layer's states so far, of 'decoder_attention'
 
 
@@ -87,15 +89,15 @@ class DecoderStep(nn.Module):
         The weights are those of 'cross' attention, [B, W, S], and of 'decoder' attention,
         [B, W, P]; what the options leave out is not there.
         """
-        carries, fed_BWD, scored_BWS, past_BWPD = state
+        carries, fed_BWD, log_sums_BWS, past_BWPD = state
         options, weights = self.options, {}
         place = "" if options.attention == "none" else options.attention_place
         inputs = [x_BWD]
         if place == "before":
             # The last leaf is h: a GRU's carry, or the second of an LSTM's (c, h).
             last_BWD = jax.tree.leaves(carries)[-1]
-            context_BWD, weights["cross"], scored_BWS = self._attend(
-                last_BWD, position, memory, scored_BWS
+            context_BWD, weights["cross"], log_sums_BWS = self._attend(
+                last_BWD, position, memory, log_sums_BWS
             )
             inputs += [context_BWD]
         elif options.reads_more:
@@ -106,8 +108,8 @@ class DecoderStep(nn.Module):
             next_carries.append(carry)
         mixed = [h_BWD, *inputs] if place == "before" else [h_BWD]
         if place == "after":
-            context_BWD, weights["cross"], scored_BWS = self._attend(
-                h_BWD, position, memory, scored_BWS
+            context_BWD, weights["cross"], log_sums_BWS = self._attend(
+                h_BWD, position, memory, log_sums_BWS
             )
             mixed = [context_BWD, h_BWD]
         if options.decoder_attention:
@@ -120,7 +122,7 @@ class DecoderStep(nn.Module):
         if len(mixed) > 1:
             mix = nn.Dense(self.d_model, use_bias=False, name="mix")
             h_BWD = jnp.tanh(mix(jnp.concatenate(mixed, axis=-1)))
-        state = State(tuple(next_carries), h_BWD, scored_BWS, past_BWPD)
+        state = State(tuple(next_carries), h_BWD, log_sums_BWS, past_BWPD)
         return state, (h_BWD, weights)
 
     def _look_back(self, h_BWD: Array, position: Array, past_BWPD: Array) -> tuple[Array, Array]:
@@ -138,9 +140,9 @@ class DecoderStep(nn.Module):
         return context_BTWC[:, 0], weights_BWTP[:, :, 0]
 
     def _attend(
-        self, h_BWD: Array, position: Array, memory: tuple, scored_BWS: Array | None
+        self, h_BWD: Array, position: Array, memory: tuple, log_sums_BWS: Array | None
     ) -> tuple[Array, Array, Array | None]:
-        """Returns (context_BWD, weights_BWS, the next scored_BWS): each beam sees the source."""
+        """Returns (context_BWD, weights_BWS, the next log_sums_BWS): each beam sees the source."""
         keys_BHKS, values_BHSC, mask_BTS = memory  # H = 1, and a mask that all queries share
         kind, S = self.options.attention, mask_BTS.shape[-1]
         if kind == "location":
@@ -156,16 +158,16 @@ class DecoderStep(nn.Module):
         if self.options.temporal:
             # exp(e_t) / (exp(e_1) + ... + exp(e_t-1)), in logarithms; the first is exp(e_1).
             scores_BWS = scores_BHTS[:, 0]
-            scores_BHTS -= scored_BWS[:, None]
-            sums_BWS = jnp.logaddexp(scored_BWS, scores_BWS)
-            scored_BWS = jnp.where(position == 0, scores_BWS, sums_BWS)
+            scores_BHTS -= log_sums_BWS[:, None]
+            log_sums_BWS = jnp.logaddexp(log_sums_BWS, scores_BWS)
+            log_sums_BWS = jnp.where(position == 0, scores_BWS, log_sums_BWS)
         mask_BTS, factors_BTS = self._window(h_BWD, position, mask_BTS)
         near = lambda weights_BHTS: weights_BHTS * factors_BTS[:, None]
         context_BTHC, weights_BHTS = attend(scores_BHTS, mask_BTS, values_BHSC, near)
         # Those of local-p sum to less than 1 (equation 10); the shares of the sum are shown.
         shown_BWS = near(weights_BHTS)[:, 0]
         shown_BWS /= jnp.maximum(shown_BWS.sum(-1, keepdims=True), 1e-9)
-        return context_BTHC[:, :, 0], shown_BWS, scored_BWS
+        return context_BTHC[:, :, 0], shown_BWS, log_sums_BWS
 
     def _window(self, h_BWD: Array, position: Array, mask_BTS: Array) -> tuple[Array, Array]:
         """Returns the mask of the window, and what its weights are multiplied with."""
