@@ -19,7 +19,7 @@ train: $(INSTALLED)
 	$(VENV)/bin/python launch.py --config=configs/quickstart.py
 
 # A process a core, each with whole files: tests of a file share what they trained.
-PYTEST = $(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20 $(TESTS)
+PYTEST = $(VENV)/bin/python -m pytest --numprocesses=auto --maxprocesses=8 --dist=loadfile --no-loadscope-reorder --durations=20
 test: $(TOOLS)  # what proves the mathematics, the data, a resumed and a killed run: five minutes
 	$(PYTEST) -m "not slow"
 
