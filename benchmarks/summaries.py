@@ -174,7 +174,7 @@ def repeated(text: str) -> float:
 
 def scores(hypotheses: list[str], references: list[str], texts: list[str]) -> np.ndarray:
     """Returns of each item what COLUMNS has, [5, N]."""
-    items = rouge.of_items(hypotheses, references, rouge.words)
+    items = rouge.item_scores(hypotheses, references, rouge.words)
     pairs = zip(hypotheses, texts, strict=True)
     new = [100.0 * (x.partition(" ")[0] not in text.split()) for x, text in pairs]
     return np.array([*items.values(), [repeated(x) for x in hypotheses], new])

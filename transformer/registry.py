@@ -65,8 +65,8 @@ TASKS = {
 
 # {config.evaluate.scores: a function (hypotheses, references) -> {name: score}} of translations
 SCORES = {
-    "rouge": "transformer.families.summaries.rouge:of_words",
-    "rouge_characters": "transformer.families.summaries.rouge:of_characters",
+    "rouge": "transformer.families.summaries.rouge:word_scores",
+    "rouge_characters": "transformer.families.summaries.rouge:character_scores",
 }
 
 # {config.data.corpus: a function () -> RecordsConfig} of sentence pairs that are generated

@@ -1,11 +1,9 @@
 """The LSTM with intra-attention equals a loop over positions; its weights, and padding."""
 
-import jax
 import numpy as np
 import pytest
 from families.texts import texts
 from helpers import tiny
-from helpers.layers import products
 
 from transformer.errors import UserError
 
@@ -58,6 +56,5 @@ def test_fields_that_cannot_work_are_refused():
 
 def test_flops_are_three_times_the_products_of_the_forward_pass():
     model, batch = texts.intra_attention(), texts.inputs((8,) * 8, 8)
-    call = lambda params: model.apply({"params": params}, **batch, train=False)
-    forward = products(jax.make_jaxpr(call)(tiny.shapes(model, batch)).jaxpr)
+    forward = tiny.forward_flops(model, batch)
     assert model.flops(8, 8) == 3 * forward > 0

@@ -1,11 +1,9 @@
 """Language models of an LSTM and an LSTMN: the papers' equations, FLOPs, and fields."""
 
-import jax
 import numpy as np
 import pytest
 from conformance import tiny_models
 from helpers import tiny
-from helpers.layers import products
 
 from transformer.errors import UserError
 from transformer.families.recurrent.cells import Cell
@@ -54,15 +52,14 @@ def test_it_is_a_loop_over_positions(size, states):
     params = tiny.parameters(model, INPUTS)
     x_BTD = params["embedding"]["embedding"][INPUTS["tokens"]]
     expected = [states(params["recurrent"], x_TD) @ params["head"]["kernel"] for x_TD in x_BTD]
-    found = tiny.logits(model, params, INPUTS)
-    np.testing.assert_allclose(found, expected + params["head"]["bias"], atol=1e-5)
+    logits_BTV = tiny.logits(model, params, INPUTS)
+    np.testing.assert_allclose(logits_BTV, expected + params["head"]["bias"], atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [64, 0])
 def test_flops_are_three_times_the_products_of_the_forward_pass(size):
     model = build(attention_size=size)
-    call = lambda params: model.apply({"params": params}, **INPUTS, train=False)
-    forward = products(jax.make_jaxpr(call)(tiny.shapes(model, INPUTS)).jaxpr)
+    forward = tiny.forward_flops(model, INPUTS)
     assert model.flops(2, 8) == 3 * forward > 0
 
 

@@ -8,7 +8,6 @@ import pytest
 from conformance.tiny_models import recurrent_attention
 from helpers import tiny
 from helpers.cases import slow_but
-from helpers.layers import products
 
 from configs.multi30k_rnn import VARIANTS
 from transformer.errors import UserError
@@ -154,8 +153,7 @@ def test_flops_are_three_times_the_products_of_the_forward_pass(cell, options, b
     changes = {"cell": cell, **options, "bidirectional": bidirectional}
     model = Recurrent(**{**FIELDS, **changes})
     inputs = tiny.unpacked(tiny.pairs(), 7, 7)["inputs"]
-    call = lambda params: model.apply({"params": params}, **inputs, train=False)
-    forward = products(jax.make_jaxpr(call)(tiny.shapes(model, inputs)).jaxpr)
+    forward = tiny.forward_flops(model, inputs)
     assert model.flops(len(inputs["source"]), 7) == 3 * forward > 0
 
 

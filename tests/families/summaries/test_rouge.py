@@ -16,12 +16,12 @@ def test_korean_by_hand():
     pytest.importorskip("rouge_score", reason=WITHOUT)
     korean = ["나는 사과를 좋아해."], ["나는 배를 좋아해!"]
     expected = {"rouge1": 100 * 2 / 3, "rouge2": 0, "rougeL": 100 * 2 / 3}
-    assert rouge.of_words(*korean) == pytest.approx(expected)
+    assert rouge.word_scores(*korean) == pytest.approx(expected)
     # Eight and seven letters: F1 of 6/8 and 6/7; pairs: 나는, 를좋, 좋아, 아해 of seven and six.
     letters, pairs = 100 * 2 * 6 / (8 + 7), 100 * 2 * 4 / (7 + 6)
     expected = {"rouge1": letters, "rouge2": pairs, "rougeL": letters}
     expected = {f"{name}_characters": value for name, value in expected.items()}
-    assert rouge.of_characters(*korean) == pytest.approx(expected)
+    assert rouge.character_scores(*korean) == pytest.approx(expected)
 
 
 def test_ascii_text_has_the_tokens_of_rouge_score():
@@ -30,8 +30,8 @@ def test_ascii_text_has_the_tokens_of_rouge_score():
     theirs = scorer.RougeScorer(rouge.NAMES, use_stemmer=False)
     hypotheses = ["The Tgfbr_2 -/- mice, (n = 3), didn't gain weight.", "", "사과"]
     references = ["Mice (Tgfbr_2-/-) did not gain any weight", "a b", "사과"]
-    found = rouge.of_items(hypotheses, references, rouge.words)
-    for name, values in found.items():
+    ours = rouge.item_scores(hypotheses, references, rouge.words)
+    for name, values in ours.items():
         scores = [theirs.score(*pair)[name] for pair in zip(references, hypotheses, strict=True)]
         expected = [100 * score.fmeasure for score in scores]
         np.testing.assert_allclose(values[:2], expected[:2])
@@ -46,4 +46,4 @@ def test_a_word_keeps_its_marks():
 def test_without_the_package_one_line_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     with pytest.raises(UserError, match=r"\AROUGE needs a package: pip install rouge-score\Z"):
-        rouge.of_words([""], [""])
+        rouge.word_scores([""], [""])

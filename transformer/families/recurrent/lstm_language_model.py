@@ -96,7 +96,7 @@ class LstmLanguageModel(nn.Module):
     @staticmethod
     def reorder(cache: tuple, parents_BW: Array) -> tuple:
         """Returns the state in which beam w continues beam parents_BW[:, w]."""
-        return jax.tree.map(lambda x: take_parents(x, parents_BW), cache)
+        return take_parents(cache, parents_BW)
 
     @staticmethod
     def grow(cache: tuple, room: int) -> tuple:

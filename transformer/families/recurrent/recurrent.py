@@ -180,7 +180,7 @@ class Recurrent(nn.Module):
     @staticmethod
     def reorder(cache: State, parents_BW: Array) -> State:
         """Returns the state in which beam w continues beam parents_BW[:, w]."""
-        return jax.tree.map(lambda x: take_parents(x, parents_BW), cache)
+        return take_parents(cache, parents_BW)
 
     @staticmethod
     def grow(cache: State, room: int) -> State:

@@ -28,19 +28,19 @@ def characters(text: str) -> list[str]:
     return [*"".join(words(text))]
 
 
-def of_words(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+def word_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """Returns ROUGE-1, ROUGE-2 and ROUGE-L (F1, 0 to 100), means over the items, of words."""
-    items = of_items(hypotheses, references, words)
+    items = item_scores(hypotheses, references, words)
     return {name: float(np.mean(values)) for name, values in items.items()}
 
 
-def of_characters(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+def character_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
     """Returns the same of letters and digits: Korean words carry their particles."""
-    items = of_items(hypotheses, references, characters)
+    items = item_scores(hypotheses, references, characters)
     return {f"{name}_characters": float(np.mean(values)) for name, values in items.items()}
 
 
-def of_items(
+def item_scores(
     hypotheses: Sequence[str], references: Sequence[str], tokens: Callable[[str], list[str]]
 ) -> dict[str, list[float]]:
     """Returns ROUGE of each item; `tokens` is `words` or `characters`.
