@@ -6,7 +6,8 @@
 The second command shows what attention is worth by the length of the sentence.
 Variants: 'none' (one fixed vector between encoder and decoder, Sutskever et al. 2014), 'additive'
 (the default, Bahdanau et al. 2015), 'dot', 'general', 'concat' and 'location', each with input
-feeding, 'monotonic' and 'predictive', which are 'general' in a window (Luong et al. 2015).
+feeding, 'monotonic' and 'predictive', which are 'general' in a window (Luong et al. 2015), and
+'intra', which looks at its own states, too, and less at what it has seen (Paulus et al. 2017).
 configs/sweeps/recurrent_attention.toml varies one key at a time. FOLDER is that of multi30k.py,
 which has the Transformer beside which these are measured. Hardware: two CPU cores for about an
 hour.
@@ -17,6 +18,7 @@ from ml_collections import ConfigDict
 from configs import multi30k
 
 LUONG = {"attention_place": "after", "input_feeding": True}
+PAULUS = {"temporal": True, "decoder_attention": True}
 VARIANTS = {
     "none": {"attention": "none"},
     "additive": {"attention": "additive"},
@@ -26,6 +28,7 @@ VARIANTS = {
     "location": {"attention": "location", **LUONG},
     "monotonic": {"attention": "general", "window": "monotonic", **LUONG},
     "predictive": {"attention": "general", "window": "predictive", **LUONG},
+    "intra": {"attention": "general", "attention_place": "after", **PAULUS},
 }
 
 
@@ -47,6 +50,8 @@ def get_config(variant: str = "additive") -> ConfigDict:
         "window": "none",  # of the source; 'monotonic', 'predictive': local attention
         "window_radius": 10,  # in source positions
         "location_positions": 64,  # source positions that 'location' can score
+        "temporal": False,  # True: what was seen before is seen less
+        "decoder_attention": False,  # True: the decoder looks at its own earlier states, too
         "tied_embeddings": "all",  # source, target and output are one matrix; 'none': three
         "dropout_rate": 0.3,  # of embeddings and of the decoder's outputs
     }

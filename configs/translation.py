@@ -69,6 +69,9 @@ def get_config() -> ConfigDict:
     # sacreBLEU's tokeniser; 'zh' for Chinese, 'ja-mecab' for Japanese, 'ko-mecab' for Korean
     # targets; 'char': characters.
     config.evaluate.tokenize = "13a"
+    # Further scores: 'rouge', of summaries, or 'rouge_characters', of Korean ones (pip install
+    # rouge-score). "": none.
+    config.evaluate.scores = ""
     config.evaluate.samples = 3  # translations to log after each validation
 
     config.decode = ConfigDict()

@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import pathlib
 import resource
+import signal
 import sys
 import tempfile
 from typing import NamedTuple
@@ -27,6 +28,8 @@ if importlib.metadata.version("jaxlib").startswith("0.10."):
     QUICK += " --xla_cpu_use_fusion_emitters=false"
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {QUICK}"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a job in the background ignores Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what tests start does not
 startup.schedule_for_memory()  # as launch.py: programs are kept by XLA_FLAGS, too
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 gc.set_threshold(startup.NEW_OBJECTS)  # as launch.py: tracing makes many objects; a tenth less time

@@ -31,6 +31,7 @@ MODELS = {
     "recurrent": "transformer.families.recurrent.recurrent:Recurrent",
     "self_attentive": "transformer.families.recurrent.self_attentive:SelfAttentive",
     "intra_attention": "transformer.families.recurrent.intra_attention:IntraAttention",
+    "lstm_language_model": "transformer.families.recurrent.lstm_language_model:LstmLanguageModel",
     "language_model": "transformer.families.language_model.language_model:LanguageModel",
     "masked_language_model": "transformer.families.texts.text_encoder:MaskedLanguageModel",
     "text_classifier": "transformer.families.texts.text_encoder:TextClassifier",
@@ -60,6 +61,12 @@ TASKS = {
     "masked_language": "transformer.families.texts.masked_language",
     "image_classification": "transformer.families.images.image_classification",
     "memory": "transformer.families.memory.memory_task",
+}
+
+# {config.evaluate.scores: a function (hypotheses, references) -> {name: score}} of translations
+SCORES = {
+    "rouge": "transformer.families.summaries.rouge:word_scores",
+    "rouge_characters": "transformer.families.summaries.rouge:character_scores",
 }
 
 # {config.data.corpus: a function () -> RecordsConfig} of sentence pairs that are generated

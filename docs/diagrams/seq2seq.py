@@ -68,7 +68,7 @@ def attended(xs: list[float], model: Call) -> tuple[str, str]:
         drawn += path(*ends, kind="attention", opacity=1 if t == STRONG else 0.3)
     drawn += "".join(vector(x, CONTEXTS) for x in xs)
     drawn += arrows(*(((x, CONTEXTS + VECTOR), (x, DECODER)) for x in xs))
-    _, (B, _, S) = find(model, "decoder._attend").output
+    _, (B, _, S), *_ = find(model, "decoder._attend").output
     return drawn, f"weights of each step: {shape((B, S))}"
 
 

@@ -33,7 +33,7 @@ def training() -> Iterator[dict]:
 
 
 def show() -> picture.Chart:
-    """Trains each kind on copying; returns the share of letters that it says right, by length."""
+    """Trains each kind on copying; returns the share of tokens that it says right, by length."""
     rows = []
     print(f"{'letters':26}" + "".join(f"{length:8}" for length in LENGTHS))
     for kind, (attention, d_model) in KINDS.items():

@@ -5,7 +5,6 @@ token that the decoder says. Below, the four likeliest continuations of each ste
 joined to what they continue, with their log-probabilities.
 """
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -29,13 +28,8 @@ FATES = {"lives": "network", "finished": "words", "dropped": "plain"}
 
 
 def show() -> picture.Chart:
-    """Trains the model of step 1; returns its attention and its beam for the sentence held out."""
-    sentences = tiny.sentence_pairs()
-    pieces = tiny.vocabulary(sentences)
-    model = tiny.transformer(len(pieces))
-    batches = itertools.repeat(tiny.batch_of(pieces, sentences))
-    params, _ = tiny.train(model, batches, steps=150)
-
+    """Returns attention and beam of the model of step 1, for the sentence held out."""
+    pieces, model, params, _ = tiny.translator()
     inputs = tiny.batch_of(pieces, [tiny.HELD_OUT])["inputs"]
     weights = attention_weights.batch_weights(params, inputs, model=model)
     # Of the only layer and the only sentence, the mean over the heads.

@@ -75,7 +75,8 @@ def batches(seed: int, count: int) -> Iterator[dict]:
 def gradient(reader: nn.Module) -> np.ndarray:
     """Returns |d last state / d letter| before training, by letters ago, relative to the last's."""
     x_BTD = random.normal(random.key(1), (32, FAR, D)) * D**-0.5  # as of an embedding
-    params, direction_D = reader.init(random.key(0), x_BTD), random.normal(random.key(2), D)
+    params = jax.jit(reader.init)(random.key(0), x_BTD)
+    direction_D = random.normal(random.key(2), D)
     along = lambda x_BTD: (reader.apply(params, x_BTD)[:, -1] @ direction_D).sum()
     norms_T = np.linalg.norm(jax.jit(jax.grad(along))(x_BTD), axis=-1).mean(axis=0)[::-1]
     return norms_T / norms_T[0]

@@ -15,13 +15,8 @@ PARTS = {
 
 
 def show() -> picture.Chart:
-    """Trains a Transformer on the pairs of step 1; returns the maps of all its heads."""
-    sentences = tiny.sentence_pairs()
-    pieces = tiny.vocabulary(sentences)
-    model = tiny.transformer(len(pieces))
-    batches = itertools.repeat(tiny.batch_of(pieces, sentences))
-    params, _ = tiny.train(model, batches, steps=150)
-
+    """Returns the maps of all heads of the model of step 1, for the sentence held out."""
+    pieces, model, params, _ = tiny.translator()
     inputs = tiny.batch_of(pieces, [tiny.HELD_OUT])["inputs"]
     sides = {"source": inputs["source"][0], "input": inputs["target"][0]}
     names = {side: tiny.names(pieces, ids) for side, ids in sides.items()}

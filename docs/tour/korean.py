@@ -153,6 +153,12 @@ WORDS = {
     "Words said right with one layer left out": "층 하나를 뺐을 때 맞힌 단어",
     **{f"layer {i}": f"{i}층" for i in (1, 2, 3, 4)},
     "left out": "뺀 층",
+    # position_probe
+    "R² of a noun's position, by a linear map of its vector": (
+        "벡터에서 선형 변환으로 읽은 명사의 위치의 R²"
+    ),
+    "after layer": "지나온 층",
+    "R²": "R²",
     # training
     "Learning rate": "학습률",
     "rate": "학습률",

@@ -26,18 +26,20 @@ def stack_of(mixer: str, num_layers: int) -> stack.Stack:
     return stack.Stack(options, stack.sublayers(options, "float32", causal=True))
 
 
-@functools.partial(jax.jit, static_argnames=("mixer", "num_layers"))
-def influence(seed: jax.Array, *, mixer: str, num_layers: int) -> jax.Array:
-    """Returns |d output_t / d input_s|, [T, S], of layers before any training."""
-    layers = stack_of(mixer, num_layers)
-    T, D = len(WORDS), layers.options.d_model
+@functools.partial(jax.jit, static_argnames="mixer")
+def influence(seed: jax.Array, *, mixer: str) -> jax.Array:
+    """Returns |d output_t / d input_s|, [N, T, S], of N depths before any training."""
+    stacks = [stack_of(mixer, num_layers) for num_layers in DEPTHS]
+    T, D = len(WORDS), stacks[0].options.d_model
     view = attention.self_view(jnp.arange(T)[None], jnp.ones((1, T), jnp.int32), causal=True)
     keys = jax.random.split(jax.random.key(seed))
     x_SD = jax.random.normal(keys[0], (T, D))
-    params = layers.init(keys[1], x_SD[None], view, train=False)
-    outputs = lambda x_SD: layers.apply(params, x_SD[None], view, train=False)[0]
-    # The derivative of each output number by each input number: [T, D, S, D].
-    return jnp.sqrt((jax.jacrev(outputs)(x_SD) ** 2).sum(axis=(1, 3)))
+    # The params of the deepest, the last: the others have those of its first layers.
+    params = stacks[-1].init(keys[1], x_SD[None], view, train=False)
+    outputs = lambda x_SD: [x.apply(params, x_SD[None], view, train=False)[0] for x in stacks]
+    # The derivative of each output number by each input number: [N, T, D, S, D].
+    gradient_NTDSD = jnp.stack(jax.jacrev(outputs)(x_SD))
+    return jnp.sqrt((gradient_NTDSD**2).sum(axis=(2, 4)))
 
 
 def show() -> picture.Chart:
@@ -47,9 +49,8 @@ def show() -> picture.Chart:
     print(f"{'':12}words seen after 1, 2, 3 layers    {costs}")
     for kind, mixer in KINDS.items():
         seen, panels = [], []
-        for depth in DEPTHS:
-            norms = [influence(s, mixer=mixer, num_layers=depth) for s in range(SEEDS)]
-            norms_TS = np.mean(norms, axis=0)
+        norms_NTS = np.mean([influence(s, mixer=mixer) for s in range(SEEDS)], axis=0)
+        for depth, norms_TS in zip(DEPTHS, norms_NTS, strict=True):
             seen.append(int((norms_TS[-1] > 0).sum()))
             # Relative to the largest gradient of an earlier word; the residual connection makes
             # that of the position's own word larger.

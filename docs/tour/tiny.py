@@ -100,6 +100,16 @@ def transformer(vocab_size: int, **changes: Any) -> nn.Module:
     return model_fields.build("transformer", fields, **sizes)
 
 
+@functools.cache
+def translator() -> tuple[Pieces, nn.Module, Tree, list[dict]]:
+    """Trains the Transformer of step 1; returns its pieces, it, its params and its metrics."""
+    sentences = sentence_pairs()
+    pieces = vocabulary(sentences)
+    model = transformer(len(pieces))
+    batches = itertools.repeat(batch_of(pieces, sentences))
+    return pieces, model, *train(model, batches, steps=150)
+
+
 def language_model(vocab_size: int, **changes: Any) -> nn.Module:
     """Returns a small GPT: causal, each token sees those before it."""
     fields = {**language_modelling.get_config().model.to_dict(), **SMALL, **changes}

@@ -1,7 +1,6 @@
 """A sentence becomes another, token by token, between a start and an end symbol."""
 
 import functools
-import itertools
 
 import jax
 import numpy as np
@@ -13,8 +12,7 @@ from transformer.data.tokenizer import END, START
 
 def show() -> picture.Chart:
     """Prints what is learnt and how the answer comes about; returns each step's probabilities."""
-    sentences = tiny.sentence_pairs()
-    pieces = tiny.vocabulary(sentences)
+    pieces, model, params, history = tiny.translator()
     example = tiny.batch_of(pieces, [tiny.HELD_OUT])
     source = example["inputs"]["source"]
     for what, ids in (
@@ -24,11 +22,8 @@ def show() -> picture.Chart:
     ):
         print(f"{what:16}" + "".join(f"{name:10}" for name in tiny.names(pieces, ids[0])))
 
-    model = tiny.transformer(len(pieces))
-    batches = itertools.repeat(tiny.batch_of(pieces, sentences))
-    params, history = tiny.train(model, batches, steps=150)
-    last = history[-1]["nats_per_token"]
-    print(f"\ntrained on {len(sentences)} other pairs, to {last:.3f} nats a token\n")
+    count, last = len(tiny.sentence_pairs()), history[-1]["nats_per_token"]
+    print(f"\ntrained on {count} other pairs, to {last:.3f} nats a token\n")
 
     static = ("method", "train", "room", "num_beams")
     apply = jax.jit(functools.partial(model.apply, {"params": params}), static_argnames=static)

@@ -93,6 +93,7 @@ OF_PAIRS += ("output_bias", "decoder_mixer")
 ENCODER = functools.partial(fields, *OF_PAIRS, vocab_size=tiny.VOCABULARY)
 LSTM = {"vocab_size": tiny.VOCABULARY, "num_classes": 3, "d_model": 6, "state_size": 5, "d_ff": 7}
 LSTM |= {"attention_size": 4, "forget_bias": 0.5, "dropout_rate": 0.0}
+LSTMN = {name: LSTM[name] for name in LSTM if name not in ("num_classes", "d_ff")}
 PARIKH = {"vocab_size": tiny.VOCABULARY, "num_classes": 3, "d_model": 6, "d_ff": 7}
 PARIKH |= {"intra_attention": False, "max_distance": 2, "dropout_rate": 0.0}
 VISION = {"num_classes": 3, "image_size": 12, "patch_size": 4, "stem": "patches", "stem_depth": 1}
@@ -140,9 +141,14 @@ TINY = {
     "recurrent/location": (PAIRS, recurrent("gru", "location", input_feeding=False)),
     "recurrent/monotonic": (PAIRS, recurrent("gru", "monotonic")),
     "recurrent/predictive": (PAIRS, recurrent("gru", "predictive", **BAHDANAU)),
+    "recurrent/intra": (PAIRS, recurrent("gru", "intra")),
+    "recurrent/intra, before": (PAIRS, recurrent("lstm", "intra", **BAHDANAU)),
+    "recurrent/intra alone": (PAIRS, recurrent("rnn", "none", decoder_attention=True)),
     "recurrent/lstm": (PAIRS, recurrent("lstm", "dot")),
     "recurrent/rnn": (PAIRS, recurrent("rnn", "dot", bidirectional=False)),
     "recurrent/normalised": (PAIRS, recurrent("lstm", "additive", cell_norm="layer")),
+    "lstm_language_model": (STREAM, LSTMN),
+    "lstm_language_model/lstm": (STREAM, {**LSTMN, "attention_size": 0}),
     "language_model": (STREAM, LANGUAGE_MODEL(**tiny.PRE, positions="learned")),
     "language_model/sinusoids": (STREAM, LANGUAGE_MODEL(attention_bias=True)),
     "language_model/rotary": (STREAM, LANGUAGE_MODEL(positions="rotary", norm_kind="rms")),

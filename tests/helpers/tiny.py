@@ -4,6 +4,7 @@ import functools
 
 import jax
 import numpy as np
+from helpers import layers
 
 from configs import wmt_base
 from transformer.distributed import parallel_step
@@ -53,6 +54,12 @@ def shapes(model, inputs):
     """The shapes of the model's parameters; nothing is allocated."""
     init = lambda rng: model.init(rng, **inputs, train=False)
     return jax.eval_shape(init, jax.random.key(0))["params"]
+
+
+def forward_flops(model, inputs):
+    """The FLOPs of the matrix products of a forward pass; nothing is computed."""
+    forward = lambda parameters: model.apply({"params": parameters}, **inputs, train=False)
+    return layers.products(jax.make_jaxpr(forward)(shapes(model, inputs)).jaxpr)
 
 
 def parameters(model, inputs, seed=0):

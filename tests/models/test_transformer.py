@@ -11,7 +11,6 @@ from conformance import decoding, tiny_models
 from flax.traverse_util import flatten_dict, unflatten_dict
 from helpers import tiny
 from helpers.cases import slow_but
-from helpers.layers import products
 from helpers.tiny import PRE, logits
 
 from transformer.models import fields, layer_options
@@ -325,8 +324,7 @@ def test_parameter_counts_of_variants(changes):
 def test_flops_are_three_times_the_products_of_the_forward_pass(changes):
     model = tiny.model(**changes)
     inputs = tiny.unpacked(tiny.pairs(), 7, 7)["inputs"]
-    call = lambda parameters: model.apply({"params": parameters}, **inputs, train=False)
-    forward = products(jax.make_jaxpr(call)(tiny.shapes(model, inputs)).jaxpr)
+    forward = tiny.forward_flops(model, inputs)
     assert model.flops(rows=3, length=7) == 3 * forward > 0
 
 

@@ -11,11 +11,15 @@ import subprocess
 import sys
 import unicodedata
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import sacrebleu
 from helpers.runs import SUMS
 
+from transformer import registry
+from transformer.errors import UserError
 from transformer.modes import evaluate
 from transformer.tasks import losses, trained, translation_evaluator
 from transformer.workdir import log, run_config
@@ -145,6 +149,22 @@ def test_files_hold_every_sentence_in_order_and_scores_follow_from_them(result, 
     assert result["bleu"] == pytest.approx(bleu.corpus_score(hypotheses, [TARGETS]).score)
     assert result["signature"] == str(bleu.get_signature())
     assert result["chrf"] == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [TARGETS]).score)
+
+
+def test_further_scores_are_those_of_the_registry(run, monkeypatch):
+    monkeypatch.setitem(registry.SCORES, "words", f"{__name__}:mean_words")
+    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(mean_words=mean_words))
+    found = evaluated(run, split="other", scores="words")
+    translations = written(run, "other", "hypothesis")
+    assert found["words"] == np.mean([len(line.split()) for line in translations + TARGETS[4:6]])
+    with pytest.raises(
+        UserError, match=r"\Aconfig\.evaluate\.scores must be one of '', .*'word'; "
+    ):
+        evaluated(run, scores="word")
+
+
+def mean_words(hypotheses, references):
+    return {"words": float(np.mean([len(x.split()) for x in [*hypotheses, *references]]))}
 
 
 @pytest.mark.slow

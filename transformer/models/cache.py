@@ -53,7 +53,7 @@ class PerBeam(NamedTuple):
 
     def reorder(self, parents_BW: Array) -> "PerBeam":
         """Gathers the arrays by beam."""
-        return PerBeam(jax.tree.map(lambda x: take_parents(x, parents_BW), self.arrays))
+        return PerBeam(take_parents(self.arrays, parents_BW))
 
     def grow(self, room: int, num_beams: int) -> "PerBeam":
         """Returns the state as it is."""
@@ -175,13 +175,17 @@ def reorder(cache: Cache, parents_BW: Array) -> Cache:
     return Cache(states, take_parents(cache.ancestry_BWP, parents_BW))
 
 
-def take_parents(x: Array, parents_BW: Array) -> Array:
-    """Gathers x [B, W, ...] by beam: x[b, w] becomes x[b, parents[b, w]].
+def take_parents(state: Any, parents_BW: Array) -> Any:
+    """Gathers arrays x [B, W, ...] by beam: x[b, w] becomes x[b, parents[b, w]].
 
     Parents are known to be in bounds: jnp's default mode adds 17 operations of checks.
     """
-    parents = parents_BW.reshape(*parents_BW.shape, *[1] * (x.ndim - 2))
-    return jnp.take_along_axis(x, parents, axis=1, mode="promise_in_bounds")
+
+    def gather(x: Array) -> Array:
+        parents = parents_BW.reshape(*parents_BW.shape, *[1] * (x.ndim - 2))
+        return jnp.take_along_axis(x, parents, axis=1, mode="promise_in_bounds")
+
+    return jax.tree.map(gather, state)
 
 
 def grow(cache: Cache, room: int) -> Cache:

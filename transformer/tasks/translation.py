@@ -15,6 +15,7 @@ import flax.linen as nn
 import sacrebleu
 from ml_collections import ConfigDict
 
+from transformer import registry
 from transformer.data import packing, pairs, tokenizer
 from transformer.data.batches import Batches
 from transformer.decoding.translator import Translator
@@ -150,7 +151,10 @@ def check(config: ConfigDict) -> None:
     """Raises UserError for invalid values, before anything is written or compiled."""
     data, decode = config.data, config.decode
     tokenizers = tuple(sacrebleu.BLEU.TOKENIZERS)
-    check_values("evaluate", config.evaluate, {"tokenize": tokenizers, "samples": "at least 0"})
+    rules = {"tokenize": tokenizers, "samples": "at least 0", "scores": ("", *registry.SCORES)}
+    check_values("evaluate", config.evaluate, rules)
+    # Of one pair, so that a package that is not there is named now.
+    translation_evaluator.further_scores(config.evaluate.scores, [""], [""])
     vocabularies.check(config.vocabulary, (*tokenizer.KINDS, "table"))
     # Only a new run takes a vocabulary over: a workdir already has one, with a fingerprint.
     has_vocabulary = config.vocabulary.model or config.vocabulary.fingerprint

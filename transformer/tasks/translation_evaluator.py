@@ -3,13 +3,14 @@
 import functools
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import flax.linen as nn
 import numpy as np
 import sacrebleu
 from ml_collections import ConfigDict
 
+from transformer import registry
 from transformer.data import packing, tokenizer
 from transformer.data.batches import Batches
 from transformer.data.pairs import assemble as assemble_pairs
@@ -38,6 +39,11 @@ def score(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str
     }
 
 
+def further_scores(name: str, hypotheses: Sequence[str], references: Sequence[str]) -> dict:
+    """Returns the scores by this name in registry.SCORES; '' has none."""
+    return registry.load(registry.SCORES[name])(hypotheses, references) if name else {}
+
+
 class StoppedError(Exception):
     """Evaluation was interrupted because the run was signalled to stop."""
 
@@ -47,8 +53,9 @@ def evaluation(
 ) -> Evaluation:
     """Returns the `Evaluation` of a split: loss, BLEU and chrF of every sentence, however long.
 
-    Scores are means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy') and the keys of
-    `score`; the outputs have the lines 'source', 'reference' and 'hypothesis'.
+    Scores are means per token ('loss', 'nats_per_token', 'perplexity', 'accuracy'), the keys of
+    `score` and those of config.evaluate.scores; the outputs have the lines 'source', 'reference'
+    and 'hypothesis'.
     """
     data = config.data
     message = (
@@ -65,6 +72,7 @@ def evaluation(
     )
     dataset = {"source": sources, "reference": references}
     translator = Translator(model, vocabulary, **config.decode)
+    further = further_scores(config.evaluate.scores, [""], [""])  # their names
     tokens = splits.evaluation_tokens(config, pairs, vocabulary, split, model)
     items = np.arange(len(pairs))
     loss = SplitSums(
@@ -89,6 +97,7 @@ def evaluation(
         if translations is None or (outcome := loss.score(params, should_stop)) is None:
             return None
         scores = score(translations, references, tokenize=config.evaluate.tokenize)
+        scores |= further_scores(config.evaluate.scores, translations, references)
         sample = samples(sources, translations, references, config.evaluate.samples)
         scores |= {**losses.per_token(outcome[0]), "samples": sample}
         return scores, {**dataset, "hypothesis": translations}
@@ -101,7 +110,7 @@ def evaluation(
         columns={"input": "source", "reference": "reference", "output": "hypothesis"},
         score=scored,
         rehearse=rehearse,
-        rows=lambda scores: {**rows(scores), "sentences": f"{len(pairs):,}"},
+        rows=lambda scores: {**rows(scores, further), "sentences": f"{len(pairs):,}"},
     )
 
 
@@ -137,11 +146,12 @@ def translate(
     return processes.gather_shares(translations, len(sources))
 
 
-def rows(scores: dict) -> dict[str, str]:
-    """Formats scores as a table, {name: text}, with the main score first."""
+def rows(scores: dict, further: Iterable[str] = ()) -> dict[str, str]:
+    """Formats scores as a table, {name: text}, with the main score first, and `further` ones."""
     return {
         "BLEU": f"{scores['bleu']:.2f} ({scores['signature']})",
         "chrF": f"{scores['chrf']:.2f}",
+        **{name: f"{scores[name]:.2f}" for name in further},
         "length ratio": f"{scores['length_ratio']:.3f}",
         "loss": f"{scores['loss']:.4f}",
         "perplexity": f"{scores['perplexity']:.3f}",

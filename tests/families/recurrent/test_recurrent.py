@@ -8,20 +8,17 @@ import pytest
 from conformance.tiny_models import recurrent_attention
 from helpers import tiny
 from helpers.cases import slow_but
-from helpers.layers import products
 
 from configs.multi30k_rnn import VARIANTS
 from transformer.errors import UserError
 from transformer.families.recurrent.cells import Cell
 from transformer.families.recurrent.recurrent import Recurrent
 
-KINDS = slow_but(
-    [
-        *(("gru", kind) for kind in VARIANTS),
-        *(("lstm", "none"), ("lstm", "dot"), ("rnn", "dot")),
-    ],
-    *(("gru", "additive"), ("lstm", "dot")),
-)
+CELLS = [
+    *(("gru", kind) for kind in VARIANTS),
+    *(("lstm", "none"), ("lstm", "dot"), ("rnn", "dot")),
+]
+KINDS = slow_but(CELLS, *(("gru", "additive"), ("lstm", "dot"), ("gru", "intra")))
 FIELDS = {
     **{"source_vocab_size": tiny.VOCABULARY, "target_vocab_size": tiny.VOCABULARY, "d_model": 8},
     **{"num_layers": 2, "cell": "gru", "cell_norm": "none", "forget_bias": 0.5},
@@ -71,6 +68,7 @@ def expected_logits(cell, variant, params, source, target):
     else:
         carries = [initial(f"first_{i}") for i in range(2)]
     own, h_D, fed_D = params["decoder"], np.array(carries[-1]).reshape(-1, 8)[-1], np.zeros(8)
+    exps, own_states = [], []  # exp(score) of the source, and the decoder's states, so far
 
     def context(h_D, t):
         s_S, factors_S = np.arange(S), np.ones(S)
@@ -90,6 +88,9 @@ def expected_logits(cell, variant, params, source, target):
         else:
             scores_S = memory_SD @ h_D
         seen_S = np.exp(scores_S) * (factors_S > 0)
+        if variant == "intra":  # intra-temporal attention, equations 2 to 5 of Paulus et al.
+            exps.append(np.exp(scores_S))
+            seen_S = exps[-1] / np.sum(exps[:-1], axis=0) if t else exps[-1]
         return factors_S * seen_S / seen_S.sum() @ memory_SD
 
     outputs = []
@@ -97,7 +98,7 @@ def expected_logits(cell, variant, params, source, target):
         read = [x_D]
         if variant == "additive":  # Bahdanau: the state before looks, then the cells read
             read += [context(h_D, t)]
-        elif variant != "none":  # Luong: input feeding
+        elif variant not in ("none", "intra"):  # Luong: input feeding
             read += [fed_D]
         h_D = np.concatenate(read)
         for i in range(2):
@@ -106,7 +107,13 @@ def expected_logits(cell, variant, params, source, target):
         if variant == "additive":
             output = np.tanh(np.concatenate([h_D, *read]) @ own["mix"]["kernel"])
         elif variant != "none":  # equation 5: the cells read, then the state looks
-            output = fed_D = np.tanh(np.concatenate([context(h_D, t), h_D]) @ own["mix"]["kernel"])
+            mixed = [context(h_D, t), h_D]
+            if variant == "intra":  # intra-decoder attention, equations 6 to 8 of Paulus et al.
+                past_PD = np.array(own_states).reshape(-1, 8)
+                exp_P = np.exp(past_PD @ (h_D @ own["past_query"]["kernel"]))
+                mixed += [exp_P @ past_PD / exp_P.sum() if t else np.zeros(8)]
+                own_states.append(h_D)
+            output = fed_D = np.tanh(np.concatenate(mixed) @ own["mix"]["kernel"])
         outputs.append(output @ params["output_embedding"]["embedding"].T)
     return np.array(outputs)
 
@@ -134,13 +141,19 @@ def test_an_encoder_of_one_direction_knows_no_later_piece(bidirectional):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize(("cell", "variant"), KINDS)
-def test_flops_are_three_times_the_products_of_the_forward_pass(cell, variant, bidirectional):
-    changes = {"cell": cell, **recurrent_attention(variant), "bidirectional": bidirectional}
+@pytest.mark.parametrize(
+    ("cell", "options"),
+    [
+        *((cell, recurrent_attention(variant)) for cell, variant in CELLS),
+        ("gru", {**recurrent_attention("none"), "decoder_attention": True}),
+        ("gru", {**recurrent_attention("additive"), "decoder_attention": True}),
+    ],
+)
+def test_flops_are_three_times_the_products_of_the_forward_pass(cell, options, bidirectional):
+    changes = {"cell": cell, **options, "bidirectional": bidirectional}
     model = Recurrent(**{**FIELDS, **changes})
     inputs = tiny.unpacked(tiny.pairs(), 7, 7)["inputs"]
-    call = lambda params: model.apply({"params": params}, **inputs, train=False)
-    forward = products(jax.make_jaxpr(call)(tiny.shapes(model, inputs)).jaxpr)
+    forward = tiny.forward_flops(model, inputs)
     assert model.flops(len(inputs["source"]), 7) == 3 * forward > 0
 
 
@@ -158,6 +171,11 @@ def test_tied_embeddings_are_one_matrix():
         ({"cell": "mgu"}, "cell must be one of 'rnn', 'relu', 'gru', 'lstm', found 'mgu'"),
         ({"attention": "dott"}, "attention must be one of 'none', 'additive', 'dot', 'general', "),
         ({"input_feeding": True}, "input_feeding=True needs config.model.attention_place='after'"),
+        ({"temporal": True, "attention": "none"}, "temporal=True needs config.model.attention, "),
+        (
+            {"window": "monotonic", "attention": "none"},
+            "window='monotonic' needs config.model.attention, ",
+        ),
         ({"window": "near"}, "window must be one of 'none', 'monotonic', 'predictive'"),
         ({"d_model": 7}, "d_model must be even and at least 2"),
         ({"dropout_rate": 1.0}, "dropout_rate must be at least 0 and below 1"),

@@ -73,10 +73,7 @@ def test_fields_that_cannot_work_are_refused():
         tiny.shapes(texts.self_attentive(penalty=-1.0), texts.inputs())
 
 
-def test_flops_are_those_of_the_compiled_matrix_products():
-    """XLA counts the body of a loop once; so the recurrent part is that of a single position."""
-    model = texts.self_attentive(d_model=64, state_size=64, attention_size=64, num_hops=8, d_ff=256)
-    batch = texts.inputs((1,) * 8, 1)
-    forward = lambda p, x: model.apply({"params": p}, **x, train=False)
-    compiled = tiny.jit(forward).lower(tiny.shapes(model, batch), batch).compile()
-    assert model.flops(8, 1) / 3 == pytest.approx(compiled.cost_analysis()["flops"], rel=0.06)
+def test_flops_are_three_times_the_products_of_the_forward_pass():
+    model, batch = texts.self_attentive(), texts.inputs((8,) * 8, 8)
+    forward = tiny.forward_flops(model, batch)
+    assert model.flops(8, 8) == 3 * forward > 0

@@ -59,8 +59,7 @@ def test_the_papers_equations_and_the_order_of_words(name):
 
 
 @INTRA
-def test_flops_are_those_of_the_compiled_matrix_products(name):
-    model, batch = tiny_models.case(name, d_model=64, d_ff=96).model, texts.inputs((32,) * 4, 32)
-    forward = lambda p, x: model.apply({"params": p}, **x, train=False)
-    compiled = tiny.jit(forward).lower(tiny.shapes(model, batch), batch).compile()
-    assert model.flops(4, 32) / 3 == pytest.approx(compiled.cost_analysis()["flops"], rel=0.06)
+def test_flops_are_three_times_the_products_of_the_forward_pass(name):
+    model, batch = tiny_models.case(name).model, texts.inputs((8,) * 4, 8)
+    forward = tiny.forward_flops(model, batch)
+    assert model.flops(4, 8) == 3 * forward > 0

@@ -11,6 +11,7 @@ from tools.report import insides
 
 from configs import multi30k_rnn
 from transformer.data import vocabulary
+from transformer.families.recurrent.lstm_language_model import LstmLanguageModel
 from transformer.families.recurrent.recurrent import Recurrent
 from transformer.families.texts import classification
 from transformer.tasks import attention_weights as weights
@@ -123,6 +124,9 @@ def test_a_language_model_s_past(tmp_path):
     past = np.tri(8, dtype=bool)
     for head in m["weights"][0]:
         assert (np.array(head).reshape(8, 8)[~past] == 0).all()
+    lstm = LstmLanguageModel(**{**tiny_models.LSTMN, "attention_size": 0, "vocab_size": 14})
+    params = tiny.parameters(lstm, tiny_models.texts([[0]], 8)[0])
+    assert attention_section.section(loaded._replace(model=lstm, params=params)) is None
 
 
 def test_a_masked_language_model_s_texts(tmp_path):

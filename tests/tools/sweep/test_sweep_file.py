@@ -61,6 +61,7 @@ FILES = sorted(ROOT.glob("configs/sweeps/*.toml"))
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_sweeps_of_the_project_can_be_trained(file, tmp_path):
     """Where a file says so, the models of all rows are of one size."""

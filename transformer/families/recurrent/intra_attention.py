@@ -1,6 +1,7 @@
 """An LSTM with intra-attention (LSTMN; Cheng et al. 2016, section 3.1), as a classifier.
 
 Where an LSTM reads the previous state, each position reads a weighted sum of all previous states.
+`Step` is one position, here and in lstm_language_model.py.
 """
 
 import flax.linen as nn
@@ -70,7 +71,8 @@ class IntraAttention(nn.Module):
         """Returns the FLOPs of a training step: three times those of the forward pass."""
         C, A = self.state_size, self.attention_size
         recurrent = 4 * C * (self.d_model + C) + A * (self.d_model + 2 * C)
-        attention = length * (A + 2 * C)  # scores of all positions, and sums of two tapes
+        # Scores of all positions, sums of two tapes; and the mean over the positions.
+        attention = length * (A + 2 * C) + C
         classifier = self.d_ff * (C + self.num_classes)
         return 3 * 2 * rows * (length * (recurrent + attention) + classifier)
 

@@ -2,7 +2,7 @@
 
 An encoder that reads in both directions or in one, and a decoder, both of the cells of cells.py.
 The decoder reads the source through one fixed vector (Sutskever et al. 2014), or by the attention
-of recurrent_step.py (Bahdanau et al. 2015, Luong et al. 2015).
+of recurrent_step.py (Bahdanau et al. 2015, Luong et al. 2015, Paulus et al. 2017).
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ from transformer.families.recurrent.recurrent_step import (
     WINDOWS,
     Attention,
     DecoderStep,
+    State,
 )
 from transformer.models import dense, fields
 from transformer.models.cache import take_parents
@@ -52,12 +53,14 @@ class Recurrent(nn.Module):
     cell: str
     cell_norm: str  # 'layer': layer normalisation inside of the cells; 'none'
     forget_bias: float  # added to the logit of an LSTM's forget gate; a GRU has no such gate
-    attention: str  # this and the next five are those of recurrent_step.Attention
+    attention: str  # this and the next seven are those of recurrent_step.Attention
     attention_place: str
     input_feeding: bool
     window: str
     window_radius: int
     location_positions: int
+    temporal: bool
+    decoder_attention: bool
     tied_embeddings: str  # 'all': one matrix for source, target and output; 'none'
     dropout_rate: float  # of embeddings and of the decoder's outputs
 
@@ -72,6 +75,12 @@ class Recurrent(nn.Module):
                 "config.model.input_feeding=True needs config.model.attention_place='after': "
                 "attention before the cells enters them at its own position"
             )
+        without = {"input_feeding": False, "window": "none", "temporal": False}
+        for key, value in without.items():
+            if self.attention == "none" and (found := getattr(self, key)) != value:
+                raise UserError(
+                    f"config.model.{key}={found!r} needs config.model.attention, found 'none'"
+                )
         fields.check_shared_vocabulary(self, otherwise="give 'none'")
         D, tied = self.d_model, self.tied_embeddings == "all"
         source, table = nn.Embed(self.source_vocab_size, D), nn.Embed(self.target_vocab_size, D)
@@ -97,7 +106,7 @@ class Recurrent(nn.Module):
             in_axes=(2, 0, nn.broadcast),
             out_axes=2,
         )
-        self.decoder = over_positions(D, self.num_layers, cell, self._options())
+        self.decoder = over_positions(D, cell, self._options())
         self.dropout = nn.Dropout(self.dropout_rate)
 
     def __call__(self, *inputs: Array, train: bool, **named_inputs: Array) -> Array:
@@ -120,9 +129,8 @@ class Recurrent(nn.Module):
         memory, state = self.prepare(memory, source_segments > 0, target.shape[1], 1)
         x_BWTD = self.dropout(self.target_embedding(target), deterministic=not train)[:, None]
         positions_T = jnp.arange(target.shape[1])
-        _, (h_BWTD, weights_BWTS) = self.decoder(state, x_BWTD, positions_T, memory)
-        if self.attention != "none":
-            self.sow("intermediates", "attention", weights_BWTS)  # W = 1, as of a single head
+        _, (h_BWTD, weights) = self.decoder(state, x_BWTD, positions_T, memory)
+        self.sow("intermediates", "attention", weights)  # each [B, W, T, S]: W = 1, one head
         return self.dropout(h_BWTD[:, 0], deterministic=not train)
 
     def logits(self, x_BTD: Array) -> Array:
@@ -155,9 +163,13 @@ class Recurrent(nn.Module):
         keys_BSD = self.keys(memory) if self.keys else memory
         # One head: keys [B, S, D] become [B, H = 1, D, S], values [B, H = 1, S, D].
         keys_values = keys_BSD.swapaxes(1, 2)[:, None], memory[:, None]
-        return (*keys_values, memory_mask[:, None]), (carries, jnp.zeros_like(ends_BWD))
+        B, W, D = ends_BWD.shape
+        log_sums_BWS = jnp.zeros((B, W, memory.shape[1])) if self.temporal else None
+        past_BWPD = jnp.zeros((B, W, room, D)) if self.decoder_attention else None
+        state = State(carries, jnp.zeros_like(ends_BWD), log_sums_BWS, past_BWPD)
+        return (*keys_values, memory_mask[:, None]), state
 
-    def step(self, tokens: Array, position: Array, memory: tuple, cache: tuple) -> tuple:
+    def step(self, tokens: Array, position: Array, memory: tuple, cache: State) -> tuple:
         """Returns logits [B, W, T, V] after each of the tokens [B, W, T], and the next state."""
         x_BWTD, positions_T = self.target_embedding(tokens), position + jnp.arange(tokens.shape[2])
         cache, (h_BWTD, _) = self.decoder(cache, x_BWTD, positions_T, memory)
@@ -166,14 +178,15 @@ class Recurrent(nn.Module):
         return self.logits(h_BWTD.reshape(B, W * T, D)).reshape(B, W, T, -1), cache
 
     @staticmethod
-    def reorder(cache: tuple, parents_BW: Array) -> tuple:
+    def reorder(cache: State, parents_BW: Array) -> State:
         """Returns the state in which beam w continues beam parents_BW[:, w]."""
-        return jax.tree.map(lambda x: take_parents(x, parents_BW), cache)
+        return take_parents(cache, parents_BW)
 
     @staticmethod
-    def grow(cache: tuple, room: int) -> tuple:
-        """Returns the state unchanged: its size does not depend on the position."""
-        return cache
+    def grow(cache: State, room: int) -> State:
+        """Makes room for the states of `room` positions; all else has one size."""
+        pad = lambda x: jnp.pad(x, ((0, 0), (0, 0), (0, room - x.shape[2]), (0, 0)))
+        return cache._replace(past_BWPD=jax.tree.map(pad, cache.past_BWPD))
 
     @nn.nowrap
     def _options(self) -> Attention:
@@ -183,8 +196,11 @@ class Recurrent(nn.Module):
 
     @staticmethod
     def attention_weights(sown: dict) -> dict[str, Array]:
-        """Returns {'cross': weights [L = 1, B, H = 1, T, S]}; {} without attention."""
-        return {"cross": sown["attention"][0][None]} if "attention" in sown else {}
+        """Returns the weights [L = 1, B, H = 1, T, S] by kind, of the kinds that the options have.
+
+        'cross' is over the source; of 'decoder', S are the decoder's own positions.
+        """
+        return {name: weights[None] for name, weights in sown["attention"][0].items()}
 
     def flops(self, rows: int, length: int) -> int:
         """Returns the FLOPs of a training step: three times those of the forward pass."""
@@ -203,5 +219,8 @@ class Recurrent(nn.Module):
             # Scores and context; 'location' scores its positions whatever the source's length is.
             scored = self.location_positions if self.attention == "location" else length
             decoder += (scored + length) * D
+        if self.decoder_attention:
+            # The query, and `mix` of one vector more, or of two where there was none; scores, sum.
+            decoder += (3 if self.attention == "none" else 2) * D * D + 2 * length * D
         position = encoder + decoder + D * self.target_vocab_size
         return 3 * 2 * rows * (length * position + self.num_layers * carry * D * D)

@@ -1,17 +1,20 @@
 """One position of a recurrent decoder, with or without attention.
 
-Bahdanau et al. 2015 and Luong et al. 2015 differ in several things at once. Here each is a choice
-of its own: the score, where in the step the decoder looks, whether it is fed what it saw, and how
-far it looks. The rest of the model is shared, so that a comparison measures attention alone.
+Bahdanau et al. 2015, Luong et al. 2015 and Paulus et al. 2017 differ in several things at once.
+Here each is a choice of its own: the score, where in the step the decoder looks, whether it is fed
+what it saw, how far it looks, and whether it looks at itself. The rest of the model is shared, so
+that a comparison measures attention alone.
 The shared parts depart from the papers. Encoder: bidirectional by default, as Bahdanau's;
 Sutskever's and Luong's read in one direction, Sutskever's the reversed source. First state: a tanh
 layer of the last states of both directions; Bahdanau's layer reads the backward state only,
 Sutskever's and Luong's decoders begin with the encoder's states themselves. Output: a tanh layer,
-as in Luong's equation 5; Bahdanau has maxout.
+as in Luong's equation 5; Bahdanau has maxout, and Paulus a matrix that is made of the embeddings,
+beside a pointer to the source (equations 9 to 13).
 """
 
 import dataclasses
 from collections.abc import Callable
+from typing import NamedTuple
 
 import flax.linen as nn
 import jax
@@ -39,6 +42,11 @@ class Attention:
     window            'monotonic', 'predictive': sees only what is at most `window_radius` source
                       positions from p_t, the less the farther (Luong, section 3.2: local-m, whose
                       p_t = t, and local-p, equations 9 and 10); 'none': sees all (global)
+    temporal          whether a source position that was seen before is seen less: its exp(score) is
+                      divided by the sum of its earlier ones, in the window or not (Paulus, 2.1)
+    decoder_attention whether the decoder looks at its own earlier states, too, and what it sees
+                      enters its output (intra-attention; Paulus, section 2.2). In training each
+                      position keeps the states of all: memory grows with the length squared
     """
 
     attention: str
@@ -47,6 +55,8 @@ class Attention:
     window: str
     window_radius: int
     location_positions: int  # source positions that 'location' can score
+    temporal: bool
+    decoder_attention: bool
 
     @property
     def reads_more(self) -> bool:
@@ -54,31 +64,41 @@ class Attention:
         return self.attention != "none" and (self.attention_place == "before" or self.input_feeding)
 
 
-class DecoderStep(nn.Module):
-    """Computes one target position of each beam from the state after the position before.
+class State(NamedTuple):
+    """What a decoder keeps between two positions, of W beams; None if no option needs it."""
 
-    The state is (carry of each layer's cell, the attentional vector that input feeding reads).
-    """
+    carries: tuple  # of each layer's cell
+    fed_BWD: Array  # the last output, which input feeding reads
+    log_sums_BWS: Array | None  # of exp(score) so far, of 'temporal'
+    past_BWPD: Array | None  # the last layer's states so far, of 'decoder_attention'
+
+
+class DecoderStep(nn.Module):
+    """Computes one target position of each beam from the state after the position before."""
 
     d_model: int
-    num_layers: int
     cell: Callable  # of `features` and a name: a Flax cell
     options: Attention
 
     @nn.compact
     def __call__(
-        self, state: tuple, x_BWD: Array, position: Array, memory: tuple
-    ) -> tuple[tuple, tuple]:
-        """Returns the next state, and (output_BWD, weights_BWS); `position` counts from 0."""
-        carries, fed_BWD = state
-        options = self.options
+        self, state: State, x_BWD: Array, position: Array, memory: tuple
+    ) -> tuple[State, tuple]:
+        """Returns the next state, and (output_BWD, weights); `position` counts from 0.
+
+        The weights are those of 'cross' attention, [B, W, S], and of 'decoder' attention,
+        [B, W, P]; what the options leave out is not there.
+        """
+        carries, fed_BWD, log_sums_BWS, past_BWPD = state
+        options, weights = self.options, {}
         place = "" if options.attention == "none" else options.attention_place
-        mix = nn.Dense(self.d_model, use_bias=False, name="mix")
-        inputs, weights_BWS = [x_BWD], None
+        inputs = [x_BWD]
         if place == "before":
             # The last leaf is h: a GRU's carry, or the second of an LSTM's (c, h).
             last_BWD = jax.tree.leaves(carries)[-1]
-            context_BWD, weights_BWS = self._attend(last_BWD, position, memory)
+            context_BWD, weights["cross"], log_sums_BWS = self._attend(
+                last_BWD, position, memory, log_sums_BWS
+            )
             inputs += [context_BWD]
         elif options.reads_more:
             inputs += [fed_BWD]
@@ -86,15 +106,43 @@ class DecoderStep(nn.Module):
         for i, carry in enumerate(carries):
             carry, h_BWD = self.cell(features=self.d_model, name=f"cell_{i}")(carry, h_BWD)
             next_carries.append(carry)
-        if place == "before":
-            h_BWD = jnp.tanh(mix(jnp.concatenate([h_BWD, *inputs], axis=-1)))
-        elif place == "after":
-            context_BWD, weights_BWS = self._attend(h_BWD, position, memory)
-            h_BWD = fed_BWD = jnp.tanh(mix(jnp.concatenate([context_BWD, h_BWD], axis=-1)))
-        return (tuple(next_carries), fed_BWD), (h_BWD, weights_BWS)
+        mixed = [h_BWD, *inputs] if place == "before" else [h_BWD]
+        if place == "after":
+            context_BWD, weights["cross"], log_sums_BWS = self._attend(
+                h_BWD, position, memory, log_sums_BWS
+            )
+            mixed = [context_BWD, h_BWD]
+        if options.decoder_attention:
+            context_BWD, weights["decoder"] = self._look_back(h_BWD, position, past_BWPD)
+            mixed += [context_BWD]
+            # Only now is the position written: it has seen those before it.
+            past_BWPD = jax.lax.dynamic_update_slice_in_dim(
+                past_BWPD, h_BWD[:, :, None], position, axis=2
+            )
+        if len(mixed) > 1:
+            mix = nn.Dense(self.d_model, use_bias=False, name="mix")
+            h_BWD = jnp.tanh(mix(jnp.concatenate(mixed, axis=-1)))
+        state = State(tuple(next_carries), h_BWD, log_sums_BWS, past_BWPD)
+        return state, (h_BWD, weights)
 
-    def _attend(self, h_BWD: Array, position: Array, memory: tuple) -> tuple[Array, Array]:
-        """Returns (context_BWD, weights_BWS): each beam attends to the source's positions."""
+    def _look_back(self, h_BWD: Array, position: Array, past_BWPD: Array) -> tuple[Array, Array]:
+        """Returns (context_BWD, weights_BWP): each beam attends to its own earlier states.
+
+        At position 0 there are none, and the context is zeros (Paulus et al., equations 6 to 8).
+        """
+        query_BWD = nn.Dense(self.d_model, use_bias=False, name="past_query")(h_BWD)
+        scores_BWP = jnp.einsum("BWD,BWPD->BWP", query_BWD, past_BWPD)
+        before_BTP = (jnp.arange(past_BWPD.shape[2]) < position)[None, None]
+        # A beam is a head, H = W, of one query, T = 1: each has keys of its own.
+        context_BTWC, weights_BWTP = attend(
+            scores_BWP[:, :, None], before_BTP, past_BWPD, lambda x: x
+        )
+        return context_BTWC[:, 0], weights_BWTP[:, :, 0]
+
+    def _attend(
+        self, h_BWD: Array, position: Array, memory: tuple, log_sums_BWS: Array | None
+    ) -> tuple[Array, Array, Array | None]:
+        """Returns (context_BWD, weights_BWS, the next log_sums_BWS): each beam sees the source."""
         keys_BHKS, values_BHSC, mask_BTS = memory  # H = 1, and a mask that all queries share
         kind, S = self.options.attention, mask_BTS.shape[-1]
         if kind == "location":
@@ -107,21 +155,26 @@ class DecoderStep(nn.Module):
             query_BWD = to_query(h_BWD) if kind == "additive" else h_BWD
             # [B, W, D] -> [B, T = W, H = 1, D]: a beam is a query of the one source.
             scores_BHTS = Score(kind, name="score")(query_BWD[:, :, None], keys_BHKS)
+        if self.options.temporal:
+            # exp(e_t) / (exp(e_1) + ... + exp(e_t-1)), in logarithms; the first is exp(e_1).
+            scores_BWS = scores_BHTS[:, 0]
+            scores_BHTS -= log_sums_BWS[:, None]
+            log_sums_BWS = jnp.logaddexp(log_sums_BWS, scores_BWS)
+            log_sums_BWS = jnp.where(position == 0, scores_BWS, log_sums_BWS)
         mask_BTS, factors_BTS = self._window(h_BWD, position, mask_BTS)
         near = lambda weights_BHTS: weights_BHTS * factors_BTS[:, None]
         context_BTHC, weights_BHTS = attend(scores_BHTS, mask_BTS, values_BHSC, near)
         # Those of local-p sum to less than 1 (equation 10); the shares of the sum are shown.
         shown_BWS = near(weights_BHTS)[:, 0]
-        return context_BTHC[:, :, 0], shown_BWS / jnp.maximum(
-            shown_BWS.sum(-1, keepdims=True), 1e-9
-        )
+        shown_BWS /= jnp.maximum(shown_BWS.sum(-1, keepdims=True), 1e-9)
+        return context_BTHC[:, :, 0], shown_BWS, log_sums_BWS
 
     def _window(self, h_BWD: Array, position: Array, mask_BTS: Array) -> tuple[Array, Array]:
         """Returns the mask of the window, and what its weights are multiplied with."""
         window, radius = self.options.window, self.options.window_radius
         if window == "none":
             return mask_BTS, jnp.ones_like(mask_BTS, jnp.float32)
-        lengths_B1 = mask_BTS.sum(axis=-1)
+        lengths_B1 = mask_BTS.sum(axis=-1)  # of what 'location' can score, if it scores
         if window == "monotonic":
             # Of a target that is longer than its source, the window stays at the source's end.
             centres_BW = jnp.minimum(position, lengths_B1 - 1)

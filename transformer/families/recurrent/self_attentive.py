@@ -70,7 +70,7 @@ class SelfAttentive(nn.Module):
         """Returns the FLOPs of a training step: three times those of the forward pass."""
         states, hops = 2 * self.state_size, self.num_hops
         recurrent = 4 * states * (self.d_model + self.state_size)
-        attention = self.attention_size * (states + hops) + hops * states
+        attention = (self.attention_size + hops) * (states + hops)  # and `redundancy`
         classifier = self.d_ff * (hops * states + self.num_classes)
         return 3 * 2 * rows * (length * (recurrent + attention) + classifier)
 

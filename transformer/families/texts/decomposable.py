@@ -80,7 +80,7 @@ class Decomposable(nn.Module):
         attention = lambda D: F * (D + F) + length * (F + D)
         if self.intra_attention:
             position, D = attention(D), 2 * D
-        position += attention(D) + F * (2 * D + F)
+        position += attention(D) + F * (2 * D + F) + 2 * F  # the last in the sums of both texts
         return 3 * 2 * rows * (length * position + F * (2 * F + F + self.num_classes))
 
 

@@ -13,6 +13,12 @@ RESAMPLES, SEED = 1000, 12345  # of the bootstrap; sacreBLEU's defaults
 MEASURES = {
     "bleu": ("BLEU", 2, "Of the validation's translations; higher is better."),
     "chrf": ("chrF", 2, "F-score of character n-grams; higher is better."),
+    "rouge1": ("ROUGE-1", 2, "Of words, F1; higher is better."),
+    "rouge2": ("ROUGE-2", 2, "Of two words in a row, F1; higher is better."),
+    "rougeL": ("ROUGE-L", 2, "Of the longest common subsequence, F1; higher is better."),
+    "rouge1_characters": ("ROUGE-1 of characters", 2, "F1; higher is better."),
+    "rouge2_characters": ("ROUGE-2 of characters", 2, "F1; higher is better."),
+    "rougeL_characters": ("ROUGE-L of characters", 2, "F1; higher is better."),
     "perplexity": ("perplexity", 2, "Per token, on a logarithmic scale; lower is better."),
     "word_perplexity": ("word perplexity", 2, "Per word; lower is better."),
     "bits_per_character": ("bits per character", 4, "Lower is better."),

@@ -91,12 +91,12 @@ def _texts(loaded: Inside) -> list[Example]:
         if is_labelled:
             title += f" ({item['reference']}, predicted {item['output']})"
             pooling = getattr(loaded.model, "pooling", "mean")
-        examples.append(Example(title, [_map(loaded, text, read(text, number), pooling)]))
+        examples.append(Example(title, _maps(loaded, text, read(text, number), pooling)))
     return examples
 
 
-def _map(loaded: Inside, text: str, row: dict[str, np.ndarray], pooling: str) -> Map:
-    """Returns the attention within a text, whose inputs to the model are `row`.
+def _maps(loaded: Inside, text: str, row: dict[str, np.ndarray], pooling: str) -> list[Map]:
+    """Returns the attention within a text, whose inputs to the model are `row`; [] without any.
 
     `pooling` says which vector is classified; the page shows the attention of its query first.
     'first' is the first position. 'mean' is the mean over all positions, which is added as a query.
@@ -106,6 +106,8 @@ def _map(loaded: Inside, text: str, row: dict[str, np.ndarray], pooling: str) ->
     # A batch of one row: x[None] adds the batch axis, weights [L, 1, H, T, S] lose it again.
     inputs = {name: x[None] for name, x in row.items()}
     sown = attention_weights.batch_weights(loaded.params, inputs, model=loaded.model)
+    if not sown:  # such as of an LSTM alone
+        return []
     [(kind, weights_LBHTS)] = jax.device_get(sown).items()
     weights_LHTS = weights_LBHTS[:, 0]
     if kind == "decoder":
@@ -114,17 +116,18 @@ def _map(loaded: Inside, text: str, row: dict[str, np.ndarray], pooling: str) ->
         T = min(MAX_TOKENS, len(row["tokens"]))
         targets = readable(vocabulary.pieces(vocabulary.encode([text])[0][:T]))
         seen = readable(vocabulary.pieces(row["tokens"][:T]))
-        return Map(KINDS[kind], targets, seen, weights_LHTS[:, :, :T, :T], "predicts", "has seen")
+        weights_LHTS = weights_LHTS[:, :, :T, :T]
+        return [Map(KINDS[kind], targets, seen, weights_LHTS, "predicts", "has seen")]
     # Mask: padding has segment 0.
     pieces = readable(vocabulary.pieces(row["ids"][row["segments"] > 0]))
     S = len(pieces)
     if kind == "hops":  # learned queries (Lin et al. 2017)
         hops = [f"hop {i + 1}" for i in range(weights_LHTS.shape[2])]
-        return Map("hops", hops, pieces, weights_LHTS[..., :S], "hop", "text")
+        return [Map("hops", hops, pieces, weights_LHTS[..., :S], "hop", "text")]
     queries, weights_LHTS = pieces, weights_LHTS[:, :, :S, :S]
     if pooling == "mean":
         # A mean of vectors reads each key with the mean of their weights.
         mean_LH1S = weights_LHTS.mean(axis=2, keepdims=True)
         weights_LHTS = np.concatenate([mean_LH1S, weights_LHTS], axis=2)
         queries = ["all, mean", *pieces]
-    return Map(KINDS[kind], queries, pieces, weights_LHTS, first=0 if pooling else -1)
+    return [Map(KINDS[kind], queries, pieces, weights_LHTS, first=0 if pooling else -1)]

@@ -1,0 +1,56 @@
+"""ROUGE (Lin 2004) of summaries: how many n-grams are those of the reference.
+
+Computed by google-research's rouge-score, which reproduces ROUGE-1.5.5. Its own tokeniser keeps
+ASCII letters and digits alone, so that Korean has no tokens and scores 0. The one here has the same
+tokens in ASCII text, and those of all other scripts. Of scripts without spaces, such as Chinese and
+Thai, only characters can be compared.
+"""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+
+import numpy as np
+
+from transformer.errors import UserError
+
+NAMES = ("rouge1", "rouge2", "rougeL")
+
+
+def words(text: str) -> list[str]:
+    """Returns runs of letters with their marks (accents, vowel signs) and digits, in lower case."""
+    kept = lambda character: unicodedata.category(character)[0] in "LMN"
+    return "".join(x if kept(x) else " " for x in text.lower()).split()
+
+
+def characters(text: str) -> list[str]:
+    """Returns the letters, marks and digits, in lower case."""
+    return [*"".join(words(text))]
+
+
+def word_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """Returns ROUGE-1, ROUGE-2 and ROUGE-L (F1, 0 to 100), means over the items, of words."""
+    items = item_scores(hypotheses, references, words)
+    return {name: float(np.mean(values)) for name, values in items.items()}
+
+
+def character_scores(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    """Returns the same of letters and digits: Korean words carry their particles."""
+    items = item_scores(hypotheses, references, characters)
+    return {f"{name}_characters": float(np.mean(values)) for name, values in items.items()}
+
+
+def item_scores(
+    hypotheses: Sequence[str], references: Sequence[str], tokens: Callable[[str], list[str]]
+) -> dict[str, list[float]]:
+    """Returns ROUGE of each item; `tokens` is `words` or `characters`.
+
+    UserError without the package rouge-score, which is not in requirements.txt.
+    """
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise UserError("ROUGE needs a package: pip install rouge-score") from error
+    scorer = RougeScorer(NAMES, tokenizer=SimpleNamespace(tokenize=tokens))
+    scores = [scorer.score(*pair) for pair in zip(references, hypotheses, strict=True)]
+    return {name: [100 * score[name].fmeasure for score in scores] for name in NAMES}
