@@ -1,7 +1,7 @@
 """--help of a config: each key with its value, and what the config files say of it."""
 
+import ast
 import re
-import sys
 import textwrap
 from pathlib import Path
 
@@ -30,14 +30,11 @@ def text(arguments: list[str]) -> str:
     # Not those of another architecture or optimizer than the config's.
     defaults = config_files.needed_keys(config, config_files.defaults_of(config, "the config"))
     about = {}
-    for name, module in [*sys.modules.items()]:
-        if name.startswith("configs."):
-            about |= comments(Path(module.__file__).read_text("utf-8"))
     named = [x.partition("=")[2].partition(":")[0] for x in arguments if x.startswith("--config=")]
-    for name in named:
-        own = comments(Path(config_files.find(name).origin).read_text("utf-8"))
+    for source in [y for name in [config.task, *named] for y in sources(name)]:
+        found = comments(source)
         # A key within braces, {"cell": "gru"}, is one of config.model.
-        about |= own | {f"model.{key}": comment for key, comment in own.items()}
+        about |= found | {f"model.{key}": comment for key, comment in found.items()}
     values = {key: x for key, x in flatten(config).items() if not key.endswith("fingerprint")}
     groups = {"Most used": [key for key in FIRST if key in values]}
     for key in values:
@@ -47,6 +44,14 @@ def text(arguments: list[str]) -> str:
         "\n".join([title, *(described(key, values[key], defaults, about) for key in keys)])
         for title, keys in groups.items()
     )
+
+
+def sources(name: str) -> list[str]:
+    """Returns the text of a config file, after those of the configs that it imports."""
+    text = Path(config_files.find(name).origin).read_text("utf-8")
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    imported = [x.name for node in nodes if node.module == "configs" for x in node.names]
+    return [*(y for name in imported for y in sources(name)), text]
 
 
 def comments(source: str) -> dict[str, str]:

@@ -66,7 +66,7 @@ def generate(config: ConfigDict, workdir: Path) -> None:
                     drawn = sample([prompt.ids], [(prompt.number, number)])
                     for piece in pieces(vocabulary, prompt, drawn):
                         lines.write(sys.stdout.buffer, piece, end="")
-                    lines.write(sys.stdout.buffer, f"\n{end}", end="")
+                    lines.write(sys.stdout.buffer, end)
                 continue
             answers = answered(sample, vocabulary, batch, len(samples))
             for prompt, texts in zip(batch, answers, strict=True):

@@ -5,6 +5,6 @@ program of its own lacks what launch.py sets up for speed on CPUs: the allocator
 calling thread computing, and a scheduler for little memory (runtime/startup.py, runtime/memory.py);
 together a quarter of a small training step, and nothing on an accelerator.
 
-Read loading.py, then a model for each task: translation.py, language_model.py, classifier.py; last
-training.py.
+Read loading.py, then a model for each task: translation_api.py, language_model_api.py and
+classifier_api.py (turns.py: threads on several devices); last training.py.
 """

@@ -13,10 +13,10 @@ from transformer.runtime import paths
 
 # {config.task: the class of its models}
 KINDS = {
-    "translation": "transformer.tools.api.translation:TranslationModel",
-    "language_modelling": "transformer.tools.api.language_model:LanguageModel",
-    "classification": "transformer.tools.api.classifier:Classifier",
-    "image_classification": "transformer.tools.api.classifier:Classifier",
+    "translation": "transformer.tools.api.translation_api:TranslationModel",
+    "language_modelling": "transformer.tools.api.language_model_api:LanguageModel",
+    "classification": "transformer.tools.api.classifier_api:Classifier",
+    "image_classification": "transformer.tools.api.classifier_api:Classifier",
 }
 
 

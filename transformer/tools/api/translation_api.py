@@ -11,8 +11,8 @@ from ml_collections import ConfigDict
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.modes import align, align_keys, score
 from transformer.tasks import attention_weights, translation
-from transformer.tools.api.devices import in_turn
 from transformer.tools.api.loading import like_input, several
+from transformer.tools.api.turns import in_turn
 
 Texts = str | Iterable[str]
 
