@@ -6,7 +6,7 @@ from docs.tour import picture, tiny
 from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import BatchDecoder
 from transformer.decoding.parts import Part
-from transformer.tools.report import beam_path
+from transformer.tools.pages import beam_path
 
 SOURCE = "밥 먹었어?"
 # What "밥 먹었어?" was translated as, ten times.

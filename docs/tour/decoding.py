@@ -18,7 +18,7 @@ from transformer.decoding import compiled
 from transformer.decoding.batch_decoder import BatchDecoder
 from transformer.decoding.parts import Part
 from transformer.tasks import attention_weights
-from transformer.tools.report import beam_path
+from transformer.tools.pages import beam_path
 
 LEFT, STEP, BETWEEN = 32, 46, 56  # the first word, from word to word, from source to target
 INPUTS, MEMORY, OUTPUTS, TITLE = 260, 332, 410, 496  # heights of vectors, and of the title

@@ -66,11 +66,11 @@ class Translator:
         check(decode)
         fields.check_methods(model, METHODS)
         self._utility = decode.pop("utility")
-        self._max_length = decode.pop("max_length")
+        self.max_length = decode.pop("max_length")
         self._chunk_lines = decode.pop("chunk_lines")
         # The end symbol of the longest output is predicted from this many positions. A source of
         # max_length ids has an output of at most max_length - 1 + extra_length.
-        longest = max(self._max_length + decode["extra_length"], decode["min_length"] + 1)
+        longest = max(self.max_length + decode["extra_length"], decode["min_length"] + 1)
         limit = getattr(model, "position_limit", math.inf)
         if limit < longest:
             raise UserError(
@@ -137,7 +137,7 @@ class Translator:
     def rehearse(self, params: Tree, lengths: np.ndarray) -> None:
         """Runs a search's last step in the largest shape that sources of these lengths need."""
         params = compiled.cast_params(params, dtype=self._dtype)
-        self.batch_decoder.rehearse(params, np.minimum(lengths, self._max_length).tolist())
+        self.batch_decoder.rehearse(params, np.minimum(lengths, self.max_length).tolist())
 
     def _begin(self, params: Tree, requests: list[Request], numbers: list[int]) -> chunks.Chunk:
         """Begins to search a chunk of lines.
@@ -150,10 +150,10 @@ class Translator:
         sources = self._sources([request.source for request in requests], numbers)
         prefixes = self.vocabulary.target.encode([request.prefix for request in requests])
         for number, source, (*prefix, _) in zip(numbers, sources, prefixes, strict=True):
-            if len(prefix) > self._max_length:
+            if len(prefix) > self.max_length:
                 raise UserError(
                     f"line {number + 1}: a prefix of {len(prefix)} pieces is over "
-                    f"config.decode.max_length={self._max_length}"
+                    f"config.decode.max_length={self.max_length}"
                 )
             parts_of_line.append([])
             # The prefix begins the line's translation: it binds the first part only.
@@ -188,7 +188,7 @@ class Translator:
 
     def _sources(self, lines: list[str], numbers: list[int]) -> Iterator[list[list[int]]]:
         """Yields each line's ids in parts of at most max_length; counts and logs split lines."""
-        sources = chunks.split(lines, self.vocabulary.source, self._max_length)
+        sources = chunks.split(lines, self.vocabulary.source, self.max_length)
         for number, line, parts in zip(numbers, lines, sources, strict=True):
             if len(parts) > 1:
                 self.num_split += 1
@@ -196,7 +196,7 @@ class Translator:
                     "line %d (%d characters) has more than config.decode.max_length=%d pieces: "
                     "translated in %d parts"
                 )
-                logging.warning(message, number + 1, len(line), self._max_length, len(parts))
+                logging.warning(message, number + 1, len(line), self.max_length, len(parts))
             yield parts
 
     def _texts(self, hypotheses_by_part: list[Hypotheses]) -> Iterator[list[Hypothesis]]:

@@ -7,10 +7,10 @@ from tools.report import insides
 from transformer.data.tokenizer import END
 from transformer.decoding.translator import Translator
 from transformer.tasks import vocabularies
-from transformer.tools.pages import charts
+from transformer.tools.pages import beam_view, charts
+from transformer.tools.pages.beam_path import Candidate, Step
 from transformer.tools.pages.page import Plot
 from transformer.tools.report import beam
-from transformer.tools.report.beam_path import Candidate, Step
 
 THE, A, CAT, DOG = 4, 5, 6, 7
 # (ids, score, fate after the step, fate in the end)
@@ -40,7 +40,7 @@ def test_fates_by_hand():
     for row in BY_HAND:
         steps.append(Step([Candidate(ids, -1.0, x, fate) for ids, x, fate, _ in row], []))
     steps[-1].finished.append(((THE, CAT, END), -0.6))
-    path = beam.final_fates(steps)
+    path = beam_view.final_fates(steps)
     assert [[x.ids for x in row] for row in path] == [[x[0] for x in row] for row in BY_HAND]
     assert [[x.fate for x in row] for row in path] == [[x[-1] for x in row] for row in BY_HAND]
 
@@ -58,7 +58,7 @@ def test_the_tree_is_of_the_run_s_translations(tmp_path):
     for translation, plot in zip(expected, plots, strict=True):
         assert isinstance(plot, Plot)
         ends = [row for row in plot.table.rows if row[2] == "</s>" and row[-1] != "dropped"]
-        [best] = [row for row in ends if row[-1] == beam.FATES["best"]]
+        [best] = [row for row in ends if row[-1] == beam_view.FATES["best"]]
         assert best[3] == f"{translation} </s>"
         assert best[5] == max(row[5] for row in ends)
         assert f"“{translation}” with score {best[5]:.3f}" in plot.description
@@ -84,14 +84,14 @@ def test_a_long_path_is_cut_and_says_so():
         second = (*ids[1:], A)
         path.append([Candidate(ids, -1.0, -1.0, "best"), Candidate(second, -2.0, -2.0, "dead")])
     path.append([Candidate((*ids, END), -1.0, -1.0, "best")])
-    plot = beam.plot(path, Words())
+    plot = beam_view.plot(path, Words())
     values = plot.spec["data"]["values"]
-    assert max(value["step"] for value in values) == beam.MAX_STEPS
-    assert len(values) == 1 + 2 * beam.MAX_STEPS
+    assert max(value["step"] for value in values) == beam_view.MAX_STEPS
+    assert len(values) == 1 + 2 * beam_view.MAX_STEPS
     assert max(row[0] for row in plot.table.rows) == 31
     assert "Found after 31 steps" in plot.description
-    assert f"The first {beam.MAX_STEPS} steps are drawn" in plot.description
-    for width, count in ((600, 2 * beam.MAX_STEPS), (150, 0)):
+    assert f"The first {beam_view.MAX_STEPS} steps are drawn" in plot.description
+    for width, count in ((600, 2 * beam_view.MAX_STEPS), (150, 0)):
         assert charts.svg({"width": width, **plot.spec}).count(">incomprehensible<") == count
 
 

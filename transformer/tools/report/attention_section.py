@@ -5,27 +5,14 @@ import numpy as np
 
 from transformer.tasks import attention_weights, translation, vocabularies
 from transformer.tasks.task import load_task
+from transformer.tools.pages import attention_view
+from transformer.tools.pages.attention_view import KINDS, Example, Map, readable
 from transformer.tools.pages.page import Section
-from transformer.tools.report import attention_view, inside
-from transformer.tools.report.attention_view import Example, Map, readable
+from transformer.tools.report import inside
 from transformer.tools.report.inside import Inside
 
 SENTENCES = 4
 MAX_TOKENS = 48  # of a text without a translation
-
-ABOUT = (
-    "A line is as strong as its weight: the share of its attention that a position on the left "
-    "gives to one on the right; those below 0.1 are left out. Point at a word, or move to it with "
-    "the Tab key, to see its lines alone, the weak ones, too. The same weights are a heat map: its "
-    "rows are the words on the left, its columns those on the right. A dot before a piece says "
-    "that it continues the word before; </s> is the end of a sentence, <s> its start. Attention "
-    "says where information was read, not why."
-)
-KINDS = {
-    "cross": "cross-attention",
-    "encoder": "encoder self-attention",
-    "decoder": "decoder self-attention",
-}
 
 
 def section(loaded: Inside) -> Section | None:
@@ -44,7 +31,7 @@ def section(loaded: Inside) -> Section | None:
         examples = _texts(loaded)
     if not examples or not examples[0].maps:
         return None
-    return Section("Attention", [ABOUT, attention_view.view(examples)])
+    return Section("Attention", [attention_view.ABOUT, attention_view.view(examples)])
 
 
 def _translations(loaded: Inside) -> list[Example]:
@@ -56,18 +43,7 @@ def _translations(loaded: Inside) -> list[Example]:
     translator = translation.TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
     examples = []
     for item in inside.sentences(loaded, SENTENCES).items:
-        arrays = attention_weights.pair_weights(translator, item["input"], item["output"])
-        source, target = (readable(arrays[side].tolist()) for side in ("source", "target"))
-        # The decoder's input is shifted right: it predicts target[t] from <s> and target[:t].
-        axes = {
-            "cross": ("predicts", target, "source", source),
-            "encoder": ("source", source, "source", source),
-            "decoder": ("predicts", target, "has seen", ["<s>", *target[:-1]]),
-        }
-        maps = []
-        for kind, (left, queries, right, keys) in axes.items():
-            if kind in arrays:
-                maps.append(Map(KINDS[kind], queries, keys, arrays[kind], left, right))
+        maps = attention_view.maps_of_pair(translator, item["input"], item["output"])
         examples.append(Example(f"{item['input']} → {item['output']}", maps))
     return examples
 

@@ -5,9 +5,9 @@ import numpy as np
 
 from transformer.data.vocabulary import Vocabulary
 from transformer.tasks import vocabularies
+from transformer.tools.pages.attention_view import readable
 from transformer.tools.pages.page import Section, Table
 from transformer.tools.report import inside
-from transformer.tools.report.attention_view import readable
 from transformer.tools.report.inside import Inside
 
 SENTENCES, GUESSES = 8, 5

@@ -14,9 +14,9 @@ from PIL import Image
 from transformer.errors import UserError
 from transformer.tasks import attention_weights
 from transformer.tools.pages import page
+from transformer.tools.pages.attention_view import MAX_NUMBERS
 from transformer.tools.pages.page import Markup, Plot, Section, Table
 from transformer.tools.report import inside, pictures
-from transformer.tools.report.attention_view import MAX_NUMBERS
 from transformer.tools.report.inside import Inside
 
 IMAGES = 8

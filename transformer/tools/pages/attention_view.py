@@ -11,10 +11,26 @@ from typing import NamedTuple
 
 import numpy as np
 
+from transformer.tasks import attention_weights
+from transformer.tasks.translation import TrainedTranslator
 from transformer.tools.pages import page
 from transformer.tools.pages.page import Markup
 
 MAX_NUMBERS = 300_000  # in a page: just below 1 MB
+
+ABOUT = (
+    "A line is as strong as its weight: the share of its attention that a position on the left "
+    "gives to one on the right; those below 0.1 are left out. Point at a word, or move to it with "
+    "the Tab key, to see its lines alone, the weak ones, too. The same weights are a heat map: its "
+    "rows are the words on the left, its columns those on the right. A dot before a piece says "
+    "that it continues the word before; </s> is the end of a sentence, <s> its start. Attention "
+    "says where information was read, not why."
+)
+KINDS = {
+    "cross": "cross-attention",
+    "encoder": "encoder self-attention",
+    "decoder": "decoder self-attention",
+}
 
 
 class Map(NamedTuple):
@@ -52,7 +68,27 @@ def view(examples: Sequence[Example]) -> Markup:
         numbers += sum(m.weights_LHTS.size for m in example.maps)
         if not data or numbers <= MAX_NUMBERS:
             data.append({"title": example.title, "maps": [_values(m) for m in example.maps]})
-    return page.markup("report/attention", examples=data)
+    return page.markup("pages/attention", examples=data)
+
+
+def maps_of_pair(run: TrainedTranslator, source: str, target: str) -> list[Map]:
+    """Returns the attention with which a model predicts a translation; [] without attention.
+
+    Teacher forcing: the decoder reads the translation; nothing is searched.
+    """
+    arrays = attention_weights.pair_weights(run, source, target)
+    sources, targets = (readable(arrays[side].tolist()) for side in ("source", "target"))
+    # The decoder's input is shifted right: it predicts target[t] from <s> and target[:t].
+    axes = {
+        "cross": ("predicts", targets, "source", sources),
+        "encoder": ("source", sources, "source", sources),
+        "decoder": ("predicts", targets, "has seen", ["<s>", *targets[:-1]]),
+    }
+    return [
+        Map(KINDS[kind], queries, keys, arrays[kind], left, right)
+        for kind, (left, queries, right, keys) in axes.items()
+        if kind in arrays
+    ]
 
 
 def _values(m: Map) -> dict:

@@ -6,9 +6,8 @@ from tools.pages import browser
 from tools.pages.workdirs import HOSTILE
 from tools.report import insides
 
-from transformer.tools.pages import page
-from transformer.tools.report import attention_view
-from transformer.tools.report.attention_view import Example, Map
+from transformer.tools.pages import attention_view, page
+from transformer.tools.pages.attention_view import Example, Map
 
 QUERIES, KEYS = ["one", HOSTILE, "three"], ["x", "y", "z", "w"]
 
