@@ -21,7 +21,9 @@ from collections.abc import Iterable
 NEEDED_BY = {
     "families/labels": ["families/texts", "families/images"],
     "families/language_model": ["families/memory"],  # the model of its config
-    "tools/pages": [f"tools/{x}" for x in ("report", "compare", "convert", "audit", "sweep")],
+    "tools/pages": [
+        f"tools/{x}" for x in ("report", "compare", "convert", "audit", "serve", "sweep")
+    ],
 }
 IMPORTERS = ("configs", "tests", "benchmarks")
 OF_THE_WHOLE = (

@@ -146,6 +146,13 @@ MODES = {
         "transformer.tools.report.report:report",
         "Writes DIR/report.html, one file that shows a run: curves, scores, sentences, ...",
     ),
+    "serve": Mode(
+        "transformer.tools.serve.serve:serve",
+        "Translates for other programs, over HTTP, and on a page at http://127.0.0.1:8000.",
+        arguments="--workdir=DIR [--config.serve.port=8000]",
+        keys="transformer.tools.serve.serve_keys:keys",
+        tasks=("translation",),
+    ),
     "compare": Mode(
         "transformer.tools.compare.compare:compare",
         "Compares evaluated runs with the first, with p-values; writes ./compare.html.",

@@ -11,8 +11,10 @@ Both have the same state and the same checkpoints, so that either resumes the ot
 is of the devices of all processes; each process loads the rows that its own devices need.
 """
 
+import contextlib
 import math
 import re
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -214,6 +216,17 @@ def num_devices(params: Tree) -> int:
     """
     leaf = jax.tree.leaves(params)[0]
     return len(leaf.sharding.device_set) if isinstance(leaf, jax.Array) else 1
+
+
+_LAUNCHING = threading.Lock()
+
+
+def launching(params: Tree) -> contextlib.AbstractContextManager:
+    """Context manager: with params on several devices, only one thread at a time is within it.
+
+    Two threads that launch programs of all devices can wait for each other's for ever.
+    """
+    return _LAUNCHING if num_devices(params) > 1 else contextlib.nullcontext()
 
 
 def shard_rows(tree: Tree, params: Tree) -> Tree:

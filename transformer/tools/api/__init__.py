@@ -6,5 +6,5 @@ calling thread computing, and a scheduler for little memory (runtime/startup.py,
 together a quarter of a small training step, and nothing on an accelerator.
 
 Read loading.py, then a model for each task: translation_api.py, language_model_api.py and
-classifier_api.py (turns.py: threads on several devices); last training.py.
+classifier_api.py; last training.py.
 """

@@ -11,8 +11,7 @@ from ml_collections import ConfigDict
 from transformer.decoding import chunks
 from transformer.tasks import trained
 from transformer.tasks.task import load_task
-from transformer.tools.api.loading import like_input, several
-from transformer.tools.api.turns import in_turn
+from transformer.tools.api.loading import in_turn, like_input, several
 
 # One item: a text, the path of an image, two texts (a tuple), or an image.
 SINGLE = (str, Path, tuple, np.ndarray)

@@ -11,8 +11,7 @@ from transformer.decoding import chunks
 from transformer.errors import check_values
 from transformer.tasks import trained, vocabularies
 from transformer.tasks.task import check_positions
-from transformer.tools.api.loading import like_input, several
-from transformer.tools.api.turns import in_turn
+from transformer.tools.api.loading import in_turn, like_input, several
 
 
 @dataclasses.dataclass(frozen=True)

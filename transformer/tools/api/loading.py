@@ -7,6 +7,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from transformer import registry
+from transformer.distributed import layout
 from transformer.errors import UserError
 from transformer.modes import command_line, overrides
 from transformer.runtime import paths
@@ -61,3 +62,14 @@ def like_input(inputs: Any, answers: Iterator, single: type | tuple[type, ...] =
 def several(inputs: Any, single: type | tuple[type, ...] = str) -> Iterable:
     """Returns one input as a list of it, and several as they are."""
     return [inputs] if isinstance(inputs, single) else inputs
+
+
+def in_turn(answers: Iterator, params: Any) -> Iterator:
+    """Yields the answers; on several devices each is computed while no other thread computes."""
+    answers, end = iter(answers), object()
+    while True:
+        with layout.launching(params):
+            answer = next(answers, end)
+        if answer is end:
+            return
+        yield answer

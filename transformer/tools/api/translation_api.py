@@ -11,8 +11,7 @@ from ml_collections import ConfigDict
 from transformer.decoding.translator import Hypothesis, Request, Translator
 from transformer.modes import align, align_keys, score
 from transformer.tasks import attention_weights, translation
-from transformer.tools.api.loading import like_input, several
-from transformer.tools.api.turns import in_turn
+from transformer.tools.api.loading import in_turn, like_input, several
 
 Texts = str | Iterable[str]
 

@@ -1,0 +1,17 @@
+"""The keys that only --mode=serve reads."""
+
+from ml_collections import ConfigDict
+
+
+def keys() -> ConfigDict:
+    options = ConfigDict()
+    options.host = "127.0.0.1"  # this machine alone; '0.0.0.0': every machine that reaches it
+    options.port = 8000  # 0: any free one, which is logged
+    options.also = ""  # further trained workdirs, DIR,DIR; a model's name is its folder's
+    options.batch_wait = 0.005  # seconds that a line waits for others to share its batch
+    options.batch_lines = 64  # of a batch, at most
+    options.max_characters = 100_000  # of a request
+    options.max_lines = 1_000  # of a request: its texts, each of which may have several
+    options.max_waiting = 10_000  # lines of all requests; more are answered by 503
+    options.timeout = 60.0  # seconds for a request, then 504; and for those begun, at the end
+    return ConfigDict({"serve": options})

@@ -1,0 +1,51 @@
+"""A trained model, as the service uses it."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ml_collections import ConfigDict
+
+from transformer.decoding.translator import Hypothesis, Request, Translator
+from transformer.distributed import layout
+from transformer.tasks import translation
+from transformer.tools.serve import sentence_page
+
+
+class Served(NamedTuple):
+    """A model that is served; several threads call it.
+
+    `translate(lines, numbers, count)` returns the `count` best hypotheses of each line; `numbers`
+    are those of the lines in their requests, and `count` is 1 or `num_hypotheses`. `page(text,
+    hypotheses)` is the HTML of a sentence, or of "".
+    """
+
+    translate: Callable[[list[str], list[int], int], list[list[Hypothesis]]]
+    page: Callable[[str, Sequence[Hypothesis]], str]
+    num_hypotheses: int
+    workers: int  # batches at a time
+
+
+def load(config: ConfigDict, folder: Path, name: str, names: list[str]) -> Served:
+    """Loads a workdir's model, one of `names`, and compiles what a short line needs."""
+    run, decode = translation.load(config, folder), config.decode
+    most = decode.beam_width if decode.method == "beam" else decode.num_samples
+    # A line of which only the best is asked is searched as by --mode=translate.
+    translators = {
+        count: Translator(run.model, run.vocabulary, **{**decode, "num_hypotheses": count})
+        for count in {1, most}
+    }
+
+    def translate(lines: list[str], numbers: list[int], count: int) -> list[list[Hypothesis]]:
+        with layout.launching(run.params):
+            requests = map(Request, lines)
+            return [*translators[count].hypotheses(run.params, requests, numbers=numbers)]
+
+    def page(text: str, hypotheses: Sequence[Hypothesis]) -> str:
+        with layout.launching(run.params):
+            return sentence_page.html(run, translators[1], text, hypotheses, names=names, name=name)
+
+    translate(["."], [0], 1)
+    is_single = layout.num_devices(run.params) == 1
+    return Served(translate, page, most, (decode.workers or os.cpu_count()) if is_single else 1)
