@@ -119,7 +119,7 @@ def turn(arguments: argparse.Namespace) -> None:
 def ours(arguments: argparse.Namespace, dtype: str) -> tuple[Callable, int, str]:
     """A function that decodes once, how much it decodes, and of what."""
     if arguments.file:
-        config = run_config.read_config(arguments.workdir)
+        config = run_config.read_with_defaults(arguments.workdir)
         config.model.dtype = dtype
         config.decode.length_penalty = "power"  # the only one that CTranslate2 has
         run = translation.load(config, arguments.workdir)
@@ -151,7 +151,7 @@ def theirs(arguments: argparse.Namespace, kind: str, division: str) -> tuple[Cal
     )
     translate = functools.partial(engine.translate_batch, beam_size=4, length_penalty=0.6)
     if arguments.file:
-        run = translation.load(run_config.read_config(arguments.workdir), arguments.workdir)
+        run = translation.load(run_config.read_with_defaults(arguments.workdir), arguments.workdir)
         source, target = run.vocabulary
         text = lines(arguments)
 
@@ -195,7 +195,7 @@ def synthetic(arguments: argparse.Namespace, dtype: str) -> tuple:
 def convert(arguments: argparse.Namespace) -> None:
     """Writes the model for CTranslate2."""
     if arguments.file:
-        run = translation.load(run_config.read_config(arguments.workdir), arguments.workdir)
+        run = translation.load(run_config.read_with_defaults(arguments.workdir), arguments.workdir)
         pieces = run.vocabulary.source.pieces(range(len(run.vocabulary.source)))
         save(arguments.folder, run.model, run.params, pieces)
         return

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ class Batcher:
     ):
         self._translate, self._batch_lines, self._wait = translate, batch_lines, wait
         self._requests: collections.deque[collections.deque[Line]] = collections.deque()
-        self._arrived = asyncio.Event()
+        self._arrived, self._full = asyncio.Event(), asyncio.Event()
         self._tasks = [asyncio.create_task(self._work()) for _ in range(workers)]
 
     def submit(self, texts: Sequence[str]) -> list[asyncio.Future]:
@@ -41,12 +42,12 @@ class Batcher:
         lines = [Line(text, number, future()) for number, text in enumerate(texts)]
         if lines:
             self._requests.append(collections.deque(lines))
-            self._arrived.set()
+            self._mark()
         return [line.answer for line in lines]
 
     def num_waiting(self) -> int:
-        """Returns the number of lines in no batch yet."""
-        return sum(map(len, self._requests))
+        """Returns the number of lines in no batch yet, without those that nobody waits for."""
+        return sum(not line.answer.done() for request in self._requests for line in request)
 
     def close(self) -> None:
         """Ends the workers; what they have begun is lost."""
@@ -56,8 +57,9 @@ class Batcher:
     async def _work(self) -> None:
         while True:
             await self._arrived.wait()
-            if self.num_waiting() < self._batch_lines:
-                await asyncio.sleep(self._wait)
+            if self._wait:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._full.wait(), self._wait)
             if batch := self._take():
                 await self._answer(batch)
 
@@ -71,18 +73,26 @@ class Batcher:
                 self._requests.append(request)
             if not line.answer.done():
                 batch.append(line)
-        if not self._requests:
-            self._arrived.clear()
+        self._mark()
         return batch
 
+    def _mark(self) -> None:
+        """Says whether there are lines, and whether they fill a batch."""
+        count = sum(map(len, self._requests))
+        for event, least in ((self._arrived, 1), (self._full, self._batch_lines)):
+            event.set() if count >= least else event.clear()
+
     async def _answer(self, batch: list[Line]) -> None:
+        """Answers a batch; if it fails, line by line, so that a line fails by itself."""
         texts, numbers, futures = zip(*batch, strict=True)
         try:
             answers = await asyncio.to_thread(self._translate, list(texts), list(numbers))
         except Exception as error:
-            for future in futures:
-                if not future.done():
-                    future.set_exception(error)
+            if len(batch) > 1:
+                for line in batch:
+                    await self._answer([line])
+            elif not futures[0].done():
+                futures[0].set_exception(error)
             return
         for future, answer in zip(futures, answers, strict=True):
             if not future.done():

@@ -1,0 +1,153 @@
+"""How fast --mode=serve answers, beside one line at a time, and beside CTranslate2 behind it.
+
+    pip install ctranslate2==4.8.5
+    python -m benchmarks.serving --workdir runs/multi30k --file lines.txt
+
+1, 8 and 64 clients each send one line, wait for its translation, and send the next, until all lines
+of the file are translated; before that, once without a clock. The servers take turns, each in a
+process of its own: ours, ours with batches of one line, and the same HTTP application with
+CTranslate2 on the same weights. Clients and server share the cores.
+"""
+
+import argparse
+import concurrent.futures
+import http.client
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import ctranslate2
+import numpy as np
+import uvicorn
+
+from benchmarks import decode
+from transformer.decoding.translator import Hypothesis
+from transformer.runtime import compilation_cache, startup
+from transformer.tasks import translation
+from transformer.tools.serve import application, serve_keys, served
+from transformer.workdir import run_config
+
+CLIENTS = (1, 8, 64)
+ENGINES = ("this", "this, one by one", "CTranslate2", "CTranslate2, one by one")
+CORES = len(os.sched_getaffinity(0))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workdir", type=Path, required=True)
+    parser.add_argument("--file", type=Path, required=True)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--port", type=int, default=8765)
+    parser.add_argument("--engine", choices=ENGINES, help="serves (for the program itself)")
+    parser.add_argument("--folder", type=Path, help="of the converted model (likewise)")
+    arguments = parser.parse_args()
+    if arguments.engine:
+        serve(arguments)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        arguments.folder = Path(folder)
+        decode.convert(arguments)
+        found = [turn(arguments, engine) for _ in range(arguments.turns) for engine in ENGINES]
+    print("clients | sentences/s | median, ms | 95 %, ms | same as this | server")
+    first = found[0]
+    for engine in ENGINES:
+        turns = [of_turn for name, of_turn in found if name == engine]
+        for clients in CLIENTS:
+            rates = [len(x[clients][1]) / x[clients][0] for x in turns]
+            times = [1000 * s for x in turns for s, _ in x[clients][1]]
+            pairs = zip(turns[0][clients][1], first[1][1][1], strict=True)
+            same = np.mean([a == b for (_, a), (_, b) in pairs])
+            print(
+                f"{clients:7} {statistics.median(rates):13.0f} {statistics.median(times):12.1f} "
+                f"{np.percentile(times, 95):10.1f} {same:14.2%}   {engine}"
+            )
+
+
+def turn(arguments: argparse.Namespace, engine: str) -> tuple[str, dict]:
+    """A server's turn: (engine, {clients: (seconds, [(seconds, translation) of each line])})."""
+    command = [sys.executable, "-m", "benchmarks.serving", f"--engine={engine}"]
+    command += [f"--{x}={getattr(arguments, x)}" for x in ("workdir", "file", "folder", "port")]
+    server = subprocess.Popen(command, env={**os.environ, **startup.ALLOCATOR})
+    try:
+        while True:
+            try:
+                ask(http.client.HTTPConnection("127.0.0.1", arguments.port), ".")
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.2)
+        lines, found = decode.lines(arguments), {}
+        for clients in CLIENTS:
+            load(arguments.port, lines, clients)
+            found[clients] = load(arguments.port, lines, clients)
+        return engine, found
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def load(port: int, lines: list[str], clients: int) -> tuple[float, list[tuple[float, str]]]:
+    """All lines by so many clients: (seconds, [(seconds, translation) of each line])."""
+
+    def client(number: int) -> list[tuple[float, str]]:
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        return [ask(connection, line) for line in lines[number::clients]]
+
+    start = time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        answers = list(pool.map(client, range(clients)))
+    seconds = time.perf_counter() - start
+    # Line 9 of 8 clients is the second of client 1.
+    return seconds, [answers[i % clients][i // clients] for i in range(len(lines))]
+
+
+def ask(connection: http.client.HTTPConnection, line: str) -> tuple[float, str]:
+    """Translates a line: (seconds, translation)."""
+    start = time.perf_counter()
+    body, headers = json.dumps({"text": line}), {"Content-Type": "application/json"}
+    connection.request("POST", "/translate", body, headers)
+    answer = json.loads(connection.getresponse().read())
+    return time.perf_counter() - start, answer["translations"][0]
+
+
+def serve(arguments: argparse.Namespace) -> None:
+    """Serves by one engine until it is told to stop."""
+    startup.schedule_for_memory()  # as launch.py
+    config = run_config.read_with_defaults(arguments.workdir)
+    compilation_cache.set_compilation_cache(config.compilation_cache)
+    config.decode.length_penalty = "power"  # the only one that CTranslate2 has
+    options = serve_keys.keys().serve
+    if arguments.engine.endswith("one by one"):
+        options.update(batch_lines=1, batch_wait=0.0)
+    if arguments.engine.startswith("this"):
+        model = served.load(config, arguments.workdir, "model", ["model"])
+    else:
+        model = theirs(arguments)
+    app = application.application({"model": model}, options)
+    uvicorn.run(app, port=arguments.port, log_level="warning", access_log=False)
+
+
+def theirs(arguments: argparse.Namespace) -> served.Served:
+    """CTranslate2's model."""
+    run = translation.load(run_config.read_with_defaults(arguments.workdir), arguments.workdir)
+    source, target = run.vocabulary
+    engine = ctranslate2.Translator(
+        str(arguments.folder), device="cpu", inter_threads=CORES, intra_threads=1
+    )
+
+    def translate(lines: list[str], numbers: list[int], count: int) -> list[list[Hypothesis]]:
+        tokens = source.processor.encode(lines, out_type=str)
+        options = {"beam_size": 4, "length_penalty": 0.6, "max_decoding_length": 250}
+        found = engine.translate_batch(tokens, max_batch_size=64, **options)
+        texts = target.processor.decode_pieces([result.hypotheses[0] for result in found])
+        return [[Hypothesis(text, 0.0)] for text in texts]
+
+    return served.Served(translate, lambda *_: "", 1, CORES)
+
+
+if __name__ == "__main__":
+    main()

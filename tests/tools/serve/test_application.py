@@ -1,0 +1,254 @@
+"""The service over HTTP, by a model of capitals: asked, refused, limited, lost and ended."""
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import threading
+import time
+
+import pytest
+import uvicorn
+
+from transformer.decoding.translator import Hypothesis
+from transformer.tools.serve import application, serve_keys
+from transformer.tools.serve.served import Served
+
+JSON = {"Content-Type": "application/json"}
+
+
+class Capitals:
+    """A model that waits until `go` is set for a line 'wait', and counts its lines."""
+
+    def __init__(self):
+        self.go, self.lines = threading.Event(), []
+
+    def translate(self, lines, numbers, count):
+        self.lines += lines
+        if "wait" in lines:
+            assert self.go.wait(60)
+        if "bad" in lines:
+            raise ValueError("bad")
+        return [[Hypothesis(x.upper() + "!" * k, -k) for k in range(count)] for x in lines]
+
+    def page(self, text, hypotheses):
+        return f"<p>{text} {len(hypotheses)}"
+
+
+class Service:
+    """A service in a thread of its own, and what to ask it."""
+
+    def __init__(self, **changes):
+        self.model = Capitals()
+        options = serve_keys.keys().serve
+        options.update(batch_wait=0.0, **changes)
+        model = Served(self.model.translate, self.model.page, 4, workers=2)
+        app = application.application({"a": model, "b": model}, options)
+        self.listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listening.getsockname()[1]
+        self.server = uvicorn.Server(uvicorn.Config(app, log_config=None, log_level="critical"))
+        run = {"target": self.server.run, "kwargs": {"sockets": [self.listening]}}
+        self.thread = threading.Thread(**run)
+        self.thread.start()
+
+    def stop(self):
+        self.server.should_exit = True
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def ask(self, method="POST", path="/translate", body=None, headers=JSON):
+        """Returns (status, the body's JSON or text)."""
+        with contextlib.closing(self.connect()) as connection:
+            body = body if isinstance(body, str | bytes | None) else json.dumps(body)
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            is_json = answer.headers["Content-Type"] == "application/json"
+            return answer.status, json.loads(text) if is_json else text
+
+    def translations(self, text, **more):
+        status, answer = self.ask(body={"text": text, **more})
+        assert status == 200, answer
+        return answer["translations"]
+
+    def metric(self, line):
+        _, text = self.ask("GET", "/metrics")
+        return float(re.search(rf"^{re.escape(line)} (\S+)$", text, re.MULTILINE)[1])
+
+
+@contextlib.contextmanager
+def serving(**changes):
+    service = Service(**changes)
+    try:
+        yield service
+    finally:
+        service.model.go.set()
+        service.stop()
+        service.thread.join(60)
+        assert not service.thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def service():
+    with serving(timeout=30.0, max_lines=20, max_characters=200) as made:
+        yield made
+
+
+def until(holds):
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_text_and_a_list_are_answered_in_order(service):
+    assert service.translations("a b") == ["A B"]
+    assert service.translations(["c", "", "a", "c"]) == ["C", "", "A", "C"]
+    assert service.translations([]) == []
+    # A line of a text is one of --mode=translate.
+    assert service.translations("a\n\r\nb\x0cc\n", model="b") == ["A\n\nB\x0cC\n"]
+    # Half a surrogate pair is no text.
+    assert service.translations("x\ud800") == ["X?"]
+
+
+def test_hypotheses_of_a_text_are_those_of_its_lines(service):
+    status, answer = service.ask(body={"text": ["a\nb", "c"], "num_hypotheses": 2})
+    assert status == 200
+    assert answer == {
+        "translations": ["A\nB", "C"],
+        "hypotheses": [
+            [{"text": "A\nB", "score": 0}, {"text": "A!\nB!", "score": -2}],
+            [{"text": "C", "score": 0}, {"text": "C!", "score": -1}],
+        ],
+    }
+
+
+def test_a_stream_answers_each_line_as_soon_as_it_is_done(service):
+    with contextlib.closing(service.connect()) as connection:
+        # A batch has at most 64 lines, so that all that are asked at once would share one.
+        connection.request("POST", "/translate", json.dumps({"text": "wait"}), JSON)
+        until(lambda: "wait" in service.model.lines)
+        second = service.connect()
+        asked = {"text": ["a\nb", "c"], "stream": True}
+        second.request("POST", "/translate", json.dumps(asked), JSON)
+        lines = second.getresponse().read().decode().splitlines()
+        assert [json.loads(line) for line in lines] == [
+            {"text": 0, "line": 0, "translation": "A"},
+            {"text": 0, "line": 1, "translation": "B"},
+            {"text": 1, "line": 0, "translation": "C"},
+        ]
+        service.model.go.set()
+        assert connection.getresponse().read()
+
+
+def test_a_stream_does_not_wait_for_its_end():
+    with serving(batch_lines=1) as service, contextlib.closing(service.connect()) as connection:
+        asked = {"text": ["a", "wait", "b"], "stream": True}
+        connection.request("POST", "/translate", json.dumps(asked), JSON)
+        answer = connection.getresponse()
+        assert json.loads(answer.readline())["translation"] == "A"
+        service.model.go.set()
+        assert [json.loads(line)["translation"] for line in answer] == ["WAIT", "B"]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "error"),
+    [
+        ('{"text": ', 400, "not JSON"),
+        ("[]", 422, "body: Input should be"),
+        ({}, 422, "text: Field required"),
+        ({"text": 1}, 422, "text.str: Input should be a valid string"),
+        ({"text": "a", "beams": 1}, 422, "beams: Extra inputs"),
+        ({"text": "a", "model": "c"}, 404, "no model 'c': expected a, b"),
+        ({"text": "a", "num_hypotheses": 5}, 422, "at most 4, found 5"),
+        ({"text": "a", "num_hypotheses": 0}, 422, "greater than or equal to 1"),
+        ({"text": ["a"] * 21}, 413, "more than 20 lines"),
+        ({"text": "\n" * 20}, 413, "more than 20 lines"),
+        ({"text": "a" * 201}, 413, "more than 200 characters"),
+        ({"text": "a" * 9999}, 413, "longer than 3,424 bytes"),
+        ({"text": "bad"}, 500, "ValueError"),
+    ],
+)
+def test_a_mistake_is_explained(service, body, status, error):
+    found, answer = service.ask(body=body)
+    assert found == status
+    assert error in answer["error"]
+    assert service.translations("a") == ["A"]
+
+
+def test_what_is_not_there_and_what_is_not_json(service):
+    assert service.ask("GET", "/nothing")[0] == 404
+    assert service.ask("GET")[0] == 405
+    status, answer = service.ask(body={"text": "a"}, headers={})
+    assert (status, "application/json" in answer["error"]) == (415, True)
+
+
+def test_health_description_and_page(service):
+    assert service.ask("GET", "/health") == (200, {"status": "ok", "models": ["a", "b"]})
+    _, described = service.ask("GET", "/openapi.json")
+    assert {"/translate", "/health", "/metrics"} == described["paths"].keys()
+    answers = described["paths"]["/translate"]["post"]["responses"]
+    assert {"200", "413", "422", "503", "504"} <= answers.keys()
+    assert service.ask("GET", "/?text=a+%20b&model=b") == (200, "<p>a b 4")
+    assert service.ask("GET", "/") == (200, "<p> 4")
+    assert service.ask("GET", "/?text=a&model=c")[0] == 404
+
+
+def test_metrics_count_requests_and_lines():
+    with serving() as service:
+        service.translations(["a", "b", "c"])
+        service.ask(body="{")
+        of = 'transformer_requests_total{path="/translate",status='
+        assert service.metric(f'{of}"200"}}') == service.metric(f'{of}"400"}}') == 1
+        assert service.metric('transformer_request_seconds_count{path="/translate"}') == 2
+        assert service.metric('transformer_batch_lines_sum{model="a"}') == 3
+        assert service.metric("transformer_waiting_lines") == 0
+
+
+def test_a_request_waits_so_long_and_so_many_wait():
+    with serving(timeout=1.0, batch_lines=1, max_waiting=3) as service:
+        # Two workers are busy; the third request waits, and is given up.
+        asked = {"text": ["wait", "wait", "late"]}
+        assert service.ask(body=asked) == (504, {"error": "not translated within 1 seconds"})
+        status, answer = service.ask(body={"text": ["a"] * 4})
+        assert (status, answer) == (503, {"error": "too many lines wait, try again"})
+        service.model.go.set()
+        assert service.translations("a") == ["A"]
+        assert "late" not in service.model.lines
+
+
+def test_what_a_lost_client_asked_is_not_translated():
+    with serving(batch_lines=1) as service:
+        lost = service.connect()
+        lost.request("POST", "/translate", json.dumps({"text": ["wait"] * 2 + ["late"]}), JSON)
+        until(lambda: service.model.lines.count("wait") == 2)
+        lost.close()
+        until(lambda: service.metric("transformer_waiting_lines") == 0)
+        service.model.go.set()
+        assert service.translations("a") == ["A"]
+        assert "late" not in service.model.lines
+
+
+def test_a_body_that_does_not_come_is_not_waited_for():
+    with serving(timeout=0.3) as service, contextlib.closing(service.connect()) as connection:
+        connection.putrequest("POST", "/translate")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", "100")
+        connection.endheaders(b'{"text"')
+        assert connection.getresponse().status == 408
+
+
+def test_what_has_begun_is_answered_before_the_end():
+    with serving() as service:
+        connection = service.connect()
+        connection.request("POST", "/translate", json.dumps({"text": ["wait", "b"]}), JSON)
+        until(lambda: "wait" in service.model.lines)
+        service.stop()
+        until(lambda: service.server.should_exit)
+        time.sleep(0.5)
+        with pytest.raises(ConnectionRefusedError):
+            service.translations("late")
+        service.model.go.set()
+        assert json.loads(connection.getresponse().read())["translations"] == ["WAIT", "B"]
