@@ -121,11 +121,11 @@ def emulate(driver, *, dark):
 
 
 def open_page(driver, file, *, width=1280, height=900, dark=False):
-    """Opens a file at a width, in light or dark, and waits until its plots are drawn."""
+    """Opens a file, or a URL, at a width, in light or dark, and waits until its plots are drawn."""
     emulate(driver, dark=dark)
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    driver.get(file.resolve().as_uri())
+    driver.get(file if isinstance(file, str) else file.resolve().as_uri())
     becomes(lambda: driver.execute_script(UNDRAWN), 0)
 
 

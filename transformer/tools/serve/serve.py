@@ -38,23 +38,22 @@ def serve(config: ConfigDict, workdir: Path) -> None:
             f"--mode=serve needs the package {error.name}: pip install fastapi uvicorn "
             "prometheus-client"
         ) from error
-    configs = {workdir: config}
-    for folder in filter(None, options.also.split(",")):
-        also = paths.path(folder)
-        configs[also] = trained_config(also, [])
-        if configs[also].task != "translation":
-            raise UserError(
-                f"config.serve.also: {folder} was trained on the task {configs[also].task!r}, "
-                "expected 'translation'"
-            )
-    names = [folder.resolve().name for folder in configs]
+    folders = [workdir, *map(paths.path, filter(None, options.also.split(",")))]
+    names = [folder.resolve().name for folder in folders]
     if len({*names}) < len(names):
         raise UserError(f"two models have one name, that of their folder: {', '.join(names)}")
+    configs = [config, *(trained_config(folder, []) for folder in folders[1:])]
+    for folder, each in zip(folders, configs, strict=True):
+        if each.task != "translation":
+            raise UserError(
+                f"config.serve.also: {folder} was trained on the task {each.task!r}, expected "
+                "'translation'"
+            )
     listening = bound(options.host, options.port)  # before minutes of work: is the port free?
     with progress.waiting("compile"):
         models = {
-            name: served.load(x, folder, name, names)
-            for name, (folder, x) in zip(names, configs.items(), strict=True)
+            name: served.load(each, folder, name, names)
+            for name, folder, each in zip(names, folders, configs, strict=True)
         }
     server = uvicorn.Server(
         uvicorn.Config(
@@ -65,6 +64,7 @@ def serve(config: ConfigDict, workdir: Path) -> None:
             timeout_graceful_shutdown=int(options.timeout) + 1,
         )
     )
+    listening.listen()  # from here on a client is answered, if a moment later
     host, port = listening.getsockname()[:2]
     logging.info("%s at http://%s:%d; Ctrl-C ends", ", ".join(names), host, port)
     # uvicorn stops at a signal, and then raises it again, for the handler that was there before.
