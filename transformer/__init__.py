@@ -7,12 +7,7 @@ docs/python.md has more. What stands here is imported on use, as the modes of la
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from transformer.tools.api.loading import config as config
-    from transformer.tools.api.loading import load as load
-    from transformer.tools.api.training import train as train
+from typing import Any
 
 __version__ = "0.1.0"
 

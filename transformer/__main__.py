@@ -1,14 +1,12 @@
 """The installed command: `transformer-jax ...` and `python -m transformer ...` are launch.py."""
 
 import runpy
-import sys
 
 from transformer.workdir.config_files import HERE
 
 
 def main() -> None:
-    """Runs launch.py, with the configs that lie beside it before any others."""
-    sys.path.insert(0, str(HERE))
+    """Runs launch.py."""
     runpy.run_path(str(HERE / "launch.py"), run_name="__main__")
 
 

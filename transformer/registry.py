@@ -74,6 +74,12 @@ CORPORA = {
     "builtin": "transformer.tools.quickstart.corpus:corpus",
 }
 
+# {a name in config.train.trackers: a function (run id or None, workdir, config) -> Tracker}
+TRACKERS = {
+    "wandb": "transformer.tools.trackers.services:wandb",
+    "mlflow": "transformer.tools.trackers.services:mlflow",
+}
+
 # {NAME: what transformer.NAME is, for programs that import the package}
 LIBRARY = {
     "load": "transformer.tools.api.loading:load",
@@ -149,7 +155,6 @@ MODES = {
     "serve": Mode(
         "transformer.tools.serve.serve:serve",
         "Translates for other programs, over HTTP, and on a page at http://127.0.0.1:8000.",
-        arguments="--workdir=DIR [--config.serve.port=8000]",
         keys="transformer.tools.serve.serve_keys:keys",
         tasks=("translation",),
     ),

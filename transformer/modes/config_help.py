@@ -71,7 +71,6 @@ def comments(source: str) -> dict[str, str]:
 
 def described(key: str, value: object, defaults: dict, about: dict[str, str]) -> str:
     """Returns a key with its value, and below it what is said of it."""
-    changed = key in defaults and defaults[key] != value
-    said = [f"default {defaults[key]!r}"] if changed else []
+    said = [f"default {defaults[key]!r}"] if defaults.get(key, value) != value else []
     lines = textwrap.wrap("; ".join([*said, *filter(None, [about.get(key)])]), WIDTH - 6)
     return "\n".join([f"  --config.{key}={value}", *(f"      {line}" for line in lines)])

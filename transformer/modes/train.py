@@ -3,9 +3,7 @@
 import logging
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -16,6 +14,7 @@ from transformer.modes import evaluate, prepare
 from transformer.runtime import lock
 from transformer.training import loop
 from transformer.workdir import results, trackers
+from transformer.workdir.log import OnLog
 
 
 def train(config: ConfigDict, workdir: Path) -> None:
@@ -36,11 +35,8 @@ def train(config: ConfigDict, workdir: Path) -> None:
 
 
 def run(
-    config: ConfigDict,
-    workdir: Path,
-    stop_signals: loop.StopSignals,
-    on_log: Callable[[dict], object] = lambda line: None,
-) -> tuple[int, int | None, dict[str, Any] | None]:
+    config: ConfigDict, workdir: Path, stops: loop.StopSignals, on_log: OnLog = None
+) -> tuple[int, int | None, dict | None]:
     """Trains and scores; returns the step reached, the newest saved step, and the result.
 
     There is no result if the last step was not saved, or if training was stopped. `on_log` gets
@@ -64,7 +60,7 @@ def run(
     with lock.locked(workdir):
         config = prepare.prepare_workdir(task_module, config, workdir)
         task = task_module.build(config, workdir)
-        step, saved, stopped = loop.run(config, task, workdir, layout, stop_signals, on_log)
+        step, saved, stopped = loop.run(config, task, workdir, layout, stops, on_log)
         # One process that was signalled stops all.
         if saved != step or any(processes.all_gather(stopped)):
             return step, saved, None

@@ -34,6 +34,7 @@ from transformer.training.update import make_step
 from transformer.workdir import log as logs
 from transformer.workdir import trackers
 from transformer.workdir.early_stopping import is_out_of_patience
+from transformer.workdir.log import OnLog
 from transformer.workdir.workdir import write_config
 
 # A context manager for the time of training, which yields a function: whether to stop.
@@ -41,16 +42,12 @@ StopSignals = Callable[[], contextlib.AbstractContextManager[Callable[[], bool]]
 
 
 def run(
-    config: ConfigDict,
-    task: Task,
-    workdir: Path,
-    layout: Layout,
-    stop_signals: StopSignals,
-    on_log: Callable[[dict], object],
+    config: ConfigDict, task: Task, workdir: Path, layout: Layout, stops: StopSignals, on_log: OnLog
 ) -> tuple[int, int | None, bool]:
     """Trains; returns the step reached, the newest saved step, and whether a signal stopped it.
 
     `on_log` gets each line of the log.
+
     Collective, like everything it calls: all processes take the same steps in the same order.
     """
     num_steps, save_every = config.train.num_steps, config.train.save_every
@@ -90,7 +87,7 @@ def run(
     meters = Meters(task, log, step=step, num_steps=num_steps, every=log_every, newest=newest_saved)
     prefetched = prefetch(load, range(step, num_steps))  # batches, loaded by a thread
     profiler = traced(step, config.train.profile, workdir / "profile")
-    with stop_signals() as signalled, profiler as trace, meters, contextlib.closing(prefetched):
+    with stops() as signalled, profiler as trace, meters, contextlib.closing(prefetched):
         while not stopping:
             # Validate first, so that a resumed run makes up for a validation that it was killed in.
             if validation_is_due(step) and not log.has_validation(step):

@@ -55,7 +55,7 @@ def load_config(file: str) -> ConfigDict:
             f"--config={name} must be an existing Python file, such as configs/{nearest[0]}.py "
             "(the config.json of a trained run is read by its --workdir)"
         )
-    if PACKAGED.is_dir() and str(HERE) not in sys.path:
+    if str(HERE) not in sys.path:
         sys.path.append(str(HERE))  # configs import each other
     # Not by config_flags, which would bury the config's own message under tracebacks.
     path = Path(spec.origin)

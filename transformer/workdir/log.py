@@ -23,6 +23,9 @@ KINDS = ("train", "validation")  # the kinds of lines that the training loop wri
 REWRITE_SECONDS = 30  # between writes to a bucket, which allows one write of an object a second
 
 
+OnLog = Callable[[dict], object] | None  # of each new line
+
+
 class Log:
     """Appends to WORKDIR/metrics.jsonl, one JSON object a line, to TensorBoard and trackers.
 
@@ -39,11 +42,7 @@ class Log:
     """
 
     def __init__(
-        self,
-        workdir: Path,
-        step: int,
-        tracked: Sequence[Tracker] = (),
-        on_log: Callable[[dict], object] = lambda line: None,
+        self, workdir: Path, step: int, tracked: Sequence[Tracker] = (), on_log: OnLog = None
     ):
         """Opens the log of a run that is at `step`; `on_log` gets each new line. Collective."""
         self._trackers, self._on_log = list(tracked), on_log
@@ -67,7 +66,8 @@ class Log:
         self.lines.append(line)
         if not self._writes:
             return
-        self._on_log(line)
+        if self._on_log:
+            self._on_log(line)
         trackers.write(self._trackers, kind, step, values)
         if self._in_bucket:
             # Every rewrite is of the whole log: lines of training wait for REWRITE_SECONDS.

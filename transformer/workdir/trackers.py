@@ -1,8 +1,7 @@
-"""Logs a run's numbers to Weights & Biases and MLflow, if config.train.trackers names them.
+"""Logs a run's numbers to the services that config.train.trackers names (registry.TRACKERS).
 
-Each package reads its own environment variables (WANDB_PROJECT, WANDB_MODE, MLFLOW_TRACKING_URI,
-MLFLOW_EXPERIMENT_NAME, ...). WORKDIR/trackers.json keeps the id that a tracker gave the run: a
-resumed run goes on in the same curves.
+WORKDIR/trackers.json keeps the id that a tracker gave the run: a resumed run goes on in the same
+curves.
 """
 
 import importlib.util
@@ -12,8 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer.distributed import processes
-from transformer.errors import UserError
-from transformer.runtime import json_files, paths
+from transformer.errors import UserError, check_values
+from transformer.registry import TRACKERS, load
+from transformer.runtime import json_files
 
 IDS = "trackers.json"
 
@@ -26,38 +26,10 @@ class Tracker(NamedTuple):
     close: Callable[[], object]
 
 
-def wandb(run_id: str | None, workdir: Path, config: dict) -> Tracker:
-    """Opens the run in Weights & Biases; `run_id` None: a new one."""
-    import wandb
-
-    folder = None if paths.in_bucket(workdir) else workdir
-    run = wandb.init(id=run_id, resume="allow", name=workdir.name, dir=folder, config=config)
-    # W&B's own step can only go up, but a resumed run logs the steps after its checkpoint again. So
-    # the x-axis of all curves is a number that we log, 'step'.
-    run.define_metric("*", step_metric="step")
-    return Tracker(run.id, lambda step, numbers: run.log({"step": step, **numbers}), run.finish)
-
-
-def mlflow(run_id: str | None, workdir: Path, config: dict) -> Tracker:
-    """Opens the run in MLflow; `run_id` None: a new one."""
-    import mlflow
-
-    run = mlflow.start_run(run_id=run_id, run_name=workdir.name)
-    if run_id is None:
-        mlflow.log_dict(config, "config.json")
-    write = lambda step, numbers: mlflow.log_metrics(numbers, step=step)
-    return Tracker(run.info.run_id, write, mlflow.end_run)
-
-
-TRACKERS = {"wandb": wandb, "mlflow": mlflow}
-
-
 def check(names: str) -> None:
     """Raises UserError unless `names`, with commas between, are trackers that are installed."""
     for name in filter(None, names.split(",")):
-        if name not in TRACKERS:
-            known = " or ".join(TRACKERS)
-            raise UserError(f"config.train.trackers must be {known}, or both, found {name!r}")
+        check_values("train", {"trackers": name}, {"trackers": tuple(TRACKERS)})
         if not importlib.util.find_spec(name):
             raise UserError(f"config.train.trackers: {name} is missing: pip install {name}")
 
@@ -73,7 +45,7 @@ def start(names: str, workdir: Path, config: dict) -> list[Tracker]:
     ids = json_files.read_object(file) if file.exists() else {}
     for name in filter(None, names.split(",")):
         try:
-            trackers.append(TRACKERS[name](ids.get(name), workdir, config))
+            trackers.append(load(TRACKERS[name])(ids.get(name), workdir, config))
         except Exception as error:  # whatever a service answers
             close(trackers)
             raise UserError(f"config.train.trackers: {name} did not start: {error}") from error
