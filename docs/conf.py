@@ -18,10 +18,7 @@ from sphinx.application import Sphinx
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-import transformer  # noqa: E402
-
 project = "Attention Is All You Need, in JAX"
-version = release = transformer.__version__
 root_doc = "README"
 include_patterns = ["*.md", "docs/*.md", "docs/api/*"]
 exclude_patterns = [".*", "runs", "site", "tests", "transformer"]  # not looked through
@@ -30,10 +27,12 @@ myst_heading_anchors = 4
 myst_fence_as_directive = ["math"]
 myst_enable_extensions = ["html_image"]
 smartquotes = False
+highlight_language = "none"
 
 autodoc_member_order = "bysource"
 autodoc_inherit_docstrings = False
 autodoc_preserve_defaults = True
+viewcode_follow_imported_members = False
 toc_object_entries = False
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88
@@ -43,76 +42,32 @@ html_title = project
 html_math_renderer = "mathml"
 html_copy_source = False
 html_use_index = html_domain_indices = False
-html_show_copyright = False
+html_show_copyright = html_show_search_summary = False  # a summary is read by a server's pages only
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 
-NAVIGATION = """
-```{toctree}
-:hidden:
-
-한국어 <README.ko>
-```
-```{toctree}
-:hidden:
-:caption: Learn
-
-The tour <docs/tour>
-투어 (한국어) <docs/tour.ko>
-Where it comes from <docs/lineage>
-계보 (한국어) <docs/lineage.ko>
-One batch <docs/one-batch>
-```
-```{toctree}
-:hidden:
-:caption: Use
-
-docs/your-data
-docs/decoding
-docs/interop
-docs/python
-```
-```{toctree}
-:hidden:
-:caption: Look at runs
-
-docs/report
-docs/comparing
-docs/auditing
-```
-```{toctree}
-:hidden:
-:caption: Large runs
-
-docs/running
-docs/reliability
-docs/scaling
-docs/performance
-```
-```{toctree}
-:hidden:
-:caption: Results
-
-docs/results
-docs/table1
-```
-```{toctree}
-:hidden:
-:caption: The code
-
-docs/forking
-docs/fidelity
-docs/internals
-CONTRIBUTING
-CHANGELOG
-```
-```{toctree}
-:hidden:
-:caption: API
-
-docs/api/index
-```
-"""
+NAVIGATION = {
+    "Start": ("Overview <self>", "개요 (한국어) <README.ko>"),
+    "Learn": (
+        "The tour <docs/tour>",
+        "투어 (한국어) <docs/tour.ko>",
+        "Where it comes from <docs/lineage>",
+        "어디에서 왔나 (한국어) <docs/lineage.ko>",
+        "docs/one-batch",
+    ),
+    "Use": ("docs/your-data", "docs/decoding", "docs/interop", "docs/python"),
+    "Look at runs": ("docs/report", "docs/comparing", "docs/auditing"),
+    "Large runs": ("docs/running", "docs/reliability", "docs/scaling", "docs/performance"),
+    "Results": ("docs/results", "docs/table1"),
+    "The code": (
+        "docs/forking",
+        "docs/fidelity",
+        "docs/internals",
+        "CONTRIBUTING",
+        "CHANGELOG",
+        "docs/api/index",
+    ),
+}
 API = """
 API
 ===
@@ -127,6 +82,11 @@ API
 .. automodule:: transformer.tools.api.language_model_api
    :members:
 .. automodule:: transformer.tools.api.classifier_api
+   :members:
+
+.. automodule:: transformer.errors
+   :members:
+.. automodule:: transformer.registry
    :members:
 
 .. toctree::
@@ -158,8 +118,9 @@ class Words(sphinx.search.SearchEnglish):
 def write_api(app: Sphinx) -> None:
     """Writes a page for each folder of transformer/, with its files in the order to read them."""
     folder = ROOT / "docs" / "api"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.rst"):
+        old.unlink()
     tree = re.findall(r"^ {6}(\S+)/ ", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
     rooms = [f"transformer/{x}" for x in tree if x != "tools/api"] + ["docs/tour"]
     rooms = [x for x in rooms if (ROOT / x).exists()]
@@ -194,7 +155,11 @@ def as_on_github(app: Sphinx, name: str, text: list[str]) -> None:
     page = re.sub(r"\$`([^`]+)`\$", r"{math}`\1`", text[0])
     page = re.sub(r'<a href="([\w/-]+)\.md"', r'<a href="\1.html"', page)
     page = re.sub(r"^ {4}.*|`([\w/]+)\.py`", link_to_module, page, flags=re.MULTILINE)
-    text[0] = page.replace("](tour/)", "](api/docs.tour.rst)") + NAVIGATION * (name == root_doc)
+    text[0] = page.replace("](tour/)", "](api/docs.tour.rst)")
+    if name == root_doc:
+        for caption, pages in NAVIGATION.items():
+            lines = ("", "```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```")
+            text[0] += "\n".join(lines)
 
 
 def link_to_module(found: re.Match[str]) -> str:
