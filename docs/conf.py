@@ -42,7 +42,8 @@ html_title = project
 html_math_renderer = "mathml"
 html_copy_source = False
 html_use_index = html_domain_indices = False
-html_show_copyright = html_show_search_summary = False  # a summary is read by a server's pages only
+html_show_copyright = False
+html_show_search_summary = False  # it would be fetched, which browsers refuse to a file
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 
@@ -137,10 +138,12 @@ def write_api(app: Sphinx) -> None:
 
 
 def title(text: str, line: str) -> str:
+    """Returns a heading of reStructuredText."""
     return f"{text}\n{line * len(text)}\n\n"
 
 
 def automodule(path: Path, *options: str) -> str:
+    """Returns the directive that shows the docstrings of a file or a folder."""
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     return "\n".join([f".. automodule:: {name}", *(f"   {x}" for x in options), "\n"])
 
@@ -163,11 +166,13 @@ def as_on_github(app: Sphinx, name: str, text: list[str]) -> None:
 
 
 def link_to_module(found: re.Match[str]) -> str:
-    path = next(
-        (x for x in (f"transformer/{found[1]}", found[1]) if (ROOT / f"{x}.py").exists()), ""
-    )
-    in_api = found[1] and "/" in found[1] and path.startswith(("transformer/", "docs/tour/"))
-    return f"{{py:mod}}`{found[1]}.py <{path.replace('/', '.')}>`" if in_api else found[0]
+    """Returns a link for `data/pairs.py`, if that is in the API."""
+    name = found[1] or ""
+    for path in (f"transformer/{name}", name):
+        in_api = "/" in name and path.startswith(("transformer/", "docs/tour/"))
+        if in_api and (ROOT / f"{path}.py").exists():
+            return f"{{py:mod}}`{name}.py <{path.replace('/', '.')}>`"
+    return found[0]
 
 
 def as_rst(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:
@@ -190,23 +195,25 @@ def fields_of_a_flax_module(app: Sphinx, *arguments: Any) -> tuple[str, str] | N
 
 def mathml(writer: Any, node: nodes.math | nodes.math_block) -> None:
     """Writes a formula as MathML, which browsers draw without a script."""
-    tex, is_block = node.astext(), isinstance(node, nodes.math_block)
+    tex = node.astext()
     for pattern, replacement in AS_DOCUTILS_READS:
         tex = re.sub(pattern, replacement, tex)
-    formula = latex2mathml.tex2mathml(tex, as_block=is_block)
+    formula = latex2mathml.tex2mathml(tex, as_block=isinstance(node, nodes.math_block))
     for pattern, replacement in AS_TEX_DRAWS:
         formula = re.sub(pattern, replacement, formula)
-    writer.body.append(f'<div class="math">{formula}</div>' if is_block else formula)
+    writer.body.append(formula)
     raise nodes.SkipNode
 
 
 def language_of_page(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any
 ) -> None:
+    """Says which language a page is in, to screen readers and hyphenation."""
     context["language"] = "ko" if page.endswith(".ko") else "en"
 
 
 def write_index(app: Sphinx, error: Exception | None) -> None:
+    """Gives the front page the name under which servers and people look for it."""
     if not error:
         shutil.copy(app.outdir / f"{root_doc}.html", app.outdir / "index.html")
 

@@ -25,7 +25,8 @@ def site(tmp_path_factory):
     options = ("--quiet", "--fail-on-warning", "-d", folder / "doctrees", "-c", "docs")
     command = (sys.executable, "-m", "sphinx", *options, ".", folder / "site")
     built = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
-    assert (built.returncode, built.stderr) == (0, "")
+    assert not built.stderr, built.stderr
+    assert built.returncode == 0
     return folder / "site"
 
 
@@ -81,7 +82,7 @@ def test_a_browser_reads_pages_and_finds_words(site):
             # The list of headings waits beside the page until it is asked for.
             faults["overflowing"] = [x for x in faults["overflowing"] if 'class="toc-' not in x]
             assert faults == browser.NONE, (name, width, dark)
-        for word, name in {"어텐션": "tour.ko", "번역": "tour.ko", "smoothing": "tour"}.items():
+        for word, name in {"어텐션": "tour.ko", "예측": "tour.ko", "smoothing": "tour"}.items():
             browser.open_page(driver, site / "index.html")
             ActionChains(driver).send_keys("/").send_keys(word + Keys.ENTER).perform()
             page = (site / "docs" / f"{name}.html").as_uri()
