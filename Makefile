@@ -12,7 +12,7 @@ VENV ?= .venv
 INSTALLED = $(VENV)/installed-$(VERSION)
 TOOLS = $(VENV)/tools-$(VERSION)
 
-.PHONY: install train test test-slow test-all check lint size kill-matrix
+.PHONY: install train test test-slow test-all check docs lint size kill-matrix
 install: $(INSTALLED)
 
 train: $(INSTALLED)
@@ -40,6 +40,10 @@ check: $(TOOLS)
 # One run, ended 20 times at random moments; `make test-slow` does so five times.
 kill-matrix: $(TOOLS)
 	KILLS=20 $(VENV)/bin/python -m pytest -k kill_matrix
+
+docs: $(TOOLS)  # the pages of docs/ and the docstrings as a site, to be read without a network
+	$(VENV)/bin/python -m sphinx --quiet -d $(VENV)/doctrees -c docs . site
+	@echo "open $(CURDIR)/site/index.html"
 
 lint: $(TOOLS)
 	$(VENV)/bin/ruff format --check

@@ -35,6 +35,7 @@ OF_THE_WHOLE = (
     "tests/test_diagrams.py",
     "tests/test_lineage.py",
     "tests/test_docs.py",
+    "tests/test_site.py",
     "tests/helpers/pages.py",
 )
 

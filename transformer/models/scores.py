@@ -9,14 +9,16 @@ SCORES = ("scaled_dot", "dot", "general", "additive", "cosine")
 
 
 class Score(nn.Module):
-    """Scores every key for every query, in float32; `kind` is one of SCORES.
+    """Scores every key for every query, in float32.
 
-    scaled_dot    q . k / sqrt(K)        Vaswani et al. 2017, equation 1
-    dot           q . k                  Luong et al. 2015, section 3.1
-    general       q . W k                Luong et al. 2015, section 3.1
-    additive      v . tanh(q + k)        Bahdanau et al. 2015, appendix A.1.2, whose W and U project
-                                         q and k before; so is Luong's concat
-    cosine        g q . k / (|q| |k|)    Henry et al. 2020, equation 5
+    `kind` is one of SCORES:
+
+        scaled_dot    q . k / sqrt(K)        Vaswani et al. 2017, equation 1
+        dot           q . k                  Luong et al. 2015, section 3.1
+        general       q . W k                Luong et al. 2015, section 3.1
+        additive      v . tanh(q + k)        Bahdanau et al. 2015, appendix A.1.2, whose W and U
+                                             project q and k before; so is Luong's concat
+        cosine        g q . k / (|q| |k|)    Henry et al. 2020, equation 5
     """
 
     kind: str

@@ -36,7 +36,7 @@ def counter(
     unit: str = "line",
     note: Callable[[], str] = lambda: "",
 ) -> Iterator[Callable[[int], None]]:
-    """Yields a function `advance(count)` that shows the progress of a job over lines, or `unit`s.
+    """Yields a function `advance(count)` that shows the progress over lines, or other units.
 
     If standard error is a terminal, it shows a bar, which also says when JAX is compiling;
     otherwise it logs a line every REPORT_SECONDS. Both have the number of units done, units a
