@@ -73,9 +73,19 @@ def test_lines_gather_while_all_workers_are_busy():
     assert run(scenario) == [["a0"], ["b0", "c0"]]
 
 
-@pytest.mark.parametrize(("wait", "batches"), [(0.0, 2), (60.0, 1)])
-def test_an_idle_worker_waits_for_others(wait, batches):
+@pytest.mark.parametrize("wait", [0.0, 60.0])
+def test_who_comes_alone_does_not_wait_for_others(wait):
     async def scenario(batcher, recorder):
+        for _ in range(3):
+            assert await asyncio.gather(*batcher.submit(["a"])) == ["A"]
+
+    assert run(scenario, wait=wait) == [["a0"]] * 3
+
+
+@pytest.mark.parametrize(("wait", "batches"), [(0.0, 3), (60.0, 2)])
+def test_who_came_with_others_waits_for_them(wait, batches):
+    async def scenario(batcher, recorder):
+        await asyncio.gather(*batcher.submit(["a", "b"]))
         first = batcher.submit(["a"])
         await asyncio.sleep(0.05)
         # The batch is full with these.

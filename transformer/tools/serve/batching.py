@@ -18,9 +18,11 @@ class Line(NamedTuple):
 class Batcher:
     """Collects lines, and translates them by `translate(texts, numbers)` in threads.
 
-    If a worker is idle, a line waits `wait` seconds for others to share its batch; while all are
-    busy, lines gather. A batch of at most `batch_lines` takes a line of each request in turn, so
-    that a short request does not wait for the end of a long one. Made within an event loop.
+    While all workers are busy, lines gather. An idle one takes a line at once if it comes alone, as
+    from a single client; otherwise it waits `wait` seconds for more, because clients that have just
+    been answered may ask again. A batch of at most `batch_lines` takes a line of each request in
+    turn, so that a short request does not wait for the end of a long one. Made within an event
+    loop.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class Batcher:
         self._translate, self._batch_lines, self._wait = translate, batch_lines, wait
         self._requests: collections.deque[collections.deque[Line]] = collections.deque()
         self._arrived, self._full = asyncio.Event(), asyncio.Event()
+        self._last = self._in_progress = 0  # lines of the newest batch, and of all that are begun
         self._tasks = [asyncio.create_task(self._work()) for _ in range(workers)]
 
     def submit(self, texts: Sequence[str]) -> list[asyncio.Future]:
@@ -57,11 +60,14 @@ class Batcher:
     async def _work(self) -> None:
         while True:
             await self._arrived.wait()
-            if self._wait:
+            if self._wait and (self._last > 1 or self._in_progress):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._full.wait(), self._wait)
             if batch := self._take():
+                self._last = len(batch)
+                self._in_progress += len(batch)
                 await self._answer(batch)
+                self._in_progress -= len(batch)
 
     def _take(self) -> list[Line]:
         """Takes the lines of a batch; those of requests A B B B and C, two of a batch: A C."""
