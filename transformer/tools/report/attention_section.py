@@ -47,29 +47,33 @@ def section(loaded: Inside) -> Section | None:
     return Section("Attention", [ABOUT, attention_view.view(examples)])
 
 
-def _translations(loaded: Inside) -> list[Example]:
-    """Returns the attention with which the decoder predicts the run's own translations.
+def of_pair(run: translation.TrainedTranslator, source: str, target: str) -> Example:
+    """Returns the attention with which the decoder predicts this translation.
 
-    Teacher forcing: the decoder reads the translation that evaluation kept; nothing is searched.
+    Teacher forcing: the decoder reads the translation that it is given; nothing is searched.
     """
+    arrays = attention_weights.pair_weights(run, source, target)
+    sources, targets = (readable(arrays[side].tolist()) for side in ("source", "target"))
+    # The decoder's input is shifted right: it predicts targets[t] from <s> and targets[:t].
+    axes = {
+        "cross": ("predicts", targets, "source", sources),
+        "encoder": ("source", sources, "source", sources),
+        "decoder": ("predicts", targets, "has seen", ["<s>", *targets[:-1]]),
+    }
+    maps = [
+        Map(KINDS[kind], queries, keys, arrays[kind], left, right)
+        for kind, (left, queries, right, keys) in axes.items()
+        if kind in arrays
+    ]
+    return Example(f"{source} → {target}", maps)
+
+
+def _translations(loaded: Inside) -> list[Example]:
+    """Returns the attention in the run's own translations, which evaluation kept."""
     vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
     translator = translation.TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
-    examples = []
-    for item in inside.sentences(loaded, SENTENCES).items:
-        arrays = attention_weights.pair_weights(translator, item["input"], item["output"])
-        source, target = (readable(arrays[side].tolist()) for side in ("source", "target"))
-        # The decoder's input is shifted right: it predicts target[t] from <s> and target[:t].
-        axes = {
-            "cross": ("predicts", target, "source", source),
-            "encoder": ("source", source, "source", source),
-            "decoder": ("predicts", target, "has seen", ["<s>", *target[:-1]]),
-        }
-        maps = []
-        for kind, (left, queries, right, keys) in axes.items():
-            if kind in arrays:
-                maps.append(Map(KINDS[kind], queries, keys, arrays[kind], left, right))
-        examples.append(Example(f"{item['input']} → {item['output']}", maps))
-    return examples
+    items = inside.sentences(loaded, SENTENCES).items
+    return [of_pair(translator, item["input"], item["output"]) for item in items]
 
 
 def _texts(loaded: Inside) -> list[Example]:

@@ -1,7 +1,8 @@
 """The section on the beam: which hypotheses of a search lived, died and finished, step by step."""
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from transformer.data import tokenizer
 from transformer.data.tokenizer import Pieces
@@ -9,6 +10,7 @@ from transformer.decoding import compiled
 from transformer.decoding.parts import Part
 from transformer.decoding.translator import Translator
 from transformer.tasks import vocabularies
+from transformer.tasks.translation import TrainedTranslator
 from transformer.tools.pages.page import Plot, Section, Table
 from transformer.tools.report import beam_path, inside
 from transformer.tools.report.attention_view import readable
@@ -42,16 +44,27 @@ def section(loaded: Inside) -> Section | None:
     if "decode" not in config or config.decode.method != "beam" or not loaded.items:
         return None
     vocabulary = vocabularies.read(loaded.run.workdir, config)
-    translator = Translator(loaded.model, vocabulary, **config.decode)
-    params = compiled.cast_params(loaded.params, dtype=getattr(loaded.model, "dtype", "float32"))
+    trained = TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
     parts = [ABOUT]
     for item in inside.sentences(loaded, SENTENCES, MAX_CHARACTERS).items:
-        [ids] = vocabulary.source.encode([item["input"]])
-        if len(ids) <= config.decode.max_length:  # a longer line is searched in parts
-            steps = beam_path.beam_path(translator.batch_decoder, params, Part(tuple(ids)))
+        if searched := of_text(trained, item["input"], config.decode):
             # A paragraph between the plots keeps them below each other.
-            parts += [item["input"], plot(final_fates(list(steps)), vocabulary.target)]
+            parts += [item["input"], searched]
     return Section("The beam, step by step", parts) if len(parts) > 1 else None
+
+
+def of_text(run: TrainedTranslator, text: str, decode: Mapping[str, Any]) -> Plot | None:
+    """Returns the search for a text's translation; None for a text that is searched in parts.
+
+    `decode` are the keys of config.decode, with the method 'beam'.
+    """
+    translator = Translator(run.model, run.vocabulary, **decode)
+    params = compiled.cast_params(run.params, dtype=getattr(run.model, "dtype", "float32"))
+    [ids] = run.vocabulary.source.encode([text])
+    if len(ids) > decode["max_length"]:
+        return None
+    steps = beam_path.beam_path(translator.batch_decoder, params, Part(tuple(ids)))
+    return plot(final_fates(list(steps)), run.vocabulary.target)
 
 
 def final_fates(steps: Sequence[Step]) -> list[list[Candidate]]:
