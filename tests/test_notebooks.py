@@ -65,7 +65,7 @@ def environment(tmp_path_factory):
     flags = re.sub(r"--xla_force_host_platform_device_count=\d+ ", "", os.environ["XLA_FLAGS"])
     home = tmp_path_factory.mktemp("notebooks")
     folders = {"HOME": str(home), "NOTEBOOK_RUNS": str(home / "runs")}
-    return {**os.environ, **folders, "XLA_FLAGS": flags, "NOTEBOOK_STEPS": "20"}
+    return {**os.environ, **folders, "XLA_FLAGS": flags, "NOTEBOOK_STEPS": "2"}
 
 
 @pytest.mark.slow
