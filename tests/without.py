@@ -5,9 +5,9 @@
 
 What needs a deleted folder goes with it: without families/labels there are no classifiers. So do
 its entries in registry.py, its configs, tests and benchmarks, and what describes the whole project:
-the tour, the page on where its ideas come from, and the test that README.md and docs/ are true.
-README.md, docs/, requirements.txt and docstrings that name what is gone are left to you; git
-restores what was committed.
+the tour, the notebooks, the page on where its ideas come from, and the test that README.md and
+docs/ are true. README.md, docs/, requirements.txt and docstrings that name what is gone are left to
+you; git restores what was committed.
 """
 
 import argparse
@@ -34,6 +34,7 @@ OF_THE_WHOLE = (
     "tests/test_tour.py",
     "tests/test_diagrams.py",
     "tests/test_lineage.py",
+    "tests/test_notebooks.py",
     "tests/test_docs.py",
     "tests/test_site.py",
     "tests/helpers/pages.py",
@@ -47,7 +48,7 @@ def without(root: pathlib.Path, names: list[str]) -> None:
     for folder in folders:
         shutil.rmtree(root / "transformer" / folder)
         shutil.rmtree(root / "tests" / folder, ignore_errors=True)
-    for folder in ("diagrams", "tour"):
+    for folder in ("diagrams", "notebooks", "tour"):
         shutil.rmtree(root / "docs" / folder, ignore_errors=True)
     for file in OF_THE_WHOLE:
         (root / file).unlink(missing_ok=True)

@@ -32,21 +32,37 @@ def training() -> Iterator[dict]:
         yield copies(np.random.default_rng((0, step)), 32, range(1, LONGEST + 1))
 
 
+def shares(kind: str, steps: int = 160) -> list[float]:
+    """Trains a kind on copying; returns the share of tokens that it says right, by length."""
+    attention, d_model = KINDS[kind]
+    model = tiny.recurrent(LETTERS.stop, attention, d_model, bidirectional=False)
+    params, _ = tiny.train(model, training(), steps=steps, rate=1e-2)
+    forward = jax.jit(functools.partial(model.apply, {"params": params}, train=False))
+    found = []
+    for length in LENGTHS:
+        test = copies(np.random.default_rng(length), 400, range(length, length + 1))
+        right = forward(**test["inputs"]).argmax(-1) == test["targets"]
+        found.append(float((right * test["weights"]).sum() / test["weights"].sum()))
+    return found
+
+
 def show() -> picture.Chart:
-    """Trains each kind on copying; returns the share of tokens that it says right, by length."""
-    rows = []
+    """Trains each kind; returns what it says right."""
     print(f"{'letters':26}" + "".join(f"{length:8}" for length in LENGTHS))
-    for kind, (attention, d_model) in KINDS.items():
-        model = tiny.recurrent(LETTERS.stop, attention, d_model, bidirectional=False)
-        params, _ = tiny.train(model, training(), steps=160, rate=1e-2)
-        forward = jax.jit(functools.partial(model.apply, {"params": params}, train=False))
-        shares = []
-        for length in LENGTHS:
-            test = copies(np.random.default_rng(length), 400, range(length, length + 1))
-            right = forward(**test["inputs"]).argmax(-1) == test["targets"]
-            shares.append(float((right * test["weights"]).sum() / test["weights"].sum()))
-            rows.append({"between": kind, "letters": length, "right": shares[-1]})
-        print(f"{kind:26}" + "".join(f"{share:8.1%}" for share in shares))
+    by_kind = {}
+    for kind in KINDS:
+        by_kind[kind] = shares(kind)
+        print(f"{kind:26}" + "".join(f"{share:8.1%}" for share in by_kind[kind]))
+    return chart(by_kind)
+
+
+def chart(by_kind: dict[str, list[float]]) -> picture.Chart:
+    """Returns the chart of the shares of each kind, by length."""
+    rows = [
+        {"between": kind, "letters": length, "right": share}
+        for kind, found in by_kind.items()
+        for length, share in zip(LENGTHS, found, strict=True)
+    ]
     return {
         "title": "Copy a row of letters: the share said right",
         "width": 360,

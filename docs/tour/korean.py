@@ -217,6 +217,12 @@ WORDS = {
     "2 layers": "2층",
     "3 layers": "3층",
     "sees": "보는 단어",
+    # docs/notebooks
+    "Training": "학습",
+    "train": "학습",
+    "validation": "검증",
+    "channel, in order": "채널(크기순)",
+    "half-life, words": "반감기(단어)",
     # docs/diagrams: seq2seq
     "One fixed vector": "고정된 벡터 하나",
     "Attention": "어텐션",

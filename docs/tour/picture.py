@@ -38,12 +38,16 @@ def save(chart: Chart, file: Path, draw: Callable[[Chart], str] | None = None) -
 
     With `draw`, which returns an SVG, the chart need not be one of Vega-Lite.
     """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(svg(chart, draw).rstrip() + "\n", "utf-8")
+
+
+def svg(chart: Chart, draw: Callable[[Chart], str] | None = None) -> str:
+    """Returns the SVG that `save` writes."""
     spec = rounded(chart) if draw else {**STYLE, **rounded(chart)}
     content = html.escape(json.dumps(spec, ensure_ascii=False), quote=False)
     metadata = lambda tag: f"{tag[0]}<metadata>{content}</metadata>"
-    svg = re.sub(r"<svg[^>]*>", metadata, (draw or charts.svg)(spec), count=1)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(svg.rstrip() + "\n", "utf-8")
+    return re.sub(r"<svg[^>]*>", metadata, (draw or charts.svg)(spec), count=1)
 
 
 def specification(file: Path) -> Chart:

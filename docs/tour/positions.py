@@ -27,9 +27,14 @@ def permuted(kind: str) -> float:
 
 
 def show() -> picture.Chart:
-    """Prints what a permutation does; returns the sinusoids and the products between them."""
+    """Prints what a permutation does; returns the picture of the sinusoids."""
     for name, kind in {"none": "none", "sinusoids": "interleaved"}.items():
         print(f"positions {name:12} permuted input, permuted output: apart by {permuted(kind):.1e}")
+    return chart()
+
+
+def chart() -> picture.Chart:
+    """Returns the sinusoids, and the products between them."""
     waves_PD = np.asarray(sinusoids(jnp.arange(WIDTH)[None], 32, "interleaved")[0])
     near_PP = waves_PD @ waves_PD.T / 16
     color = {"field": "value", "type": "quantitative", "title": None}

@@ -31,11 +31,10 @@ def test_help(capsys, monkeypatch):
     assert "--mode=align" in printed
     launch.main([TEXT, "--help"])
     out = capsys.readouterr().out
-    assert "d_model: 256" in out
-    assert "num_steps: " in out
-    assert "bandwidth: " not in out
+    assert "--config.model.d_model=256\n" in out
+    assert "bandwidth" not in out
     launch.main(["--mode=mine", TEXT, "--help"])
-    assert "bandwidth: " in capsys.readouterr().out
+    assert "--config.mine.bandwidth=0.4\n" in capsys.readouterr().out
 
 
 # Mistakes

@@ -6,5 +6,5 @@ run.py reads a workdir, and evaluated.py the lines that an evaluation has kept o
 measures.py has the names and intervals of scores. Then sections that several tools share:
 curves.py, lengths.py, sentences.py (sentences.html, sentences.css), settings.py. attention_view.py
 (attention.html, attention.css, attention.js) draws attention, beam_view.py a beam search, which
-beam_path.py follows step by step.
+beam_path.py follows step by step; inline.py shows both in a notebook.
 """

@@ -71,24 +71,25 @@ def view(examples: Sequence[Example]) -> Markup:
     return page.markup("pages/attention", examples=data)
 
 
-def maps_of_pair(run: TrainedTranslator, source: str, target: str) -> list[Map]:
-    """Returns the attention with which a model predicts a translation; [] without attention.
+def of_pair(run: TrainedTranslator, source: str, target: str) -> Example:
+    """Returns the attention with which a model predicts a translation; no maps without attention.
 
     Teacher forcing: the decoder reads the translation; nothing is searched.
     """
     arrays = attention_weights.pair_weights(run, source, target)
     sources, targets = (readable(arrays[side].tolist()) for side in ("source", "target"))
-    # The decoder's input is shifted right: it predicts target[t] from <s> and target[:t].
+    # The decoder's input is shifted right: it predicts targets[t] from <s> and targets[:t].
     axes = {
         "cross": ("predicts", targets, "source", sources),
         "encoder": ("source", sources, "source", sources),
         "decoder": ("predicts", targets, "has seen", ["<s>", *targets[:-1]]),
     }
-    return [
+    maps = [
         Map(KINDS[kind], queries, keys, arrays[kind], left, right)
         for kind, (left, queries, right, keys) in axes.items()
         if kind in arrays
     ]
+    return Example(f"{source} → {target}", maps)
 
 
 def _values(m: Map) -> dict:

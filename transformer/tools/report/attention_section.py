@@ -35,17 +35,11 @@ def section(loaded: Inside) -> Section | None:
 
 
 def _translations(loaded: Inside) -> list[Example]:
-    """Returns the attention with which the decoder predicts the run's own translations.
-
-    Teacher forcing: the decoder reads the translation that evaluation kept; nothing is searched.
-    """
+    """Returns the attention in the run's own translations, which evaluation kept."""
     vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
     translator = translation.TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
-    examples = []
-    for item in inside.sentences(loaded, SENTENCES).items:
-        maps = attention_view.maps_of_pair(translator, item["input"], item["output"])
-        examples.append(Example(f"{item['input']} → {item['output']}", maps))
-    return examples
+    chosen = inside.sentences(loaded, SENTENCES).items
+    return [attention_view.of_pair(translator, x["input"], x["output"]) for x in chosen]
 
 
 def _texts(loaded: Inside) -> list[Example]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from transformer.decoding.translator import Hypothesis, Translator
 from transformer.tasks.translation import TrainedTranslator
 from transformer.tools.pages import attention_view, beam_view, page
-from transformer.tools.pages.attention_view import Example
 from transformer.tools.pages.page import Section, Table
 
 LONGEST = 100  # pieces of a sentence whose attention and beam are drawn
@@ -38,9 +37,9 @@ def _inside(
     if len(ids) > min(LONGEST, translator.max_length):
         return [Section("Attention", [f"Not drawn: the sentence has more than {LONGEST} pieces."])]
     sections = []
-    best = hypotheses[0].text
-    if maps := attention_view.maps_of_pair(run, text, best):
-        view = attention_view.view([Example(f"{text} → {best}", maps)])
+    example = attention_view.of_pair(run, text, hypotheses[0].text)
+    if example.maps:
+        view = attention_view.view([example])
         sections.append(Section("Attention", [attention_view.ABOUT, view]))
     if plot := beam_view.searched(translator, run.params, text):
         sections.append(Section("The beam, step by step", [beam_view.ABOUT, plot]))

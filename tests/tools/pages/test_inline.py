@@ -1,0 +1,53 @@
+"""What a notebook shows below a cell: the pictures of a report, of any sentence."""
+
+import html
+import re
+
+import pytest
+from tools.report import insides
+
+from transformer.errors import UserError
+from transformer.tasks import attention_weights, vocabularies
+from transformer.tasks.translation import TrainedTranslator
+from transformer.tools.api.translation_api import TranslationModel
+from transformer.tools.pages import inline
+from transformer.tools.pages.page import Markup
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    loaded = insides.translating(tmp_path_factory.mktemp("inline") / "run", num_layers=1)
+    vocabulary = vocabularies.read(loaded.run.workdir, loaded.run.config)
+    run = TrainedTranslator(loaded.model, vocabulary, loaded.params, [])
+    return TranslationModel(loaded.run.config, run)
+
+
+def content(frame):
+    """Returns the page that a browser finds in a frame's `srcdoc`."""
+    [quoted] = re.findall(r'srcdoc="([^"]*)"', frame._repr_html_())
+    return html.unescape(quoted)
+
+
+def test_attention_is_that_of_the_model_s_own_translation_or_of_a_given_one(model):
+    page = content(inline.attention(model, "a b c"))
+    assert f"a b c → {model.translate('a b c')}" in page
+    given = content(inline.attention(model, "a b c", "c b"))
+    [example] = insides.data_of(Markup(given))
+    assert example["maps"][0]["name"] == "cross-attention"
+    assert example["maps"][0]["queries"] == ["c", "b", "</s>"]
+    assert example["maps"][0]["keys"] == ["a", "b", "c", "</s>"]
+
+
+def test_a_model_without_attention_is_refused(model, monkeypatch):
+    monkeypatch.setattr(attention_weights, "batch_weights", lambda *_, **__: {})
+    with pytest.raises(UserError, match="Transformer has no attention weights"):
+        inline.attention(model, "a b", "b a")
+
+
+def test_a_search_is_that_of_the_model_with_other_keys_of_decode(model):
+    for width in (1, 3):
+        page = content(inline.search(model, "a b", beam_width=width))
+        best, *_ = model.hypotheses("a b", 1, beam_width=width)
+        assert f"“{best.text}” with score {best.score:.3f}" in html.unescape(page)
+    with pytest.raises(UserError, match="longer than max_length=16 pieces"):
+        inline.search(model, "a b " * 8, max_length=16)
