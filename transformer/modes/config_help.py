@@ -61,10 +61,8 @@ def comments(source: str) -> dict[str, str]:
         if line.startswith("# "):
             above.append(line[2:])
             continue
-        if assigned := ASSIGNED.fullmatch(line):
-            key, behind = assigned.groups()
-            if comment := " ".join([*above, *filter(None, [behind])]):
-                found[key] = comment
+        if (assigned := ASSIGNED.fullmatch(line)) and (above or assigned[2]):
+            found[assigned[1]] = " ".join([*above, assigned[2] or ""]).strip()
         above = []
     return found
 

@@ -24,10 +24,13 @@ def evaluate(config: ConfigDict, workdir: Path) -> None:
     score_split(config, workdir)
 
 
-def score_split(config: ConfigDict, workdir: Path, *, once: bool = False) -> dict[str, Any]:
+def score_split(
+    config: ConfigDict, workdir: Path, *, once: bool = False, quiet: bool = False
+) -> dict[str, Any]:
     """Scores `config.evaluate.split` with the saved params; prints, saves and returns the result.
 
-    With `once`, a result that evaluations.jsonl already has is not added again. Collective.
+    With `once`, a result that evaluations.jsonl already has is not added again. With `quiet`
+    nothing is printed. Collective.
     """
     if processes.is_first():
         results.warn_if_unwritable(workdir)
@@ -58,7 +61,7 @@ def score_split(config: ConfigDict, workdir: Path, *, once: bool = False) -> dic
         steps = ", ".join(map(str, run.steps))
         rows = evaluator.rows(scores) | {"weights": f"{config.evaluate.weights}, of step {steps}"}
         try:
-            results.show(result, rows)
+            quiet or results.show(result, rows)
         finally:  # saved also if the reader of standard output is gone
             results.keep(workdir, result, outputs, once=once)
     return result

@@ -40,7 +40,7 @@ def run(
     """Trains and scores; returns the step reached, the newest saved step, and the result.
 
     There is no result if the last step was not saved, or if training was stopped. `on_log` gets
-    each line of metrics.jsonl. Collective.
+    each line of metrics.jsonl, and nothing is printed then. Collective.
     """
     # Before the lock: a config that cannot be trained leaves no workdir behind.
     layout = make_layout(config.parallel.strategy, config.parallel.mesh)
@@ -64,7 +64,7 @@ def run(
         # One process that was signalled stops all.
         if saved != step or any(processes.all_gather(stopped)):
             return step, saved, None
-        result = evaluate.score_split(config, workdir, once=True)
+        result = evaluate.score_split(config, workdir, once=True, quiet=on_log is not None)
         tracked = trackers.start(config.train.trackers, workdir, config.to_dict())
         results.log_final(workdir, step, result, tracked)
     return step, saved, result

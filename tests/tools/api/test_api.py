@@ -27,8 +27,9 @@ def trained(tmp_path_factory):
     def workdir(task):
         if task not in workdirs:
             folder = tmp_path_factory.mktemp(task)
-            with contextlib.redirect_stdout(io.StringIO()):  # the result is printed, too
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
                 transformer.train(tiny_tasks.config(task, folder), folder / "run")
+            assert not printed.getvalue()
             workdirs[task] = folder / "run"
         return workdirs[task]
 
